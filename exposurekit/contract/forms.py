@@ -1,0 +1,130 @@
+"""Rails-style form fields to nested plain values and back: ``addresses[][city]``, ``addresses[0][city]``."""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+from exposurekit.errors import Unreadable
+
+FIELDS_MAX, DEPTH_MAX = 5_000, 8
+_KEY = re.compile(r"([^\[\]]+)((?:\[[^\[\]]*\])*)")
+
+Pairs = list[tuple[str, str]]
+
+
+def decode(body: str) -> dict[str, Any]:
+    """A query string or a form body as nested plain values.
+
+    Raises:
+        Unreadable: Not UTF-8, too many fields, nested too deep, or one name given two values.
+
+    >>> decode("emails[][address]=a@x.example&emails[][address]=b@x.example")
+    {'emails': [{'address': 'a@x.example'}, {'address': 'b@x.example'}]}
+    """
+    try:
+        pairs = parse_qsl(body, keep_blank_values=True, max_num_fields=FIELDS_MAX, errors="strict")
+    except (ValueError, UnicodeError):
+        pairs = None
+    if pairs is None:
+        raise Unreadable(f"not a form: its text is not UTF-8, or it has more than {FIELDS_MAX} fields")
+    return nest(pairs)
+
+
+def nest(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """Fields with bracketed names as nested plain values; index hashes become lists.
+
+    >>> nest([("addresses[0][city]", "Oakmere"), ("addresses[1][city]", "Fernhill")])
+    {'addresses': [{'city': 'Oakmere'}, {'city': 'Fernhill'}]}
+    """
+    top: dict[str, Any] = {}
+    for name, value in pairs:
+        match = _KEY.fullmatch(name)
+        if not match:
+            raise Unreadable("not a form: a field's name has brackets that do not match")
+        steps = [match[1], *re.findall(r"\[([^\[\]]*)\]", match[2])]
+        if len(steps) > DEPTH_MAX:
+            raise Unreadable(f"not a form: a field's name nests deeper than {DEPTH_MAX}")
+        _put(top, steps, value)
+    return {name: _indexed(value) for name, value in top.items()}
+
+
+def _put(into: dict[str, Any], steps: list[str], value: str) -> None:
+    name, *rest = steps
+    if not rest:
+        if into.setdefault(name, value) != value:
+            raise Unreadable("not a form: one name is given two values")
+    elif rest[0] == "":
+        items = into.setdefault(name, [])
+        if not isinstance(items, list):
+            raise Unreadable("not a form: one name is given two shapes")
+        _append(items, rest[1:], value)
+    else:
+        inner = into.setdefault(name, {})
+        if not isinstance(inner, dict):
+            raise Unreadable("not a form: one name is given two shapes")
+        _put(inner, rest, value)
+
+
+def _append(items: list[Any], steps: list[str], value: str) -> None:
+    if not steps:
+        items.append(value)
+        return
+    # As Rack does: a name that the last item already has begins the next item.
+    if not items or not isinstance(items[-1], dict) or _has(items[-1], steps):
+        items.append({})
+    _put(items[-1], steps, value)
+
+
+def _has(item: dict[str, Any], steps: list[str]) -> bool:
+    name, *rest = steps
+    if name not in item:
+        return False
+    return not rest or (rest[0] != "" and isinstance(item[name], dict) and _has(item[name], rest))
+
+
+def _indexed(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_indexed(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if all(re.fullmatch(r"\d{1,6}", key, re.ASCII) for key in value):
+        return [_indexed(value[key]) for key in sorted(value, key=int)]
+    return {key: _indexed(item) for key, item in value.items()}
+
+
+def encode(values: dict[str, Any]) -> bytes:
+    """Nested plain values as a form body; None is left out.
+
+    >>> encode({"limit": 2, "emails": [{"address": "a@x.example"}]})
+    b'limit=2&emails%5B%5D%5Baddress%5D=a%40x.example'
+    """
+    return urlencode(list(flatten(values))).encode()
+
+
+def flatten(values: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Nested plain values as fields with bracketed names."""
+    for name, value in values.items():
+        yield from _fields(name, value)
+
+
+def _fields(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _fields(f"{name}[{key}]", item)
+    elif isinstance(value, list):
+        yield from _items(name, value)
+    elif value is not None:
+        yield name, str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _items(name: str, items: list[Any]) -> Iterator[tuple[str, str]]:
+    kept = [{k: v for k, v in item.items() if v is not None} if isinstance(item, dict) else item for item in items]
+    dicts = [item for item in kept if isinstance(item, dict)]
+    # Items without a name in common would run together under []: then the index keeps them apart.
+    common = next((key for key in dicts[0] if all(key in item for item in dicts)), None) if dicts else None
+    for index, item in enumerate(kept):
+        if isinstance(item, dict) and common is not None:
+            yield from _fields(f"{name}[]", {common: item[common], **item})
+        else:
+            yield from _fields(f"{name}[{index}]" if dicts else f"{name}[]", item)

@@ -1,0 +1,201 @@
+"""The eight operations as data. Client calls, service routes and the OpenAPI document are read off this table."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from exposurekit.contract.resources import (
+    AddressItem,
+    AliasItem,
+    AlertsReply,
+    BirthDate,
+    EmailItem,
+    Id,
+    LinksReply,
+    PhoneNumberItem,
+    RecordReply,
+    RecordsReply,
+    Reply,
+    UserPage,
+    UserReply,
+)
+
+VERSION = "v2"
+PREFIX = "/api/{integration_name}/{api_key}/" + VERSION
+FORMATS = ("json", "xml")
+LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX = 100, 1000  # not shown: ours
+CREDENTIALS = ("api_secret", "secret")
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One input of an operation: its name, the shape of its value, and whether it must be there."""
+
+    name: str
+    type: Any
+    about: str
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation: what it is called, where it lives, what it takes and what it answers."""
+
+    name: str
+    title: str
+    method: str
+    path: str
+    parameters: tuple[Parameter, ...]
+    reply: type[Reply]
+    about: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its parameters, in the specification's order."""
+        return tuple(parameter.name for parameter in self.parameters)
+
+    @property
+    def path_names(self) -> tuple[str, ...]:
+        """The parameters that are part of its path, beyond the prefix."""
+        return tuple(name for name in self.names if f"{{{name}}}" in self.path)
+
+    @property
+    def takes_body(self) -> bool:
+        """Whether its parameters travel in a body by default (POST and PUT)."""
+        return self.method in {"POST", "PUT"}
+
+    @property
+    def of_one_user(self) -> bool:
+        """Whether it needs the user's secret."""
+        return "secret" in self.names
+
+
+API_KEY = Parameter("api_key", str, "The integrator's API access key; also a path segment.", required=True)
+API_SECRET = Parameter("api_secret", str, "The integrator's secret.", required=True)
+SECRET = Parameter("secret", int | str, "The user's secret, exactly as creation returned it.", required=True)
+USER_ID = Parameter("user_id", Id, "The user's id from creation.", required=True)
+
+NAMES = (
+    Parameter("first_name", str, "First name."),
+    Parameter("last_name", str, "Last name."),
+    Parameter("middle_name", str, "Middle name."),
+)
+DETAILS = (
+    Parameter("birth_date", BirthDate, "Birth date, unix epoch seconds in UTC; negative before 1970."),
+    Parameter("aliases", list[AliasItem], "Other names."),
+    Parameter("emails", list[EmailItem], "E-mail addresses."),
+    Parameter("phone_numbers", list[PhoneNumberItem], "Phone numbers."),
+    Parameter("addresses", list[AddressItem], "Postal addresses."),
+)
+# not shown: required flags of Create user; the published pages ask for both names and one address
+REQUIRED_NAMES = (
+    Parameter("first_name", str, "First name.", required=True),
+    Parameter("last_name", str, "Last name.", required=True),
+    Parameter("middle_name", str, "Middle name."),
+)
+REQUIRED_ADDRESSES = Parameter(
+    "addresses", list[AddressItem], "Postal addresses; at least one with city and state.", required=True
+)
+
+CREATE_USER = Operation(
+    "create_user",
+    "Create user",
+    "POST",
+    "/users",
+    (
+        API_KEY,
+        API_SECRET,
+        *REQUIRED_NAMES,
+        *DETAILS[:-1],
+        REQUIRED_ADDRESSES,
+        # not shown: default of async; ours is false, and our client always sends it
+        Parameter("async", bool, "True: scan in the background. False (default): scan before answering."),
+    ),
+    UserReply,
+    "Register a person. Store the id and the secret: they authenticate later calls.",
+)
+LIST_USERS = Operation(
+    "list_users",
+    "List users",
+    "GET",
+    "/users",
+    (
+        API_KEY,
+        API_SECRET,
+        Parameter("limit", int, f"Users returned at most; 1 to {LIST_LIMIT_MAX}, default {LIST_LIMIT_DEFAULT}."),
+        Parameter("offset", int, "Users skipped, in order of id; default 0."),
+    ),
+    UserPage,
+    "The integrator's users, in order of id.",
+)
+GET_USER = Operation(
+    "get_user",
+    "Get user",
+    "GET",
+    "/users/{id}",
+    (API_KEY, API_SECRET, Parameter("id", Id, "The user's id from creation.", required=True), SECRET),
+    UserReply,
+    "One user, with records, links and what each record's removal needs.",
+)
+UPDATE_USER = Operation(
+    "update_user",
+    "Update user",
+    "PUT",
+    "/users/{id}",
+    (
+        API_KEY,
+        API_SECRET,
+        Parameter("id", Id, "The user's id from creation.", required=True),
+        SECRET,
+        *NAMES,
+        *DETAILS,
+    ),
+    UserReply,
+    "Change a user. Missing parameters change nothing; a blank string clears the field.",
+)
+LIST_USER_RECORDS = Operation(
+    "list_user_records",
+    "List user records",
+    "GET",
+    "/users/{user_id}/records",
+    (API_KEY, API_SECRET, USER_ID, SECRET),
+    RecordsReply,
+    "A user's records.",
+)
+GET_RECORD = Operation(
+    "get_record",
+    "Get record",
+    "GET",
+    "/users/{user_id}/records/{id}",
+    (API_KEY, API_SECRET, USER_ID, SECRET, Parameter("id", Id, "The record's id.", required=True)),
+    RecordReply,
+    "One record of a user.",
+)
+LIST_USER_LINKS = Operation(
+    "list_user_links",
+    "List user links",
+    "GET",
+    "/users/{user_id}/links",
+    (API_KEY, API_SECRET, USER_ID, SECRET),
+    LinksReply,
+    "A user's links.",
+)
+GET_USER_ALERTS = Operation(
+    "get_user_alerts",
+    "Get user alerts",
+    "GET",
+    "/users/{user_id}/alerts",
+    (API_KEY, API_SECRET, USER_ID, SECRET),
+    AlertsReply,
+    "A user's alerts; an empty list where there is nothing to alert on.",
+)
+
+OPERATIONS = (
+    CREATE_USER,
+    LIST_USERS,
+    GET_USER,
+    UPDATE_USER,
+    LIST_USER_RECORDS,
+    GET_RECORD,
+    LIST_USER_LINKS,
+    GET_USER_ALERTS,
+)

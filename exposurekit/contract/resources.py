@@ -1,0 +1,350 @@
+"""User, Record, Link, Alert and the rest, as the specification describes them. Knows no encoding.
+
+Read tolerantly where the specification is silent, strictly where it speaks. Unknown fields are kept in
+``model_extra``; unknown statuses, source types and kinds of data are kept as text.
+"""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+)
+
+INT64_MAX = 2**63 - 1
+EPOCH_MIN, EPOCH_MAX = -62_135_596_800, 253_402_300_799  # the years 1 to 9999
+
+DISCOVERED, PENDING_REMOVAL, REMOVED = "discovered", "pending removal", "removed"
+STATUSES = (DISCOVERED, PENDING_REMOVAL, REMOVED)  # not shown: the complete set; others are kept as text
+
+_NUMBERED = re.compile(r"(?:^|(?<=\s))(?:step\s+)?(\d{1,2})[.):]\s+", re.IGNORECASE)
+
+
+def steps_of(procedure: list[str] | str | None) -> list[str]:
+    """The steps of an ``opt_out_procedure``: a list, a single string, null or nothing.
+
+    A single string stays one step unless it plainly numbers its steps 1, 2, ...
+
+    >>> steps_of("1. Open the page. 2. Press Remove.")
+    ['Open the page.', 'Press Remove.']
+    >>> steps_of("Write to privacy@site.example")
+    ['Write to privacy@site.example']
+    """
+    if procedure is None:
+        return []
+    if isinstance(procedure, list):
+        return procedure
+    marks = list(_NUMBERED.finditer(procedure))
+    numbers = [int(mark[1]) for mark in marks]
+    if len(marks) < 2 or numbers != list(range(1, len(marks) + 1)) or procedure[: marks[0].start()].strip():  # noqa: PLR2004  one number is no list
+        return [procedure] if procedure.strip() else []
+    ends = [*(mark.start() for mark in marks[1:]), len(procedure)]
+    return [procedure[mark.end() : end].strip() for mark, end in zip(marks, ends, strict=True)]
+
+
+def epoch_seconds(value: Any) -> Any:
+    """Epoch seconds as they come, or from a date or instant as text (the published pages show both)."""
+    if isinstance(value, datetime):
+        return int((value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp())
+    if isinstance(value, date):
+        return int(datetime(value.year, value.month, value.day, tzinfo=UTC).timestamp())
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    if not text:
+        return None
+    if re.fullmatch(r"[+-]?\d+", text):
+        return text
+    return int(_instant(text).timestamp())
+
+
+def service_instant(value: Any) -> Any:
+    """A service history timestamp: ``YYYY/MM/DD HH:MM:SS +0000``, or any ISO 8601 instant."""
+    return _instant(value) if isinstance(value, str) else value
+
+
+def _instant(text: str) -> datetime:
+    match = re.fullmatch(r"\s*(\d{4})[/-](\d\d)[/-](\d\d)(?:[ T](\d\d:\d\d:\d\d(?:\.\d+)?))?\s*(\S*)\s*", text)
+    if not match:
+        raise ValueError("not an instant")
+    year, month, day, clock, zone = match.groups()
+    zone = {"": "+00:00", "Z": "+00:00", "UTC": "+00:00"}.get(zone, zone)
+    return datetime.fromisoformat(f"{year}-{month}-{day}T{clock or '00:00:00'}{zone}").astimezone(UTC)
+
+
+Id = Annotated[int, Field(ge=0, le=INT64_MAX)]
+Secret = Annotated[int | str, Field(repr=False)]
+Age = Annotated[int, Field(ge=0, le=32_767)]
+BirthDate = Annotated[
+    Annotated[int, Field(ge=EPOCH_MIN, le=EPOCH_MAX)] | None, BeforeValidator(epoch_seconds, json_schema_input_type=int | None)
+]
+Steps = Annotated[list[str] | str | None, AfterValidator(steps_of)]
+Instant = Annotated[datetime, BeforeValidator(service_instant)]
+
+
+class Resource(BaseModel):
+    """What all resources share: frozen, tolerant of unknown fields, and a repr without personal data."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="allow",
+        coerce_numbers_to_str=True,  # reference_id, zip and number are text even where a server sends digits
+        hide_input_in_errors=True,
+        validate_by_name=True,
+        validate_by_alias=True,
+    )
+    shown: ClassVar[tuple[str, ...]] = ("id",)
+
+    def __repr_args__(self) -> Iterator[tuple[str, object]]:
+        """Ids, states and counts: enough to tell two apart, nothing about a person."""
+        for name in self.shown:
+            value = getattr(self, name)
+            yield name, len(value) if isinstance(value, list) else value
+
+
+class UserKey(Resource):
+    """A user's id and secret: what every operation on a single user needs. An item of List users."""
+
+    id: Id
+    secret: Secret
+
+
+class Alias(Resource):
+    """Another name of a user."""
+
+    id: Id
+    first_name: str
+    last_name: str
+    alias_type: str | None = None  # not shown: whether responses carry it; read where they do
+
+
+class Email(Resource):
+    """An e-mail address of a user."""
+
+    id: Id
+    address: str
+
+
+class PhoneNumber(Resource):
+    """A phone number of a user, digits as text."""
+
+    id: Id
+    number: str
+
+
+class Address(Resource):
+    """A postal address of a user."""
+
+    id: Id
+    address1: str
+    address2: str | None = None
+    city: str
+    state: str
+    zip: str
+    country: str | None = None  # not shown: whether responses carry it; read where they do
+
+
+class Record(Resource):
+    """A listing about a user on a people-search site, which can be submitted for removal."""
+
+    shown: ClassVar[tuple[str, ...]] = ("id", "site", "status")
+
+    id: Id
+    name: str
+    site: str
+    status: str
+    age: Age | None = None
+    href: str | None = None
+    relations: list[str]
+    aliases: list[str]
+    locations: list[str]
+    reference_id: str
+    user_fields_required_for_removal: list[str] | None = None  # None: not told (only Get user tells)
+
+
+class RecordItem(Resource):
+    """A record inside an object with the single key ``record``."""
+
+    shown: ClassVar[tuple[str, ...]] = ()
+    record: Record
+
+
+# Bare inside a user, wrapped in lists and single answers; both are read everywhere.
+AnyRecord = Annotated[
+    Record | Annotated[RecordItem, AfterValidator(lambda item: item["record"] if isinstance(item, dict) else item.record)],
+    Field(union_mode="left_to_right"),
+]
+
+
+class Link(Resource):
+    """A web page where user data was found."""
+
+    shown: ClassVar[tuple[str, ...]] = ("contains",)
+
+    url: str | None = None
+    title: str
+    contains: list[str] | None = None  # None: not told (webhook items leave it out)
+
+
+class AlertSource(Resource):
+    """What an alert is about: exactly one of a record and a link."""
+
+    shown: ClassVar[tuple[str, ...]] = ()
+
+    record: AnyRecord | None = None
+    link: Link | None = None
+
+
+class Alert(Resource):
+    """An event for a user: an opt-out submitted, a removal verified, exposure found on a link, ..."""
+
+    shown: ClassVar[tuple[str, ...]] = ("source_type", "opt_out_procedure")
+
+    text: str
+    html: str
+    url: str | None = None
+    guide: str | None = None
+    opt_out_procedure: Steps = Field(default=None, validate_default=True)
+    source_type: str
+    source: AlertSource
+
+
+class ServiceHistoryEntry(Resource):
+    """When the service was activated or deactivated for a user: exactly one of the two."""
+
+    shown: ClassVar[tuple[str, ...]] = ("activated_service_on", "deactivated_service_on")
+
+    activated_service_on: Instant | None = None
+    deactivated_service_on: Instant | None = None
+
+
+class User(Resource):
+    """A registered person, with everything found about them. Specification, "User"."""
+
+    shown: ClassVar[tuple[str, ...]] = ("id", "records", "links", "is_scanning")
+
+    id: Id
+    secret: Secret
+    birth_date: BirthDate = None
+    first_name: str
+    middle_name: str
+    last_name: str
+    aliases: list[Alias]
+    emails: list[Email]
+    phone_numbers: list[PhoneNumber]
+    addresses: list[Address]
+    records: list[AnyRecord]
+    links: list[Link]
+    service_history: list[ServiceHistoryEntry]
+    is_scanning: bool
+    identification_on_file: bool = Field(
+        validation_alias=AliasChoices("identification_on_file", "identification_onfile")
+    )
+
+    @property
+    def key(self) -> UserKey:
+        """The id and secret that later calls about this user need."""
+        return UserKey(id=self.id, secret=self.secret)
+
+
+class Item(BaseModel):
+    """A list item of a request. Without ``id`` it is appended, with ``id`` updated, with ``_destroy`` deleted."""
+
+    model_config = ConfigDict(
+        extra="allow",
+        coerce_numbers_to_str=True,
+        hide_input_in_errors=True,
+        validate_by_name=True,
+        validate_by_alias=True,
+    )
+
+    id: str | None = None
+    destroy: bool | None = Field(default=None, alias="_destroy")
+
+    def __repr_args__(self) -> Iterator[tuple[str, object]]:
+        """The id alone: the rest is personal."""
+        yield "id", self.id
+
+
+class AliasItem(Item):
+    """An alias in a request."""
+
+    first_name: str | None = None
+    last_name: str | None = None
+    alias_type: Literal["nickname", "maiden", ""] | None = None
+
+
+class EmailItem(Item):
+    """An e-mail address in a request."""
+
+    address: str | None = None
+
+
+class PhoneNumberItem(Item):
+    """A phone number in a request."""
+
+    number: str | None = None
+
+
+class AddressItem(Item):
+    """A postal address in a request."""
+
+    address1: str | None = None
+    address2: str | None = None
+    city: str | None = None
+    state: str | None = None
+    zip: str | None = None
+    country: str | None = None
+
+
+class Reply(Resource):
+    """The outermost object of an answer."""
+
+    shown: ClassVar[tuple[str, ...]] = ()
+
+
+class UserReply(Reply):
+    """``{user: <User>}``."""
+
+    user: User
+
+
+class UserPage(Reply):
+    """One page of List users: keys, and how many users there are in all (None: not told)."""
+
+    shown: ClassVar[tuple[str, ...]] = ("count", "users")
+
+    # not shown: count or total; both are read
+    count: Id | None = Field(default=None, validation_alias=AliasChoices("count", "total"))
+    users: list[UserKey]
+
+
+class RecordsReply(Reply):
+    """``{records: [{record: <Record>}, ...]}``."""
+
+    records: list[AnyRecord]
+
+
+class RecordReply(Reply):
+    """``{record: <Record>}``."""
+
+    record: AnyRecord
+
+
+class LinksReply(Reply):
+    """``{links: [<Link>, ...]}``."""
+
+    links: list[Link]
+
+
+class AlertsReply(Reply):
+    """``{alerts: [<Alert>, ...]}``."""
+
+    alerts: list[Alert]

@@ -1,0 +1,79 @@
+"""The webhook delivery: its body, its groups, its window and its retries. Sends and receives nothing."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from exposurekit.contract.resources import Alert, AnyRecord, Id, Link, Resource
+
+GROUPING_WINDOW = timedelta(minutes=10)
+RETRY_DELAYS = (timedelta(seconds=60), timedelta(minutes=5), timedelta(minutes=30))
+
+DISCOVERED_LINKS, REMOVED_RECORDS, NEW_ALERTS = "discovered_links", "removed_records", "new_alerts"
+DISCOVERED_RECORDS = "discovered_records"  # not shown: the name for newly discovered records; ours
+GROUPS = (DISCOVERED_RECORDS, REMOVED_RECORDS, DISCOVERED_LINKS, NEW_ALERTS)
+
+Shape = Literal["records", "links", "alerts", "unknown"]
+
+
+def shape_of(items: Any) -> Shape:
+    """What a group holds, told by its items: a name alone tells nothing where the set of names is open.
+
+    >>> shape_of([{"record": {"id": 1}}]), shape_of([{"text": "Gone"}])
+    ('records', 'alerts')
+    """
+    if not isinstance(items, list) or not items or not all(isinstance(item, dict) for item in items):
+        return "unknown"
+    if all("record" in item for item in items):
+        return "records"
+    if all("text" in item for item in items):
+        return "alerts"
+    if all("url" in item and "title" in item for item in items):
+        return "links"
+    return "unknown"
+
+
+class Delivery(Resource):
+    """One webhook body. Groups that the specification does not name are kept whole in ``others``."""
+
+    shown: ClassVar[tuple[str, ...]] = ("user_id", "events")
+
+    user_id: Id
+    events: list[str]
+    discovered_records: list[AnyRecord] = Field(default_factory=list)
+    removed_records: list[AnyRecord] = Field(default_factory=list)
+    discovered_links: list[Link] = Field(default_factory=list)
+    new_alerts: list[Alert] = Field(default_factory=list)
+    others: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _keep_unknown_groups(cls, body: Any) -> Any:
+        if not isinstance(body, dict) or not isinstance(body.get("events"), list):
+            return body
+        named = [name for name in body["events"] if isinstance(name, str)]
+        unknown = {name: body[name] for name in named if name in body and name not in GROUPS}
+        return {**body, "others": unknown} if unknown else body
+
+    def groups(self) -> Iterator[tuple[str, Shape, list[Any]]]:
+        """Each group that is there: its name, what it holds, and its items as plain values.
+
+        >>> body = {"user_id": 1, "events": ["listed_again"], "listed_again": [{"record": {"id": 7}}]}
+        >>> [(name, shape) for name, shape, _ in Delivery.model_validate(body).groups()]
+        [('listed_again', 'records')]
+        """
+        for name in GROUPS:
+            if items := getattr(self, name):
+                yield name, _SHAPES[name], [item.model_dump(mode="json") for item in items]
+        for name, items in self.others.items():
+            yield name, shape_of(items), items if isinstance(items, list) else [items]
+
+
+_SHAPES: dict[str, Shape] = {
+    DISCOVERED_RECORDS: "records",
+    REMOVED_RECORDS: "records",
+    DISCOVERED_LINKS: "links",
+    NEW_ALERTS: "alerts",
+}

@@ -1,0 +1,250 @@
+"""XML as a Rails API of this kind writes it, and as any such service may. Refuses DTDs; bounded in depth and size."""
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+from xml.parsers import expat
+
+from exposurekit.contract.shapes import Many, Scalar, Shape
+from exposurekit.errors import Unreadable
+
+DEPTH_MAX, NODES_MAX, DIGITS_MAX = 64, 2_000_000, 4_300
+_ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NAME = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
+
+
+def write(value: Any, root: str = "hash") -> bytes:
+    """Plain values as XML: dasherised names, typed leaves, list items named in the singular.
+
+    >>> print(write({"is_scanning": True, "emails": []}).decode(), end="")
+    <?xml version="1.0" encoding="UTF-8"?>
+    <hash>
+      <is-scanning type="boolean">true</is-scanning>
+      <emails type="array"/>
+    </hash>
+    """
+    lines = ['<?xml version="1.0" encoding="UTF-8"?>']
+    _write(lines, root, value, "")
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _write(lines: list[str], name: str, value: Any, indent: str) -> None:
+    tag = _dashed(name)
+    if isinstance(value, dict) and value:
+        lines.append(f"{indent}<{tag}>")
+        for key, item in value.items():
+            _write(lines, key, item, indent + "  ")
+        lines.append(f"{indent}</{tag}>")
+    elif isinstance(value, list) and value:
+        lines.append(f'{indent}<{tag} type="array">')
+        for item in value:
+            _write(lines, singular(name), item, indent + "  ")
+        lines.append(f"{indent}</{tag}>")
+    else:
+        lines.append(f"{indent}{_leaf(tag, value)}")
+
+
+def _leaf(tag: str, value: Any) -> str:
+    match value:
+        case None:
+            return f'<{tag} nil="true"/>'
+        case []:
+            return f'<{tag} type="array"/>'
+        case {}:
+            return f"<{tag}></{tag}>"
+        case bool():
+            return f'<{tag} type="boolean">{str(value).lower()}</{tag}>'
+        case int():
+            return f'<{tag} type="integer">{value}</{tag}>'
+        case str():
+            return f"<{tag}>{_text(value)}</{tag}>"
+    raise Unreadable(f"{tag} holds a {type(value).__name__}, which XML has no form for")
+
+
+def _text(value: str) -> str:
+    # Rails escapes these three alone; a bare carriage return would be read back as a new line.
+    escaped = value.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("\r", "&#13;")
+    return _ILLEGAL.sub("\ufffd", escaped)
+
+
+def _dashed(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise Unreadable("a field's name cannot stand as an XML element")
+    bare = name.lstrip("_")
+    return name[: len(name) - len(bare)] + bare.replace("_", "-")
+
+
+def singular(name: str) -> str:
+    """How Rails names the items of a list.
+
+    >>> [singular(name) for name in ("addresses", "aliases", "contains", "opt_out_procedure")]
+    ['address', 'alias', 'contain', 'opt_out_procedure']
+    """
+    if name.endswith(("sses", "ases")):
+        return name[:-2]
+    return name[:-1] if name.endswith("s") else name
+
+
+@dataclass(slots=True)
+class _Element:
+    name: str
+    attributes: dict[str, str]
+    children: list["_Element"] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        return "".join(self.texts)
+
+    @property
+    def blank(self) -> bool:
+        return not self.children and not self.text.strip()
+
+    @property
+    def null(self) -> bool:
+        return self.attributes.get("nil") in {"true", "1"}
+
+    @property
+    def is_array(self) -> bool:
+        return self.attributes.get("type") == "array"
+
+
+def read(body: bytes, shape: Shape | None = None) -> Any:
+    """XML as plain values, led by the shape that is expected; without one, by the types that it declares.
+
+    Takes ``-`` or ``_`` in names, any item name, missing types, ``xsi:nil``, repeated elements without a list
+    around them, records wrapped once or twice, and a root of any name.
+
+    Raises:
+        Unreadable: Not well formed, a DTD, deeper than 64 elements or more than two million of them.
+
+    >>> read(b'<hash><age type="integer">41</age></hash>')
+    {'age': 41}
+    """
+    root = _parse(body)
+    if isinstance(shape, dict):
+        return _object(root, shape)
+    return _any(root) if shape is None else _value(root, shape)
+
+
+def _parse(body: bytes) -> _Element:
+    top = _Element("", {})
+    stack = [top]
+    nodes = 0
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        nonlocal nodes
+        nodes += 1
+        if len(stack) > DEPTH_MAX or nodes > NODES_MAX:
+            raise Unreadable("not XML that can be read: it nests too deep or has too many elements")
+        local = {key.rpartition(":")[2]: value for key, value in attributes.items()}
+        element = _Element(name.rpartition(":")[2].replace("-", "_"), local)
+        stack[-1].children.append(element)
+        stack.append(element)
+
+    def refuse(*_: object) -> None:
+        raise Unreadable("not XML that can be read: it declares a document type")
+
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    parser.StartElementHandler = start
+    parser.EndElementHandler = lambda _name: stack.pop()
+    parser.CharacterDataHandler = lambda data: stack[-1].texts.append(data)
+    parser.StartDoctypeDeclHandler = refuse
+    try:
+        parser.Parse(body, True)
+        return top.children[0]
+    except (expat.ExpatError, ValueError, LookupError) as error:
+        code = getattr(error, "code", None)
+        problem = expat.ErrorString(code) if code else "its encoding is not known"
+    raise Unreadable(f"not XML: {problem}")
+
+
+def _value(element: _Element, shape: Shape) -> Any:
+    if element.null:
+        return None
+    match shape:
+        case Many():
+            return _list([element], shape)
+        case dict():
+            return _object(element, shape)
+        case Scalar.TEXT | Scalar.NULLABLE_TEXT:
+            if element.children:
+                return _any(element)
+            return element.text or (None if shape is Scalar.NULLABLE_TEXT else "")
+    return None if element.blank else _any(element)
+
+
+def _object(element: _Element, shape: dict[str, Shape]) -> Any:
+    grouped: dict[str, list[_Element]] = {}
+    for child in element.children:
+        grouped.setdefault(child.name, []).append(child)
+    if len(shape) == 1 and not shape.keys() & grouped:
+        # One step of wrapping is missing: the element is itself what the single key should hold.
+        [(key, inner)] = shape.items()
+        if element.children and isinstance(inner, dict) or element.name == key and isinstance(inner, Many):
+            return {key: _value(element, inner)}
+    if len(grouped) == 1 and not grouped.keys() & shape.keys() and element.name in grouped:
+        return _object(element.children[0], shape)  # one step too many: <record><record>...
+    return {name: _member(children, shape.get(name)) for name, children in _listed(grouped, shape).items()}
+
+
+def _listed(grouped: dict[str, list[_Element]], shape: dict[str, Shape]) -> dict[str, list[_Element]]:
+    """Repeated items that stand in their parent under the singular name, put under their list's name."""
+    singulars = {singular(name): name for name, inner in shape.items() if isinstance(inner, Many)}
+    return {
+        singulars[name] if name not in shape and name in singulars and singulars[name] not in grouped else name: children
+        for name, children in grouped.items()
+    }
+
+
+def _member(children: list[_Element], shape: Shape | None) -> Any:
+    if shape is None:
+        return _any(children[0]) if len(children) == 1 else [_any(child) for child in children]
+    if isinstance(shape, Many):
+        return None if len(children) == 1 and children[0].null else _list(children, shape)
+    return _value(children[-1], shape)
+
+
+def _list(elements: list[_Element], shape: Many) -> Any:
+    if len(elements) > 1:
+        return [_value(element, shape.item) for element in elements]
+    [element] = elements
+    if element.blank:
+        return []
+    if not element.children:
+        return element.text if shape.or_text else [_value(element, shape.item)]
+    if not element.is_array and _is_item(element, shape.item):
+        return [_value(element, shape.item)]
+    return [_value(child, shape.item) for child in element.children]
+
+
+def _is_item(element: _Element, shape: Shape) -> bool:
+    """Whether a list's element is itself its one item: then its children are the item's own fields."""
+    names = {child.name for child in element.children}
+    return isinstance(shape, dict) and len(names & shape.keys()) > 1 and len(names) == len(element.children)
+
+
+def _any(element: _Element) -> Any:
+    if element.null:
+        return None
+    if element.is_array:
+        return [_any(child) for child in element.children]
+    if element.children:
+        grouped: dict[str, Any] = {}
+        for child in element.children:
+            grouped.setdefault(child.name, []).append(_any(child))
+        return {name: values[0] if len(values) == 1 else values for name, values in grouped.items()}
+    return _typed(element)
+
+
+def _typed(element: _Element) -> Any:
+    text = element.text
+    match element.attributes.get("type"):
+        case "integer" if re.fullmatch(r"\s*[+-]?\d+\s*", text) and len(text) <= DIGITS_MAX:
+            return int(text)
+        case "boolean" if text.strip().lower() in {"true", "false", "1", "0"}:
+            return text.strip().lower() in {"true", "1"}
+        case "integer" | "boolean" if text.strip():
+            raise Unreadable(f"not XML that can be read: an element is not the {element.attributes['type']} it claims to be")
+    return text

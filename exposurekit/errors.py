@@ -1,0 +1,78 @@
+"""What can go wrong. Never holds a URL, a key, a secret or a person's data.
+
+::
+
+    ExposureError
+    ├── Misconfigured      a setting is missing or makes no sense
+    ├── Refused            the service answered, and the answer was no
+    │   ├── BadRequest         400: fields missing or invalid
+    │   └── Unauthorized       401: key, secret or user secret not accepted
+    ├── Unreached          no whole answer came
+    ├── Unreadable         a body is not what the specification describes
+    ├── StillScanning      a scan did not end within the time given
+    └── MissingColumns     a table lacks columns that a question needs
+"""
+
+from collections.abc import Iterable
+
+
+class ExposureError(Exception):
+    """The root: catch this one to catch everything that exposurekit raises on purpose."""
+
+
+class Misconfigured(ExposureError):
+    """A setting is missing or makes no sense; the message says which, and what to set."""
+
+
+class Refused(ExposureError):
+    """The service answered, and the answer was no.
+
+    Attributes:
+        status: The HTTP status.
+        operation: The operation's title in the specification, such as ``"Get user"``.
+        retry_after_s: Seconds the service asked to wait before the next try, or None.
+    """
+
+    def __init__(self, message: str, *, status: int, operation: str, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.operation = operation
+        self.retry_after_s = retry_after_s
+
+
+class BadRequest(Refused):
+    """400: fields missing or invalid."""
+
+
+class Unauthorized(Refused):
+    """401: the api_key, the api_secret, or the user's id and secret were not accepted."""
+
+
+class Unreached(ExposureError):
+    """No whole answer came: nothing listens, the connection was cut, or time ran out.
+
+    Attributes:
+        operation: The operation's title in the specification.
+        maybe_received: Whether the service may have received the request all the same.
+    """
+
+    def __init__(self, message: str, *, operation: str, maybe_received: bool) -> None:
+        super().__init__(message)
+        self.operation = operation
+        self.maybe_received = maybe_received
+
+
+class Unreadable(ExposureError):
+    """A body is not what the specification describes; the message says where, never what it held."""
+
+
+class StillScanning(ExposureError):
+    """A scan did not end within the time given."""
+
+
+class MissingColumns(ExposureError):
+    """A table lacks columns that a question needs."""
+
+    def __init__(self, question: str, missing: Iterable[str]) -> None:
+        self.missing = tuple(missing)
+        super().__init__(f"{question} needs the columns {', '.join(self.missing)}, and the table lacks them")
