@@ -1,3 +1,54 @@
-"""Exposure of people on people-search sites: a notebook toolkit, and the service behind it."""
+"""Exposure of people on people-search sites: a notebook toolkit, and the service behind it.
+
+The names an analyst types. Heavy rooms load on first use, so that ``import exposurekit`` costs nothing.
+
+>>> import exposurekit as ek
+>>> ek.connect(**connection).records().columns.tolist()[:3]
+['user_id', 'record_id', 'site']
+"""
+
+import importlib
+from typing import Any
 
 __version__ = "0.1.0"
+
+_FACE = {
+    "connect": "exposurekit.exposure",
+    "Exposure": "exposurekit.exposure",
+    "Client": "exposurekit.client",
+    "AsyncClient": "exposurekit.client",
+    "Patience": "exposurekit.client",
+    "demo": "exposurekit.demonstration",
+    "User": "exposurekit.contract.resources",
+    "UserKey": "exposurekit.contract.resources",
+    "Record": "exposurekit.contract.resources",
+    "Link": "exposurekit.contract.resources",
+    "Alert": "exposurekit.contract.resources",
+    "ExposureError": "exposurekit.errors",
+    "Misconfigured": "exposurekit.errors",
+    "Refused": "exposurekit.errors",
+    "BadRequest": "exposurekit.errors",
+    "Unauthorized": "exposurekit.errors",
+    "Unreached": "exposurekit.errors",
+    "Unreadable": "exposurekit.errors",
+    "StillScanning": "exposurekit.errors",
+    "NotLoaded": "exposurekit.errors",
+    "MissingColumns": "exposurekit.errors",
+}
+_ROOMS = ("analysis", "charts", "frames", "markup")
+
+__all__ = ["__version__", *_FACE, *_ROOMS]  # noqa: PLE0604  the names are text
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return importlib.import_module(f"exposurekit.{name}")
+    if name in _FACE:
+        value = getattr(importlib.import_module(_FACE[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"exposurekit has no {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -10,6 +10,7 @@
     ├── Unreached          no whole answer came
     ├── Unreadable         a body is not what the specification describes
     ├── StillScanning      a scan did not end within the time given
+    ├── NotLoaded          a person whose data is asked for is not among those loaded
     └── MissingColumns     a table lacks columns that a question needs
 """
 
@@ -33,7 +34,9 @@ class Refused(ExposureError):
         retry_after_s: Seconds the service asked to wait before the next try, or None.
     """
 
-    def __init__(self, message: str, *, status: int, operation: str, retry_after_s: float | None = None) -> None:
+    def __init__(
+        self, message: str, *, status: int, operation: str, retry_after_s: float | None = None
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.operation = operation
@@ -68,6 +71,10 @@ class Unreadable(ExposureError):
 
 class StillScanning(ExposureError):
     """A scan did not end within the time given."""
+
+
+class NotLoaded(ExposureError):
+    """A person whose data is asked for is not among those loaded: unknown is not empty."""
 
 
 class MissingColumns(ExposureError):

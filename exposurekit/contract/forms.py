@@ -119,7 +119,9 @@ def _fields(name: str, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def _items(name: str, items: list[Any]) -> Iterator[tuple[str, str]]:
-    kept = [{k: v for k, v in item.items() if v is not None} if isinstance(item, dict) else item for item in items]
+    kept = [
+        {k: v for k, v in item.items() if v is not None} if isinstance(item, dict) else item for item in items
+    ]
     dicts = [item for item in kept if isinstance(item, dict)]
     # Items without a name in common would run together under []: then the index keeps them apart.
     common = next((key for key in dicts[0] if all(key in item for item in dicts)), None) if dicts else None

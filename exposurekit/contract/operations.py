@@ -1,12 +1,13 @@
 """The eight operations as data. Client calls, service routes and the OpenAPI document are read off this table."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from exposurekit.contract.resources import (
     AddressItem,
-    AliasItem,
     AlertsReply,
+    AliasItem,
     BirthDate,
     EmailItem,
     Id,
@@ -23,7 +24,8 @@ VERSION = "v2"
 PREFIX = "/api/{integration_name}/{api_key}/" + VERSION
 FORMATS = ("json", "xml")
 LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX = 100, 1000  # not shown: ours
-CREDENTIALS = ("api_secret", "secret")
+# not shown: where credentials travel; headers are ours, for those who keep secrets out of URLs
+CREDENTIAL_HEADERS = {"api_secret": "X-Api-Secret", "secret": "X-User-Secret"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class Parameter:
     required: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Operation:
     """One operation: what it is called, where it lives, what it takes and what it answers."""
 
@@ -53,7 +55,7 @@ class Operation:
         """The names of its parameters, in the specification's order."""
         return tuple(parameter.name for parameter in self.parameters)
 
-    @property
+    @cached_property
     def path_names(self) -> tuple[str, ...]:
         """The parameters that are part of its path, beyond the prefix."""
         return tuple(name for name in self.names if f"{{{name}}}" in self.path)
@@ -121,7 +123,9 @@ LIST_USERS = Operation(
     (
         API_KEY,
         API_SECRET,
-        Parameter("limit", int, f"Users returned at most; 1 to {LIST_LIMIT_MAX}, default {LIST_LIMIT_DEFAULT}."),
+        Parameter(
+            "limit", int, f"Users returned at most; 1 to {LIST_LIMIT_MAX}, default {LIST_LIMIT_DEFAULT}."
+        ),
         Parameter("offset", int, "Users skipped, in order of id; default 0."),
     ),
     UserPage,

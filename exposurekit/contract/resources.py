@@ -7,6 +7,7 @@ Read tolerantly where the specification is silent, strictly where it speaks. Unk
 import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
+from operator import itemgetter
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
@@ -16,7 +17,10 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    GetCoreSchemaHandler,
+    GetPydanticSchema,
 )
+from pydantic_core import CoreSchema, core_schema
 
 INT64_MAX = 2**63 - 1
 EPOCH_MIN, EPOCH_MAX = -62_135_596_800, 253_402_300_799  # the years 1 to 9999
@@ -71,19 +75,25 @@ def service_instant(value: Any) -> Any:
 
 
 def _instant(text: str) -> datetime:
-    match = re.fullmatch(r"\s*(\d{4})[/-](\d\d)[/-](\d\d)(?:[ T](\d\d:\d\d:\d\d(?:\.\d+)?))?\s*(\S*)\s*", text)
+    match = re.fullmatch(
+        r"\s*(\d{4})[/-](\d\d)[/-](\d\d)(?:[ T](\d\d:\d\d:\d\d(?:\.\d+)?))?\s*(\S*)\s*", text
+    )
     if not match:
         raise ValueError("not an instant")
     year, month, day, clock, zone = match.groups()
     zone = {"": "+00:00", "Z": "+00:00", "UTC": "+00:00"}.get(zone, zone)
-    return datetime.fromisoformat(f"{year}-{month}-{day}T{clock or '00:00:00'}{zone}").astimezone(UTC)
+    try:
+        return datetime.fromisoformat(f"{year}-{month}-{day}T{clock or '00:00:00'}{zone}").astimezone(UTC)
+    except OverflowError:
+        raise ValueError("not an instant: before the year 1 or after 9999") from None
 
 
 Id = Annotated[int, Field(ge=0, le=INT64_MAX)]
 Secret = Annotated[int | str, Field(repr=False)]
 Age = Annotated[int, Field(ge=0, le=32_767)]
 BirthDate = Annotated[
-    Annotated[int, Field(ge=EPOCH_MIN, le=EPOCH_MAX)] | None, BeforeValidator(epoch_seconds, json_schema_input_type=int | None)
+    Annotated[int, Field(ge=EPOCH_MIN, le=EPOCH_MAX)] | None,
+    BeforeValidator(epoch_seconds, json_schema_input_type=int | None),
 ]
 Steps = Annotated[list[str] | str | None, AfterValidator(steps_of)]
 Instant = Annotated[datetime, BeforeValidator(service_instant)]
@@ -169,18 +179,15 @@ class Record(Resource):
     user_fields_required_for_removal: list[str] | None = None  # None: not told (only Get user tells)
 
 
-class RecordItem(Resource):
-    """A record inside an object with the single key ``record``."""
+def _or_wrapped(source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    bare = handler(source)
+    around = core_schema.typed_dict_schema({"record": core_schema.typed_dict_field(bare)})
+    wrapped = core_schema.no_info_after_validator_function(itemgetter("record"), around)
+    return core_schema.union_schema([bare, wrapped], mode="left_to_right")
 
-    shown: ClassVar[tuple[str, ...]] = ()
-    record: Record
 
-
-# Bare inside a user, wrapped in lists and single answers; both are read everywhere.
-AnyRecord = Annotated[
-    Record | Annotated[RecordItem, AfterValidator(lambda item: item["record"] if isinstance(item, dict) else item.record)],
-    Field(union_mode="left_to_right"),
-]
+# Bare inside a user, wrapped as {"record": ...} in lists and single answers; both are read everywhere.
+AnyRecord = Annotated[Record, GetPydanticSchema(_or_wrapped)]
 
 
 class Link(Resource):

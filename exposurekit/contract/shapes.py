@@ -20,10 +20,11 @@ class Scalar(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Many:
-    """A list. ``or_text``: one text may stand in its place (``opt_out_procedure``)."""
+    """A list. ``or_text``: one text may stand in its place (``opt_out_procedure``). ``nullable``: or null."""
 
     item: "Shape"
     or_text: bool = False
+    nullable: bool = False
 
 
 Shape = Scalar | Many | dict[str, "Shape"]
@@ -35,7 +36,11 @@ def shape_of_model(model: type[BaseModel]) -> dict[str, Shape]:
     found: dict[str, Shape] = {}
     for name, field in model.model_fields.items():
         shape = shape_of_type(field.annotation)
-        choices = field.validation_alias.choices if isinstance(field.validation_alias, AliasChoices) else [field.alias]
+        choices = (
+            field.validation_alias.choices
+            if isinstance(field.validation_alias, AliasChoices)
+            else [field.alias]
+        )
         found |= {str(key): shape for key in (name, *choices) if key}
     return found
 
@@ -49,7 +54,9 @@ def shape_of_type(annotation: Any) -> Shape:
     options = _options(annotation)
     for option in options:
         if get_origin(option) is list:
-            return Many(shape_of_type(get_args(option)[0]), or_text=str in options)
+            return Many(
+                shape_of_type(get_args(option)[0]), or_text=str in options, nullable=NoneType in options
+            )
         if isinstance(option, type) and issubclass(option, BaseModel):
             return shape_of_model(option)
     if set(options) <= {str, NoneType}:
@@ -76,13 +83,16 @@ def row_type(model: type[BaseModel]) -> Any:
     for name, field in model.model_fields.items():
         rules = Annotated[(_rows(field.annotation), *field.metadata, field)]  # type: ignore[valid-type]
         fields[name] = rules
-    return TypedDict(f"{model.__name__}Row", fields)  # type: ignore[operator]
+    build: Any = TypedDict  # by a name that is known at run time only
+    made = build(f"{model.__name__}Row", fields)
+    made.__pydantic_config__ = {**model.model_config, "extra": "ignore"}
+    return made
 
 
 def _rows(annotation: Any) -> Any:
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return Annotated[(_rows(arguments[0]), *arguments[1:])]  # type: ignore[valid-type]
+        return Annotated[(_rows(arguments[0]), *arguments[1:])]
     if origin is list:
         return list[_rows(arguments[0])]  # type: ignore[misc]
     if origin in {Union, UnionType}:

@@ -82,13 +82,19 @@ def singular(name: str) -> str:
     """
     if name.endswith(("sses", "ases")):
         return name[:-2]
-    return name[:-1] if name.endswith("s") else name
+    return name.removesuffix("s")
+
+
+@dataclass(slots=True)
+class _Document:
+    marks_lists: bool = False  # somewhere an element says type="array"
 
 
 @dataclass(slots=True)
 class _Element:
     name: str
     attributes: dict[str, str]
+    document: _Document
     children: list["_Element"] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
 
@@ -128,7 +134,7 @@ def read(body: bytes, shape: Shape | None = None) -> Any:
 
 
 def _parse(body: bytes) -> _Element:
-    top = _Element("", {})
+    top = _Element("", {}, _Document())
     stack = [top]
     nodes = 0
 
@@ -138,7 +144,8 @@ def _parse(body: bytes) -> _Element:
         if len(stack) > DEPTH_MAX or nodes > NODES_MAX:
             raise Unreadable("not XML that can be read: it nests too deep or has too many elements")
         local = {key.rpartition(":")[2]: value for key, value in attributes.items()}
-        element = _Element(name.rpartition(":")[2].replace("-", "_"), local)
+        element = _Element(name.rpartition(":")[2].replace("-", "_"), local, top.document)
+        top.document.marks_lists |= element.is_array
         stack[-1].children.append(element)
         stack.append(element)
 
@@ -149,7 +156,7 @@ def _parse(body: bytes) -> _Element:
     parser.buffer_text = True
     parser.StartElementHandler = start
     parser.EndElementHandler = lambda _name: stack.pop()
-    parser.CharacterDataHandler = lambda data: stack[-1].texts.append(data)
+    parser.CharacterDataHandler = lambda data: stack[-1].texts.append(data)  # noqa: PLW0108  the stack moves
     parser.StartDoctypeDeclHandler = refuse
     try:
         parser.Parse(body, True)
@@ -182,18 +189,34 @@ def _object(element: _Element, shape: dict[str, Shape]) -> Any:
     if len(shape) == 1 and not shape.keys() & grouped:
         # One step of wrapping is missing: the element is itself what the single key should hold.
         [(key, inner)] = shape.items()
-        if element.children and isinstance(inner, dict) or element.name == key and isinstance(inner, Many):
+        if (element.children and isinstance(inner, dict)) or (
+            element.name == key and isinstance(inner, Many)
+        ):
             return {key: _value(element, inner)}
-    if len(grouped) == 1 and not grouped.keys() & shape.keys() and element.name in grouped:
-        return _object(element.children[0], shape)  # one step too many: <record><record>...
-    return {name: _member(children, shape.get(name)) for name, children in _listed(grouped, shape).items()}
+    if len(element.children) == 1 and not grouped.keys() & shape.keys() and element.children[0].children:
+        return _object(element.children[0], shape)  # one step too many: <record><record>, <item><record>
+    found = {name: _member(children, shape.get(name)) for name, children in _listed(grouped, shape).items()}
+    if not element.document.marks_lists and (not found or found.keys() & shape.keys()):
+        return _unsaid(shape, found) | found
+    return found
+
+
+def _unsaid(shape: dict[str, Shape], found: dict[str, Any]) -> dict[str, Any]:
+    """Where lists are repeated elements, an empty one leaves no trace: then its absence says that it is empty."""
+    return {
+        name: []
+        for name, inner in shape.items()
+        if isinstance(inner, Many) and not inner.nullable and name not in found
+    }
 
 
 def _listed(grouped: dict[str, list[_Element]], shape: dict[str, Shape]) -> dict[str, list[_Element]]:
     """Repeated items that stand in their parent under the singular name, put under their list's name."""
     singulars = {singular(name): name for name, inner in shape.items() if isinstance(inner, Many)}
     return {
-        singulars[name] if name not in shape and name in singulars and singulars[name] not in grouped else name: children
+        singulars[name]
+        if name not in shape and name in singulars and singulars[name] not in grouped
+        else name: children
         for name, children in grouped.items()
     }
 
@@ -211,7 +234,7 @@ def _list(elements: list[_Element], shape: Many) -> Any:
         return [_value(element, shape.item) for element in elements]
     [element] = elements
     if element.blank:
-        return []
+        return "" if shape.or_text and not element.is_array else []
     if not element.children:
         return element.text if shape.or_text else [_value(element, shape.item)]
     if not element.is_array and _is_item(element, shape.item):
@@ -246,5 +269,7 @@ def _typed(element: _Element) -> Any:
         case "boolean" if text.strip().lower() in {"true", "false", "1", "0"}:
             return text.strip().lower() in {"true", "1"}
         case "integer" | "boolean" if text.strip():
-            raise Unreadable(f"not XML that can be read: an element is not the {element.attributes['type']} it claims to be")
+            raise Unreadable(
+                f"not XML that can be read: an element is not the {element.attributes['type']} it claims to be"
+            )
     return text

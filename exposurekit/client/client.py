@@ -1,0 +1,253 @@
+"""Client, which blocks, and AsyncClient, its awaiting twin: they send bytes and sleep, and decide nothing."""
+
+import asyncio
+import functools
+import inspect
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+from exposurekit.client import calls, wire
+from exposurekit.client.calls import Call, Key, Paging
+from exposurekit.client.connection import Connection
+from exposurekit.client.retries import Outcome
+from exposurekit.contract.resources import Reply, User, UserKey, UserPage
+from exposurekit.errors import StillScanning
+
+P = ParamSpec("P")
+R = TypeVar("R", bound=Reply)
+T = TypeVar("T")
+
+POLL_S = 0.25
+
+
+def _blocking(build: Callable[P, Call[R, T]]) -> Callable[Concatenate["Client", P], T]:
+    """The operation as a method that waits for its reply."""
+
+    def method(self: "Client", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        call = build(*args, **kwargs)
+        del args, kwargs  # a traceback that shows local names shows no person
+        return wire.model(call, self.access, self.outcome(call))
+
+    _describe(method, build)
+    return method
+
+
+def _awaiting(build: Callable[P, Call[R, T]]) -> Callable[Concatenate["AsyncClient", P], Awaitable[T]]:
+    """The operation as a method to await."""
+
+    async def method(self: "AsyncClient", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        call = build(*args, **kwargs)
+        del args, kwargs
+        return wire.model(call, self.access, await self.outcome(call))
+
+    _describe(method, build)
+    return method
+
+
+def _describe(method: Any, build: Callable[..., Call[Any, Any]]) -> None:
+    functools.update_wrapper(method, build)
+    signature = inspect.signature(build)
+    me = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    answer = inspect.get_annotations(build)["return"].__args__[1]
+    method.__signature__ = signature.replace(
+        parameters=[me, *signature.parameters.values()], return_annotation=answer
+    )
+
+
+class Client(Connection):
+    """The eight operations, one call each. Blocks; works in a script, a shell and a running notebook.
+
+    >>> client.list_users(limit=2)
+    UserPage(count=26, users=2)
+    """
+
+    create_user = _blocking(calls.create_user)
+    list_users = _blocking(calls.list_users)
+    get_user = _blocking(calls.get_user)
+    update_user = _blocking(calls.update_user)
+    list_user_records = _blocking(calls.list_user_records)
+    get_record = _blocking(calls.get_record)
+    list_user_links = _blocking(calls.list_user_links)
+    get_user_alerts = _blocking(calls.get_user_alerts)
+
+    def iter_users(self, page_size: int = calls.PAGE_SIZE) -> Iterator[UserKey]:
+        """Every user's key, page after page, each once.
+
+        >>> sum(1 for key in client.iter_users()) == client.list_users().count
+        True
+        """
+        paging, seen = Paging(page_size), set[int]()
+        while not paging.done:
+            page = self.list_users(paging.limit, paging.offset)
+            fresh = [key for key in page.users if key.id not in seen]
+            seen.update(key.id for key in fresh)
+            yield from fresh
+            paging = paging.after(page, fresh=len(fresh))
+
+    def wait_for_scan(self, key: Key, timeout: float = 300.0) -> User:
+        """Look at a user until no scan is running, and return the user as found then.
+
+        Args:
+            key: The user's key.
+            timeout: Seconds to wait at most.
+
+        Raises:
+            StillScanning: The scan did not end in time.
+
+        >>> client.wait_for_scan(key).is_scanning
+        False
+        """
+        until, pause = time.monotonic() + timeout, POLL_S
+        while (user := self.get_user(key)).is_scanning:
+            _check_time(until - time.monotonic(), timeout)
+            time.sleep(pause)
+            pause = min(pause * 1.5, 10 * POLL_S)
+        return user
+
+    def probe(self) -> Any:
+        """How this service answers the points that the specification leaves open. Reads only.
+
+        Returns:
+            A DataFrame, one row a point: ``point``, ``answer`` (text; what could not be told says so).
+
+        >>> client.probe().set_index("point").loc["count of users", "answer"]
+        'count and total'
+        """
+        from exposurekit.client import probe
+
+        return probe.table(self)
+
+    def outcome(self, call: Call[R, T]) -> Outcome:
+        """What a call comes to, after as many tries as it may have."""
+        tries = 0
+        while True:
+            outcome = self._try(call)
+            tries += 1
+            pause = self.wait_s(call, outcome, tries)
+            if pause is None:
+                return outcome
+            time.sleep(pause)
+
+    def _try(self, call: Call[R, T]) -> Outcome:
+        outcome: Outcome = self._carrier.send(wire.request(call, self.access), self.seconds(call))
+        return outcome
+
+    @functools.cached_property
+    def _carrier(self) -> Any:
+        from exposurekit.client.over_httpx import Blocking
+
+        return Blocking(self.transport)
+
+    def close(self) -> None:
+        """Close the connections that are kept open."""
+        if "_carrier" in self.__dict__:
+            self.__dict__.pop("_carrier").close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class AsyncClient(Connection):
+    """The eight operations, to await. The same calls, errors and retries as `Client`.
+
+    >>> async def first_page():
+    ...     async with ek.AsyncClient(**connection) as client:
+    ...         return await client.list_users(limit=2)
+    >>> asyncio.run(first_page())
+    UserPage(count=26, users=2)
+    """
+
+    connections: int = 8
+
+    create_user = _awaiting(calls.create_user)
+    list_users = _awaiting(calls.list_users)
+    get_user = _awaiting(calls.get_user)
+    update_user = _awaiting(calls.update_user)
+    list_user_records = _awaiting(calls.list_user_records)
+    get_record = _awaiting(calls.get_record)
+    list_user_links = _awaiting(calls.list_user_links)
+    get_user_alerts = _awaiting(calls.get_user_alerts)
+
+    async def iter_pages(self, page_size: int = calls.PAGE_SIZE) -> AsyncIterator[UserPage]:
+        """Page after page of the users' keys, each key once."""
+        paging, seen = Paging(page_size), set[int]()
+        while not paging.done:
+            page = await self.list_users(paging.limit, paging.offset)
+            fresh = [key for key in page.users if key.id not in seen]
+            seen.update(key.id for key in fresh)
+            yield page.model_copy(update={"users": fresh})
+            paging = paging.after(page, fresh=len(fresh))
+
+    async def iter_users(self, page_size: int = calls.PAGE_SIZE) -> AsyncIterator[UserKey]:
+        """Every user's key, page after page, each once."""
+        async for page in self.iter_pages(page_size):
+            for key in page.users:
+                yield key
+
+    async def wait_for_scan(self, key: Key, timeout: float = 300.0) -> User:  # noqa: ASYNC109  as Client's
+        """Look at a user until no scan is running, and return the user as found then.
+
+        Raises:
+            StillScanning: The scan did not end in time.
+        """
+        until, pause = time.monotonic() + timeout, POLL_S
+        while (user := await self.get_user(key)).is_scanning:
+            _check_time(until - time.monotonic(), timeout)
+            await asyncio.sleep(pause)
+            pause = min(pause * 1.5, 10 * POLL_S)
+        return user
+
+    async def outcome(self, call: Call[R, T]) -> Outcome:
+        """What a call comes to, after as many tries as it may have."""
+        tries = 0
+        while True:
+            outcome = await self._try(call)
+            tries += 1
+            pause = self.wait_s(call, outcome, tries)
+            if pause is None:
+                return outcome
+            await asyncio.sleep(pause)
+
+    async def _try(self, call: Call[R, T]) -> Outcome:
+        outcome: Outcome = await self._carrier.send(wire.request(call, self.access), self.seconds(call))
+        return outcome
+
+    @functools.cached_property
+    def _carrier(self) -> Any:
+        if self.transport is None:
+            from exposurekit.client.over_aiohttp import Awaiting
+
+            return Awaiting(self.connections, secure=self.access.base_url.startswith("https:"))
+        from exposurekit.client import over_httpx
+
+        return over_httpx.Awaiting(self.transport)
+
+    async def aclose(self) -> None:
+        """Close the connections that are kept open."""
+        if "_carrier" in self.__dict__:
+            await self.__dict__.pop("_carrier").aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+def twin(client: Client, connections: int) -> AsyncClient:
+    """The awaiting twin of a blocking client, with this many connections."""
+    made = AsyncClient.__new__(AsyncClient)
+    made.access, made.timeout, made.patience = client.access, client.timeout, client.patience
+    made.transport, made.connections = client.transport, connections
+    return made
+
+
+def _check_time(left_s: float, timeout: float) -> None:
+    if left_s <= 0:
+        raise StillScanning(
+            f"The scan did not end within {timeout:.0f} s; it goes on: look again with get_user."
+        )

@@ -1,0 +1,89 @@
+"""What both clients are made of: where and how to ask, how patiently, and what a failure means. Sends nothing."""
+
+import logging
+import re
+from typing import Any, TypeVar
+
+from exposurekit.client.access import Access, BodyEncoding, Format, Lists, Place, credentials
+from exposurekit.client.calls import Call
+from exposurekit.client.retries import Outcome, Patience
+from exposurekit.contract.resources import Reply
+
+R = TypeVar("R", bound=Reply)
+T = TypeVar("T")
+
+SCAN_S = 60.0  # a service may scan that long before it answers Create user
+_CREDENTIALS = re.compile(r"(/api/[^/\s]+/)[^/\s]+|((?:api_)?secret=)[^&\s\"']+")
+
+
+class _Masked(logging.Filter):
+    """httpx writes whole URLs to its log; the key is in their path and the secrets in their query."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.msg = _CREDENTIALS.sub(r"\1\2***", record.getMessage())
+        record.args = None
+        return True
+
+
+logging.getLogger("httpx").addFilter(_Masked())
+
+
+class Connection:
+    """What both clients are made of: where and how to ask, how patiently, and through what."""
+
+    def __init__(
+        self,
+        base_url: str | None = None,
+        *,
+        integration_name: str | None = None,
+        api_key: str | None = None,
+        api_secret: str | None = None,
+        format: Format = "json",  # noqa: A002  the specification's word
+        credentials_in: Place | None = None,
+        body_encoding: BodyEncoding = "json",
+        lists: Lists = "objects",
+        timeout: float = 30.0,
+        retries: int | Patience = 3,
+        transport: Any = None,
+    ) -> None:
+        """Connect to a service; what is not given comes from the environment or a ``.env`` file.
+
+        Args:
+            base_url: What precedes ``/api/``; else ``EXPOSUREKIT_BASE_URL``.
+            integration_name: The integrator's name; else ``EXPOSUREKIT_INTEGRATION_NAME``.
+            api_key: The access key; else ``EXPOSUREKIT_API_KEY``.
+            api_secret: The integrator's secret; else ``EXPOSUREKIT_API_SECRET``.
+            format: ``"json"``, or ``"xml"``, which costs 15 times as much to read.
+            credentials_in: Where ``api_secret`` and ``secret`` travel: None for the query on GET and the body
+                on POST and PUT; ``"query"``; ``"body"`` (where there is one); ``"header"``.
+            body_encoding: ``"json"``, or ``"form"`` for Rails-style fields.
+            lists: ``"objects"``, or ``"csv"``: aliases, e-mails and phones as comma-separated strings.
+            timeout: Seconds that one try of a call may take.
+            retries: Further tries of a call that may be repeated, or a `Patience`.
+            transport: An httpx transport, blocking or async: a proxy's, a test's.
+
+        Raises:
+            Misconfigured: A setting is missing or makes no sense.
+        """
+        self.access = Access(
+            **credentials(base_url, integration_name, api_key, api_secret),
+            format=format,
+            credentials_in=credentials_in,
+            body_encoding=body_encoding,
+            lists=lists,
+        )
+        self.timeout = timeout
+        self.patience = retries if isinstance(retries, Patience) else Patience(retries)
+        self.transport = transport
+
+    def __repr__(self) -> str:
+        access = self.access
+        return f"{type(self).__name__}({access.base_url!r}, integration_name={access.integration_name!r})"
+
+    def seconds(self, call: Call[R, T]) -> float:
+        """Seconds that one try of this call may take."""
+        return self.timeout + (SCAN_S if call.waits_for_scan else 0)
+
+    def wait_s(self, call: Call[R, T], outcome: Outcome, tries: int) -> float | None:
+        """Seconds to wait before the next try, or None where the outcome is final."""
+        return self.patience.wait_s(outcome, tries=tries, repeatable=call.repeatable)

@@ -1,0 +1,151 @@
+"""Everyone at once: list, then Get user and Get user alerts for each, a few people at a time. Remembers nothing.
+
+A failure costs the person it happened to, and that person alone: it becomes a row, and the load goes on.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from exposurekit.client import calls, wire
+from exposurekit.client.client import AsyncClient
+from exposurekit.client.retries import Answer, Lost, Outcome
+from exposurekit.contract.resources import UserKey
+from exposurekit.errors import ExposureError, Refused
+
+AT_ONCE = 8
+WINDOW = 200  # people whose answers wait at once, as bytes
+SLICE = 25  # people whose dicts live at once
+
+Progress = Callable[[int, int | None], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One person who could not be loaded, and why; the reason holds no value of theirs."""
+
+    user_id: int
+    operation: str
+    error: str
+    status: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Some people, loaded whole: user objects and alerts as plain dicts, or a failure for each who could not be."""
+
+    keys: Sequence[UserKey] = field(repr=False)
+    users: Sequence[dict[str, Any]] = field(repr=False)
+    alerts: Sequence[dict[str, Any]] = field(repr=False)
+    failures: Sequence[Failure]
+
+
+async def load(
+    client: AsyncClient,
+    take: Callable[[Batch], None],
+    *,
+    at_once: int = AT_ONCE,
+    window: int = WINDOW,
+    progress: Progress | None = None,
+) -> None:
+    """Load everyone, batch after batch, in the order in which the service lists them.
+
+    Args:
+        client: With as many connections as people at once.
+        take: Is given each batch as it is done; also the last, unfinished one where the load is cancelled.
+        at_once: People asked about at the same time.
+        window: People asked about before their answers are read; memory grows with this, not with how many there are.
+        progress: Called with people done and people in all (None where the service does not count them).
+
+    Raises:
+        ExposureError: The list of users itself could not be had.
+    """
+    waiting: list[UserKey] = []
+    done = 0
+
+    async def load_batch(keys: list[UserKey], total: int | None) -> None:
+        def one_more() -> None:
+            nonlocal done
+            done += 1
+            if progress:
+                progress(done, total)
+
+        await _batch(client, keys, at_once, take, one_more)
+
+    total = None
+    async for page in client.iter_pages():
+        total = page.count
+        waiting += page.users
+        while len(waiting) >= window:
+            await load_batch(waiting[:window], total)
+            del waiting[:window]
+    await load_batch(waiting, total)
+
+
+async def _batch(
+    client: AsyncClient,
+    keys: list[UserKey],
+    at_once: int,
+    take: Callable[[Batch], None],
+    one_more: Callable[[], None],
+) -> None:
+    answers: list[_Answers | None] = [None] * len(keys)
+    upcoming = iter(enumerate(keys))
+
+    async def work() -> None:
+        for place, key in upcoming:
+            answers[place] = await _ask(client, key)
+            one_more()
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(at_once, len(keys))):
+                group.create_task(work())
+    finally:
+        # Read only now, a few people at a time: bytes wait cheaply, and the dicts of a few die young, before the
+        # garbage collector walks over them again and again.
+        got = [answer for answer in answers if answer]
+        for start in range(0, len(got), SLICE):
+            take(_read(client, got[start : start + SLICE]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """What the two calls about one person came to; the second is not made where the first was no answer."""
+
+    key: UserKey
+    user: Outcome
+    alerts: Outcome | None
+
+
+async def _ask(client: AsyncClient, key: UserKey) -> _Answers:
+    user = await client.outcome(calls.get_user(key))
+    good = isinstance(user, Answer) and user.status == wire.OK
+    return _Answers(key, user, await client.outcome(calls.get_user_alerts(key)) if good else None)
+
+
+def _read(client: AsyncClient, answers: Sequence[_Answers]) -> Batch:
+    read = [_person(client, answer) for answer in answers]
+    loaded = [pair for pair in read if isinstance(pair, tuple)]
+    failures = [failure for failure in read if isinstance(failure, Failure)]
+    keys = [answer.key for answer in answers]
+    return Batch(keys, [user for user, _ in loaded], [alerts for _, alerts in loaded], failures)
+
+
+def _person(client: AsyncClient, got: _Answers) -> tuple[dict[str, Any], dict[str, Any]] | Failure:
+    """Get user and Get user alerts: both, or neither, so that no table shows half a person as a whole one."""
+    call: calls.Call[Any, Any] = calls.get_user(got.key)
+    try:
+        user = wire.row(call, client.access, got.user)["user"]
+        if user["id"] != got.key.id:
+            return Failure(
+                got.key.id, call.operation.title, "Unreadable", None, "the answer is about another user"
+            )
+        call = calls.get_user_alerts(got.key)
+        alerts = wire.row(call, client.access, got.alerts or Lost("it was not asked"))["alerts"]
+    except ExposureError as error:
+        status = error.status if isinstance(error, Refused) else None
+        return Failure(got.key.id, call.operation.title, type(error).__name__, status, str(error))
+    return user, {"user_id": got.key.id, "alerts": alerts}

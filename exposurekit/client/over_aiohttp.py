@@ -1,0 +1,64 @@
+"""Bytes over aiohttp: what carries a fleet's thousands of calls. Decides nothing.
+
+httpx's own async pool costs 2.5 ms of CPU a request at 32 connections, aiohttp's 0.085; httpx over aiohttp
+still spends as much again on its requests and responses (measured: tests/benchmarks/load_fleet.py).
+"""
+
+import ssl
+from urllib.request import getproxies
+
+import aiohttp
+from yarl import URL
+
+from exposurekit.client.retries import Answer, Lost, Outcome
+from exposurekit.client.wire import BODY_MAX, Request
+
+
+class Awaiting:
+    """One aiohttp session with this many connections; follows no redirect and keeps no cookie."""
+
+    def __init__(self, connections: int, *, secure: bool) -> None:
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=connections, ssl=_certificates() if secure else False),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            # Proxies, as httpx heeds them. Where there is none it must be off: aiohttp would look for one in a
+            # worker thread at each request, which costs as much as the request.
+            trust_env=bool(getproxies()),
+        )
+        # aiohttp would send a PUT again by itself on a dropped connection, and append its list items twice.
+        self._session._retry_connection = False  # noqa: SLF001  as its own test client does; tests hold the effect
+
+    async def send(self, request: Request, seconds: float) -> Outcome:
+        """One try; never raises for what happens on the wire."""
+        try:
+            async with self._session.request(
+                request.method,
+                URL(request.url, encoded=True),
+                headers=request.headers,
+                data=request.body,
+                allow_redirects=False,
+                timeout=aiohttp.ClientTimeout(total=seconds),
+            ) as response:
+                pieces, size = [], 0
+                async for piece in response.content.iter_any():
+                    pieces.append(piece)
+                    size += len(piece)
+                    if size > BODY_MAX:
+                        return Lost.too_large()
+                return Answer(response.status, response.headers, b"".join(pieces))
+        except aiohttp.ClientConnectorError:
+            return Lost.nobody()
+        except TimeoutError:
+            return Lost.too_late()
+        except Exception:  # noqa: BLE001  whatever it raises may hold the URL, and ends here
+            return Lost.cut()
+
+    async def aclose(self) -> None:
+        """Close the connections that are kept open."""
+        await self._session.close()
+
+
+def _certificates() -> ssl.SSLContext:
+    from httpx import create_ssl_context
+
+    return create_ssl_context()  # the authorities that the blocking client trusts

@@ -1,0 +1,122 @@
+"""Whether to ask again, and when. Decides on plain values; never sleeps."""
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+from exposurekit.errors import Misconfigured
+
+ASK_AGAIN = frozenset({429, 502, 503, 504})
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back, whole."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    def __repr__(self) -> str:
+        return f"Answer({self.status}, {len(self.body)} bytes)"
+
+    @property
+    def retry_after_s(self) -> float | None:
+        """Seconds the service asked to wait: ``Retry-After`` as seconds or as an HTTP date."""
+        return retry_after(self.headers.get("retry-after"))
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """No whole answer came. ``maybe_received`` is False only where nothing can have been sent."""
+
+    reason: str
+    maybe_received: bool = True
+
+    @classmethod
+    def nobody(cls) -> "Lost":
+        """No connection came about."""
+        return cls("nothing listens at that address", maybe_received=False)
+
+    @classmethod
+    def cut(cls) -> "Lost":
+        """The connection ended before the answer did, or what came was no HTTP."""
+        return cls("the connection was lost")
+
+    @classmethod
+    def too_late(cls, *, maybe_received: bool = True) -> "Lost":
+        """The time for one try ran out."""
+        return cls("no answer came in time", maybe_received)
+
+    @classmethod
+    def too_large(cls) -> "Lost":
+        """The answer was given up, so that it does not fill the memory."""
+        return cls("its answer is too large")
+
+
+Outcome = Answer | Lost
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How often a call that may be repeated is repeated, and how long to wait between.
+
+    Args:
+        retries: Further tries after the first.
+        first_s: Seconds before the first retry at most; doubled for each further one, with full jitter.
+        longest_s: Seconds of waiting at most, also where ``Retry-After`` asks for more: then the call ends.
+
+    >>> Patience(retries=5).retries
+    5
+    """
+
+    retries: int = 3
+    first_s: float = 0.5
+    longest_s: float = 60.0
+
+    def __post_init__(self) -> None:
+        if self.retries < 0 or self.first_s < 0 or self.longest_s < 0:
+            raise Misconfigured("retries and waiting times are zero or more")
+
+    def wait_s(self, outcome: Outcome, *, tries: int, repeatable: bool) -> float | None:
+        """Seconds to wait before the next try, or None where this outcome is final.
+
+        Args:
+            outcome: What the last try came to.
+            tries: Tries made so far.
+            repeatable: Whether the call may reach the service twice.
+        """
+        if tries > self.retries:
+            return None
+        asked = None
+        if isinstance(outcome, Answer):
+            if outcome.status not in ASK_AGAIN or not repeatable:
+                return None
+            asked = outcome.retry_after_s
+        elif outcome.maybe_received and not repeatable:
+            return None
+        if asked is not None:
+            return asked if asked <= self.longest_s else None
+        most = min(self.longest_s, self.first_s * 2 ** (tries - 1))
+        return random.uniform(0, most)  # noqa: S311  jitter, not a secret
+
+
+def retry_after(value: str | None) -> float | None:
+    """``Retry-After`` as seconds from now; None where it is missing or makes no sense.
+
+    >>> retry_after("120"), retry_after("soon")
+    (120.0, None)
+    """
+    if value is None:
+        return None
+    text = value.strip()
+    if text.isascii() and text.isdigit() and len(text) < 10:  # noqa: PLR2004  thirty years and more make no sense
+        return float(text)
+    try:
+        at = parsedate_to_datetime(text)
+    except (ValueError, TypeError, OverflowError):
+        return None
+    at = at if at.tzinfo else at.replace(tzinfo=UTC)
+    return max(0.0, (at - datetime.now(UTC)).total_seconds())

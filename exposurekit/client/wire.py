@@ -1,0 +1,249 @@
+"""A call as a request, and an answer as a reply or an error. Moves no bytes; its errors hold no values."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, NoReturn, TypeVar
+from urllib.parse import quote, urlencode
+
+from pydantic import TypeAdapter, ValidationError
+
+from exposurekit.client.access import Access
+from exposurekit.client.calls import Call
+from exposurekit.client.retries import Answer, Lost, Outcome
+from exposurekit.contract import codec, forms
+from exposurekit.contract.operations import CREDENTIAL_HEADERS, PREFIX
+from exposurekit.contract.resources import Reply
+from exposurekit.contract.shapes import row_type, shape_of_model
+from exposurekit.errors import BadRequest, Refused, Unauthorized, Unreached, Unreadable
+from exposurekit.markup import plain
+
+R = TypeVar("R", bound=Reply)
+T = TypeVar("T")
+
+BODY_MAX = 64 * 1024 * 1024
+REASON_READ, REASON_MAX = 10_000, 200
+OK, BAD_REQUEST, UNAUTHORIZED = 200, 400, 401
+
+_TELLING = re.compile(
+    r"\S*@\S*|\S*://\S*|\S*/api/\S*|\d[\d .()-]{3,}\d|\"[^\"]*\"|'[^']*'|\b(?=[\w-]*\d)[\w-]{12,}\b"
+)
+_WHAT_TO_DO = {
+    400: "Check the fields that were given.",
+    401: "The api_key, the api_secret, or the user's id and secret were not accepted.",
+    404: "There is no such address: check base_url, which is what precedes /api/.",
+    413: "The request is too large.",
+    415: "The service does not read this body_encoding: try the other one.",
+    429: "Too many requests.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to send. Its repr shows neither address nor body: both hold credentials."""
+
+    method: str
+    url: str = field(repr=False)
+    headers: dict[str, str] = field(repr=False)
+    body: bytes | None = field(default=None, repr=False)
+
+
+def request(call: Call[R, T], access: Access) -> Request:
+    """The call in this manner of asking: where the values and the credentials travel, and in which encoding."""
+    operation = call.operation
+    query: dict[str, Any] = {}
+    body: dict[str, Any] = {}
+    headers = {
+        "Accept": codec.MEDIA_TYPES[access.format],
+        "Accept-Encoding": "gzip",
+        "User-Agent": "exposurekit",
+    }
+    values = {name: value for name, value in call.values.items() if name not in operation.path_names}
+    (body if operation.takes_body else query).update(values)
+    secrets = {"api_secret": access.api_secret, "secret": call.secret}
+    for name, value in secrets.items():
+        if value is None:
+            continue
+        if access.credentials_in == "header":
+            headers[CREDENTIAL_HEADERS[name]] = str(value)
+        elif access.credentials_in == "query" or not operation.takes_body:
+            query[name] = value
+        else:
+            body[name] = value
+    content = _body(body, access, headers) if operation.takes_body else None
+    return Request(operation.method, _url(call, access, query), headers, content)
+
+
+def _url(call: Call[R, T], access: Access, query: Mapping[str, Any]) -> str:
+    path = call.operation.path
+    for name in call.operation.path_names:
+        path = path.replace(f"{{{name}}}", _segment(call.values[name]))
+    asked = "?" + urlencode(query) if query else ""
+    return f"{_address(access)}{path}.{access.format}{asked}"
+
+
+def _segment(value: Any) -> str:
+    return str(value) if isinstance(value, int) else quote(str(value), safe="")
+
+
+@cache
+def _address(access: Access) -> str:
+    name, key = quote(access.integration_name, safe=""), quote(access.api_key, safe="")
+    return access.base_url.rstrip("/") + PREFIX.format(integration_name=name, api_key=key)
+
+
+def _body(values: dict[str, Any], access: Access, headers: dict[str, str]) -> bytes:
+    if access.body_encoding == "json":
+        headers["Content-Type"] = "application/json"
+        return codec.encode(values, "json")
+    headers["Content-Type"] = "application/x-www-form-urlencoded"
+    addresses = values.get("addresses")
+    fields = values | ({"addresses": codec.encode(addresses, "json").decode()} if addresses else {})
+    return forms.encode(_as_csv(fields) if access.lists == "csv" else fields)
+
+
+def _as_csv(values: dict[str, Any]) -> dict[str, Any]:
+    """Lists as comma-separated strings (published pages), where each item is one value and nothing else."""
+    columns = {"aliases": ("first_name", "last_name"), "emails": ("address",), "phone_numbers": ("number",)}
+    joined = {}
+    for name, parts in columns.items():
+        items = values.get(name, [])
+        texts = [" ".join(item[part] for part in parts if item.get(part)) for item in items]
+        if (
+            items
+            and all(item.keys() <= set(parts) for item in items)
+            and not any("," in text for text in texts)
+        ):
+            joined[name] = ",".join(texts)
+    return values | joined
+
+
+def model(call: Call[R, T], access: Access, outcome: Outcome) -> T:
+    """The reply as the specification's resources.
+
+    Raises:
+        Refused: The status is not 200; `BadRequest` for 400, `Unauthorized` for 401.
+        Unreached: No whole answer came.
+        Unreadable: The body is not what the specification describes.
+    """
+    reply = _checked(
+        call, access, outcome, lambda body: call.reply.model_validate(_decoded(call, access, body))
+    )
+    return call.pick(reply)
+
+
+def row(call: Call[R, T], access: Access, outcome: Outcome) -> dict[str, Any]:
+    """The reply as plain dicts under the same rules: for bulk, where objects would be taken apart again."""
+    adapter = _adapter(call.reply)
+    if access.format == "json":
+        found = _checked(call, access, outcome, adapter.validate_json)
+    else:
+        found = _checked(
+            call, access, outcome, lambda body: adapter.validate_python(_decoded(call, access, body))
+        )
+    return dict(found)
+
+
+def plain_values(call: Call[R, T], access: Access, outcome: Outcome) -> Any:
+    """The reply as it came, unvalidated: for telling how a server answers."""
+    return _checked(call, access, outcome, lambda body: _decoded(call, access, body))
+
+
+@cache
+def _adapter(reply: type[Reply]) -> TypeAdapter[Any]:
+    return TypeAdapter(row_type(reply))
+
+
+def _decoded(call: Call[R, T], access: Access, body: bytes) -> Any:
+    return codec.decode(body, access.format, shape_of_model(call.reply))
+
+
+def _checked(call: Call[R, T], access: Access, outcome: Outcome, read: Callable[[bytes], Any]) -> Any:
+    if isinstance(outcome, Lost):
+        _unreached(call, outcome)
+    if outcome.status != OK:
+        _refuse(call, access, outcome)
+    try:
+        return read(outcome.body)
+    except ValidationError as error:
+        problem = _problem(error)
+    except Unreadable as error:
+        problem = str(error)
+    if outcome.body[:512].lstrip()[:1] == b"<" and b"<html" in outcome.body[:2048].lower():
+        problem = "it is a web page; is base_url the service's?"
+    raise Unreadable(f"{call.operation.title}: the answer cannot be read: {problem}")
+
+
+def _problem(error: ValidationError) -> str:
+    """Where the body is not as described, and how. A place is made of field names and positions alone."""
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    if first["type"] == "json_invalid":
+        return "it is not JSON"
+    places = [str(part) for part in first["loc"] if isinstance(part, int) or str(part).isidentifier()]
+    return f"{'.'.join(places) or 'the whole'} {'is missing' if first['type'] == 'missing' else 'is not as described'}"
+
+
+def _unreached(call: Call[R, T], lost: Lost) -> NoReturn:
+    title = call.operation.title
+    message = f"{title} got no whole answer: {lost.reason}."
+    if not lost.maybe_received:
+        message += " Is the service running, and base_url right?"
+    elif not call.repeatable:
+        message += " It may have been carried out all the same: look before you repeat it."
+    raise Unreached(message, operation=title, maybe_received=lost.maybe_received)
+
+
+def _refuse(call: Call[R, T], access: Access, answer: Answer) -> NoReturn:
+    """The error that an answer's status stands for."""
+    kind = {BAD_REQUEST: BadRequest, UNAUTHORIZED: Unauthorized}.get(answer.status, Refused)
+    title, status, wait = call.operation.title, answer.status, answer.retry_after_s
+    said = _reason(call, access, answer)
+    message = f"{title} was refused ({status}{': ' + said if said else ''})."
+    if 300 <= status < BAD_REQUEST:  # noqa: PLR2004  redirections
+        todo = "Redirects are not followed, since the address holds the key: give the final base_url."
+    else:
+        todo = _WHAT_TO_DO.get(status, "The service failed; try again later." if status >= 500 else "")  # noqa: PLR2004
+    if wait is not None:
+        todo += f" It asks to wait {wait:.0f} s."
+    raise kind(f"{message} {todo}".strip(), status=status, operation=title, retry_after_s=wait)
+
+
+def _reason(call: Call[R, T], access: Access, answer: Answer) -> str:
+    """What the service gives as its reason, from any of the usual bodies, with every value taken out.
+
+    The text is the server's and may echo what a message must not hold: what was sent is masked, and so are
+    long digits, addresses, quotations and long identifiers.
+    """
+    body = answer.body[:REASON_READ]
+    try:
+        found = codec.decode(body, "xml" if body.lstrip()[:1] == b"<" else "json")
+    except Unreadable:
+        return ""
+    text = plain(_error_text(found))
+    sent = _texts(call.values, call.secret, access.api_key, access.api_secret, access.integration_name)
+    for value in sorted(sent, key=len, reverse=True):
+        text = re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", "***", text)
+    return _TELLING.sub("***", text)[:REASON_MAX]
+
+
+def _error_text(found: Any) -> str:
+    if isinstance(found, dict):
+        inner = next((found[name] for name in ("error", "errors", "message") if name in found), None)
+        return _error_text(inner) if inner is not None else ""
+    if isinstance(found, list):
+        return ", ".join(filter(None, map(_error_text, found)))
+    return found if isinstance(found, str) else ""
+
+
+def _texts(*values: Any) -> set[str]:
+    """Every leaf of what was sent, as text."""
+    found: set[str] = set()
+    for value in values:
+        if isinstance(value, Mapping):
+            found |= _texts(*value.values())
+        elif isinstance(value, list):
+            found |= _texts(*value)
+        elif value not in {None, True, False, ""}:
+            found.add(str(value))
+    return found

@@ -1,0 +1,288 @@
+"""The analyst's door: everyone's users, records, links, alerts and steps as DataFrames. Remembers nothing beyond one load."""
+
+import warnings
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+from exposurekit import frames
+from exposurekit.client import Client, behind, fleet
+from exposurekit.client.client import twin
+from exposurekit.client.progress import progress_bar
+from exposurekit.contract.resources import UserKey
+from exposurekit.errors import Misconfigured, NotLoaded
+
+People = int | Iterable[int] | None
+
+PACKS = 4  # packed batches that wait to become tables together
+
+
+@dataclass(slots=True)
+class _Look:
+    """What one load found, as it grows."""
+
+    batches: dict[str, list[pa.Table]] = field(default_factory=lambda: {name: [] for name in frames.TABLES})
+    people: list[pa.Array] = field(default_factory=list)
+    told: list[pa.Array] = field(default_factory=list)
+    secrets: dict[int, int | str] = field(default_factory=dict, repr=False)
+    loaded: set[int] = field(default_factory=set)
+    failed: int = 0
+    done: int = 0
+    total: int | None = None
+    whole: bool = False
+    at: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    def __str__(self) -> str:
+        failed = f", {self.failed:,} more not loaded" if self.failed else ""
+        if self.whole:
+            return f"{len(self.loaded):,} people{failed}"
+        total = "?" if self.total is None else f"{self.total:,}"
+        return f"{len(self.loaded):,} of {total} people{failed}: stopped before the end"
+
+    def take(self, batch: fleet.Batch) -> None:
+        self.secrets.update((key.id, key.secret) for key in batch.keys)
+        self.loaded.update(user["id"] for user in batch.users)
+        self.failed += len(batch.failures)
+        self.people.append(frames.people(batch.users))
+        self.told.append(frames.told(batch.alerts))
+        self.batches["failures"].append(frames.failures([asdict(failure) for failure in batch.failures]))
+        if len(self.people) >= PACKS:
+            self.unpack()
+
+    def unpack(self) -> None:
+        for name, table in frames.flatten(self.people, self.told).items():
+            self.batches[name].append(table)
+        self.people, self.told = [], []
+
+    def seen(self, done: int, total: int | None) -> None:
+        self.done, self.total = done, total
+
+
+class Exposure:
+    """Everyone whom an integrator has registered, as tables. One load serves them all; `refresh` looks again.
+
+    Each table has one row a thing and the key columns ``user_id`` and, where the thing has an id of its own,
+    ``record_id``, ``alias_id``, ... Names of columns are the specification's. No table holds a secret.
+
+    >>> exposure.records(user=key.id)["user_id"].unique().tolist() == [key.id]
+    True
+    """
+
+    def __init__(self, client: Client, *, at_once: int = fleet.AT_ONCE, progress: bool | None = None) -> None:
+        """Look through this client.
+
+        Args:
+            client: The connection.
+            at_once: People asked about at the same time.
+            progress: Whether to show a progress bar; None: in a notebook and in a terminal.
+        """
+        if at_once < 1:
+            raise Misconfigured("at_once is one or more")
+        self.client = client
+        self.at_once = at_once
+        self.progress = progress
+        self._look: _Look | None = None
+        self._shown: dict[str, pd.DataFrame] = {}
+
+    def __repr__(self) -> str:
+        if self._look is None:
+            return f"Exposure({self.client!r}, not loaded yet)"
+        return f"Exposure({self.client!r}, {self._look})"
+
+    @property
+    def provenance(self) -> str:
+        """Where the tables come from: service, integrator, when they were loaded, and how many people.
+
+        >>> exposure.provenance.endswith("26 people")
+        True
+        """
+        look, access = self._loaded(), self.client.access
+        return f"{access.base_url} · {access.integration_name} · as of {look.at:%Y-%m-%d %H:%M} UTC · {look}"
+
+    def users(self, user: People = None) -> pd.DataFrame:
+        """The people: ``user_id``, names, ``birth_date`` (UTC), ``is_scanning``, ``identification_on_file``.
+
+        Args:
+            user: One id or several; None for everyone.
+
+        Raises:
+            NotLoaded: One of them is not among those loaded; `failures` may say why.
+            ExposureError: The list of users could not be had.
+
+        Source: specification, "User".
+
+        >>> exposure.users().columns.tolist()[:2]
+        ['user_id', 'first_name']
+        """
+        return self._table("users", user)
+
+    def records(self, user: People = None) -> pd.DataFrame:
+        """The listings: site, status, what they show, and ``user_fields_required_for_removal`` (NA: not told).
+
+        ``age`` is Int16, ``reference_id`` text, ``site`` and ``status`` categories, lists Arrow lists.
+        Source: specification, "Record".
+
+        >>> str(exposure.records()["age"].dtype), str(exposure.records()["status"].dtype)
+        ('Int16', 'category')
+        """
+        return self._table("records", user)
+
+    def links(self, user: People = None) -> pd.DataFrame:
+        """The web pages: ``url``, ``title``, and the kinds of data each ``contains`` (NA: not told).
+
+        Source: specification, "Link".
+
+        >>> exposure.links().columns.tolist()
+        ['user_id', 'url', 'title', 'contains']
+        """
+        return self._table("links", user)
+
+    def alerts(self, user: People = None) -> pd.DataFrame:
+        """The alerts, numbered for each user from 0 as the service lists them, with what they are about.
+
+        ``record_id``, ``site``, ``status`` and ``href`` are the record's; ``link_url`` and ``link_title`` the
+        link's. ``html`` is the service's markup as it came: pass it through `exposurekit.markup.fragment`
+        before it is shown. Source: specification, "Alert".
+
+        >>> exposure.alerts()["source_type"].cat.categories.tolist()
+        ['link', 'record']
+        """
+        return self._table("alerts", user)
+
+    def steps(self, user: People = None) -> pd.DataFrame:
+        """What a human must do: one row for each step of each alert's ``opt_out_procedure``, numbered from 1.
+
+        >>> exposure.steps()["step_number"].min()
+        np.int64(1)
+        """
+        return self._table("steps", user)
+
+    def aliases(self, user: People = None) -> pd.DataFrame:
+        """Other names: ``alias_id``, ``first_name``, ``last_name``, ``alias_type`` (NaN: not told)."""
+        return self._table("aliases", user)
+
+    def emails(self, user: People = None) -> pd.DataFrame:
+        """E-mail addresses: ``email_id``, ``address``."""
+        return self._table("emails", user)
+
+    def phone_numbers(self, user: People = None) -> pd.DataFrame:
+        """Phone numbers: ``phone_number_id``, ``number`` (digits as text)."""
+        return self._table("phone_numbers", user)
+
+    def addresses(self, user: People = None) -> pd.DataFrame:
+        """Postal addresses: ``address_id``, ``address1``, ``address2``, ``city``, ``state``, ``zip`` (text), ``country``."""
+        return self._table("addresses", user)
+
+    def service_history(self, user: People = None) -> pd.DataFrame:
+        """When the service was ``activated`` or ``deactivated``: ``event``, ``occurred_at`` (UTC), oldest first."""
+        return self._table("service_history", user)
+
+    def failures(self) -> pd.DataFrame:
+        """Who could not be loaded: ``user_id``, ``operation``, ``error``, ``status`` (NA: no answer), ``reason``.
+
+        These people are in no other table: unknown is not empty.
+
+        >>> exposure.failures().columns.tolist()
+        ['user_id', 'operation', 'error', 'status', 'reason']
+        """
+        self._loaded()
+        return self._frame("failures").copy(deep=False)
+
+    def key(self, user_id: int) -> UserKey:
+        """The id and secret of one user, for the client's single calls.
+
+        Raises:
+            NotLoaded: The service does not list this user.
+
+        >>> exposure.client.get_user(exposure.key(key.id)).id == key.id
+        True
+        """
+        secrets = self._loaded().secrets
+        if user_id not in secrets:
+            raise NotLoaded(f"The service lists no user {user_id}; refresh() looks again.")
+        return UserKey(id=user_id, secret=secrets[user_id])
+
+    def refresh(self) -> "Exposure":
+        """Look again at everyone. Where that fails or is stopped, what was loaded before stays.
+
+        A first load that is stopped (Ctrl-C) keeps what it has; the tables then warn that they are not whole.
+
+        >>> exposure.refresh() is exposure
+        True
+        """
+        look = _Look()
+        try:
+            self._run(look)
+            look.whole = True
+        finally:
+            look.unpack()
+            if look.whole or (self._look is None and look.loaded):
+                self._look, self._shown = look, {}
+        return self
+
+    def _loaded(self) -> _Look:
+        if self._look is None:
+            self.refresh()
+        look = self._look
+        assert look is not None  # noqa: S101  refresh() sets it, or raises
+        if not look.whole:
+            warnings.warn(f"{look}; refresh() loads everyone", stacklevel=4)
+        return look
+
+    def _frame(self, name: str) -> pd.DataFrame:
+        if name not in self._shown:
+            look = self._loaded()
+            self._shown[name] = frames.frame(name, look.batches.pop(name))
+        return self._shown[name]
+
+    def _table(self, name: str, user: People) -> pd.DataFrame:
+        look = self._loaded()
+        table = self._frame(name)
+        if user is None:
+            return table.copy(deep=False)
+        asked = [user] if isinstance(user, int) else list(user)
+        if unknown := [one for one in asked if one not in look.loaded]:
+            raise NotLoaded(
+                f"Not among the people loaded: {unknown}; failures() names those who could not be."
+            )
+        return table[table["user_id"].isin(asked)].reset_index(drop=True)
+
+    def _run(self, look: _Look) -> None:
+        async def load() -> None:
+            async with twin(self.client, self.at_once) as client:
+                await fleet.load(client, look.take, at_once=self.at_once, progress=look.seen)
+
+        with progress_bar("people", self.progress) as bar:
+            behind.run(load, lambda: bar(look.done, look.total))
+
+
+def connect(
+    base_url: str | None = None,
+    *,
+    client: Client | None = None,
+    at_once: int = fleet.AT_ONCE,
+    progress: bool | None = None,
+    **settings: Any,
+) -> Exposure:
+    """Connect to a service, and see everyone registered there as tables.
+
+    Args:
+        base_url: What precedes ``/api/``; else from ``EXPOSUREKIT_BASE_URL`` or a ``.env`` file.
+        client: A `Client` that stands already; then nothing else of the connection may be given.
+        at_once: People asked about at the same time.
+        progress: Whether to show a progress bar; None: in a notebook and in a terminal.
+        settings: ``integration_name``, ``api_key``, ``api_secret`` and all else that `Client` takes.
+
+    Raises:
+        Misconfigured: A setting is missing or makes no sense; the message says what to set.
+
+    >>> ek.connect(client=client)
+    Exposure(Client('http://127.0.0.1:...', integration_name='demo'), not loaded yet)
+    """
+    if client is not None and (base_url or settings):
+        raise Misconfigured("connect() takes a client or the settings of one, not both")
+    return Exposure(client or Client(base_url, **settings), at_once=at_once, progress=progress)

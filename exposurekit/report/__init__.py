@@ -1,0 +1,1 @@
+"""One HTML file that stands alone: opens offline, loads nothing, sends nothing."""

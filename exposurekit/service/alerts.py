@@ -1,0 +1,105 @@
+"""What a person is told about, and in which words. Only writes, always in the transaction of the event itself.
+
+Whatever happens to a person passes through `_add`: what must happen together with an alert belongs there.
+"""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import insert
+
+from exposurekit import markup
+from exposurekit.service import tables
+from exposurekit.service.database import Work
+from exposurekit.service.sightings import Listing, Page, Site
+
+
+class Event(StrEnum):
+    """What happened."""
+
+    NEW_RECORD = "new record"
+    LISTED_AGAIN = "listed again"
+    OPT_OUT_SUBMITTED = "opt-out submitted"
+    REMOVAL_VERIFIED = "removal verified"
+    OPT_OUT_REFUSED = "opt-out refused"
+    EXPOSURE_FOUND = "exposure found"
+
+
+_SENTENCES = {
+    Event.NEW_RECORD: "{place} lists {subject}.",
+    Event.LISTED_AGAIN: "{place} lists {subject} again, after a removal.",
+    Event.OPT_OUT_SUBMITTED: "{place} was asked to remove its listing of {subject}.",
+    Event.REMOVAL_VERIFIED: "{place} no longer lists {subject}: two looks in a row found nothing.",
+    Event.OPT_OUT_REFUSED: "{place} did not accept the removal of {subject}. It can be done by hand:",
+    Event.EXPOSURE_FOUND: "{place} shows personal data: {subject}.",
+}
+_INSERT = insert(tables.alerts)
+
+
+async def about_record(
+    work: Work, event: Event, user_id: int, record_id: int, *, listing: Listing, site: Site
+) -> None:
+    """Tell a person what happened to a record."""
+    by_hand = event is Event.OPT_OUT_REFUSED
+    steps = site.opt_out_procedure if by_hand else ()
+    url = site.opt_out_url or listing.href if by_hand else listing.href or site.opt_out_url
+    words = {
+        "text": _text(event, site.name, listing.name, steps),
+        "html": _html(event, site.name, listing.name, steps, url=url),
+        "url": url or "",
+        "guide": site.guide or "",
+        "opt_out_procedure": list(site.opt_out_procedure),
+    }
+    await _add(work, event, user_id, words, record_id=record_id)
+
+
+async def about_link(work: Work, user_id: int, link_id: int, page: Page) -> None:
+    """Tell a person about a web page that shows their data."""
+    event = Event.EXPOSURE_FOUND
+    kinds = ", ".join(page.contains) or "not told which"
+    words = {
+        "text": _text(event, page.title, kinds),
+        "html": _html(event, page.title, kinds, url=page.url),
+        "url": page.url,
+        "guide": "",
+        "opt_out_procedure": [],
+    }
+    await _add(work, event, user_id, words, link_id=link_id)
+
+
+def _text(event: Event, place: str, subject: str, steps: Sequence[str] = ()) -> str:
+    sentence = _SENTENCES[event].format(place=markup.plain(place), subject=markup.plain(subject))
+    numbered = [f"{number}. {markup.plain(step)}" for number, step in enumerate(steps, 1)]
+    return "\n".join([f"{event.capitalize()}: {sentence}", *numbered])
+
+
+def _html(event: Event, place: str, subject: str, steps: Sequence[str] = (), *, url: str | None) -> str:
+    name = markup.escaped(place)
+    if url and url.startswith(("http://", "https://")):
+        name = f'<a href="{markup.escaped(url)}">{name}</a>'
+    sentence = _SENTENCES[event].format(place=name, subject=markup.escaped(subject))
+    items = "".join(f"<li>{markup.escaped(step)}</li>" for step in steps)
+    return f"<p><strong>{event.capitalize()}</strong>: {sentence}</p>" + (
+        f"<ol>{items}</ol>" if items else ""
+    )
+
+
+async def _add(
+    work: Work,
+    event: Event,
+    user_id: int,
+    words: dict[str, Any],
+    *,
+    record_id: int | None = None,
+    link_id: int | None = None,
+) -> None:
+    row = {
+        "user_id": user_id,
+        "kind": event.value,
+        "record_id": record_id,
+        "link_id": link_id,
+        "sealed": work.seal("alerts", user_id, words),
+        "created_at": work.clock.now(),
+    }
+    await work.add(_INSERT, row)

@@ -1,0 +1,122 @@
+"""Who is asking, and may they. Compares in constant time; tells an unknown user and a wrong secret in one voice.
+
+In this order: the integrator's name and key, a request that cannot be read, credentials that are missing, the
+integrator's secret, the user's id and secret. Everything else comes after the gate.
+"""
+
+import hmac
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Row, and_, bindparam, select
+
+from exposurekit.contract.operations import CREDENTIAL_HEADERS
+from exposurekit.service import integrators, scalars, tables, users
+from exposurekit.service.database import Work
+from exposurekit.service.parameters import name_of_user_id
+from exposurekit.service.refusals import Refusal
+from exposurekit.service.requests import Asked
+from exposurekit.service.scalars import Invalid
+from exposurekit.service.users import Account
+
+NO_USER = -1  # no row has it: a database then answers as it does for any unknown id
+_DECOY_SECRET = "000000000000000000"  # noqa: S105  no user has it: secrets have no leading zero
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """An integrator that was let in, with the user it asks about, if the operation is about one."""
+
+    integrator_id: int
+    account: Account | None = None
+
+
+async def admit(work: Work, asked: Asked) -> Caller:
+    """Let a request in.
+
+    Raises:
+        Refusal: 401, the name, a key or a secret is not accepted; 400, one is missing or no credential at all; or
+            what made the request unreadable.
+    """
+    user_id = _user_id(asked)
+    digest = work.vault.fingerprint(asked.api_key, integrators.API_KEY)
+    row = await work.first(_CALLER, {"digest": digest, "user_id": NO_USER if user_id is None else user_id})
+    if row is None or not _same(row.name, asked.integration_name):
+        raise Refusal(401, "the integration name or the api_key is not accepted")
+    if asked.problem:
+        raise asked.problem
+    given = _credentials(asked)
+    digest = work.vault.fingerprint(given["api_secret"], integrators.API_SECRET)
+    if not hmac.compare_digest(digest, row.api_secret_digest):
+        raise Refusal(401, "the api_secret is not accepted")
+    if not asked.operation.of_one_user:
+        return Caller(row.integrator_id)
+    if user_id is None:
+        raise Refusal(400, f"{name_of_user_id(asked.operation)} is invalid")
+    return Caller(row.integrator_id, _account(work, user_id, given["secret"], row))
+
+
+_CALLER = (
+    select(
+        tables.integrators.c.id.label("integrator_id"),
+        tables.integrators.c.name,
+        tables.integrators.c.api_secret_digest,
+        tables.users.c.id.label("user_id"),
+        tables.users.c.sealed_secret,
+        tables.users.c.sealed,
+        tables.users.c.is_scanning,
+        tables.users.c.identification_on_file,
+    )
+    .select_from(
+        tables.integrators.outerjoin(
+            tables.users,
+            and_(
+                tables.users.c.integrator_id == tables.integrators.c.id,
+                tables.users.c.id == bindparam("user_id"),
+            ),
+        )
+    )
+    .where(tables.integrators.c.api_key_digest == bindparam("digest"))
+)
+
+
+def _user_id(asked: Asked) -> int | None:
+    try:
+        return scalars.whole_number(asked.values.get(name_of_user_id(asked.operation)))
+    except Invalid:
+        return None
+
+
+def _credentials(asked: Asked) -> dict[str, str]:
+    names = [name for name in CREDENTIAL_HEADERS if name in asked.operation.names]
+    told = {name: _told(asked.values.get(name)) for name in names}
+    if wrong := [f"{name} is {problem}" for name in names if (problem := _PROBLEMS.get(told[name]))]:
+        raise Refusal(400, *wrong)
+    return told
+
+
+_MISSING, _ODD = "", "\0"
+_PROBLEMS = {_MISSING: "missing", _ODD: "invalid"}
+
+
+def _told(value: Any) -> str:
+    """A credential as text: the specification declares the user's secret Integer and shows it as text."""
+    if value is None:
+        return _MISSING
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        return _ODD
+    return str(value)
+
+
+def _account(work: Work, user_id: int, secret: str, row: Row[Any]) -> Account:
+    # The decoy is sealed each time, known user or not, so that both ways take the same work.
+    decoy = work.seal(users.SECRET, NO_USER, _DECOY_SECRET)
+    known = row.user_id is not None
+    owner, sealed = (user_id, row.sealed_secret) if known else (NO_USER, decoy)
+    if not _same(users.secret_of(work, owner, sealed), secret) or not known:
+        raise Refusal(401, users.UNKNOWN_USER)
+    return users.account_of(work, user_id, secret, row)
+
+
+def _same(one: str, other: str) -> bool:
+    return hmac.compare_digest(one.encode("utf-8", "surrogatepass"), other.encode("utf-8", "surrogatepass"))

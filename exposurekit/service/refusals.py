@@ -1,0 +1,15 @@
+"""The service's no: a status and a message for the caller. Never holds a value that came in the request."""
+
+from exposurekit.errors import ExposureError
+
+
+class Refusal(ExposureError):
+    """An answer other than 200.
+
+    >>> str(Refusal(400, "limit is invalid", "offset is invalid"))
+    'limit is invalid, offset is invalid'
+    """
+
+    def __init__(self, status: int, *problems: str) -> None:
+        self.status = status
+        super().__init__(", ".join(problems))

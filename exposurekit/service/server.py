@@ -1,0 +1,164 @@
+"""The service on a socket: in the foreground for an operator, or in a thread for whoever needs one for a while.
+
+Never speaks TLS: a proxy in front does. Never logs a path.
+"""
+
+import errno
+import ipaddress
+import logging
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import uvicorn
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from exposurekit.errors import Misconfigured
+from exposurekit.service.app import create_app
+from exposurekit.service.database import Database
+
+KEEP_ALIVE_S, GRACE_S = 75, 10
+_LOOPBACK = "127.0.0.1"
+_log = logging.getLogger("exposurekit.service")
+
+
+def serve(database: Database, host: str = _LOOPBACK, port: int = 8642) -> None:
+    """Serve until SIGINT or SIGTERM; requests that have begun are answered first.
+
+    Raises:
+        Misconfigured: Nothing can listen there, or the database cannot be opened.
+    """
+    _log_to_stderr()
+    with _listening(host, port) as listener:
+        shown = f"[{host}]" if ":" in host else host
+        _log.info("listening=http://%s:%d", shown, listener.getsockname()[1])
+        if not _is_loopback(host):
+            _log.warning("keys and personal data pass here in the clear: put a proxy with TLS in front")
+        _Server(create_app(database)).run([listener])
+
+
+@contextmanager
+def running(app: ASGIApp) -> Iterator[str]:
+    """Serve on a free loopback port, in a thread, for as long as the block lasts; gives the base URL.
+
+    >>> with running(create_app(database)) as base_url:  # doctest: +SKIP
+    ...     client = ek.Client(base_url, integration_name="acme", api_key="...", api_secret="...")
+    """
+    with _listening(_LOOPBACK, 0) as listener:
+        server = _Server(app)
+        thread = threading.Thread(
+            target=server.run_quietly, args=(listener,), name="exposurekit-service", daemon=True
+        )
+        thread.start()
+        server.ready.wait()
+        try:
+            if server.failure is None:
+                yield f"http://{_LOOPBACK}:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
+        if server.failure is not None:
+            raise server.failure
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, but a start that fails raises what made it fail, and a signal ends in peace."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self.ready = threading.Event()
+        self.failure: BaseException | None = None
+        super().__init__(
+            uvicorn.Config(
+                self._with_failure_kept,
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                interface="asgi3",
+                lifespan="on",
+                proxy_headers=False,
+                ws="none",
+                timeout_keep_alive=KEEP_ALIVE_S,
+                timeout_graceful_shutdown=GRACE_S,
+            )
+        )
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Open what the application needs, then listen."""
+        with suppress(SystemExit):  # uvicorn's way to say that the application did not start
+            await super().startup(sockets)
+        if not self.started:
+            raise self.failure or Misconfigured("the application did not start, and did not say why")
+        self.ready.set()
+
+    def run_quietly(self, listener: socket.socket) -> None:
+        """Run in a thread; what goes wrong is kept for the one who waits."""
+        try:
+            self.run([listener])
+        except BaseException as failure:  # noqa: BLE001  raised again in the other thread
+            self.failure = failure
+        finally:
+            self.ready.set()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """SIGINT and SIGTERM end the service, and then nothing more: uvicorn would send them to itself again."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {
+            number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)
+        }
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    async def _with_failure_kept(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "lifespan":
+            await self._app(scope, receive, send)
+            return
+
+        async def sending(message: Message) -> None:
+            message.pop("message", None)  # a traceback, for a log that has no business with it
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sending)
+        except BaseException as failure:
+            self.failure = failure
+            raise
+
+
+@contextmanager
+def _listening(host: str, port: int) -> Iterator[socket.socket]:
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        used = error.errno == errno.EADDRINUSE
+        problem = "it is in use: stop what listens there, or choose another port" if used else error.strerror
+    else:
+        with listener:
+            yield listener
+        return
+    raise Misconfigured(f"cannot listen on {host} port {port}: {problem}")
+
+
+def _is_loopback(host: str) -> bool:
+    with suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == "localhost"
+
+
+def _log_to_stderr() -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("at=%(asctime)s level=%(levelname)s %(message)s"))
+    for name, level in (("exposurekit", logging.INFO), ("uvicorn.error", logging.WARNING)):
+        log = logging.getLogger(name)
+        log.setLevel(level)
+        log.handlers = [handler]
+        log.propagate = False

@@ -1,0 +1,85 @@
+"""What a site or a page shows about a person, as values. Stores nothing, and believes nothing it is shown."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """A people-search site: its name, and what removal from it takes."""
+
+    name: str
+    guide: str | None = None
+    opt_out_procedure: tuple[str, ...] = ()
+    opt_out_url: str | None = None
+    user_fields_required_for_removal: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """What a people-search site shows about a person. ``reference_id`` is the site's own name for it."""
+
+    name: str = field(repr=False)
+    reference_id: str = field(repr=False)
+    age: int | None = field(default=None, repr=False)
+    href: str | None = field(default=None, repr=False)
+    relations: tuple[str, ...] = field(default=(), repr=False)
+    aliases: tuple[str, ...] = field(default=(), repr=False)
+    locations: tuple[str, ...] = field(default=(), repr=False)
+
+    def stored(self, site: Site) -> dict[str, Any]:
+        """As a record's sealed part keeps it, with what the site asks for."""
+        return {
+            "name": self.name,
+            "age": self.age,
+            "href": self.href,
+            "relations": list(self.relations),
+            "aliases": list(self.aliases),
+            "locations": list(self.locations),
+            "reference_id": self.reference_id,
+            "user_fields_required_for_removal": list(site.user_fields_required_for_removal),
+        }
+
+    @classmethod
+    def of_stored(cls, stored: Mapping[str, Any]) -> "Listing":
+        """The listing in a record's sealed part."""
+        return cls(
+            name=stored["name"],
+            reference_id=stored["reference_id"],
+            age=stored["age"],
+            href=stored["href"],
+            relations=tuple(stored["relations"]),
+            aliases=tuple(stored["aliases"]),
+            locations=tuple(stored["locations"]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """A web page where a person's data was found; ``contains`` names the kinds of data: email, address, phone."""
+
+    url: str = field(repr=False)
+    title: str = field(repr=False)
+    contains: tuple[str, ...] = ()
+
+
+def shown_record(
+    record_id: int, site: str, status: str, stored: Mapping[str, Any], *, with_removal_fields: bool = False
+) -> dict[str, Any]:
+    """A record as the specification describes it."""
+    record = {
+        "id": record_id,
+        "name": stored["name"],
+        "site": site,
+        "status": status,
+        "age": stored["age"],
+        "href": stored["href"],
+        "relations": stored["relations"],
+        "aliases": stored["aliases"],
+        "locations": stored["locations"],
+        "reference_id": stored["reference_id"],
+    }
+    if with_removal_fields:
+        record["user_fields_required_for_removal"] = stored["user_fields_required_for_removal"]
+    return record

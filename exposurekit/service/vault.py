@@ -1,0 +1,146 @@
+"""What is encrypted at rest, and how. Knows keys and values; never a table, and never shows either.
+
+Values are sealed with AES-256-GCM under a fresh nonce each time, and bound to a purpose (a table and whose row it
+is): a sealed value moved elsewhere does not open. A version byte stands in front, so that keys can be rotated.
+What must be found again is kept as a fingerprint, HMAC-SHA256 with the domain inside.
+"""
+
+import base64
+import binascii
+import hmac
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from exposurekit.contract import codec
+from exposurekit.errors import ExposureError, Misconfigured
+
+KEY_VARIABLE, KEY_FILE_VARIABLE = "EXPOSUREKIT_SERVICE_KEY", "EXPOSUREKIT_SERVICE_KEY_FILE"
+KEY_BYTES = 32
+_VERSION = b"\x01"
+_NONCE_BYTES = 12
+
+
+class Sealed(ExposureError):
+    """A sealed value does not open: another key made it, another row owns it, or it was changed."""
+
+
+class Vault:
+    """Seals values and makes fingerprints with one key.
+
+    >>> vault = Vault(Vault.generate_key())
+    >>> vault.unseal(vault.seal({"city": "Oakmere"}, "details:7"), "details:7")
+    {'city': 'Oakmere'}
+    """
+
+    def __init__(self, key: bytes) -> None:
+        if len(key) != KEY_BYTES:
+            raise Misconfigured(f"the service's key must have {KEY_BYTES} bytes")
+        # One key for each use, so that no fingerprint can ever say anything about a sealed value.
+        self._cipher = AESGCM(hmac.digest(key, b"exposurekit sealing 1", "sha256"))
+        self._fingerprint_key = hmac.digest(key, b"exposurekit fingerprints 1", "sha256")
+
+    def __repr__(self) -> str:
+        return "Vault(key hidden)"
+
+    @staticmethod
+    def generate_key() -> bytes:
+        """A new random key."""
+        return secrets.token_bytes(KEY_BYTES)
+
+    @property
+    def key_fingerprint(self) -> str:
+        """Tells one key from another and says nothing about it; a database remembers it."""
+        return self.fingerprint("", "key").hex()
+
+    def seal(self, value: Any, purpose: str) -> bytes:
+        """A plain JSON value, encrypted for one purpose."""
+        nonce = os.urandom(_NONCE_BYTES)
+        return _VERSION + nonce + self._cipher.encrypt(nonce, codec.encode(value, "json"), purpose.encode())
+
+    def unseal(self, sealed: bytes, purpose: str) -> Any:
+        """What was sealed for this purpose.
+
+        Raises:
+            Sealed: It was sealed with another key or for another purpose, or it was changed.
+        """
+        if sealed[:1] == _VERSION:
+            try:
+                opened = self._cipher.decrypt(
+                    sealed[1 : 1 + _NONCE_BYTES], sealed[1 + _NONCE_BYTES :], purpose.encode()
+                )
+                return codec.decode(opened, "json")
+            except (InvalidTag, ValueError):
+                pass
+        raise Sealed("a stored value does not open with this key")
+
+    def fingerprint(self, text: str, domain: str) -> bytes:
+        """The same 32 bytes for the same text and domain; without the key nobody can make or test them."""
+        return hmac.digest(
+            self._fingerprint_key, f"{domain}\0{text}".encode("utf-8", "surrogatepass"), "sha256"
+        )
+
+
+def load_key(path: Path | None = None) -> bytes:
+    """The service's key: from the environment, else from a file that is made at first use.
+
+    Args:
+        path: The key's file. Without it ``EXPOSUREKIT_SERVICE_KEY_FILE``, else ``exposurekit/service.key`` in
+            the user's configuration directory. ``EXPOSUREKIT_SERVICE_KEY`` (base64url of 32 bytes) comes first.
+
+    Raises:
+        Misconfigured: What is there is not a key, others may read it, or it can be neither read nor made.
+    """
+    if text := os.environ.get(KEY_VARIABLE):
+        return _key_of(text, KEY_VARIABLE)
+    file = path or Path(os.environ.get(KEY_FILE_VARIABLE) or _default_file())
+    try:
+        if not file.exists():
+            _make(file)
+        return _read(file)
+    except OSError as error:
+        problem = error.strerror
+    raise Misconfigured(f"the service's key file {file} can be neither read nor made: {problem}")
+
+
+def _default_file() -> Path:
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "exposurekit" / "service.key"
+
+
+def _read(file: Path) -> bytes:
+    if os.name == "posix" and file.stat().st_mode & 0o077:
+        raise Misconfigured(f"the service's key file {file} can be read by others: chmod 600 it")
+    return _key_of(file.read_text("utf-8", "replace"), str(file))
+
+
+def _key_of(text: str, where: str) -> bytes:
+    bare = text.strip().rstrip("=")
+    try:
+        key = base64.b64decode(bare + "=" * (-len(bare) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        key = b""
+    if len(key) != KEY_BYTES:
+        raise Misconfigured(f"{where} does not hold the base64url form of {KEY_BYTES} bytes")
+    return key
+
+
+def _make(file: Path) -> None:
+    for directory in reversed([parent for parent in file.parents if not parent.exists()]):
+        directory.mkdir(mode=0o700, exist_ok=True)
+    # Written whole under another name, then linked: two processes that start at once agree on one key.
+    draft = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as out:
+            out.write(base64.urlsafe_b64encode(Vault.generate_key()) + b"\n")
+            out.flush()
+            os.fsync(out.fileno())
+        file.hardlink_to(draft)
+    except FileExistsError:
+        pass
+    finally:
+        draft.unlink()
