@@ -260,9 +260,9 @@ def _series(column: Column, values: pa.ChunkedArray) -> "pd.Series[Any]":
         return pd.Series(_categories(values), copy=False)
     if kind is SECONDS:
         values = values.cast(pa.timestamp("s", "UTC")).cast(_UTC)
-    if hasattr(kind.dtype, "__from_arrow__"):
-        return pd.Series(kind.dtype.__from_arrow__(values), copy=False)
-    return pd.Series(values.to_numpy(), dtype=kind.dtype, copy=False)
+    from_arrow = getattr(kind.dtype, "__from_arrow__", None)
+    array: Any = from_arrow(values) if from_arrow else values.to_numpy()
+    return pd.Series(array, dtype=kind.dtype, copy=False)
 
 
 def _categories(values: pa.ChunkedArray) -> pd.Categorical:

@@ -29,7 +29,7 @@ from exposurekit.service.scalars import Invalid, fits, is_blank, whole_number
 ITEMS_MAX = 200  # not shown: how many items a list may have; ours, for a request and for a person
 # What a person writes between the digits. not shown: what a request may hold; an answer holds digits alone
 _PHONE_MARKS = re.compile(r"[\s()+./-]+")
-_DIGITS = re.compile(r"\d+", re.ASCII)
+_PHONE_NUMBER = re.compile(r"[\s()+./-]*(?:[0-9][\s()+./-]*)+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +136,6 @@ def _checked(kind: Kind, items: list[Item]) -> list[Entry]:
 def _entry(kind: Kind, item: Item) -> Entry:
     said = {name: getattr(item, name) for name in kind.stored}
     fields = {name: "" if is_blank(text) else text for name, text in said.items() if text is not None}
-    if "number" in fields:
-        fields["number"] = _PHONE_MARKS.sub("", fields["number"])
     wrong = [f"[{name}]" for name, text in fields.items() if not _fits(name, text)]
     try:
         item_id = whole_number(item.id) if item.id else None
@@ -145,8 +143,10 @@ def _entry(kind: Kind, item: Item) -> Entry:
         wrong.append("[id]")
     if wrong:
         raise Invalid(*wrong)
+    if "number" in fields:
+        fields["number"] = _PHONE_MARKS.sub("", fields["number"])
     return Entry(item_id, bool(item.destroy), fields)
 
 
 def _fits(name: str, text: str) -> bool:
-    return fits(text) and (name != "number" or not text or bool(_DIGITS.fullmatch(text)))
+    return fits(text) and (name != "number" or not text or bool(_PHONE_NUMBER.fullmatch(text)))

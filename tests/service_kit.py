@@ -1,0 +1,107 @@
+"""A real service on a real socket and a real file, for tests to talk to. Judges nothing."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from exposurekit.service import integrators
+from exposurekit.service.app import create_app
+from exposurekit.service.clock import FrozenClock
+from exposurekit.service.database import Database, Work
+from exposurekit.service.findings import Listing, Page, Site
+from exposurekit.service.integrators import Credentials
+from exposurekit.service.server import running
+from exposurekit.service.vault import Vault
+
+START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+JANE = {"first_name": "Jane", "last_name": "Doe", "addresses": [{"city": "Oakmere", "state": "CA"}]}
+SITE = Site(
+    name="People & Places",
+    guide="Lists people by name.",
+    opt_out_procedure=("Open the form.", "Press Remove."),
+    opt_out_url="https://places.example/opt-out",
+    user_fields_required_for_removal=("first_name", "address1"),
+)
+LISTING = Listing(
+    name="Jane Q. Doe",
+    reference_id="000560228488",
+    age=41,
+    href="https://places.example/jane",
+    relations=("John Doe",),
+    aliases=("Janie Doe",),
+    locations=("Oakmere, CA",),
+)
+PAGE = Page(url="https://club.example/members", title="Members", contains=("email", "phone"))
+
+
+@dataclass(frozen=True)
+class Service:
+    base_url: str
+    database: Database
+    credentials: Credentials
+    http: httpx.Client
+    clock: FrozenClock
+
+    @property
+    def root(self) -> str:
+        return f"{self.base_url}/api/{self.credentials.integration_name}/{self.credentials.api_key}/v2"
+
+    def call(self, method: str, path: str, user: Any = None, **options: Any) -> httpx.Response:
+        """One request with the integrator's secret, and the user's where a user is given, in the query."""
+        query = {"api_secret": self.credentials.api_secret, **options.pop("params", {})}
+        if user is not None:
+            query["secret"] = user["secret"]
+        return self.http.request(method, self.root + path, params=query, **options)
+
+    def create(self, **fields: Any) -> dict[str, Any]:
+        return answered(self.call("POST", "/users", json=JANE | fields))["user"]
+
+    def update(self, user: dict[str, Any], **fields: Any) -> dict[str, Any]:
+        return answered(self.call("PUT", f"/users/{user['id']}", user, json=fields))["user"]
+
+    def get(self, user: dict[str, Any], path: str = "") -> Any:
+        return answered(self.call("GET", f"/users/{user['id']}{path}", user))
+
+    def work(self, function: Callable[[Work], Awaitable[Any]]) -> Any:
+        """Do something in one transaction, as a scan would."""
+        return at_work(self.database, function)
+
+
+def at_work(database: Database, function: Callable[[Work], Awaitable[Any]]) -> Any:
+    async def work() -> Any:
+        async with database.writing() as work:
+            return await function(work)
+
+    return asyncio.run(work())
+
+
+def answered(response: httpx.Response) -> Any:
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def a_database(directory: Path, *, key: bytes | None = None, clock: FrozenClock | None = None) -> Database:
+    vault = Vault(key or Vault.generate_key())
+    return Database(f"sqlite:///{directory / 'service.db'}", vault=vault, clock=clock or FrozenClock(START))
+
+
+@contextmanager
+def a_service(directory: Path, **options: Any) -> Iterator[Service]:
+    """A service with one integrator, for as long as the block lasts."""
+    clock = FrozenClock(START)
+    database = a_database(directory, clock=clock)
+
+    async def prepare() -> Credentials:
+        await database.open()
+        async with database.writing() as work:
+            return await integrators.add(work, "acme")
+
+    credentials = asyncio.run(prepare())
+    with running(create_app(database, **options)) as base_url, httpx.Client(timeout=30) as http:
+        yield Service(base_url, database, credentials, http, clock)
