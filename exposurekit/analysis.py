@@ -1,7 +1,5 @@
 """Tables to tables: one function for each question an analyst asks. Stores and fetches nothing."""
 
-from collections.abc import Iterable
-
 import pandas as pd
 
 from exposurekit.contract.resources import STATUSES
@@ -30,7 +28,7 @@ def by_site(records: pd.DataFrame) -> pd.DataFrame:
     >>> int(table["total"].sum()) == len(exposure.records())
     True
     """
-    need("by_site", records, ("site", "status", "user_id"))
+    MissingColumns.check("by_site", records.columns, ("site", "status", "user_id"))
     status = records["status"].astype("str").where(records["status"].isin(STATUSES), OTHER)
     sites = records["site"].astype("str")
     counts = pd.crosstab(sites, status).reindex(columns=[*STATUSES, OTHER], fill_value=0).astype("int64")
@@ -39,9 +37,3 @@ def by_site(records: pd.DataFrame) -> pd.DataFrame:
         table.rename_axis(index="site", columns=None).reset_index().astype({"people": "int64", "site": "str"})
     )
     return table.sort_values(["total", "site"], ascending=[False, True], ignore_index=True)
-
-
-def need(question: str, table: pd.DataFrame, columns: Iterable[str]) -> None:
-    """Say which columns a question lacks, before it fails on them."""
-    if missing := [column for column in columns if column not in table.columns]:
-        raise MissingColumns(question, missing)

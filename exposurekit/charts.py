@@ -5,8 +5,9 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from exposurekit.analysis import OTHER, need
+from exposurekit.analysis import OTHER
 from exposurekit.contract.resources import DISCOVERED, PENDING_REMOVAL, REMOVED, STATUSES
+from exposurekit.errors import MissingColumns
 from exposurekit.markup import label, plain
 
 # Okabe and Ito's colours, told apart by all; the pattern says the same without colour.
@@ -37,62 +38,72 @@ def by_site(table: pd.DataFrame, *, provenance: str = "") -> go.Figure:
     >>> [bar.name for bar in figure.data][:2]
     ['discovered', 'pending removal']
     """
-    need("charts.by_site", table, ("site", *STATUSES, OTHER, "total"))
+    MissingColumns.check("charts.by_site", table.columns, ("site", *STATUSES, OTHER, "total"))
     shown = _together(table)
-    labels = [_short(site) for site in shown["site"]]
+    labels = [label(_plain(site)) for site in shown["site"]]
     bars = [
         _bar(status, shown, labels) for status in (*STATUSES, OTHER) if status != OTHER or table[OTHER].any()
     ]
     figure = go.Figure(
-        bars, layout=_layout(_finding(table), provenance, height=160 + 26 * max(len(shown), 2))
+        bars, layout=_layout(_finding(table), provenance, height=190 + 26 * max(len(shown), 2))
     )
-    figure.update_layout(barmode="stack", meta={"summary": summary(table)})
-    figure.update_yaxes(autorange="reversed", automargin=True, type="category")
+    figure.update_layout(barmode="stack", meta={"finding": _finding(table), "summary": _summary(table)})
+    # Bars stand by number: two names that are cut alike stay two sites.
+    places = [*range(len(labels))]
+    figure.update_yaxes(autorange="reversed", automargin=True, tickvals=places, ticktext=labels)
     figure.update_xaxes(title_text="listings", rangemode="tozero", tickformat="d")
     return figure
 
 
 def describe(figure: go.Figure) -> str:
-    """The figure in words, for those who do not see it.
+    """The figure in words, for those who do not see it: its finding, then its numbers.
 
     >>> table = analysis.by_site(exposure.records())
-    >>> charts.describe(charts.by_site(table)).startswith(f"{table['total'].sum()} listings on ")
+    >>> f"{table['total'].sum()} listings on " in charts.describe(charts.by_site(table))
     True
     """
     meta = figure.layout.meta
-    return meta["summary"] if isinstance(meta, dict) and "summary" in meta else ""
+    return f"{meta['finding']}. {meta['summary']}" if isinstance(meta, dict) and "finding" in meta else ""
 
 
-def summary(table: pd.DataFrame) -> str:
+def _summary(table: pd.DataFrame) -> str:
     """What `analysis.by_site` found, in words."""
     if table.empty:
         return "No listings."
     counts = ", ".join(f"{int(table[name].sum())} {name}" for name in (*STATUSES, OTHER) if table[name].any())
     top = table.head(3)
-    most = "; ".join(
-        f"{_short(site, quoted=False)} {total}" for site, total in zip(top["site"], top["total"], strict=True)
-    )
+    most = "; ".join(f"{_plain(site)} {total}" for site, total in zip(top["site"], top["total"], strict=True))
     return f"{int(table['total'].sum())} listings on {len(table)} sites: {counts}. Most: {most}."
 
 
 def _finding(table: pd.DataFrame) -> str:
+    """The one thing that `analysis.by_site` says first."""
     if table.empty:
         return "No listings"
     unremoved = table["total"] - table[REMOVED]
     if not unremoved.any():
         return f"All {int(table['total'].sum())} listings are removed"
-    site = _short(table["site"].iloc[int(unremoved.argmax())])
+    site = _plain(table["site"].iloc[int(unremoved.argmax())])
     return f"{int(unremoved.sum())} listings are not removed yet; {site} holds most, {int(unremoved.max())}"
 
 
 def _bar(status: str, table: pd.DataFrame, labels: list[str]) -> go.Bar:
     return go.Bar(
         name=status,
-        y=labels,
+        y=[*range(len(labels))],
+        customdata=labels,
         x=table[status].tolist(),
         orientation="h",
-        marker={"color": COLOURS[status], "pattern": {"shape": PATTERNS[status], "solidity": 0.25}},
-        hovertemplate=f"%{{y}}<br>%{{x}} {status}<extra></extra>",
+        marker={
+            "color": COLOURS[status],
+            "pattern": {
+                "shape": PATTERNS[status],
+                "bgcolor": COLOURS[status],
+                "fgcolor": "white",
+                "solidity": 0.2,
+            },
+        },
+        hovertemplate=f"%{{customdata}}<br>%{{x}} {status}<extra></extra>",
     )
 
 
@@ -104,10 +115,9 @@ def _together(table: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([table.head(SITES_SHOWN), pd.DataFrame([row])], ignore_index=True)
 
 
-def _short(site: str, *, quoted: bool = True) -> str:
+def _plain(site: str) -> str:
     text = plain(site)
-    text = text if len(text) <= LABEL_MAX else text[: LABEL_MAX - 1] + "…"
-    return label(text) if quoted else text
+    return text if len(text) <= LABEL_MAX else text[: LABEL_MAX - 1] + "…"
 
 
 def _layout(title: str, provenance: str, *, height: int) -> dict[str, Any]:
@@ -115,14 +125,15 @@ def _layout(title: str, provenance: str, *, height: int) -> dict[str, Any]:
     return {
         "template": "none",
         "title": {
-            "text": title,
+            "text": label(title),
             "subtitle": {"text": label(provenance)},
             "x": 0,
-            "xref": "container",
-            "pad": {"l": 16},
+            "y": 1,
+            "yanchor": "top",
+            "pad": {"l": 16, "t": 16},
         },
         "height": height,
-        "margin": {"l": 16, "r": 16, "t": 88, "b": 48},
+        "margin": {"l": 16, "r": 16, "t": 112, "b": 48},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"color": GREY, "family": "system-ui, sans-serif"},
@@ -130,4 +141,5 @@ def _layout(title: str, provenance: str, *, height: int) -> dict[str, Any]:
         "xaxis": axis,
         "yaxis": axis,
         "bargap": 0.25,
+        "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": GREY, "activecolor": GREY},
     }

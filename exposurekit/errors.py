@@ -83,3 +83,10 @@ class MissingColumns(ExposureError):
     def __init__(self, question: str, missing: Iterable[str]) -> None:
         self.missing = tuple(missing)
         super().__init__(f"{question} needs the columns {', '.join(self.missing)}, and the table lacks them")
+
+    @classmethod
+    def check(cls, question: str, present: Iterable[str], needed: Iterable[str]) -> None:
+        """Say which columns a question lacks, before it fails on them."""
+        there = set(present)
+        if missing := [column for column in needed if column not in there]:
+            raise cls(question, missing)

@@ -162,23 +162,43 @@ class Exposure:
         return self._table("steps", user)
 
     def aliases(self, user: People = None) -> pd.DataFrame:
-        """Other names: ``alias_id``, ``first_name``, ``last_name``, ``alias_type`` (NaN: not told)."""
+        """Other names: ``alias_id``, ``first_name``, ``last_name``, ``alias_type`` (NaN: not told).
+
+        >>> exposure.aliases().columns.tolist()
+        ['user_id', 'alias_id', 'first_name', 'last_name', 'alias_type']
+        """
         return self._table("aliases", user)
 
     def emails(self, user: People = None) -> pd.DataFrame:
-        """E-mail addresses: ``email_id``, ``address``."""
+        """E-mail addresses: ``email_id``, ``address``.
+
+        >>> exposure.emails().columns.tolist()
+        ['user_id', 'email_id', 'address']
+        """
         return self._table("emails", user)
 
     def phone_numbers(self, user: People = None) -> pd.DataFrame:
-        """Phone numbers: ``phone_number_id``, ``number`` (digits as text)."""
+        """Phone numbers: ``phone_number_id``, ``number`` (digits as text).
+
+        >>> exposure.phone_numbers().columns.tolist()
+        ['user_id', 'phone_number_id', 'number']
+        """
         return self._table("phone_numbers", user)
 
     def addresses(self, user: People = None) -> pd.DataFrame:
-        """Postal addresses: ``address_id``, ``address1``, ``address2``, ``city``, ``state``, ``zip`` (text), ``country``."""
+        """Postal addresses: ``address_id``, ``address1``, ``address2``, ``city``, ``state``, ``zip`` (text), ``country``.
+
+        >>> exposure.addresses().columns.tolist()
+        ['user_id', 'address_id', 'address1', 'address2', 'city', 'state', 'zip', 'country']
+        """
         return self._table("addresses", user)
 
     def service_history(self, user: People = None) -> pd.DataFrame:
-        """When the service was ``activated`` or ``deactivated``: ``event``, ``occurred_at`` (UTC), oldest first."""
+        """When the service was ``activated`` or ``deactivated``: ``event``, ``occurred_at`` (UTC), oldest first.
+
+        >>> exposure.service_history().columns.tolist()
+        ['user_id', 'event', 'occurred_at']
+        """
         return self._table("service_history", user)
 
     def failures(self) -> pd.DataFrame:

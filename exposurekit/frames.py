@@ -261,8 +261,9 @@ def _series(column: Column, values: pa.ChunkedArray) -> "pd.Series[Any]":
     if kind is SECONDS:
         values = values.cast(pa.timestamp("s", "UTC")).cast(_UTC)
     from_arrow = getattr(kind.dtype, "__from_arrow__", None)
-    array: Any = from_arrow(values) if from_arrow else values.to_numpy()
-    return pd.Series(array, dtype=kind.dtype, copy=False)
+    array = from_arrow(values) if from_arrow else values.to_numpy()
+    series: pd.Series[Any] = pd.Series(array, dtype=kind.dtype, copy=False)
+    return series
 
 
 def _categories(values: pa.ChunkedArray) -> pd.Categorical:

@@ -126,7 +126,7 @@ def list_users(limit: int | None = None, offset: int | None = None) -> Call[User
     Source: specification, "List users".
 
     >>> client.list_users(limit=2)
-    UserPage(count=26, users=2)
+    UserPage(count=..., users=2)
     """
     return Call(operations.LIST_USERS, UserPage, _itself, _given({"limit": limit, "offset": offset}))
 

@@ -59,7 +59,7 @@ class Client(Connection):
     """The eight operations, one call each. Blocks; works in a script, a shell and a running notebook.
 
     >>> client.list_users(limit=2)
-    UserPage(count=26, users=2)
+    UserPage(count=..., users=2)
     """
 
     create_user = _blocking(calls.create_user)
@@ -119,7 +119,11 @@ class Client(Connection):
         return probe.table(self)
 
     def outcome(self, call: Call[R, T]) -> Outcome:
-        """What a call comes to, after as many tries as it may have."""
+        """What a call comes to, after as many tries as it may have: the bytes, before they mean anything.
+
+        >>> client.outcome(calls.list_users(limit=1))
+        Answer(200, ... bytes)
+        """
         tries = 0
         while True:
             outcome = self._try(call)
@@ -158,7 +162,7 @@ class AsyncClient(Connection):
     ...     async with ek.AsyncClient(**connection) as client:
     ...         return await client.list_users(limit=2)
     >>> asyncio.run(first_page())
-    UserPage(count=26, users=2)
+    UserPage(count=..., users=2)
     """
 
     connections: int = 8

@@ -20,4 +20,7 @@ class Environment(BaseSettings):
 def settings() -> dict[str, str | None]:
     """The four settings by name; None where one is not set."""
     found = dict(Environment())
-    return {name: value.get_secret_value() if isinstance(value, SecretStr) else value for name, value in found.items()}
+    return {
+        name: value.get_secret_value() if isinstance(value, SecretStr) else value
+        for name, value in found.items()
+    }

@@ -120,7 +120,11 @@ class Resource(BaseModel):
 
 
 class UserKey(Resource):
-    """A user's id and secret: what every operation on a single user needs. An item of List users."""
+    """A user's id and secret: what every operation on a single user needs. An item of List users.
+
+    >>> UserKey(id=12, secret="000123")
+    UserKey(id=12)
+    """
 
     id: Id
     secret: Secret
@@ -162,7 +166,11 @@ class Address(Resource):
 
 
 class Record(Resource):
-    """A listing about a user on a people-search site, which can be submitted for removal."""
+    """A listing about a user on a people-search site, which can be submitted for removal.
+
+    >>> client.get_user(key).records[0]
+    Record(id=..., site='...', status='...')
+    """
 
     shown: ClassVar[tuple[str, ...]] = ("id", "site", "status")
 
@@ -191,7 +199,11 @@ AnyRecord = Annotated[Record, GetPydanticSchema(_or_wrapped)]
 
 
 class Link(Resource):
-    """A web page where user data was found."""
+    """A web page where user data was found.
+
+    >>> Link(url="https://page.example", title="A page", contains=["email"]).contains
+    ['email']
+    """
 
     shown: ClassVar[tuple[str, ...]] = ("contains",)
 
@@ -210,7 +222,11 @@ class AlertSource(Resource):
 
 
 class Alert(Resource):
-    """An event for a user: an opt-out submitted, a removal verified, exposure found on a link, ..."""
+    """An event for a user: an opt-out submitted, a removal verified, exposure found on a link, ...
+
+    >>> client.get_user_alerts(key)[0].source_type
+    'record'
+    """
 
     shown: ClassVar[tuple[str, ...]] = ("source_type", "opt_out_procedure")
 
@@ -233,7 +249,11 @@ class ServiceHistoryEntry(Resource):
 
 
 class User(Resource):
-    """A registered person, with everything found about them. Specification, "User"."""
+    """A registered person, with everything found about them. Specification, "User".
+
+    >>> client.get_user(key)
+    User(id=..., records=..., links=..., is_scanning=False)
+    """
 
     shown: ClassVar[tuple[str, ...]] = ("id", "records", "links", "is_scanning")
 

@@ -73,10 +73,11 @@ def page(title: str, sections: Sequence[Section], *, provenance: str) -> str:
 
 
 def _section(place: int, section: Section) -> str:
+    words = escaped(charts.describe(section.figure))
     return f"""<section>
 <h2>{escaped(section.title)}</h2>
-<p>{escaped(charts.describe(section.figure))}</p>
-<div id="chart-{place}" role="img" aria-label="{escaped(charts.describe(section.figure))}"></div>
+<p>{words}</p>
+<div id="chart-{place}" role="img" aria-label="{words}"></div>
 <div class="wide">{_table(section)}</div>
 </section>"""
 
@@ -93,6 +94,7 @@ def _table(section: Section) -> str:
 
 
 def _draw(place: int, figure: go.Figure) -> str:
+    figure = go.Figure(figure).update_layout(title=None, margin_t=40)  # the page says it, and wraps it
     # Inside a script element "</" and "<!--" end or hide the script: no "<" may stand in the data.
     data = plotly.io.to_json(figure, validate=False, engine="json").replace("<", "\\u003c")
     config = to_json(charts.CONFIG).decode()

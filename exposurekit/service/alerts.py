@@ -34,6 +34,9 @@ _SENTENCES = {
     Event.OPT_OUT_REFUSED: "{place} did not accept the removal of {subject}. It can be done by hand:",
     Event.EXPOSURE_FOUND: "{place} shows personal data: {subject}.",
 }
+# A page has no opt-out of its own, as a site has.
+_PAGE_GUIDE = "This is a web page outside the people-search sites. Whoever runs it can take the data down."
+_PAGE_STEP = "Ask whoever runs the page to take the data down."
 _INSERT = insert(tables.alerts)
 
 
@@ -62,8 +65,8 @@ async def about_link(work: Work, user_id: int, link_id: int, page: Page) -> None
         "text": _text(event, page.title, kinds),
         "html": _html(event, page.title, kinds, url=page.url),
         "url": page.url,
-        "guide": "",
-        "opt_out_procedure": [],
+        "guide": _PAGE_GUIDE,
+        "opt_out_procedure": [_PAGE_STEP],
     }
     await _add(work, event, user_id, words, link_id=link_id)
 

@@ -6,6 +6,7 @@ Never speaks TLS: a proxy in front does. Never logs a path.
 import errno
 import ipaddress
 import logging
+import os
 import signal
 import socket
 import threading
@@ -136,8 +137,7 @@ class _Server(uvicorn.Server):
 @contextmanager
 def _listening(host: str, port: int) -> Iterator[socket.socket]:
     try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listener = socket.create_server((host, port), family=family, backlog=2048)
+        listener = _bound(host, port)
     except OSError as error:
         used = error.errno == errno.EADDRINUSE
         problem = "it is in use: stop what listens there, or choose another port" if used else error.strerror
@@ -146,6 +146,20 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
             yield listener
         return
     raise Misconfigured(f"cannot listen on {host} port {port}: {problem}")
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # The protocol is named, else asyncio leaves Nagle's algorithm on and each answer waits 40 ms for an ACK.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        if os.name == "posix":  # elsewhere it would let two servers share a port
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+    except OSError:
+        listener.close()
+        raise
+    return listener
 
 
 def _is_loopback(host: str) -> bool:

@@ -1,0 +1,183 @@
+"""The shell: what it prints, what it exits with, and that its errors say what to do in one line."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+import exposurekit as ek
+
+COMMAND = Path(sys.executable).parent / "exposurekit"
+
+
+@pytest.fixture
+def shell(tmp_path):
+    """Run the command in a directory and a configuration of its own."""
+    environment = {**os.environ, "XDG_CONFIG_HOME": str(tmp_path / "config")}
+
+    def run(*words):
+        return subprocess.run(
+            [COMMAND, *words],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=100,
+        )
+
+    run.directory, run.environment = tmp_path, environment
+    return run
+
+
+@contextmanager
+def started(shell, *words):
+    process = subprocess.Popen(
+        [COMMAND, *words],
+        cwd=shell.directory,
+        env=shell.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def error_of(run):
+    [line] = run.stderr.strip().splitlines()
+    return line
+
+
+def test_the_demo_prints_the_tables_and_writes_the_page(shell):
+    run = shell("demo", "--people", "4", "--seed", "3", "--json")
+    assert run.returncode == 0, run.stderr
+    for table in ("users()  4 rows", "records()", "links()", "alerts()", "steps()", "by_site"):
+        assert table in run.stdout
+    assert "Next: " in run.stdout
+    told = json.loads(run.stdout.splitlines()[-1])
+    assert set(told) == {"base_url", "integration_name", "api_key", "api_secret", "people", "out"}
+    assert told["people"] == 4
+    assert told["base_url"].startswith("http://127.0.0.1:")
+    assert "Plotly.newPlot" in (shell.directory / told["out"]).read_text()
+
+
+def test_the_same_seed_gives_the_same_demo(shell):
+    def figures(seed):
+        return shell("demo", "--people", "5", "--seed", seed, "--out", "page.html").stdout.partition(
+            "by_site("
+        )[2]
+
+    first, second, other = (re.sub(r"127\.0\.0\.1:\d+", "", figures(seed)) for seed in ("3", "3", "4"))
+    assert first == second != other
+
+
+def test_a_demo_without_people_is_a_demo(shell):
+    run = shell("demo", "--people", "0")
+    assert run.returncode == 0, run.stderr
+    assert "users()  0 rows" in run.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_demo_serves_until_it_is_told_to_end(shell, number):
+    with started(shell, "demo", "--people", "2", "--serve", "--json") as process:
+        lines = []
+        while not lines or not lines[-1].startswith("{"):
+            lines.append(process.stdout.readline())
+        told = json.loads(lines[-1])
+        names = ("base_url", "integration_name", "api_key", "api_secret")
+        exposure = ek.connect(**{name: told[name] for name in names})
+        assert len(exposure.users()) == 2
+        exposure.client.close()
+        printed = next(line.strip() for line in lines if "ek.connect(" in line)
+        scope = {"ek": ek}
+        exec(printed, scope)  # noqa: S102  the line that it tells people to copy
+        assert len(scope["exposure"].users()) == 2
+        process.send_signal(number)
+        assert process.wait(timeout=20) == 0
+
+
+def test_the_demo_says_where_it_cannot_write(shell):
+    run = shell("demo", "--out", "nowhere/page.html")
+    assert run.returncode == 1
+    assert error_of(run) == "Error: --out: there is no directory nowhere"
+
+
+def test_a_service_is_set_up_used_and_rotated(shell):
+    database = ("--database", "sqlite:///service.db")
+    added = json.loads(shell("integrator", "add", "acme", *database, "--json").stdout)
+    assert set(added) == {"integration_name", "api_key", "api_secret"}
+    with started(shell, "serve", *database, "--port", "0") as process:
+        base_url = re.search(r"http://\S+", process.stderr.readline()).group()
+        with ek.Client(base_url, **added) as client:
+            made = client.create_user(
+                first_name="Juniper", last_name="Quill", addresses=[{"city": "Oak", "state": "CA"}]
+            )
+            rotated = json.loads(shell("integrator", "rotate", "acme", *database, "--json").stdout)
+            with pytest.raises(ek.Unauthorized):
+                client.get_user(made.key)
+        with ek.Client(base_url, **rotated) as client:
+            assert client.get_user(made.key).first_name == "Juniper"
+        assert httpx.get(f"{base_url}/openapi.json").json()["openapi"].startswith("3.1")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=20) == 0
+    listed = json.loads(shell("integrator", "list", *database, "--json").stdout)
+    assert [(one["integration_name"], one["users"]) for one in listed] == [("acme", 1)]
+    assert shell("integrator", "remove", "acme", *database).returncode == 1
+    assert "1 users" in shell("integrator", "remove", "acme", "--with-users", *database).stdout
+
+
+def test_credentials_in_prose_stand_in_an_env_file(shell):
+    run = shell("integrator", "add", "acme")
+    (shell.directory / ".env").write_text(f"EXPOSUREKIT_BASE_URL=http://127.0.0.1:9\n{run.stdout}")
+    code = "import exposurekit as ek; print(ek.Client())"
+    told = subprocess.run(
+        [sys.executable, "-c", code], cwd=shell.directory, capture_output=True, text=True, check=True
+    ).stdout
+    assert told.strip() == "Client('http://127.0.0.1:9', integration_name='acme')"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["integrator", "add", "a b"], "1 to 64"),
+        (["integrator", "rotate", "nobody"], "no integrator of that name"),
+        (["serve", "--database", "mysql://x"], "sqlite:///FILE"),
+        (["serve", "--database", "sqlite:////nowhere/at/all.db"], "cannot be opened"),
+    ],
+)
+def test_an_error_is_one_line_and_no_traceback(shell, words, said):
+    run = shell(*words)
+    assert run.returncode == 1
+    assert said in error_of(run)
+
+
+def test_another_key_is_told_from_the_right_one(shell):
+    assert shell("integrator", "add", "acme").returncode == 0
+    run = shell("integrator", "list", "--key-file", "other.key")
+    assert run.returncode == 1
+    assert "another key" in error_of(run)
+
+
+def test_a_wrong_call_exits_with_2_and_says_where_help_is(shell):
+    run = shell("demo", "--people", "many")
+    assert run.returncode == 2
+    assert "--help" in run.stderr
+
+
+@pytest.mark.parametrize("words", [[], ["demo"], ["serve"], ["integrator"], ["integrator", "add"]])
+def test_every_command_has_help(shell, words):
+    run = shell(*words, "--help")
+    assert run.returncode == 0
+    assert "Usage: exposurekit" in run.stdout

@@ -1,0 +1,118 @@
+"""What the documentation says, run: the README's blocks and the examples of every docstring, on the demo."""
+
+import ast
+import asyncio
+import doctest
+import importlib
+import inspect
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import exposurekit as ek
+
+README = (Path(__file__).parent.parent / "README.md").read_text()
+PYTHON_BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+SHELL_LINES = [
+    line for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL) for line in block.splitlines()
+]
+MODULES = [
+    found.name for found in pkgutil.walk_packages(ek.__path__, "exposurekit.") if "world" not in found.name
+]
+
+
+@pytest.fixture(scope="module")
+def demo():
+    with ek.demo() as demo:
+        yield demo
+
+
+@pytest.fixture(scope="module")
+def names(demo):
+    """What an example may take for granted: a demo of 25 people, and one more."""
+    user = demo.client.create_user(
+        first_name="Juniper", last_name="Quillfeather", addresses=[{"city": "Oakmere", "state": "CA"}]
+    )
+    rooms = {name: getattr(ek, name) for name in ("analysis", "charts", "frames", "markup")}
+    exposure = ek.connect(client=demo.client)
+    # Of someone of whom something was found.
+    key = exposure.key(int(exposure.records()["user_id"].iloc[0]))
+    return rooms | {
+        "ek": ek,
+        "asyncio": asyncio,
+        "np": np,
+        "pd": pd,
+        "user": user,
+        "key": key,
+        "client": demo.client,
+        "connection": demo.connection,
+        "exposure": exposure,
+    }
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_examples_of_a_module_run(name, names):
+    module = importlib.import_module(name)
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    runner = doctest.DocTestRunner(optionflags=flags)
+    report = []
+    for test in doctest.DocTestFinder().find(module, extraglobs=dict(names)):
+        runner.run(test, out=report.append)
+    assert runner.failures == 0, "".join(report)
+
+
+def public():
+    for name in ek.__all__:
+        value = getattr(ek, name)
+        if inspect.isclass(value) or inspect.isfunction(value):
+            yield name, value
+    for owner in (ek.Client, ek.Exposure):
+        for name, value in vars(owner).items():
+            if not name.startswith("_") and inspect.isfunction(value):
+                yield f"{owner.__name__}.{name}", value
+    for room in (ek.analysis, ek.charts, ek.markup):
+        for name, value in vars(room).items():
+            if inspect.isfunction(value) and value.__module__ == room.__name__ and not name.startswith("_"):
+                yield f"{room.__name__}.{name}", value
+
+
+@pytest.mark.parametrize(("name", "value"), [pytest.param(*found, id=found[0]) for found in public()])
+def test_a_public_name_has_an_example(name, value):
+    text = inspect.getdoc(value) or ""
+    assert text, f"{name} has no docstring"
+    plain = inspect.isclass(value) and issubclass(value, Exception)
+    assert ">>>" in text or plain or name == "Client.close", f"{name} has no example"
+
+
+def test_the_python_of_the_readme_runs_as_it_stands(demo, monkeypatch, capsys):
+    for name, value in demo.connection.items():
+        monkeypatch.setenv(f"EXPOSUREKIT_{name.upper()}", value)
+    scope = {}
+    for block in PYTHON_BLOCKS:
+        exec(compile(ast.parse(block), "README.md", "exec"), scope)  # noqa: S102  the README's own text
+    scope["client"].close()
+    said = capsys.readouterr().out
+    assert "listings of" in said
+    assert "Get user was refused (401" in said
+
+
+def test_the_shell_of_the_readme_runs_as_it_stands(tmp_path):
+    command = Path(sys.executable).parent / "exposurekit"
+    for line in SHELL_LINES:
+        words = line.split()
+        assert words[0] == "exposurekit"
+        run = subprocess.run(
+            [command, *words[1:]],
+            cwd=tmp_path,
+            env={"XDG_CONFIG_HOME": str(tmp_path / "config"), "PATH": ""},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert run.returncode == 0, f"{line}: {run.stderr}"

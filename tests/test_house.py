@@ -1,0 +1,180 @@
+"""The plan of the house: who may stand on whom, and which heavy package comes in by which door."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "exposurekit"
+
+# From the ground up. A room may import rooms of lower floors, and of its own floor only where that is itself.
+FLOORS = {
+    "errors": 0,
+    "markup": 0,
+    "contract": 1,
+    "client": 2,
+    "frames": 2,
+    "analysis": 3,
+    "exposure": 3,
+    "charts": 4,
+    "report": 5,
+    "service": 2,
+    "demonstration": 6,
+    "cli": 7,
+}
+SEES_BOTH_WINGS = {"demonstration", "cli"}
+SERVICE_STANDS_ON = {"errors", "markup", "contract", "service"}
+FACE = "__init__"  # loads every room, lazily; may be asked by cli for the version
+
+# A package and the rooms that may let it in; the name of a room covers all that is inside it.
+DOORS = {
+    "httpx": {"client.over_httpx", "client.over_aiohttp"},
+    "aiohttp": {"client.over_aiohttp"},
+    "yarl": {"client.over_aiohttp"},
+    "pydantic_settings": {"client.environment"},
+    "plotly": {"charts", "report"},
+    "pyarrow": {"frames", "exposure"},
+    "pandas": {"frames", "exposure", "analysis", "charts", "report", "client.probe", "cli"},
+    "tqdm": {"client.progress"},
+    "nh3": {"markup"},
+    "html": {"markup"},
+    "click": {"cli"},
+    "starlette": {"service"},
+    "uvicorn": {"service.server"},
+    "sqlalchemy": {"service"},
+    "cryptography": {"service.vault"},
+    "xml": {"contract.xml"},
+    "unittest": set(),
+}
+HEAVY = (
+    "pandas",
+    "httpx",
+    "plotly",
+    "ipywidgets",
+    "pyarrow",
+    "duckdb",
+    "numpy",
+    "pydantic",
+    "aiohttp",
+    "starlette",
+)
+
+
+def modules():
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def dotted(path):
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(part for part in parts if part != "__init__") or FACE
+
+
+def imports(path):
+    """Every module that a file imports, wherever in it: (full name, line)."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            for name in node.names:
+                yield name.name, node.lineno
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path.name}:{node.lineno} imports relatively"
+            yield node.module, node.lineno
+            for name in node.names:
+                yield f"{node.module}.{name.name}", node.lineno
+
+
+def rooms_asked(path):
+    for name, line in imports(path):
+        parts = name.split(".")
+        if parts[0] == "exposurekit" and len(parts) > 1 and parts[1] in FLOORS:
+            yield parts[1], line
+
+
+def covers(door, room):
+    return room == door or room.startswith(f"{door}.")
+
+
+@pytest.mark.parametrize("path", modules(), ids=dotted)
+def test_no_step_runs_back_up(path):
+    room = dotted(path).split(".")[0]
+    if room == FACE:
+        return
+    assert room in FLOORS, f"{room} is not in the plan: DESIGN and FLOORS say where it stands"
+    for asked, line in rooms_asked(path):
+        below = FLOORS[asked] < FLOORS[room] or asked == room
+        assert below, f"{path.name}:{line}: {room} stands below {asked}"
+
+
+@pytest.mark.parametrize("path", modules(), ids=dotted)
+def test_the_wings_meet_only_over_http(path):
+    room = dotted(path).split(".")[0]
+    asked = {name for name, _ in rooms_asked(path)}
+    if room == "service":
+        assert asked <= SERVICE_STANDS_ON
+    elif room not in SEES_BOTH_WINGS | {FACE}:
+        assert "service" not in asked
+
+
+@pytest.mark.parametrize("path", modules(), ids=dotted)
+def test_heavy_packages_come_in_by_their_doors(path):
+    room = dotted(path)
+    for name, line in imports(path):
+        package = name.split(".")[0]
+        if package in DOORS and name != "xml.sax":
+            assert any(covers(door, room) for door in DOORS[package]), (
+                f"{path.name}:{line}: {room} lets in {package}"
+            )
+
+
+def test_no_room_goes_in_a_circle():
+    """Within a room too: a module's imports at its top lead to no module that leads back to it."""
+    # A package's own file passes names on; what stands in its rooms is told by the rooms.
+    known = {dotted(path): path for path in modules() if path.name != "__init__.py"}
+    asks = {
+        room: {name.removeprefix("exposurekit.") for name, _ in imports(path)} & known.keys()
+        for room, path in known.items()
+    }
+
+    def reaches(room, goal, seen):
+        return any(
+            asked == goal or (asked not in seen and not seen.add(asked) and reaches(asked, goal, seen))
+            for asked in asks[room]
+        )
+
+    circles = [room for room in known if reaches(room, room, set())]
+    assert circles == []
+
+
+@pytest.mark.parametrize("path", modules(), ids=dotted)
+def test_every_module_says_what_it_is_for(path):
+    assert ast.get_docstring(ast.parse(path.read_text())), f"{path.name} has no header"
+
+
+@pytest.mark.parametrize("path", modules(), ids=dotted)
+def test_no_room_is_crowded(path):
+    assert len(path.read_text().splitlines()) <= 360, f"{path.name} is two rooms"
+
+
+def test_the_top_level_holds_the_five_entries():
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    tops = {line.split("/")[0] for line in listed.splitlines()}
+    allowed = {"pyproject.toml", "README.md", "exposurekit", "notebooks", "tests"}
+    assert {top for top in tops if not top.startswith(".")} <= allowed
+
+
+def test_importing_exposurekit_loads_nothing_heavy():
+    code = f"import exposurekit, sys; print([name for name in {HEAVY!r} if name in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert found.strip() == "[]"
+
+
+def test_every_name_of_the_face_is_there():
+    import exposurekit
+
+    missing = [name for name in exposurekit.__all__ if getattr(exposurekit, name, None) is None]
+    assert missing == []
+    assert set(exposurekit.__all__) <= set(dir(exposurekit))
+    with pytest.raises(AttributeError, match="no 'nothing'"):
+        _ = exposurekit.nothing
