@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from numbers import Integral
 from typing import Any
 
 import pandas as pd
@@ -18,7 +19,7 @@ from exposurekit.errors import Misconfigured, NotLoaded
 
 People = int | Iterable[int] | None
 
-PACKS = 4  # packed batches that wait to become tables together
+PACKS = 6  # packed batches that wait to become tables together
 
 
 @dataclass(slots=True)
@@ -36,7 +37,7 @@ class _Look:
     whole: bool = False
     at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         failed = f", {self.failed:,} more not loaded" if self.failed else ""
         if self.whole:
             return f"{len(self.loaded):,} people{failed}"
@@ -209,8 +210,7 @@ class Exposure:
         >>> exposure.failures().columns.tolist()
         ['user_id', 'operation', 'error', 'status', 'reason']
         """
-        self._loaded()
-        return self._frame("failures").copy(deep=False)
+        return self._frame(self._loaded(), "failures").copy(deep=False)
 
     def key(self, user_id: int) -> UserKey:
         """The id and secret of one user, for the client's single calls.
@@ -244,27 +244,26 @@ class Exposure:
                 self._look, self._shown = look, {}
         return self
 
-    def _loaded(self) -> _Look:
+    def _loaded(self, stacklevel: int = 3) -> _Look:
         if self._look is None:
             self.refresh()
         look = self._look
         assert look is not None  # noqa: S101  refresh() sets it, or raises
         if not look.whole:
-            warnings.warn(f"{look}; refresh() loads everyone", stacklevel=4)
+            warnings.warn(f"{look}; refresh() loads everyone", stacklevel=stacklevel)
         return look
 
-    def _frame(self, name: str) -> pd.DataFrame:
+    def _frame(self, look: _Look, name: str) -> pd.DataFrame:
         if name not in self._shown:
-            look = self._loaded()
             self._shown[name] = frames.frame(name, look.batches.pop(name))
         return self._shown[name]
 
     def _table(self, name: str, user: People) -> pd.DataFrame:
-        look = self._loaded()
-        table = self._frame(name)
+        look = self._loaded(stacklevel=4)
+        table = self._frame(look, name)
         if user is None:
             return table.copy(deep=False)
-        asked = [user] if isinstance(user, int) else list(user)
+        asked = [user] if isinstance(user, int | Integral) else list(user)
         if unknown := [one for one in asked if one not in look.loaded]:
             raise NotLoaded(
                 f"Not among the people loaded: {unknown}; failures() names those who could not be."

@@ -200,18 +200,23 @@ def _steps(alerts: pa.Table) -> pa.Table:
 
 
 def _service_history(ids: pa.Array, lists: pa.ListArray) -> pa.Table:
-    """One row an entry, in order of time for each user: the specification promises no order."""
+    """One row an instant, in order of time for each user: the specification promises no order of entries."""
     entries, person = lists.flatten(), pc.list_parent_indices(lists)
-    times = [pc.struct_field(entries, [name]) for name in EVENTS]
-    history = pa.table(
+    found = []
+    for name, event in EVENTS.items():
+        times = pc.struct_field(entries, [name])
+        place = pc.indices_nonzero(times.is_valid())  # an entry of neither kind tells nothing that is known
+        columns = [person.take(place), times.take(place), place, pa.repeat(event, len(place))]
+        found.append(pa.table(columns, names=["person", "occurred_at", "place", "event"]))
+    history = pa.concat_tables(found)
+    history = history.sort_by([(name, "ascending") for name in ("person", "occurred_at", "place")])
+    return pa.table(
         {
-            "user_id": ids.take(person),
-            "event": pc.if_else(times[0].is_valid(), *EVENTS.values()).dictionary_encode(),
-            "occurred_at": pc.coalesce(*times),
-            "person": person,
+            "user_id": pc.take(ids, history["person"]),
+            "event": history["event"].dictionary_encode(),
+            "occurred_at": history["occurred_at"],
         }
     )
-    return history.sort_by([("person", "ascending"), ("occurred_at", "ascending")]).drop_columns("person")
 
 
 def _repeated(ids: pa.Array, lists: pa.ListArray) -> pa.Array:
@@ -235,7 +240,8 @@ def _table(name: str, items: pa.StructArray, keys: Mapping[str, pa.Array]) -> pa
 
 
 def _stored(column: Column, items: pa.StructArray) -> pa.Array:
-    values = pc.struct_field(items, column.path)
+    name, *within = column.path
+    values = pc.struct_field(items, column.path) if within else items.field(name)
     return pc.dictionary_encode(values, memory_pool=_POOL) if column.kind is CATEGORY else values
 
 
@@ -257,12 +263,13 @@ def _nothing(name: str) -> pa.Table:
 def _series(column: Column, values: pa.ChunkedArray) -> "pd.Series[Any]":
     kind = column.kind
     if kind is CATEGORY:
-        return pd.Series(_categories(values), copy=False)
+        return pd.Series(_categories(values), copy=True)
     if kind is SECONDS:
         values = values.cast(pa.timestamp("s", "UTC")).cast(_UTC)
     from_arrow = getattr(kind.dtype, "__from_arrow__", None)
     array = from_arrow(values) if from_arrow else values.to_numpy()
-    series: pd.Series[Any] = pd.Series(array, dtype=kind.dtype, copy=False)
+    # Arrow lends its numbers for reading only, so they are copied; texts and lists stay where they are.
+    series: pd.Series[Any] = pd.Series(array, dtype=kind.dtype, copy=True)
     return series
 
 

@@ -5,7 +5,7 @@ import re
 
 import nh3
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 _TAGS = {"a", "b", "br", "code", "em", "i", "li", "ol", "p", "strong", "ul"}
 
 
@@ -33,7 +33,7 @@ def plain(text: object) -> str:
     >>> plain("a\x1b[31mb\u202ec\nd")
     'a[31mbc d'
     """
-    return _CONTROL.sub("", " ".join(str(text).split("\n")))
+    return _CONTROL.sub("", re.sub("[\n\u2028\u2029]", " ", str(text)))
 
 
 def fragment(markup: str) -> str:

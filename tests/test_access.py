@@ -120,8 +120,7 @@ def test_a_manner_that_does_not_exist_is_refused_with_those_that_do(settings, me
 def test_a_base_url_that_cannot_be_one_is_refused_and_not_repeated(base_url):
     with pytest.raises(Misconfigured, match=r"^base_url is what precedes /api/, such as") as caught:
         Access(**SETTINGS | {"base_url": base_url})
-    assert base_url not in str(caught.value)
-    assert "pass" not in str(caught.value)
+    assert not {"user", "pass", "acme", "key-1"} & set(re.findall(r"[\w-]+", str(caught.value)))
 
 
 @pytest.mark.parametrize(
@@ -144,7 +143,9 @@ def test_https_and_loopback_are_taken_in_silence(base_url):
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
 @pytest.mark.parametrize("host", ["service.example", "10.0.0.7", "localhost.example"])
 def test_plain_http_to_elsewhere_warns_where_the_client_is_made(kind, host):
-    with pytest.warns(UserWarning, match="base_url is plain http: keys and secrets travel unprotected") as seen:
+    with pytest.warns(
+        UserWarning, match="base_url is plain http: keys and secrets travel unprotected"
+    ) as seen:
         kind(**SETTINGS | {"base_url": f"http://{host}"})
     assert [warning.filename for warning in seen] == [__file__]
 

@@ -12,7 +12,11 @@ from exposurekit.contract.resources import EmailItem, UserKey, UserPage
 from exposurekit.errors import Misconfigured
 
 KEY = UserKey(id=12, secret="ab12")
-PERSON = {"first_name": "Odalys", "last_name": "Fennimoor", "addresses": [{"city": "Tall Pines", "state": "OR"}]}
+PERSON = {
+    "first_name": "Odalys",
+    "last_name": "Fennimoor",
+    "addresses": [{"city": "Tall Pines", "state": "OR"}],
+}
 LISTS = ("aliases", "emails", "phone_numbers", "addresses")
 READS = [
     calls.list_users(),
@@ -34,9 +38,12 @@ def test_reading_may_be_repeated(call):
 @pytest.mark.parametrize("asynchronous", [True, False])
 def test_create_user_may_never_be_repeated(asynchronous):
     assert not calls.create_user(**PERSON, asynchronous=asynchronous).repeatable
+    assert not calls.create_user(**PERSON | {"addresses": []}, asynchronous=asynchronous).repeatable
 
 
-@pytest.mark.parametrize("changes", [{}, {"first_name": "Oda"}, {"middle_name": ""}, {"birth_date": 0}, {"emails": []}])
+@pytest.mark.parametrize(
+    "changes", [{}, {"first_name": "Oda"}, {"middle_name": ""}, {"birth_date": 0}, {"emails": []}]
+)
 def test_an_update_without_items_may_be_repeated(changes):
     assert calls.update_user(KEY, **changes).repeatable
 
@@ -108,7 +115,9 @@ def test_a_birth_date_may_be_seconds_a_date_or_text(given, seconds):
     assert type(sent) is int
 
 
-@pytest.mark.parametrize("given", ["29.02.1980", "1981-02-29", "yesterday", [], {}, object(), float("nan"), float("inf")])
+@pytest.mark.parametrize(
+    "given", ["29.02.1980", "1981-02-29", "yesterday", [], {}, object(), float("nan"), float("inf")]
+)
 def test_a_birth_date_that_is_none_is_refused_without_showing_it(given):
     with pytest.raises(Misconfigured) as caught:
         calls.update_user(KEY, birth_date=given)
@@ -116,7 +125,9 @@ def test_a_birth_date_that_is_none_is_refused_without_showing_it(given):
 
 
 def test_emails_and_phone_numbers_may_be_texts():
-    sent = calls.create_user(**PERSON, emails=["a@x.example"], phone_numbers=("0207", {"number": 4135550101})).values
+    sent = calls.create_user(
+        **PERSON, emails=["a@x.example"], phone_numbers=("0207", {"number": 4135550101})
+    ).values
     assert sent["emails"] == [{"address": "a@x.example"}]
     assert sent["phone_numbers"] == [{"number": "0207"}, {"number": "4135550101"}]
 
@@ -131,18 +142,20 @@ def test_items_of_the_contract_are_taken_as_they_are():
     ("name", "items", "message"),
     [
         ("emails", [{"adress": "x"}], "an item of emails has no 'adress'; it takes id, _destroy, address"),
-        ("phone_numbers", [{"phone": "1"}], "an item of phone_numbers has no 'phone'; it takes id, _destroy, number"),
+        (
+            "phone_numbers",
+            [{"phone": "1"}],
+            "an item of phone_numbers has no 'phone'; it takes id, _destroy, number",
+        ),
         (
             "addresses",
             [{"city": "Oakmere", "zipcode": "1", "street": "2"}],
-            "an item of addresses has no 'zipcode', 'street';"
-            " it takes id, _destroy, address1, address2, city, state, zip, country",
+            "an item of addresses has no 'zipcode', 'street'; it takes id, _destroy, address1, address2, city, state, zip, country",
         ),
         (
             "aliases",
             [{"alias_type": "pseudonym"}],
-            "an item of aliases has an invalid ('alias_type',);"
-            " it takes id, _destroy, first_name, last_name, alias_type",
+            "an item of aliases has an invalid alias_type; it takes id, _destroy, first_name, last_name, alias_type",
         ),
         ("emails", "a@x.example", "emails is a list"),
         ("addresses", {"city": "Oakmere"}, "addresses is a list"),
@@ -154,9 +167,11 @@ def test_an_item_that_a_service_would_drop_in_silence_is_refused_with_a_hint(nam
     assert str(caught.value) == message
 
 
-@pytest.mark.parametrize(("name", "items"), [("aliases", [7]), ("addresses", ["1 Fir Way"]), ("emails", [None])])
+@pytest.mark.parametrize(
+    ("name", "items"), [("aliases", [7]), ("addresses", ["1 Fir Way"]), ("emails", [None])]
+)
 def test_an_item_that_is_no_object_is_refused(name, items):
-    with pytest.raises(Misconfigured, match=f"an item of {name} "):
+    with pytest.raises(Misconfigured, match=f"^an item of {name} is no object; it takes id, "):
         calls.update_user(KEY, **{name: items})
 
 
@@ -168,7 +183,9 @@ def test_a_key_is_kept_exactly(key):
     assert (call.secret, type(call.secret)) == (secret, type(secret))
 
 
-@pytest.mark.parametrize("key", [12, "ab12", None, (12,), (12, "a", "b"), ("x", "ab12"), (12, None), (-1, "ab12")])
+@pytest.mark.parametrize(
+    "key", [12, "ab12", None, (12,), (12, "a", "b"), ("x", "ab12"), (12, None), (-1, "ab12")]
+)
 def test_what_is_no_key_is_refused(key):
     with pytest.raises(Misconfigured, match="a user's key is a UserKey, a User, or a pair of id and secret"):
         calls.get_user(key)

@@ -91,10 +91,14 @@ def test_the_file_is_its_owners_alone_and_survives_a_power_cut(tmp_path):
 def test_an_exception_leaves_nothing_behind(tmp_path):
     async def fail():
         database = await a_database(tmp_path).open()
-        with pytest.raises(ZeroDivisionError):
+
+        async def add_and_fail():
             async with database.writing() as work:
                 await integrators.add(work, "acme")
                 raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            await add_and_fail()
         async with database.reading() as work:
             found = await integrators.all(work)
         await database.close()
@@ -177,7 +181,12 @@ def test_an_id_is_never_given_twice(tmp_path):
 def test_an_instant_without_a_zone_is_refused(tmp_path):
     async def write():
         database = await a_database(tmp_path).open()
-        row = {"name": "x", "api_key_digest": b"1", "api_secret_digest": b"2", "created_at": START.replace(tzinfo=None)}
+        row = {
+            "name": "x",
+            "api_key_digest": b"1",
+            "api_secret_digest": b"2",
+            "created_at": START.replace(tzinfo=None),
+        }
         try:
             async with database.writing() as work:
                 await work.run(insert(tables.integrators), row)

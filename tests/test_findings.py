@@ -74,7 +74,11 @@ def test_a_listing_seen_again_is_kept_up_to_date(service, jane):
 
 
 def test_the_same_reference_on_two_sites_or_of_two_people_is_two_records(service, jane):
-    ids = {found(service, jane), found(service, jane, site=Site(name="Elsewhere")), found(service, service.create())}
+    ids = {
+        found(service, jane),
+        found(service, jane, site=Site(name="Elsewhere")),
+        found(service, service.create()),
+    }
     assert len(ids) == 3
 
 

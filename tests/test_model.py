@@ -37,7 +37,7 @@ def items(kind: str) -> st.SearchStrategy[dict[str, Any]]:
 CHANGES = st.fixed_dictionaries(
     {},
     optional={
-        **{name: TEXT | BLANK for name in ("first_name", "middle_name", "last_name")},
+        **dict.fromkeys(("first_name", "middle_name", "last_name"), TEXT | BLANK),
         "birth_date": st.integers(-(10**10), 10**10) | BLANK,
         **{kind: st.lists(items(kind), max_size=3) | BLANK for kind in FIELDS},
     },
@@ -103,24 +103,38 @@ def encoded(values: dict[str, Any], encoding: str) -> dict[str, Any]:
         case "form":
             return {"content": forms.encode(values), "headers": {"content-type": form}}
         case "json in form":
-            flat = {name: json.dumps(value) if isinstance(value, list) else value for name, value in values.items()}
+            flat = {
+                name: json.dumps(value) if isinstance(value, list) else value
+                for name, value in values.items()
+            }
             return {"content": urlencode(flat), "headers": {"content-type": form}}
         case "multipart":
             fields = [(name, (None, value)) for name, value in forms.flatten(values)]
             return {"files": fields} if fields else {}
         case "xml":
             return {"content": xml.write(values), "headers": {"content-type": "application/xml"}}
-    return {"params": {name: json.dumps(value) if isinstance(value, list) else value for name, value in values.items()}}
+    return {
+        "params": {
+            name: json.dumps(value) if isinstance(value, list) else value for name, value in values.items()
+        }
+    }
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=200,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(st.lists(st.tuples(CHANGES, ENCODINGS), max_size=4))
 def test_any_history_of_updates_leaves_what_a_dictionary_would(service: Service, history):
     """Update user, rules 1 to 5."""
     user = service.create()
     model = Model(
         {name: user[name] for name in ("first_name", "middle_name", "last_name", "birth_date")},
-        {kind: [item | ({"address2": ""} if kind == "addresses" else {}) for item in user[kind]] for kind in FIELDS},
+        {
+            kind: [item | ({"address2": ""} if kind == "addresses" else {}) for item in user[kind]]
+            for kind in FIELDS
+        },
     )
     for changes, encoding in history:
         told = encoded(model.change(changes), encoding)

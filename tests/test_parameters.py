@@ -80,7 +80,8 @@ def test_an_alias_told_as_text_is_a_full_name(name, first, last):
 
 
 @pytest.mark.parametrize(
-    ("told", "digits"), [("+1 (555) 123-4567", "15551234567"), ("555.123.4567", "5551234567"), (5551234567, "5551234567")]
+    ("told", "digits"),
+    [("+1 (555) 123-4567", "15551234567"), ("555.123.4567", "5551234567"), (5551234567, "5551234567")],
 )
 def test_a_phone_number_is_kept_as_digits(told, digits):
     """Specification, "Phone number": string of digits."""
@@ -91,7 +92,7 @@ def test_a_number_keeps_its_leading_zeros():
     assert fields_of("addresses", [{"zip": "01234"}]) == [{"zip": "01234"}]
 
 
-@pytest.mark.parametrize("told", ["555-CALL", "٥٥٥", "+", "1;2"])
+@pytest.mark.parametrize("told", ["555-CALL", "\N{ARABIC-INDIC DIGIT FIVE}", "+", "1;2"])
 def test_what_is_no_phone_number_is_refused(told):
     assert refusal_of(UPDATE_USER, phone_numbers=[{"number": told}]) == "phone_numbers[0][number] is invalid"
 
@@ -107,7 +108,9 @@ def test_nothing_told_changes_nothing():
     assert validated(UPDATE_USER, {}) == {}
 
 
-@pytest.mark.parametrize("told", [[{"id": "", "_destroy": "", "address": "a"}], [{"id": None, "_destroy": None, "address": "a"}]])
+@pytest.mark.parametrize(
+    "told", [[{"id": "", "_destroy": "", "address": "a"}], [{"id": None, "_destroy": None, "address": "a"}]]
+)
 def test_a_blank_id_is_none_and_a_blank_destroy_is_no(told):
     [entry] = validated(UPDATE_USER, {"emails": told})["emails"]
     assert (entry.id, entry.destroy, entry.fields) == (None, False, {"address": "a"})
@@ -120,7 +123,20 @@ def test_a_birth_date_may_be_seconds_or_a_date(told):
 
 
 @pytest.mark.parametrize(
-    "told", [True, 1.5, 2.0, "soon", "1_000", "0001-01-01T00:00:00+23:59", 10**30, "9" * 5000, [], {}, "１２"]
+    "told",
+    [
+        True,
+        1.5,
+        2.0,
+        "soon",
+        "1_000",
+        "0001-01-01T00:00:00+23:59",
+        10**30,
+        "9" * 5000,
+        [],
+        {},
+        "\N{FULLWIDTH DIGIT ONE}",
+    ],
 )
 def test_what_is_no_birth_date_is_refused(told):
     assert refusal_of(UPDATE_USER, birth_date=told) == "birth_date is invalid"
@@ -147,7 +163,9 @@ def test_an_offset_out_of_range_is_refused(told):
     assert refusal_of(LIST_USERS, offset=told) == "offset is invalid"
 
 
-@pytest.mark.parametrize("text", ["a\x00b", "a\x1bb", "a\x7fb", "a\x85b", "\ud800", "a\ufffeb", "x" * 1001, 5, ["a"], {"a": 1}])
+@pytest.mark.parametrize(
+    "text", ["a\x00b", "a\x1bb", "a\x7fb", "a\x85b", "\ud800", "a\ufffeb", "x" * 1001, 5, ["a"], {"a": 1}]
+)
 def test_a_text_that_no_answer_could_carry_is_refused(text):
     assert refusal_of(UPDATE_USER, first_name=text) == "first_name is invalid"
 
@@ -178,18 +196,34 @@ def test_an_item_that_is_wrong_is_named_by_its_place(told, problem):
 
 def test_an_alias_is_a_nickname_a_maiden_name_or_nothing():
     """Specification, "Alias": one of nickname, maiden."""
-    assert refusal_of(UPDATE_USER, aliases=[{"alias_type": "pen name"}]) == "aliases[0][alias_type] is invalid"
-    assert fields_of("aliases", [{"alias_type": "maiden"}, {"alias_type": ""}]) == [{"alias_type": "maiden"}, {"alias_type": ""}]
+    assert (
+        refusal_of(UPDATE_USER, aliases=[{"alias_type": "pen name"}]) == "aliases[0][alias_type] is invalid"
+    )
+    assert fields_of("aliases", [{"alias_type": "maiden"}, {"alias_type": ""}]) == [
+        {"alias_type": "maiden"},
+        {"alias_type": ""},
+    ]
 
 
 def test_what_is_not_a_parameter_is_ignored():
-    assert validated(UPDATE_USER, {"nickname": "J", "emails": [{"address": "a", "kind": ["home"]}]}).keys() == {"emails"}
+    assert validated(
+        UPDATE_USER, {"nickname": "J", "emails": [{"address": "a", "kind": ["home"]}]}
+    ).keys() == {"emails"}
 
 
 ANYTHING = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from(["", " ", "1", "[]", '[{"id":1}]']),
-    lambda inner: st.lists(inner, max_size=4)
-    | st.dictionaries(st.text() | st.sampled_from(["id", "_destroy", "address", "city", "number"]), inner, max_size=4),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text()
+    | st.sampled_from(["", " ", "1", "[]", '[{"id":1}]']),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.text() | st.sampled_from(["id", "_destroy", "address", "city", "number"]), inner, max_size=4
+        )
+    ),
     max_leaves=8,
 )
 

@@ -4,7 +4,13 @@ import pytest
 from service_kit import LISTING, SITE
 
 from exposurekit.service.findings import Site, discover_record
-from exposurekit.service.removals import NoSuchRecord, WrongStatus, refuse_removal, submit_removal, verify_removal
+from exposurekit.service.removals import (
+    NoSuchRecord,
+    WrongStatus,
+    refuse_removal,
+    submit_removal,
+    verify_removal,
+)
 
 
 class Case:
@@ -45,7 +51,10 @@ def test_an_opt_out_makes_a_removal_pending_and_tells(case):
     """Specification, "Alert": an opt-out submitted."""
     case.submit()
     assert case.status == "pending removal"
-    assert case.alerts[-1]["text"] == "Opt-out submitted: People & Places was asked to remove its listing of Jane Q. Doe."
+    assert (
+        case.alerts[-1]["text"]
+        == "Opt-out submitted: People & Places was asked to remove its listing of Jane Q. Doe."
+    )
 
 
 def test_two_looks_in_a_row_that_find_nothing_verify_a_removal(case):
@@ -82,6 +91,16 @@ def test_a_refusal_goes_back_and_carries_the_steps_by_hand(case):
     assert alert["url"] == "https://places.example/opt-out"
     assert alert["text"].endswith("by hand:\n1. Open the form.\n2. Press Remove.")
     assert alert["html"].endswith("<ol><li>Open the form.</li><li>Press Remove.</li></ol>")
+
+
+def test_steps_stand_only_where_somebody_can_act_on_them(case):
+    """Specification, "Alert": opt_out_procedure holds manual removal steps."""
+    case.submit()
+    case.look(gone=True)
+    case.look(gone=True)
+    found, submitted, verified = case.alerts
+    assert found["opt_out_procedure"]
+    assert submitted["opt_out_procedure"] == verified["opt_out_procedure"] == []
 
 
 def test_a_refused_removal_may_be_submitted_again_and_counts_from_none(case):

@@ -28,7 +28,9 @@ def test_a_busy_service_is_asked_again(status):
     assert wait(answer(status)) == 0
 
 
-@pytest.mark.parametrize("status", [200, 201, 204, 301, 302, 400, 401, 403, 404, 405, 413, 415, 422, 500, 501])
+@pytest.mark.parametrize(
+    "status", [200, 201, 204, 301, 302, 400, 401, 403, 404, 405, 413, 415, 422, 500, 501]
+)
 def test_any_other_answer_is_final(status):
     assert wait(answer(status, "1")) is None
 
@@ -73,7 +75,9 @@ def test_retry_after_in_seconds_is_honoured_to_the_second(asked, seconds):
 
 def test_retry_after_as_a_date_is_honoured():
     at = datetime.now(UTC) + timedelta(seconds=30)
-    assert wait(answer(503, format_datetime(at, usegmt=True)), patience=Patience()) == pytest.approx(30, abs=2)
+    assert wait(answer(503, format_datetime(at, usegmt=True)), patience=Patience()) == pytest.approx(
+        30, abs=2
+    )
 
 
 def test_a_date_that_has_passed_asks_for_no_wait():
@@ -85,13 +89,18 @@ def test_a_wait_longer_than_patience_ends_the_call(asked):
     assert wait(answer(429, asked), patience=Patience(longest_s=60)) is None
 
 
-@pytest.mark.parametrize("asked", ["", "soon", "-5", "1.5", "١٢", "²", "NaN", "inf", "0x10", "Wed", "Wed, 99 Foo 2015"])  # noqa: RUF001
+@pytest.mark.parametrize(
+    "asked", ["", "soon", "-5", "1.5", "١٢", "²", "NaN", "inf", "0x10", "Wed", "Wed, 99 Foo 2015"]
+)
 def test_a_wait_that_makes_no_sense_is_as_good_as_none(asked):
     assert retry_after(asked) is None
     assert 0 <= wait(answer(429, asked), patience=Patience(first_s=0.5)) <= 0.5
 
 
-@given(st.text(max_size=60) | st.from_regex(r"\w{3}, \d{1,3} \w{3} \d{1,5} \d\d?:\d\d?:\d\d? [-+\w]{0,6}", fullmatch=True))
+@given(
+    st.text(max_size=60)
+    | st.from_regex(r"\w{3}, \d{1,3} \w{3} \d{1,5} \d\d?:\d\d?:\d\d? [-+\w]{0,6}", fullmatch=True)
+)
 @example("Fri, 31 Dec 9999 23:59:59 -2359")
 @example("Mon, 01 Jan 0001 00:00:00 +2359")
 def test_any_retry_after_is_a_finite_wait_or_none(text):

@@ -55,7 +55,9 @@ def test_an_unknown_name_or_key_comes_before_everything(service, jane, operation
     key = service.credentials.api_key if wrong == "name" else "wrong"
     url = f"{service.base_url}/api/{name}/{key}/v2{path_of(operation, jane)}"
     bare = service.http.request(operation.method, url)
-    broken = service.http.request(operation.method, url, content="{", headers={"content-type": "application/json"})
+    broken = service.http.request(
+        operation.method, url, content="{", headers={"content-type": "application/json"}
+    )
     assert told(bare) == told(broken) == (401, KEY)
 
 
@@ -87,7 +89,9 @@ def test_an_unknown_user_and_a_wrong_secret_are_told_in_one_voice(service, jane,
 
 
 @of_one_user
-@pytest.mark.parametrize("wrong", ["x", "-1", "1e3", "９", str(2**63), "%20", "1" * 400])
+@pytest.mark.parametrize(
+    "wrong", ["x", "-1", "1e3", "\N{FULLWIDTH DIGIT NINE}", str(2**63), "%20", "1" * 400]
+)
 def test_an_id_that_is_none_is_a_400(service, jane, operation, wrong):
     name = "user_id" if "user_id" in operation.names else "id"
     path = operation.path.replace(f"{{{name}}}", wrong).replace("{id}", "1")
@@ -111,7 +115,10 @@ def test_a_secret_that_is_no_text_is_a_400(service, jane, wrong):
 def test_a_secret_may_be_sent_as_the_integer_it_is_declared_to_be(service, jane):
     """Update user: "secret | integer as declared"."""
     body = {"api_secret": service.credentials.api_secret, "secret": int(jane["secret"])}
-    assert answered(service.http.put(f"{service.root}/users/{jane['id']}", json=body))["user"]["id"] == jane["id"]
+    assert (
+        answered(service.http.put(f"{service.root}/users/{jane['id']}", json=body))["user"]["id"]
+        == jane["id"]
+    )
 
 
 def test_credentials_may_travel_in_headers(service, jane):
@@ -185,7 +192,10 @@ def test_a_person_may_be_told_in_every_encoding(service, body):
     """CONTRACT.md, "where parameters travel"."""
     headers = {"X-Api-Secret": service.credentials.api_secret, **body.get("headers", {})}
     user = answered(service.http.post(f"{service.root}/users", **body | {"headers": headers}))["user"]
-    assert [(one["city"], one["state"]) for one in user["addresses"]] == [("Oakmere", "CA"), ("Fernhill", "NY")]
+    assert [(one["city"], one["state"]) for one in user["addresses"]] == [
+        ("Oakmere", "CA"),
+        ("Fernhill", "NY"),
+    ]
     assert [one["address"] for one in user["emails"]] == ["a@x.example", "b@x.example"]
 
 
@@ -198,7 +208,9 @@ def test_an_empty_element_clears_and_an_empty_array_and_nil_do_not(service):
         "</addresses></hash>"
     )
     headers = {"content-type": "application/xml"}
-    updated = answered(service.call("PUT", f"/users/{user['id']}", user, content=body, headers=headers))["user"]
+    updated = answered(service.call("PUT", f"/users/{user['id']}", user, content=body, headers=headers))[
+        "user"
+    ]
     cleared = user | {"middle_name": "", "emails": [], "birth_date": None}
     assert updated == cleared | {"addresses": [user["addresses"][0] | {"city": ""}]}
 
@@ -216,7 +228,9 @@ def test_every_answer_is_the_same_in_json_and_xml(service, jane, operation):
     assert bare.content == as_json.content
     assert as_xml.content == accepted.content
     one, other = (
-        operation.reply.model_validate(codec.decode(response.content, told_in, shape_of_model(operation.reply)))
+        operation.reply.model_validate(
+            codec.decode(response.content, told_in, shape_of_model(operation.reply))
+        )
         for response, told_in in ((as_json, "json"), (as_xml, "xml"))
     )
     assert one.model_dump(exclude={"total"}) == other.model_dump(exclude={"total"})
@@ -227,7 +241,9 @@ def test_the_suffix_comes_before_the_accept_header(service):
     assert response.headers["content-type"] == "application/json"
 
 
-@pytest.mark.parametrize("path", ["/users.csv", "/users/1.html", "/users/", "/people", "/users/1/records/1.5", "/users/1/2"])
+@pytest.mark.parametrize(
+    "path", ["/users.csv", "/users/1.html", "/users/", "/people", "/users/1/records/1.5", "/users/1/2"]
+)
 def test_a_path_or_suffix_that_does_not_exist_is_a_404(service, path):
     assert told(service.call("GET", path)) == (404, "there is nothing at this path")
 

@@ -131,7 +131,9 @@ def test_what_is_missing_or_null_is_ignored(service):
     user = service.create(**FULL)
     assert service.update(user) == user
     assert service.update(user, **dict.fromkeys([*FULL, "first_name", "last_name"])) == user
-    assert service.update(user, emails=[], addresses=[{"id": user["addresses"][0]["id"], "zip": None}]) == user
+    assert (
+        service.update(user, emails=[], addresses=[{"id": user["addresses"][0]["id"], "zip": None}]) == user
+    )
 
 
 @pytest.mark.parametrize("name", ["first_name", "middle_name", "last_name"])

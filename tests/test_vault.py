@@ -93,7 +93,7 @@ def test_a_key_is_made_at_first_use_for_its_owner_alone(tmp_path):
     assert load_key() == key
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
-    assert os.listdir(file.parent) == ["service.key"]
+    assert list(file.parent.iterdir()) == [file]
 
 
 def test_the_environment_comes_before_every_file(environment, tmp_path):
@@ -135,5 +135,7 @@ def test_processes_that_start_at_once_agree_on_one_key(tmp_path):
     file = tmp_path / "deep" / "er" / "service.key"
     code = f"from pathlib import Path; from exposurekit.service.vault import load_key; print(load_key(Path({str(file)!r})))"
     clean = {name: value for name, value in os.environ.items() if not name.startswith("EXPOSUREKIT_")}
-    starts = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=clean) for _ in range(4)]
+    starts = [
+        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=clean) for _ in range(4)
+    ]
     assert len({start.communicate()[0] for start in starts}) == 1

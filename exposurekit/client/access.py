@@ -42,7 +42,7 @@ class Access:
                 raise Misconfigured(f"{name} is one of {', '.join(map(str, choices))}")
         if self.lists == "csv" and self.body_encoding != "form":
             raise Misconfigured('lists="csv" needs body_encoding="form"')
-        _check_address(self.base_url)
+        _check_address(self.base_url, self.api_key)
 
 
 def credentials(
@@ -68,11 +68,12 @@ def credentials(
     return settled
 
 
-def _check_address(base_url: str) -> None:
+def _check_address(base_url: str, api_key: str) -> None:
     try:
         parts = urlsplit(base_url)
         host = parts.hostname or ""
         usable = parts.scheme in {"http", "https"} and bool(host) and parts.port != 0
+        usable &= api_key not in parts.path.split("/")  # else it would be shown, and stand there twice
     except ValueError:
         usable = False
     if not usable or parts.username or parts.password or parts.query or parts.fragment:

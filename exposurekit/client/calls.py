@@ -4,8 +4,11 @@ Each function below is one operation of the specification; `Client` and `AsyncCl
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
+
+from pydantic import ValidationError
 
 from exposurekit.client.details import Items, details
 from exposurekit.contract import operations
@@ -255,7 +258,8 @@ def user_key(key: Key) -> UserKey:
     if isinstance(key, User):
         return key.key
     if isinstance(key, tuple) and len(key) == 2:  # noqa: PLR2004  an id and a secret
-        return UserKey(id=key[0], secret=key[1])
+        with suppress(ValidationError):
+            return UserKey(id=key[0], secret=key[1])
     raise Misconfigured("a user's key is a UserKey, a User, or a pair of id and secret")
 
 

@@ -12,7 +12,7 @@ from exposurekit.client.calls import Call, Key, Paging
 from exposurekit.client.connection import Connection
 from exposurekit.client.retries import Outcome
 from exposurekit.contract.resources import Reply, User, UserKey, UserPage
-from exposurekit.errors import StillScanning
+from exposurekit.errors import Misconfigured, StillScanning
 
 P = ParamSpec("P")
 R = TypeVar("R", bound=Reply)
@@ -25,9 +25,15 @@ def _blocking(build: Callable[P, Call[R, T]]) -> Callable[Concatenate["Client", 
     """The operation as a method that waits for its reply."""
 
     def method(self: "Client", /, *args: P.args, **kwargs: P.kwargs) -> T:
-        call = build(*args, **kwargs)
+        call = _built(build, args, kwargs)
         del args, kwargs  # a traceback that shows local names shows no person
-        return wire.model(call, self.access, self.outcome(call))
+        if isinstance(call, Exception):
+            raise call
+        try:
+            outcome = self.outcome(call)
+        except KeyboardInterrupt as stopped:  # the frames below hold addresses and bodies
+            raise stopped.with_traceback(None) from None
+        return wire.model(call, self.access, outcome)
 
     _describe(method, build)
     return method
@@ -37,12 +43,26 @@ def _awaiting(build: Callable[P, Call[R, T]]) -> Callable[Concatenate["AsyncClie
     """The operation as a method to await."""
 
     async def method(self: "AsyncClient", /, *args: P.args, **kwargs: P.kwargs) -> T:
-        call = build(*args, **kwargs)
+        call = _built(build, args, kwargs)
         del args, kwargs
-        return wire.model(call, self.access, await self.outcome(call))
+        if isinstance(call, Exception):
+            raise call
+        try:
+            outcome = await self.outcome(call)
+        except asyncio.CancelledError as stopped:
+            raise stopped.with_traceback(None) from None
+        return wire.model(call, self.access, outcome)
 
     _describe(method, build)
     return method
+
+
+def _built(build: Callable[..., Call[R, T]], args: Any, kwargs: Any) -> Call[R, T] | Exception:
+    """The call, or why there is none; its traceback shows no person either."""
+    try:
+        return build(*args, **kwargs)
+    except (Misconfigured, TypeError) as error:
+        return error.with_traceback(None)
 
 
 def _describe(method: Any, build: Callable[..., Call[Any, Any]]) -> None:
@@ -209,26 +229,24 @@ class AsyncClient(Connection):
         """What a call comes to, after as many tries as it may have."""
         tries = 0
         while True:
-            outcome = await self._try(call)
+            asked = wire.request(call, self.access)
+            outcome: Outcome = await self._carrier.send(asked, self.seconds(call))
             tries += 1
             pause = self.wait_s(call, outcome, tries)
             if pause is None:
                 return outcome
             await asyncio.sleep(pause)
 
-    async def _try(self, call: Call[R, T]) -> Outcome:
-        outcome: Outcome = await self._carrier.send(wire.request(call, self.access), self.seconds(call))
-        return outcome
-
     @functools.cached_property
     def _carrier(self) -> Any:
         if self.transport is None:
             from exposurekit.client.over_aiohttp import Awaiting
 
-            return Awaiting(self.connections, secure=self.access.base_url.startswith("https:"))
+            headers = wire.standing_headers(self.access)
+            return Awaiting(self.connections, headers, secure=self.access.base_url.startswith("https:"))
         from exposurekit.client import over_httpx
 
-        return over_httpx.Awaiting(self.transport)
+        return over_httpx.awaiting(self.transport)
 
     async def aclose(self) -> None:
         """Close the connections that are kept open."""

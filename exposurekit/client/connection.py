@@ -16,16 +16,30 @@ SCAN_S = 60.0  # a service may scan that long before it answers Create user
 _CREDENTIALS = re.compile(r"(/api/[^/\s]+/)[^/\s]+|((?:api_)?secret=)[^&\s\"']+")
 
 
+_CAME = re.compile(r"(^receive_\S+|^\w+\.failed|\bHTTP/\S+ \d+) .*", re.DOTALL)
+
+
 class _Masked(logging.Filter):
-    """httpx writes whole URLs to its log; the key is in their path and the secrets in their query."""
+    """httpx writes whole URLs to its log: the key is in their path and the secrets in their query.
+
+    httpcore writes what came: a redirect repeats the URL, and what is no HTTP may hold anything.
+    """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        record.msg = _CREDENTIALS.sub(r"\1\2***", record.getMessage())
+        record.msg = _CAME.sub(r"\1", _CREDENTIALS.sub(r"\1\2***", record.getMessage()))
         record.args = None
         return True
 
 
-logging.getLogger("httpx").addFilter(_Masked())
+for _part in (
+    "httpx",
+    "httpcore.connection",
+    "httpcore.http11",
+    "httpcore.http2",
+    "httpcore.proxy",
+    "httpcore.socks",
+):
+    logging.getLogger(_part).addFilter(_Masked())
 
 
 class Connection:

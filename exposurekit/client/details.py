@@ -39,7 +39,7 @@ def _birth_date(value: Any) -> int | None:
     try:
         seconds = epoch_seconds(value)
         return None if seconds is None else int(seconds)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         problem = "birth_date is epoch seconds, a date, or a date as text such as 1980-02-29"
     raise Misconfigured(problem)
 
@@ -55,7 +55,8 @@ def _item(name: str, model: type[Item], item: Any) -> dict[str, Any]:
         checked = item if isinstance(item, model) else model.model_validate(item)
         problem = f"has no {', '.join(map(repr, checked.model_extra))}" if checked.model_extra else None
     except ValidationError as error:
-        problem = f"has an invalid {error.errors()[0]['loc'][:1]}"
+        where = error.errors(include_input=False)[0]["loc"]
+        problem = f"has an invalid {where[0]}" if where else "is no object"
     if problem:
         known = ", ".join(field.alias or key for key, field in model.model_fields.items())
         raise Misconfigured(f"an item of {name} {problem}; it takes {known}")

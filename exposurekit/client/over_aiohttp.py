@@ -5,6 +5,7 @@ still spends as much again on its requests and responses (measured: tests/benchm
 """
 
 import ssl
+from functools import cache
 from urllib.request import getproxies
 
 import aiohttp
@@ -17,8 +18,10 @@ from exposurekit.client.wire import BODY_MAX, Request
 class Awaiting:
     """One aiohttp session with this many connections; follows no redirect and keeps no cookie."""
 
-    def __init__(self, connections: int, *, secure: bool) -> None:
+    def __init__(self, connections: int, headers: dict[str, str], *, secure: bool) -> None:
+        self._standing = headers
         self._session = aiohttp.ClientSession(
+            headers=headers,
             connector=aiohttp.TCPConnector(limit=connections, ssl=_certificates() if secure else False),
             cookie_jar=aiohttp.DummyCookieJar(),
             # Proxies, as httpx heeds them. Where there is none it must be off: aiohttp would look for one in a
@@ -31,21 +34,18 @@ class Awaiting:
     async def send(self, request: Request, seconds: float) -> Outcome:
         """One try; never raises for what happens on the wire."""
         try:
-            async with self._session.request(
+            response = await self._session.request(
                 request.method,
                 URL(request.url, encoded=True),
-                headers=request.headers,
+                headers=None if request.headers is self._standing else request.headers,
                 data=request.body,
                 allow_redirects=False,
-                timeout=aiohttp.ClientTimeout(total=seconds),
-            ) as response:
-                pieces, size = [], 0
-                async for piece in response.content.iter_any():
-                    pieces.append(piece)
-                    size += len(piece)
-                    if size > BODY_MAX:
-                        return Lost.too_large()
-                return Answer(response.status, response.headers, b"".join(pieces))
+                timeout=_within(seconds),
+            )
+            try:
+                return await _whole(response)
+            finally:
+                response.release()
         except aiohttp.ClientConnectorError:
             return Lost.nobody()
         except TimeoutError:
@@ -56,6 +56,23 @@ class Awaiting:
     async def aclose(self) -> None:
         """Close the connections that are kept open."""
         await self._session.close()
+
+
+async def _whole(response: aiohttp.ClientResponse) -> Outcome:
+    if (response.content_length or BODY_MAX) < BODY_MAX and "Content-Encoding" not in response.headers:
+        return Answer(response.status, response.headers, await response.read())
+    pieces, size = [], 0  # a size that is not told, or that grows as it is unpacked
+    async for piece in response.content.iter_any():
+        pieces.append(piece)
+        size += len(piece)
+        if size > BODY_MAX:
+            return Lost.too_large()
+    return Answer(response.status, response.headers, b"".join(pieces))
+
+
+@cache
+def _within(seconds: float) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=seconds)
 
 
 def _certificates() -> ssl.SSLContext:

@@ -2,19 +2,24 @@
 
 import asyncio
 import time
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 
 import httpx
 
 from exposurekit.client.retries import Answer, Lost, Outcome
 from exposurekit.client.wire import BODY_MAX, Request
+from exposurekit.errors import Misconfigured
 
 
 class Blocking:
-    """One httpx.Client, which heeds proxies and follows no redirect: the key is in the path."""
+    """One httpx.Client, which heeds proxies, keeps no cookie and follows no redirect: the key is in the path."""
 
     def __init__(self, transport: Any) -> None:
-        self._session = httpx.Client(transport=transport, follow_redirects=False)
+        if isinstance(transport, httpx.AsyncBaseTransport) and not isinstance(transport, httpx.BaseTransport):
+            raise Misconfigured("a Client that blocks needs a transport that does; AsyncClient takes either")
+        no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=()))
+        self._session = httpx.Client(transport=transport, follow_redirects=False, cookies=no_cookies)
 
     def send(self, request: Request, seconds: float) -> Outcome:
         """One try; never raises for what happens on the wire."""
@@ -39,13 +44,16 @@ class Blocking:
         self._session.close()
 
 
-class Awaiting:
-    """A transport that was given, awaited; one that blocks is awaited in worker threads."""
+def awaiting(transport: Any) -> "Awaiting | InThreads":
+    """A transport that was given, to await."""
+    return Awaiting(transport) if isinstance(transport, httpx.AsyncBaseTransport) else InThreads(transport)
 
-    def __init__(self, transport: Any) -> None:
-        self._transport = (
-            transport if isinstance(transport, httpx.AsyncBaseTransport) else _InThreads(transport)
-        )
+
+class Awaiting:
+    """A transport that was given, awaited."""
+
+    def __init__(self, transport: httpx.AsyncBaseTransport) -> None:
+        self._transport = transport
 
     async def send(self, request: Request, seconds: float) -> Outcome:
         """One try; never raises for what happens on the wire."""
@@ -74,18 +82,18 @@ class Awaiting:
         await self._transport.aclose()
 
 
-class _InThreads(httpx.AsyncBaseTransport):
-    def __init__(self, blocking: httpx.BaseTransport) -> None:
-        self._blocking = blocking
+class InThreads:
+    """A transport that was given and blocks, awaited in worker threads. Whoever gave it closes it."""
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        return await asyncio.to_thread(self._whole, request)
+    def __init__(self, transport: Any) -> None:
+        self._blocking = Blocking(transport)
 
-    def _whole(self, request: httpx.Request) -> httpx.Response:
-        response = self._blocking.handle_request(request)
-        body = b"".join(response.iter_raw())
-        response.close()
-        return httpx.Response(response.status_code, headers=response.headers, content=body)
+    async def send(self, request: Request, seconds: float) -> Outcome:
+        """One try; never raises for what happens on the wire."""
+        return await asyncio.to_thread(self._blocking.send, request, seconds)
+
+    async def aclose(self) -> None:
+        """Nothing: the transport may be a blocking client's, which goes on."""
 
 
 def _lost(error: Exception, *never_sent: type[Exception]) -> Lost:

@@ -4,7 +4,6 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 
 from exposurekit.errors import Misconfigured
 
@@ -30,10 +29,14 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """No whole answer came. ``maybe_received`` is False only where nothing can have been sent."""
+    """No whole answer came. ``maybe_received`` is False only where nothing can have been sent.
+
+    ``final``: the next try would end alike.
+    """
 
     reason: str
     maybe_received: bool = True
+    final: bool = False
 
     @classmethod
     def nobody(cls) -> "Lost":
@@ -53,7 +56,7 @@ class Lost:
     @classmethod
     def too_large(cls) -> "Lost":
         """The answer was given up, so that it does not fill the memory."""
-        return cls("its answer is too large")
+        return cls("its answer is too large", final=True)
 
 
 Outcome = Answer | Lost
@@ -95,7 +98,7 @@ class Patience:
             if outcome.status not in ASK_AGAIN or not repeatable:
                 return None
             asked = outcome.retry_after_s
-        elif outcome.maybe_received and not repeatable:
+        elif outcome.final or (outcome.maybe_received and not repeatable):
             return None
         if asked is not None:
             return asked if asked <= self.longest_s else None
@@ -114,6 +117,8 @@ def retry_after(value: str | None) -> float | None:
     text = value.strip()
     if text.isascii() and text.isdigit() and len(text) < 10:  # noqa: PLR2004  thirty years and more make no sense
         return float(text)
+    from email.utils import parsedate_to_datetime
+
     try:
         at = parsedate_to_datetime(text)
     except (ValueError, TypeError, OverflowError):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NoReturn, TypeVar
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -22,12 +22,16 @@ from exposurekit.markup import plain
 R = TypeVar("R", bound=Reply)
 T = TypeVar("T")
 
+BODY_TYPES = {"json": codec.MEDIA_TYPES["json"], "form": "application/x-www-form-urlencoded"}
 BODY_MAX = 64 * 1024 * 1024
 REASON_READ, REASON_MAX = 10_000, 200
 OK, BAD_REQUEST, UNAUTHORIZED = 200, 400, 401
 
 _TELLING = re.compile(
     r"\S*@\S*|\S*://\S*|\S*/api/\S*|\d[\d .()-]{3,}\d|\"[^\"]*\"|'[^']*'|\b(?=[\w-]*\d)[\w-]{12,}\b"
+)
+_WEB_PAGE = re.compile(
+    rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+)?html\b", re.IGNORECASE | re.DOTALL
 )
 _WHAT_TO_DO = {
     400: "Check the fields that were given.",
@@ -49,38 +53,46 @@ class Request:
     body: bytes | None = field(default=None, repr=False)
 
 
-def request(call: Call[R, T], access: Access) -> Request:
-    """The call in this manner of asking: where the values and the credentials travel, and in which encoding."""
-    operation = call.operation
-    query: dict[str, Any] = {}
-    body: dict[str, Any] = {}
-    headers = {
+@cache
+def standing_headers(access: Access) -> dict[str, str]:
+    """What every request says of itself."""
+    return {
         "Accept": codec.MEDIA_TYPES[access.format],
         "Accept-Encoding": "gzip",
         "User-Agent": "exposurekit",
     }
-    values = {name: value for name, value in call.values.items() if name not in operation.path_names}
+
+
+def request(call: Call[R, T], access: Access) -> Request:
+    """The call in this manner of asking: where the values and the credentials travel, and in which encoding."""
+    operation = call.operation
+    within = operation.path_names
+    values = {name: value for name, value in call.values.items() if name not in within}
+    headers = standing_headers(access)
+    query: dict[str, Any] = {}
+    body: dict[str, Any] = {}
     (body if operation.takes_body else query).update(values)
-    secrets = {"api_secret": access.api_secret, "secret": call.secret}
-    for name, value in secrets.items():
-        if value is None:
-            continue
-        if access.credentials_in == "header":
-            headers[CREDENTIAL_HEADERS[name]] = str(value)
-        elif access.credentials_in == "query" or not operation.takes_body:
-            query[name] = value
-        else:
-            body[name] = value
-    content = _body(body, access, headers) if operation.takes_body else None
-    return Request(operation.method, _url(call, access, query), headers, content)
+    place = access.credentials_in or ("body" if operation.takes_body else "query")
+    secrets = {"api_secret": access.api_secret} | ({} if call.secret is None else {"secret": call.secret})
+    if place == "header":
+        headers = headers | {CREDENTIAL_HEADERS[name]: str(value) for name, value in secrets.items()}
+    elif place == "body" and operation.takes_body:
+        body |= secrets
+    else:
+        query |= secrets
+    url = _url(call, access, query)
+    if not operation.takes_body:
+        return Request(operation.method, url, headers)
+    kind = {"Content-Type": BODY_TYPES[access.body_encoding]}
+    return Request(operation.method, url, headers | kind, _body(body, access))
 
 
 def _url(call: Call[R, T], access: Access, query: Mapping[str, Any]) -> str:
     path = call.operation.path
     for name in call.operation.path_names:
         path = path.replace(f"{{{name}}}", _segment(call.values[name]))
-    asked = "?" + urlencode(query) if query else ""
-    return f"{_address(access)}{path}.{access.format}{asked}"
+    asked = "&".join(f"{name}={_segment(value)}" for name, value in query.items())
+    return f"{_address(access)}{path}.{access.format}{'?' if asked else ''}{asked}"
 
 
 def _segment(value: Any) -> str:
@@ -93,11 +105,9 @@ def _address(access: Access) -> str:
     return access.base_url.rstrip("/") + PREFIX.format(integration_name=name, api_key=key)
 
 
-def _body(values: dict[str, Any], access: Access, headers: dict[str, str]) -> bytes:
+def _body(values: dict[str, Any], access: Access) -> bytes:
     if access.body_encoding == "json":
-        headers["Content-Type"] = "application/json"
         return codec.encode(values, "json")
-    headers["Content-Type"] = "application/x-www-form-urlencoded"
     addresses = values.get("addresses")
     fields = values | ({"addresses": codec.encode(addresses, "json").decode()} if addresses else {})
     return forms.encode(_as_csv(fields) if access.lists == "csv" else fields)
@@ -170,7 +180,7 @@ def _checked(call: Call[R, T], access: Access, outcome: Outcome, read: Callable[
         problem = _problem(error)
     except Unreadable as error:
         problem = str(error)
-    if outcome.body[:512].lstrip()[:1] == b"<" and b"<html" in outcome.body[:2048].lower():
+    if _WEB_PAGE.match(outcome.body):
         problem = "it is a web page; is base_url the service's?"
     raise Unreadable(f"{call.operation.title}: the answer cannot be read: {problem}")
 
@@ -212,8 +222,8 @@ def _refuse(call: Call[R, T], access: Access, answer: Answer) -> NoReturn:
 def _reason(call: Call[R, T], access: Access, answer: Answer) -> str:
     """What the service gives as its reason, from any of the usual bodies, with every value taken out.
 
-    The text is the server's and may echo what a message must not hold: what was sent is masked, and so are
-    long digits, addresses, quotations and long identifiers.
+    The text is the server's and may echo what a message must not hold: what was sent is masked, whole and by
+    the word, and so are long digits, addresses, quotations and long identifiers.
     """
     body = answer.body[:REASON_READ]
     try:
@@ -222,8 +232,9 @@ def _reason(call: Call[R, T], access: Access, answer: Answer) -> str:
         return ""
     text = plain(_error_text(found))
     sent = _texts(call.values, call.secret, access.api_key, access.api_secret, access.integration_name)
-    for value in sorted(sent, key=len, reverse=True):
-        text = re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", "***", text)
+    sent |= {word for value in sent for word in re.findall(r"\w{3,}", value)}
+    values = "|".join(map(re.escape, sorted(sent, key=len, reverse=True)))
+    text = re.sub(rf"(?<!\w)(?:{values})(?!\w)", "***", text, flags=re.IGNORECASE)
     return _TELLING.sub("***", text)[:REASON_MAX]
 
 

@@ -1,5 +1,6 @@
 """Bytes to plain values and back: JSON here, XML and forms next door. Gives them no meaning."""
 
+from math import isfinite
 from typing import Any
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
@@ -46,7 +47,21 @@ def encode(value: Any, format: str) -> bytes:  # noqa: A002  the specification's
 def _read_json(body: bytes) -> Any:
     try:
         # jiter nests 200 deep at most, reads integers of 4,300 digits at most, and takes no NaN here.
-        return from_json(body, allow_inf_nan=False)
+        value = from_json(body, allow_inf_nan=False)
+        if _finite(value):
+            return value
+        problem = "number out of range"  # 1e999 is well formed, and would be read as infinity
     except ValueError as error:
         problem = str(error)  # says what and where, and never holds the text itself
     raise Unreadable(f"not JSON: {problem}")
+
+
+def _finite(value: Any) -> bool:
+    match value:
+        case float():
+            return isfinite(value)
+        case dict():
+            return all(map(_finite, value.values()))
+        case list():
+            return all(map(_finite, value))
+    return True

@@ -39,12 +39,12 @@ def nest(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
     """
     top: dict[str, Any] = {}
     for name, value in pairs:
+        if name.count("[") >= DEPTH_MAX:
+            raise Unreadable(f"not a form: a field's name nests deeper than {DEPTH_MAX}")
         match = _KEY.fullmatch(name)
         if not match:
             raise Unreadable("not a form: a field's name has brackets that do not match")
         steps = [match[1], *re.findall(r"\[([^\[\]]*)\]", match[2])]
-        if len(steps) > DEPTH_MAX:
-            raise Unreadable(f"not a form: a field's name nests deeper than {DEPTH_MAX}")
         _put(top, steps, value)
     return {name: _indexed(value) for name, value in top.items()}
 
@@ -96,10 +96,17 @@ def _indexed(value: Any) -> Any:
 def encode(values: dict[str, Any]) -> bytes:
     """Nested plain values as a form body; None is left out.
 
+    Raises:
+        Unreadable: A text holds half a surrogate pair, which UTF-8 has no form for.
+
     >>> encode({"limit": 2, "emails": [{"address": "a@x.example"}]})
     b'limit=2&emails%5B%5D%5Baddress%5D=a%40x.example'
     """
-    return urlencode(list(flatten(values))).encode()
+    try:
+        return urlencode(list(flatten(values))).encode()
+    except UnicodeEncodeError:
+        problem = "the value cannot be written as a form"
+    raise Unreadable(problem)
 
 
 def flatten(values: dict[str, Any]) -> Iterator[tuple[str, str]]:

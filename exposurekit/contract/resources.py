@@ -46,11 +46,12 @@ def steps_of(procedure: list[str] | str | None) -> list[str]:
     if isinstance(procedure, list):
         return procedure
     marks = list(_NUMBERED.finditer(procedure))
-    numbers = [int(mark[1]) for mark in marks]
-    if len(marks) < 2 or numbers != list(range(1, len(marks) + 1)) or procedure[: marks[0].start()].strip():  # noqa: PLR2004  one number is no list
-        return [procedure] if procedure.strip() else []
     ends = [*(mark.start() for mark in marks[1:]), len(procedure)]
-    return [procedure[mark.end() : end].strip() for mark, end in zip(marks, ends, strict=True)]
+    steps = [procedure[mark.end() : end].strip() for mark, end in zip(marks, ends, strict=False)]
+    in_order = [int(mark[1]) for mark in marks] == list(range(1, len(marks) + 1))
+    if len(marks) > 1 and in_order and all(steps) and not procedure[: marks[0].start()].strip():
+        return steps
+    return [procedure] if procedure.strip() else []
 
 
 def epoch_seconds(value: Any) -> Any:
@@ -84,8 +85,9 @@ def _instant(text: str) -> datetime:
     zone = {"": "+00:00", "Z": "+00:00", "UTC": "+00:00"}.get(zone, zone)
     try:
         return datetime.fromisoformat(f"{year}-{month}-{day}T{clock or '00:00:00'}{zone}").astimezone(UTC)
-    except OverflowError:
-        raise ValueError("not an instant: before the year 1 or after 9999") from None
+    except (ValueError, OverflowError):  # whose own words would hold the text
+        problem = "not an instant between the years 1 and 9999"
+    raise ValueError(problem)
 
 
 Id = Annotated[int, Field(ge=0, le=INT64_MAX)]
@@ -109,6 +111,7 @@ class Resource(BaseModel):
         hide_input_in_errors=True,
         validate_by_name=True,
         validate_by_alias=True,
+        defer_build=True,  # a fleet is read as rows and never needs most of these
     )
     shown: ClassVar[tuple[str, ...]] = ("id",)
 
@@ -290,6 +293,7 @@ class Item(BaseModel):
         hide_input_in_errors=True,
         validate_by_name=True,
         validate_by_alias=True,
+        defer_build=True,
     )
 
     id: str | None = None

@@ -85,7 +85,7 @@ def row_type(model: type[BaseModel]) -> Any:
         fields[name] = rules
     build: Any = TypedDict  # by a name that is known at run time only
     made = build(f"{model.__name__}Row", fields)
-    made.__pydantic_config__ = {**model.model_config, "extra": "ignore"}
+    made.__pydantic_config__ = {**model.model_config, "extra": "ignore", "cache_strings": "keys"}
     return made
 
 

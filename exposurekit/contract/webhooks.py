@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from exposurekit.contract.resources import Alert, AnyRecord, Id, Link, Resource
 
@@ -36,7 +36,7 @@ def shape_of(items: Any) -> Shape:
 
 
 class Delivery(Resource):
-    """One webhook body. Groups that the specification does not name are kept whole in ``others``."""
+    """One webhook body. Groups that the specification does not name are kept whole: see ``others``."""
 
     shown: ClassVar[tuple[str, ...]] = ("user_id", "events")
 
@@ -46,16 +46,12 @@ class Delivery(Resource):
     removed_records: list[AnyRecord] = Field(default_factory=list)
     discovered_links: list[Link] = Field(default_factory=list)
     new_alerts: list[Alert] = Field(default_factory=list)
-    others: dict[str, Any] = Field(default_factory=dict)
 
-    @model_validator(mode="before")
-    @classmethod
-    def _keep_unknown_groups(cls, body: Any) -> Any:
-        if not isinstance(body, dict) or not isinstance(body.get("events"), list):
-            return body
-        named = [name for name in body["events"] if isinstance(name, str)]
-        unknown = {name: body[name] for name in named if name in body and name not in GROUPS}
-        return {**body, "others": unknown} if unknown else body
+    @property
+    def others(self) -> dict[str, Any]:
+        """The groups among ``events`` that the specification does not name, as they came."""
+        extra = self.model_extra or {}
+        return {name: extra[name] for name in self.events if name in extra}
 
     def groups(self) -> Iterator[tuple[str, Shape, list[Any]]]:
         """Each group that is there: its name, what it holds, and its items as plain values.

@@ -1,14 +1,14 @@
 """XML as a Rails API of this kind writes it, and as any such service may. Refuses DTDs; bounded in depth and size."""
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
-from xml.parsers import expat
 
 from exposurekit.contract.shapes import Many, Scalar, Shape
 from exposurekit.errors import Unreadable
 
-DEPTH_MAX, NODES_MAX, DIGITS_MAX = 64, 2_000_000, 4_300
+DEPTH_MAX, NODES_MAX, NAMES_MAX, DIGITS_MAX = 64, 2_000_000, 1_000, 4_300
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NAME = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
 
@@ -93,26 +93,34 @@ class _Document:
 @dataclass(slots=True)
 class _Element:
     name: str
-    attributes: dict[str, str]
+    type: str | None  # as its attribute declares it
+    null: bool
     document: _Document
-    children: list["_Element"] = field(default_factory=list)
-    texts: list[str] = field(default_factory=list)
-
-    @property
-    def text(self) -> str:
-        return "".join(self.texts)
+    children: tuple["_Element", ...]
+    text: str  # of a leaf
 
     @property
     def blank(self) -> bool:
         return not self.children and not self.text.strip()
 
     @property
-    def null(self) -> bool:
-        return self.attributes.get("nil") in {"true", "1"}
-
-    @property
     def is_array(self) -> bool:
-        return self.attributes.get("type") == "array"
+        return self.type == "array"
+
+
+@dataclass(slots=True)
+class _Open:
+    """An element whose end has not come yet. What it gathers with is larger than what stays of it."""
+
+    name: str
+    attributes: dict[str, str]
+    children: list[_Element] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+
+    def closed(self, document: _Document) -> _Element:
+        text = "" if self.children else "".join(self.texts)
+        type_, null = self.attributes.get("type"), self.attributes.get("nil") in {"true", "1"}
+        return _Element(self.name, type_, null, document, tuple(self.children), text)
 
 
 def read(body: bytes, shape: Shape | None = None) -> Any:
@@ -122,32 +130,41 @@ def read(body: bytes, shape: Shape | None = None) -> Any:
     around them, records wrapped once or twice, and a root of any name.
 
     Raises:
-        Unreadable: Not well formed, a DTD, deeper than 64 elements or more than two million of them.
+        Unreadable: Not well formed, a DTD, a web page, deeper than 64 elements, more than two million of them or
+            than a thousand names.
 
     >>> read(b'<hash><age type="integer">41</age></hash>')
     {'age': 41}
     """
     root = _parse(body)
+    if root.name.lower() == "html":
+        raise Unreadable("not XML that can be read: it is a web page")
     if isinstance(shape, dict):
         return _object(root, shape)
     return _any(root) if shape is None else _value(root, shape)
 
 
 def _parse(body: bytes) -> _Element:
-    top = _Element("", {}, _Document())
+    from xml.parsers import expat  # most connections never see XML
+
+    document = _Document()
+    top = _Open("", {})
     stack = [top]
+    names: dict[str, str] = {}
     nodes = 0
 
     def start(name: str, attributes: dict[str, str]) -> None:
         nonlocal nodes
         nodes += 1
-        if len(stack) > DEPTH_MAX or nodes > NODES_MAX:
+        local = names.setdefault(name, _local(name).replace("-", "_"))
+        if len(stack) > DEPTH_MAX or nodes > NODES_MAX or len(names) > NAMES_MAX:
             raise Unreadable("not XML that can be read: it nests too deep or has too many elements")
-        local = {key.rpartition(":")[2]: value for key, value in attributes.items()}
-        element = _Element(name.rpartition(":")[2].replace("-", "_"), local, top.document)
-        top.document.marks_lists |= element.is_array
+        stack.append(_Open(local, {_local(key): value for key, value in attributes.items()}))
+
+    def end(_name: str) -> None:
+        element = stack.pop().closed(document)
+        document.marks_lists |= element.is_array
         stack[-1].children.append(element)
-        stack.append(element)
 
     def refuse(*_: object) -> None:
         raise Unreadable("not XML that can be read: it declares a document type")
@@ -155,7 +172,7 @@ def _parse(body: bytes) -> _Element:
     parser = expat.ParserCreate()
     parser.buffer_text = True
     parser.StartElementHandler = start
-    parser.EndElementHandler = lambda _name: stack.pop()
+    parser.EndElementHandler = end
     parser.CharacterDataHandler = lambda data: stack[-1].texts.append(data)  # noqa: PLW0108  the stack moves
     parser.StartDoctypeDeclHandler = refuse
     try:
@@ -165,6 +182,10 @@ def _parse(body: bytes) -> _Element:
         code = getattr(error, "code", None)
         problem = expat.ErrorString(code) if code else "its encoding is not known"
     raise Unreadable(f"not XML: {problem}")
+
+
+def _local(name: str) -> str:
+    return name.rpartition(":")[2]
 
 
 def _value(element: _Element, shape: Shape) -> Any:
@@ -193,12 +214,25 @@ def _object(element: _Element, shape: dict[str, Shape]) -> Any:
             element.name == key and isinstance(inner, Many)
         ):
             return {key: _value(element, inner)}
-    if len(element.children) == 1 and not grouped.keys() & shape.keys() and element.children[0].children:
-        return _object(element.children[0], shape)  # one step too many: <record><record>, <item><record>
+    if (inside := _unwrapped(element, shape)) is not element:
+        return _object(inside, shape)
     found = {name: _member(children, shape.get(name)) for name, children in _listed(grouped, shape).items()}
-    if not element.document.marks_lists and (not found or found.keys() & shape.keys()):
+    if not element.document.marks_lists and (element.blank or found.keys() & shape.keys()):
         return _unsaid(shape, found) | found
     return found
+
+
+def _unwrapped(element: _Element, shape: dict[str, Shape]) -> _Element:
+    """What holds the object's fields, below steps that are too many: <record><record>, <item><record>."""
+    known = shape.keys() | _singulars(shape).keys()
+    inside = element
+    while len(inside.children) == 1 and inside.children[0].name not in known:
+        [inside] = inside.children
+    return inside if any(child.name in known for child in inside.children) else element
+
+
+def _singulars(shape: dict[str, Shape]) -> dict[str, str]:
+    return {singular(name): name for name, inner in shape.items() if isinstance(inner, Many)}
 
 
 def _unsaid(shape: dict[str, Shape], found: dict[str, Any]) -> dict[str, Any]:
@@ -212,7 +246,7 @@ def _unsaid(shape: dict[str, Shape], found: dict[str, Any]) -> dict[str, Any]:
 
 def _listed(grouped: dict[str, list[_Element]], shape: dict[str, Shape]) -> dict[str, list[_Element]]:
     """Repeated items that stand in their parent under the singular name, put under their list's name."""
-    singulars = {singular(name): name for name, inner in shape.items() if isinstance(inner, Many)}
+    singulars = _singulars(shape)
     return {
         singulars[name]
         if name not in shape and name in singulars and singulars[name] not in grouped
@@ -244,8 +278,11 @@ def _list(elements: list[_Element], shape: Many) -> Any:
 
 def _is_item(element: _Element, shape: Shape) -> bool:
     """Whether a list's element is itself its one item: then its children are the item's own fields."""
-    names = {child.name for child in element.children}
-    return isinstance(shape, dict) and len(names & shape.keys()) > 1 and len(names) == len(element.children)
+    if not isinstance(shape, dict):
+        return False
+    names = Counter(child.name for child in element.children)
+    once = all(times == 1 or isinstance(shape.get(name), Many) for name, times in names.items())
+    return once and bool(names.keys() & shape.keys())
 
 
 def _any(element: _Element) -> Any:
@@ -263,13 +300,13 @@ def _any(element: _Element) -> Any:
 
 def _typed(element: _Element) -> Any:
     text = element.text
-    match element.attributes.get("type"):
+    match element.type:
         case "integer" if re.fullmatch(r"\s*[+-]?\d+\s*", text) and len(text) <= DIGITS_MAX:
             return int(text)
         case "boolean" if text.strip().lower() in {"true", "false", "1", "0"}:
             return text.strip().lower() in {"true", "1"}
         case "integer" | "boolean" if text.strip():
             raise Unreadable(
-                f"not XML that can be read: an element is not the {element.attributes['type']} it claims to be"
+                f"not XML that can be read: an element is not the {element.type} it claims to be"
             )
     return text

@@ -37,6 +37,8 @@ _SENTENCES = {
 # A page has no opt-out of its own, as a site has.
 _PAGE_GUIDE = "This is a web page outside the people-search sites. Whoever runs it can take the data down."
 _PAGE_STEP = "Ask whoever runs the page to take the data down."
+# Steps stand where somebody can act on them: not where a removal is under way or done.
+_NOTHING_TO_DO = {Event.OPT_OUT_SUBMITTED, Event.REMOVAL_VERIFIED}
 _INSERT = insert(tables.alerts)
 
 
@@ -44,15 +46,16 @@ async def about_record(
     work: Work, event: Event, user_id: int, record_id: int, *, listing: Listing, site: Site
 ) -> None:
     """Tell a person what happened to a record."""
-    by_hand = event is Event.OPT_OUT_REFUSED
-    steps = site.opt_out_procedure if by_hand else ()
-    url = site.opt_out_url or listing.href if by_hand else listing.href or site.opt_out_url
+    steps = () if event in _NOTHING_TO_DO else site.opt_out_procedure
+    refused = event is Event.OPT_OUT_REFUSED
+    url = site.opt_out_url or listing.href if refused else listing.href or site.opt_out_url
+    said = steps if refused else ()
     words = {
-        "text": _text(event, site.name, listing.name, steps),
-        "html": _html(event, site.name, listing.name, steps, url=url),
+        "text": _text(event, site.name, listing.name, said),
+        "html": _html(event, site.name, listing.name, said, url=url),
         "url": url or "",
         "guide": site.guide or "",
-        "opt_out_procedure": list(site.opt_out_procedure),
+        "opt_out_procedure": list(steps),
     }
     await _add(work, event, user_id, words, record_id=record_id)
 

@@ -88,6 +88,9 @@ class Database:
                 await _check_key(work)
         except (DBAPIError, OSError) as error:
             problem = type(error.orig if isinstance(error, DBAPIError) else error).__name__
+        except Misconfigured:
+            await self.close()
+            raise
         else:
             self._opened = True
             return self

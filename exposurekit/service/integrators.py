@@ -96,7 +96,7 @@ async def _find(work: Work, name: str) -> Integrator:
     for found in await all(work):
         if found.name == name:
             return found
-    raise Misconfigured("there is no integrator of that name: see the list of them")
+    raise Misconfigured("there is no integrator of that name: exposurekit integrator list shows them")
 
 
 def _made(name: str) -> Credentials:

@@ -8,7 +8,9 @@ from exposurekit import __version__
 from exposurekit.contract.codec import MEDIA_TYPES
 from exposurekit.contract.operations import CREDENTIAL_HEADERS, OPERATIONS, PREFIX, Operation, Parameter
 from exposurekit.service import requests
+from exposurekit.service.items import ITEMS_MAX
 from exposurekit.service.parameters import RANGES
+from exposurekit.service.scalars import FIT, TEXT_MAX
 from exposurekit.service.schemas import REPLIES, RESOURCES, Schema, named
 
 _BODIES = (requests.JSON, requests.FORM, requests.MULTIPART, requests.XML[0])
@@ -128,7 +130,23 @@ def _pathless(operation: Operation) -> list[Parameter]:
 
 def _schema(parameter: Parameter, components: Schema) -> Schema:
     schema = TypeAdapter(parameter.type).json_schema(ref_template="#/components/schemas/{model}")
-    components.update(schema.pop("$defs", {}))
+    components.update(_bounded(schema.pop("$defs", {})))
     if parameter.name in RANGES:
         schema["minimum"], schema["maximum"] = RANGES[parameter.name]
-    return {**schema, "description": parameter.about}
+    if schema.get("type") == "array":
+        schema["maxItems"] = ITEMS_MAX
+    return {**_bounded(schema), "description": parameter.about}
+
+
+def _bounded(schema: Any) -> Any:
+    """A schema in which every text has the bounds of the texts that are taken."""
+    if isinstance(schema, list):
+        return [_bounded(inner) for inner in schema]
+    if not isinstance(schema, dict):
+        return schema
+    bounds = (
+        {"maxLength": TEXT_MAX, "pattern": FIT}
+        if schema.get("type") == "string" and "enum" not in schema
+        else {}
+    )
+    return {**{name: _bounded(inner) for name, inner in schema.items()}, **bounds}

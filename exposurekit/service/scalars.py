@@ -11,8 +11,10 @@ from pydantic import TypeAdapter, ValidationError
 from exposurekit.contract.resources import INT64_MAX, BirthDate
 
 TEXT_MAX = 1_000
-# Control characters but tab and new line, halves of surrogate pairs, and what no XML can carry.
-_UNFIT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+# No control characters but tab and new line, no halves of surrogate pairs, nothing that XML cannot carry.
+_UNFIT = r"\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff"
+FIT = f"^[^{_UNFIT}]*$"
+_ODD = re.compile(f"[{_UNFIT}]")
 _INTEGER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 _TRUE, _FALSE = {"true", "1", "yes", "on", "t", "y"}, {"false", "0", "no", "off", "f", "n"}
 _BIRTH_DATE: TypeAdapter[int | None] = TypeAdapter(BirthDate)
@@ -37,7 +39,7 @@ def is_blank(value: Any) -> bool:
 
 def fits(text: str) -> bool:
     """Whether a text is short enough and holds no character that some answer could not carry."""
-    return len(text) <= TEXT_MAX and not _UNFIT.search(text)
+    return len(text) <= TEXT_MAX and not _ODD.search(text)
 
 
 def text(value: Any) -> str:

@@ -33,8 +33,6 @@ def serve(database: Database, host: str = _LOOPBACK, port: int = 8642) -> None:
     """
     _log_to_stderr()
     with _listening(host, port) as listener:
-        shown = f"[{host}]" if ":" in host else host
-        _log.info("listening=http://%s:%d", shown, listener.getsockname()[1])
         if not _is_loopback(host):
             _log.warning("keys and personal data pass here in the clear: put a proxy with TLS in front")
         _Server(create_app(database)).run([listener])
@@ -92,6 +90,9 @@ class _Server(uvicorn.Server):
             await super().startup(sockets)
         if not self.started:
             raise self.failure or Misconfigured("the application did not start, and did not say why")
+        for listener in sockets or ():
+            host, port = listener.getsockname()[:2]
+            _log.info("listening=http://%s:%d", f"[{host}]" if ":" in host else host, port)
         self.ready.set()
 
     def run_quietly(self, listener: socket.socket) -> None:
@@ -176,3 +177,9 @@ def _log_to_stderr() -> None:
         log.setLevel(level)
         log.handlers = [handler]
         log.propagate = False
+    logging.getLogger("uvicorn.error").addFilter(_not_twice)
+
+
+def _not_twice(record: logging.LogRecord) -> bool:
+    """A start that fails is raised, with its reason; uvicorn says so too, without it."""
+    return not record.getMessage().startswith("Application startup failed")

@@ -81,11 +81,8 @@ async def page(work: Work, integrator_id: int, values: Mapping[str, Any]) -> dic
     [counted] = await work.all(_COUNT, owner)
     rows = await work.all(_PAGE, owner | bounds)
     users = [{"id": row.id, "secret": secret_of(work, row.id, row.sealed_secret)} for row in rows]
-    return {
-        "count": counted.users,
-        "total": counted.users,
-        "users": users,
-    }  # not shown: which of the two is returned
+    # not shown: which of count and total is returned; both are, and both count all of the integrator's users
+    return {"count": counted.users, "total": counted.users, "users": users}
 
 
 async def show(work: Work, account: Account, *, with_removal_fields: bool = False) -> dict[str, Any]:

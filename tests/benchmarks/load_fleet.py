@@ -77,7 +77,9 @@ def main():
         one_side(asked.side, asked.base_url)
         return
     server = subprocess.Popen(
-        [sys.executable, HERE / "peer_server.py", "--people", str(asked.people)], stdout=subprocess.PIPE, text=True
+        [sys.executable, HERE / "peer_server.py", "--people", str(asked.people)],
+        stdout=subprocess.PIPE,
+        text=True,
     )
     try:
         base_url = f"http://127.0.0.1:{server.stdout.readline().strip()}"

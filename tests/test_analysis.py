@@ -1,0 +1,156 @@
+"""Questions of an analyst: each gives the columns it promises, whatever the table holds."""
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from payloads import RECORD, TEXT, USER
+
+from exposurekit import frames
+from exposurekit.analysis import by_site
+from exposurekit.contract.resources import User
+from exposurekit.errors import ExposureError, MissingColumns
+
+COLUMNS = ["site", "discovered", "pending removal", "removed", "other", "total", "people"]
+DTYPES = ["str", *["int64"] * 6]
+HOSTILE = [
+    "site",
+    "total",
+    "status",
+    "other",
+    "people",
+    "nan",
+    "None",
+    "",
+    " ",
+    "<b>x</b>",
+    "a\x00",
+    "a",
+    "A",
+    "0",
+    "Straße",
+    "\u202eevil",
+    "🎈",
+    "x" * 500,
+    "__index__",
+    "discovered",
+]
+
+
+def records(*listings):
+    """Listings as (user, site, status), as the frames give them."""
+    people = {user: [] for user, _, _ in listings}
+    for number, (user, site, status) in enumerate(listings):
+        people[user].append(RECORD | {"id": number, "site": site, "status": status})
+    users = [User.model_validate(USER | {"id": user, "records": found}) for user, found in people.items()]
+    return frames.of_users(users)["records"]
+
+
+def rows(table):
+    return [tuple(row) for row in table.itertuples(index=False)]
+
+
+def test_each_site_has_one_row_and_each_status_its_column():
+    """Specification, "Record"."""
+    table = by_site(
+        records((1, "B", "discovered"), (1, "A", "removed"), (2, "A", "pending removal"), (2, "A", "removed"))
+    )
+    assert table.columns.tolist() == COLUMNS
+    assert [str(dtype) for dtype in table.dtypes] == DTYPES
+    assert rows(table) == [("A", 0, 1, 2, 0, 3, 2), ("B", 1, 0, 0, 0, 1, 1)]
+
+
+def test_a_status_that_the_specification_does_not_name_counts_as_other():
+    table = by_site(records((1, "A", "verifying"), (1, "A", "Removed"), (1, "A", ""), (1, "A", "other")))
+    assert rows(table) == [("A", 0, 0, 0, 4, 4, 1)]
+
+
+def test_most_listings_come_first_and_then_the_name():
+    listings = [(1, site, "removed") for site in ("b", "c", "a", "c", "B")]
+    table = by_site(records(*listings))
+    assert table["site"].tolist() == ["c", "B", "a", "b"]
+    assert table.index.tolist() == [0, 1, 2, 3]
+
+
+def test_people_are_counted_once_a_site():
+    table = by_site(
+        records((1, "A", "removed"), (1, "A", "removed"), (2**63 - 1, "A", "removed"), (1, "B", "removed"))
+    )
+    assert table.set_index("site")["people"].to_dict() == {"A": 2, "B": 1}
+
+
+def test_no_listings_give_the_same_columns_and_no_row():
+    table = by_site(records())
+    assert (table.columns.tolist(), [str(dtype) for dtype in table.dtypes], len(table)) == (
+        COLUMNS,
+        DTYPES,
+        0,
+    )
+
+
+@pytest.mark.parametrize("missing", [["site"], ["status"], ["user_id"], ["site", "status", "user_id"]])
+def test_a_table_that_lacks_columns_is_told_which(missing):
+    with pytest.raises(MissingColumns, match=f"by_site needs the columns {', '.join(missing)}") as refusal:
+        by_site(records((1, "A", "removed")).drop(columns=missing))
+    assert refusal.value.missing == tuple(missing)
+    assert isinstance(refusal.value, ExposureError)
+
+
+def test_levels_that_no_listing_has_give_no_row_and_no_column():
+    table = records((1, "A", "removed"), (1, "B", "verifying"), (1, "C", "discovered"))
+    few = table[table["site"] == "A"]
+    assert set(few["site"].cat.categories) == {"A", "B", "C"}
+    assert rows(by_site(few)) == [("A", 0, 0, 1, 0, 1, 1)]
+    assert rows(by_site(table[table["user_id"] == 2])) == []
+
+
+@pytest.mark.parametrize("site", HOSTILE)
+def test_a_site_may_have_any_name(site):
+    table = by_site(records((1, site, "removed"), (2, site, "x"), (1, "Beside", "removed")))
+    assert rows(table) == [(site, 0, 0, 1, 1, 2, 2), ("Beside", 0, 0, 1, 0, 1, 1)]
+
+
+def test_names_that_are_alike_stay_apart():
+    assert sorted(by_site(records(*((1, site, "removed") for site in HOSTILE)))["site"]) == sorted(HOSTILE)
+
+
+def test_the_table_that_is_asked_about_stays_as_it_is():
+    table = records((1, "A", "removed"), (2, "B", "x"))
+    before = table.copy(deep=True)
+    by_site(table)
+    pd.testing.assert_frame_equal(table, before)
+
+
+def test_the_index_means_nothing():
+    table = records((1, "A", "removed"), (2, "B", "x"), (2, "A", "x"))
+    expected = rows(by_site(table))
+    assert (
+        rows(by_site(table.set_index("record_id")))
+        == rows(by_site(table.sample(frac=1, random_state=1)))
+        == expected
+    )
+    twice = by_site(pd.concat([table, table]))
+    assert twice["total"].tolist() == [4, 2]
+    assert twice["people"].tolist() == [2, 1]
+
+
+LISTINGS = st.lists(
+    st.tuples(
+        st.integers(0, 3), TEXT | st.sampled_from(HOSTILE), TEXT | st.sampled_from(["discovered", "removed"])
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=30)
+@given(LISTINGS)
+def test_every_listing_is_counted_once(listings):
+    table = by_site(records(*listings))
+    assert table.columns.tolist() == COLUMNS
+    assert [str(dtype) for dtype in table.dtypes] == DTYPES
+    assert table.set_index("site")["total"].to_dict() == {
+        site: sum(found == site for _, found, _ in listings) for _, site, _ in listings
+    }
+    assert (table[COLUMNS[1:5]].sum(axis=1) == table["total"]).all()
+    assert table["total"].is_monotonic_decreasing
+    assert table["people"].sum() == len({(user, site) for user, site, _ in listings})

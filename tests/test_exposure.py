@@ -1,0 +1,464 @@
+"""The analyst's tables: the same people whatever the service's manner, and each failure one person's own."""
+
+import asyncio
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import termios
+import threading
+import time
+import warnings
+
+import faults
+import httpx
+import numpy as np
+import otherwise
+import pandas as pd
+import pytest
+from client_kit import AT_ONCE, many, rows, told
+from faults import Answer, Cut
+from otherwise import PEOPLE
+from test_client import ALL_MANNERS, Meaning, answering, format_of
+
+import exposurekit as ek
+from exposurekit import frames
+from exposurekit.errors import Misconfigured, NotLoaded, Refused, Unreached
+
+TABLES = tuple(name for name in frames.TABLES if name != "failures")
+ACCESS = {
+    "integration_name": otherwise.INTEGRATION_NAME,
+    "api_key": otherwise.API_KEY,
+    "api_secret": otherwise.API_SECRET,
+}
+
+
+def look(base_url, **settings):
+    return ek.connect(str(base_url), **ACCESS | {"retries": AT_ONCE, "progress": False} | settings)
+
+
+# --- the same people in every manner ------------------------------------------------------------------
+
+
+def expected(meaning):
+    """The tables that these people make."""
+    tables = {name: [] for name in TABLES}
+    for person in PEOPLE:
+        user = meaning.user(person, inside_get=True)
+        key = {"user_id": person["id"]}
+        names = (
+            "first_name",
+            "middle_name",
+            "last_name",
+            "birth_date",
+            "is_scanning",
+            "identification_on_file",
+        )
+        tables["users"].append(key | {name: user[name] for name in names})
+        for name, named in (
+            ("records", "record_id"),
+            ("aliases", "alias_id"),
+            ("emails", "email_id"),
+            ("phone_numbers", "phone_number_id"),
+            ("addresses", "address_id"),
+        ):
+            for item in user[name]:
+                rest = dict(item)
+                tables[name].append(key | {named: rest.pop("id")} | rest)
+        tables["links"] += [key | link for link in user["links"]]
+        tables["service_history"] += [key | entry for entry in history(person)]
+        for number, alert in enumerate(meaning.alerts(person)):
+            record, link = alert.pop("record") or {}, alert.pop("link") or {}
+            about = {"record_id": record.get("id")} | {
+                name: record.get(name) for name in ("site", "status", "href")
+            }
+            row = key | {"alert_number": number} | alert | about
+            tables["alerts"].append(row | {"link_url": link.get("url"), "link_title": link.get("title")})
+            shared = {
+                name: row[name]
+                for name in ("user_id", "alert_number", "source_type", "record_id", "site", "url")
+            }
+            for place, step in enumerate(alert["opt_out_procedure"], 1):
+                tables["steps"].append(shared | {"step_number": place, "step": step})
+    return tables
+
+
+def history(person):
+    entries = [
+        {"event": frames.EVENTS[name], "occurred_at": int(pd.Timestamp(when).timestamp())}
+        for entry in person["service_history"]
+        for name, when in entry.items()
+    ]
+    return sorted(entries, key=lambda entry: entry["occurred_at"])
+
+
+@pytest.mark.parametrize("manner", ALL_MANNERS.values(), ids=ALL_MANNERS)
+def test_every_table_holds_the_same_people_in_every_manner(manner):
+    meaning = Meaning(manner)
+    with otherwise.running(manner) as service:
+        exposure = look(service, format=format_of(manner))
+        found = {name: rows(getattr(exposure, name)()) for name in TABLES}
+        lost = set(exposure.failures()["user_id"])
+    assert lost == (
+        {103} if meaning.leaves_empty_lists_unsaid else set()
+    )  # no alerts, and nothing that says so
+    for name, table in expected(meaning).items():
+        assert found[name] == [row for row in table if row["user_id"] not in lost], name
+
+
+@pytest.mark.parametrize("secret", ["integer", "text"])
+def test_no_table_holds_a_secret_and_key_gives_it_exactly(secret):
+    with otherwise.running(otherwise.Manner(secret=secret)) as service:
+        exposure = look(service)
+        tables = [getattr(exposure, name)() for name in (*TABLES, "failures")]
+    assert not any("secret" in table.columns for table in tables)
+    held = " ".join(table.to_json(date_format="iso") for table in tables)
+    for person in PEOPLE:
+        assert person["secret"] not in held
+        assert exposure.key(person["id"]).secret == Meaning(service.manner).secret(person)
+
+
+def test_one_load_serves_all_tables():
+    with otherwise.running() as service:
+        exposure = look(service)
+        assert service.requests == []
+        for name in (*TABLES, "failures"):
+            getattr(exposure, name)()
+        exposure.key(101)
+        found = [request.path.rpartition("/")[2] for request in service.requests]
+        assert found.count("alerts.json") == len(PEOPLE)
+        assert len(found) == 2 + 2 * len(PEOPLE)  # two looks at the list: its count may be the page's own
+        assert exposure.provenance.endswith("5 people")
+
+
+def test_a_table_is_the_callers_own():
+    with otherwise.running() as service:
+        exposure = look(service)
+        # the service is gone: nothing was loaded yet
+        first = exposure.users()
+        first["first_name"] = "changed"
+        first.loc[0, "last_name"] = "changed"
+        assert exposure.users()["first_name"].tolist() == [person["first_name"] for person in PEOPLE]
+        assert exposure.users()["last_name"].tolist() == [person["last_name"] for person in PEOPLE]
+
+
+# --- some of the people -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def exposure():
+    with otherwise.running() as service:
+        yield look(service).refresh()
+
+
+@pytest.mark.parametrize(
+    "user", [101, np.int64(101), [101], (101,), {101}, np.array([101]), pd.Series([101])], ids=repr
+)
+def test_one_person_is_asked_for_by_id(exposure, user):
+    assert exposure.records(user=user)["record_id"].tolist() == [9001, 9002, 9003]
+    assert exposure.users(user)["first_name"].tolist() == ["Mirabel"]
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_several_people_are_asked_for_by_ids_in_every_table(exposure, table):
+    whole, some = getattr(exposure, table)(), getattr(exposure, table)([107, 101])
+    assert rows(some) == [row for row in rows(whole) if row["user_id"] in {101, 107}]
+    assert some.index.tolist() == list(range(len(some)))
+    assert (some.dtypes == whole.dtypes).all()
+
+
+def test_a_person_without_any_is_an_empty_table_and_an_unknown_one_is_an_error(exposure):
+    assert len(exposure.records(user=103)) == 0
+    assert len(exposure.records(user=[])) == 0
+    for user in (105, [101, 105, 106]):
+        with pytest.raises(NotLoaded, match=r"Not among the people loaded: .*105.*failures\(\) names those"):
+            exposure.records(user=user)
+
+
+def test_key_gives_the_id_and_secret_for_single_calls(exposure):
+    assert exposure.client.get_user(exposure.key(np.int64(104))).first_name == "Żofia"
+    with pytest.raises(NotLoaded, match=r"The service lists no user 105; refresh\(\) looks again\."):
+        exposure.key(105)
+    exposure.client.close()
+
+
+# --- failures -----------------------------------------------------------------------------------------
+
+ONE_PERSON = {
+    "401": (faults.refused(401), "Unauthorized", 401),
+    "500": (faults.server_error(), "Refused", 500),
+    "429": (faults.too_many(0), "Refused", 429),
+    "cut": (Cut(20), "Unreached", None),
+    "reset": (faults.Reset("after"), "Unreached", None),
+    "garbage": (faults.Garbage(), "Unreached", None),
+    "malformed": (Answer(body=b'{"user": {'), "Unreadable", None),
+    "not as described": (told({"user": {"id": 2}}), "Unreadable", None),
+    "a web page": (faults.html_page(), "Unreadable", None),
+    "a body without end": (faults.GzipBomb(1 << 27), "Unreached", None),
+    "a lone surrogate": (
+        Answer(body=json.dumps({"alerts": [{"text": "\ud800"}]}).encode()),
+        "Unreadable",
+        None,
+    ),
+    "a number without end": (
+        told({"user": faults.BODIES["get_user"]["user"] | {"birth_date": 10**30}}),
+        "Unreadable",
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("operation", ["get_user", "get_user_alerts"])
+@pytest.mark.parametrize(("fault", "error", "status"), ONE_PERSON.values(), ids=ONE_PERSON)
+def test_one_persons_fault_costs_that_person_only(operation, fault, error, status):
+    def meddle(request, number):
+        return fault if number == 2 and request.operation == operation else None
+
+    with faults.running(many([1, 2, 3], meddle)) as server:
+        exposure = look(server.base_url)
+        [failure] = rows(exposure.failures())
+        assert exposure.provenance.endswith("2 people, 1 more not loaded")
+    title = operation.replace("_", " ").capitalize()
+    reason = failure.pop("reason")
+    assert failure == {"user_id": 2, "operation": title, "error": error, "status": status}
+    assert reason.startswith((f"{title} ", f"{title}:"))
+    for name in TABLES:
+        assert set(getattr(exposure, name)()["user_id"]) == {1, 3}
+    assert exposure.key(2).secret == "secret-2"
+    with pytest.raises(NotLoaded):
+        exposure.users(user=2)
+
+
+def test_everyone_may_fail_and_the_tables_keep_their_shape():
+    with faults.running(many([1, 2], lambda _request, number: number and faults.server_error())) as server:
+        exposure = look(server.base_url)
+        assert exposure.failures()["user_id"].tolist() == [1, 2]
+    assert [len(getattr(exposure, name)()) for name in TABLES] == [0] * len(TABLES)
+    assert exposure.failures().dtypes.astype(str).to_dict() == {
+        "user_id": "int64",
+        "operation": "str",
+        "error": "category",
+        "status": "Int16",
+        "reason": "str",
+    }
+
+
+@pytest.mark.parametrize(
+    ("script", "error"), [([faults.server_error()], Refused), ([faults.LoseReply()] * 4, Unreached)]
+)
+def test_a_list_that_fails_raises_and_loads_nothing(script, error):
+    with faults.running(faults.on("list_users", *script)) as server:
+        exposure = look(server.base_url)
+        with pytest.raises(error):
+            exposure.users()
+        assert repr(exposure).endswith("not loaded yet)")
+        assert exposure.users()["user_id"].tolist() == [12]  # the next look is a new one
+
+
+def test_a_refresh_that_fails_keeps_the_tables_that_were_loaded():
+    sick = threading.Event()
+    with faults.running(lambda _: faults.server_error() if sick.is_set() else None) as server:
+        exposure = look(server.base_url).refresh()
+        before = repr(exposure)
+        sick.set()
+        with pytest.raises(Refused):
+            exposure.refresh()
+        assert repr(exposure) == before
+        assert exposure.users()["user_id"].tolist() == [12]
+        sick.clear()
+        assert exposure.refresh() is exposure
+
+
+def test_a_refresh_shows_what_has_changed():
+    with otherwise.running() as service:
+        exposure = look(service).refresh()
+        service.people[101]["records"][0]["status"] = "removed"
+        del service.people[107]
+        assert exposure.records(user=101)["status"].tolist() == ["discovered", "pending removal", "removed"]
+        exposure.refresh()
+    assert exposure.records(user=101)["status"].tolist() == ["removed", "pending removal", "removed"]
+    assert exposure.users()["user_id"].tolist() == [101, 102, 103, 104]
+
+
+# --- connecting ---------------------------------------------------------------------------------------
+
+
+def test_a_client_that_stands_already_is_used(exposure):
+    assert ek.connect(client=exposure.client, progress=False).users()["user_id"].tolist() == [
+        101,
+        102,
+        103,
+        104,
+        107,
+    ]
+    with pytest.raises(Misconfigured, match="takes a client or the settings of one, not both"):
+        ek.connect(client=exposure.client, api_key="x")
+
+
+@pytest.mark.parametrize("at_once", [0, -1])
+def test_nobody_at_once_is_refused(at_once):
+    with pytest.raises(Misconfigured, match="at_once is one or more"):
+        look("https://service.example", at_once=at_once)
+
+
+class OnlyBlocking(httpx.BaseTransport):
+    handle_request = staticmethod(answering)
+
+
+@pytest.mark.parametrize(
+    "transport", [httpx.MockTransport(answering), OnlyBlocking()], ids=["both", "blocking"]
+)
+def test_a_transport_carries_the_load(transport):
+    exposure = look("https://service.example", transport=transport)
+    assert exposure.users()["user_id"].tolist() == [101, 102]
+    assert exposure.refresh().records()["record_id"].nunique() == 7
+
+
+def test_it_works_inside_a_running_loop():
+    """As in a notebook's cell, whose kernel runs one."""
+
+    async def cell():
+        with otherwise.running() as service:
+            return look(service).users()
+
+    assert len(asyncio.run(cell())) == len(PEOPLE)
+
+
+def test_nothing_goes_on_after_a_load():
+    with otherwise.running() as service:
+        look(service).refresh()
+        assert not [thread for thread in threading.enumerate() if thread.name == "exposurekit"]
+
+
+# --- progress -----------------------------------------------------------------------------------------
+
+SCRIPT = """
+import sys
+import exposurekit as ek
+exposure = ek.connect(sys.argv[1], integration_name="acme", api_key="k", api_secret="s", progress={progress})
+print(len(exposure.users()))
+"""
+
+
+def progress_seen(service, progress, *, terminal):
+    """What a process that loads writes to its stderr."""
+    ours, theirs = pty.openpty() if terminal else os.pipe()
+    if terminal:
+        termios.tcsetwinsize(theirs, (24, 80))
+    with subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", SCRIPT.format(progress=progress), service],
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+    ) as process:
+        os.close(theirs)
+        shown = b""
+        try:
+            while piece := os.read(ours, 4096):
+                shown += piece
+        except OSError:  # how a terminal tells its end
+            pass
+        os.close(ours)
+        assert process.stdout.read().strip() == b"30"
+    assert process.returncode == 0
+    return shown.decode()
+
+
+@pytest.mark.parametrize(
+    ("progress", "terminal", "shown"),
+    [(None, True, True), (None, False, False), (True, False, True), (False, True, False)],
+)
+def test_a_progress_bar_is_shown_where_somebody_looks(progress, terminal, shown):
+    with faults.running(many(range(1, 31))) as server:
+        seen = progress_seen(server.base_url, progress, terminal=terminal)
+    if shown:
+        assert re.search(r"\d+/30 .* people/s", seen)
+    else:
+        assert seen == ""
+
+
+# --- Ctrl-C -------------------------------------------------------------------------------------------
+
+INTERRUPTED = """
+import json, sys, threading, time, warnings
+import exposurekit as ek
+exposure = ek.connect(sys.argv[1], integration_name="acme", api_key="k", api_secret="s", progress=False, at_once=4)
+try:
+    exposure.users()
+except KeyboardInterrupt:
+    stopped = time.monotonic()
+time.sleep(0.4)
+with warnings.catch_warnings(record=True) as seen:
+    warnings.simplefilter("always")
+    people = len(exposure.users())
+print(json.dumps({
+    "stopped": stopped, "people": people, "told": sorted({str(warning.message) for warning in seen}),
+    "files": sorted({warning.filename for warning in seen}),
+    "threads": [thread.name for thread in threading.enumerate()], "shown": repr(exposure),
+}))
+"""
+
+
+def test_ctrl_c_stops_at_once_and_no_further_call_begins():
+    arrivals, enough, over = [], threading.Event(), threading.Event()
+
+    def slow(request, number):
+        arrivals.append(time.monotonic())
+        if len(arrivals) > 250:
+            enough.set()
+            over.wait(20)
+
+    with faults.running(many(range(1, 400), slow)) as server:
+        process = subprocess.Popen(
+            [sys.executable, "-c", INTERRUPTED, server.base_url],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            assert enough.wait(20)
+            time.sleep(0.05)
+            sent = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            output, errors = process.communicate(timeout=20)
+        finally:
+            process.kill()
+            process.wait()
+            over.set()
+    assert errors == ""
+    found = json.loads(output)
+    assert found["stopped"] - sent < 1
+    assert [when for when in arrivals if when > sent] == []
+    assert 100 < found["people"] < 399
+    assert found["told"] == [
+        f"{found['people']:,} of 399 people: stopped before the end; refresh() loads everyone"
+    ]
+    assert found["files"] == ["<string>"]
+    assert found["threads"] == ["MainThread"]
+    assert found["shown"].endswith("stopped before the end)")
+
+
+def test_ctrl_c_in_a_refresh_keeps_the_whole_tables(tmp_path):
+    """Stopped by hand in this process: the waiting thread is interrupted as a cell is."""
+    started, over = threading.Event(), threading.Event()
+    slow = threading.Event()
+
+    def meddle(request, number):
+        if slow.is_set() and number is not None:
+            started.set()
+            over.wait(20)
+
+    with faults.running(many(range(1, 5), meddle)) as server:
+        exposure = look(server.base_url).refresh()
+        slow.set()
+        interrupter = threading.Thread(target=lambda: (started.wait(20), os.kill(os.getpid(), signal.SIGINT)))
+        interrupter.start()
+        with pytest.raises(KeyboardInterrupt):
+            exposure.refresh()
+        interrupter.join()
+        over.set()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert len(exposure.users()) == 4

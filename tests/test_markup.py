@@ -1,0 +1,158 @@
+"""Text from outside, on its way to HTML, to Plotly and to a terminal: it stays text, or plain formatting."""
+
+import html
+import unicodedata
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from payloads import TEXT
+
+from exposurekit.markup import escaped, fragment, label, plain
+
+MARKUP = TEXT | st.text(st.sampled_from("<>/=\"'&;#ascripthref:jv \n\x00onclk-!"), max_size=40)
+ATTACKS = [
+    "<script>x()</script>",
+    "<SCRIPT SRC=//x.example/x.js></SCRIPT>",
+    "<img src=x onerror=x()>",
+    "<svg onload=x()>",
+    "<svg><script>x()</script></svg>",
+    "<iframe src='javascript:x()'></iframe>",
+    "<a href='javascript:x()'>a</a>",
+    "<a href=' &#106;avascript:x()'>a</a>",
+    "<a href='java\tscript:x()'>a</a>",
+    "<a href='data:text/html,x'>a</a>",
+    "<a href='vbscript:x'>a</a>",
+    "<a href='//x.example'>a</a>",
+    "<a href='/path'>a</a>",
+    "<a href='file:///etc/hostname'>a</a>",
+    "<p style='background:url(//x.example)'>a</p>",
+    "<style>@import '//x.example';</style>",
+    "<link rel=stylesheet href=//x.example>",
+    "<meta http-equiv=refresh content='0;url=//x.example'>",
+    "<base href=//x.example>",
+    "<form action=//x.example><input><button>a</button></form>",
+    "<math><mtext><img src=x onerror=x()></mtext></math>",
+    "<noscript><p title='</noscript><img src=x onerror=x()>'></noscript>",
+    "<object data=x></object><embed src=x><video src=x><audio src=x>",
+    "<b onclick=x() id=a class=b data-x=1>a</b>",
+    "<!--><img src=x onerror=x()>-->",
+    "<template><img src=x onerror=x()></template>",
+]
+
+
+class Tags(HTMLParser):
+    """What a reader of HTML finds: tags with their attributes, and text."""
+
+    def __init__(self, markup):
+        super().__init__()
+        self.tags, self.text = [], ""
+        self.feed(markup)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        self.text += data
+
+    def handle_comment(self, data):
+        self.tags.append(("!", data))
+
+
+@given(MARKUP)
+def test_escaped_text_is_text_again_and_never_a_tag(text):
+    assert html.unescape(escaped(text)) == plain(text)
+    assert not {"<", ">", '"', "'"} & set(escaped(text))
+
+
+@given(MARKUP)
+def test_a_label_is_text_again_and_never_a_tag(text):
+    assert html.unescape(label(text)) == plain(text)
+    assert not {"<", ">"} & set(label(text))
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_no_attack_is_more_than_text_once_escaped(attack):
+    for made in (escaped(attack), label(attack)):
+        assert Tags(made).tags == []
+
+
+@given(MARKUP | st.text(st.characters(categories=["Cc", "Cf", "Zl", "Zp"])))
+def test_plain_text_is_one_line_that_moves_no_cursor_and_turns_no_direction(text):
+    told = plain(text)
+    assert len(told.splitlines()) <= 1
+    assert not any(unicodedata.category(c) == "Cc" and c != "\t" for c in told)
+    assert not any(
+        unicodedata.bidirectional(c) in {"LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI"}
+        for c in told
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("Zoë O'Neil 李 🎈", "Zoë O'Neil 李 🎈"),
+        ("a\nb\r\nc", "a b c"),
+        ("a\u2028b\u2029c", "a b c"),
+        ("a\x1b]0;title\x07b", "a]0;titleb"),
+        ("a\x9b31mb", "a31mb"),
+        ("a\u202egnp.exe", "agnp.exe"),
+        ("a\u2066b\u2069\u200e\u200f\u061cc", "abc"),
+        ("\ufeffa", "a"),
+        (7, "7"),
+        (None, "None"),
+        ("", ""),
+    ],
+)
+def test_plain_keeps_what_is_written_and_drops_what_commands(text, told):
+    assert plain(text) == told
+
+
+ALLOWED = {"a", "b", "br", "code", "em", "i", "li", "ol", "p", "strong", "ul"}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_no_attack_survives_in_a_fragment(attack):
+    for markup in (
+        attack,
+        f"<p>{attack}</p>",
+        f"<a href='https://a.example'>{attack}</a>",
+        attack[:-1],
+        attack.upper(),
+    ):
+        for tag, attributes in Tags(fragment(markup)).tags:
+            assert tag in ALLOWED
+            assert attributes.keys() <= {"href", "rel"}
+            assert attributes.get("href", "https://a.example").lower() == "https://a.example"
+
+
+@given(MARKUP)
+def test_a_fragment_holds_plain_formatting_alone(markup):
+    for tag, attributes in Tags(fragment(markup)).tags:
+        assert tag in ALLOWED
+        assert attributes.keys() <= ({"href", "rel"} if tag == "a" else set())
+
+
+@given(MARKUP)
+def test_a_fragment_that_is_clean_stays_as_it_is(markup):
+    once = fragment(markup)
+    assert fragment(once) == once
+
+
+@pytest.mark.parametrize(
+    ("markup", "kept"),
+    [
+        ("<p>Gone from <b>one</b> &amp; <em>all</em></p>", "<p>Gone from <b>one</b> &amp; <em>all</em></p>"),
+        ("<ul><li>a</li></ul>", "<ul><li>a</li></ul>"),
+        ("<div>a</div>", "a"),
+        ("AT&T <3", "AT&amp;T &lt;3"),
+        (
+            "<a href='https://a.example/?b=1&c=2'>a</a>",
+            '<a href="https://a.example/?b=1&amp;c=2" rel="noopener noreferrer nofollow">a</a>',
+        ),
+    ],
+)
+def test_plain_formatting_and_safe_links_are_kept(markup, kept):
+    assert fragment(markup) == kept
