@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from exposurekit.contract.resources import STATUSES
+from exposurekit.contract.values import STATUSES
 from exposurekit.errors import MissingColumns
 
 OTHER = "other"

@@ -6,7 +6,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from exposurekit.analysis import OTHER
-from exposurekit.contract.resources import DISCOVERED, PENDING_REMOVAL, REMOVED, STATUSES
+from exposurekit.contract.values import DISCOVERED, PENDING_REMOVAL, REMOVED, STATUSES
 from exposurekit.errors import MissingColumns
 from exposurekit.markup import label, plain
 

@@ -310,7 +310,7 @@ _PHRASES = {200: "OK", 302: "Found", 400: "Bad Request", 401: "Unauthorized", 40
 _LONGEST_HEAD = 1 << 16
 
 
-class _Gone(Exception):  # noqa: N818 a client that leaves is no error here
+class _Gone(Exception):
     """The client closed its side."""
 
 

@@ -500,7 +500,7 @@ _ITEM_FIELDS = {
 }
 
 
-class _Refusal(Exception):  # noqa: N818 an answer, not a failure
+class _Refusal(Exception):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from exposurekit.client import calls
 from exposurekit.client.calls import Paging
-from exposurekit.contract.resources import EmailItem, UserKey, UserPage
+from exposurekit.contract.items import EmailItem
+from exposurekit.contract.resources import UserKey, UserPage
 from exposurekit.errors import Misconfigured
 
 KEY = UserKey(id=12, secret="ab12")

@@ -115,8 +115,6 @@ class Meaning:
                 return [" ".join(steps)] if steps else []
             case "numbered" if len(steps) == 1:  # one number is no list
                 return [f"1. {steps[0]}"]
-            case "numbered" if "Send form 7." in steps:  # its numbers are not plainly 1, 2: kept whole
-                return ["\n".join(f"{place}. {step}" for place, step in enumerate(steps, 1))]
         return steps
 
     def alert(self, person, place):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from exposurekit.contract.items import AddressItem, AliasItem, EmailItem, PhoneNumberItem
 from exposurekit.contract.operations import (
     CREDENTIAL_HEADERS,
     FORMATS,
@@ -12,19 +13,14 @@ from exposurekit.contract.operations import (
     VERSION,
 )
 from exposurekit.contract.resources import (
-    AddressItem,
     AlertsReply,
-    AliasItem,
-    BirthDate,
-    EmailItem,
-    Id,
     LinksReply,
-    PhoneNumberItem,
     RecordReply,
     RecordsReply,
     UserPage,
     UserReply,
 )
+from exposurekit.contract.values import BirthDate, Id
 
 OF_USER = "api_key! api_secret! user_id! secret!"
 DETAILS = "birth_date aliases emails phone_numbers addresses"

@@ -10,22 +10,16 @@ from hypothesis import strategies as st
 from payloads import ALERT, LINK, RECORD, USER
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from exposurekit.contract.items import AddressItem, AliasItem, EmailItem, Item, PhoneNumberItem
 from exposurekit.contract.resources import (
     Address,
-    AddressItem,
     Alert,
     AlertsReply,
     Alias,
-    AliasItem,
-    BirthDate,
     Email,
-    EmailItem,
-    Instant,
-    Item,
     Link,
     LinksReply,
     PhoneNumber,
-    PhoneNumberItem,
     Record,
     RecordReply,
     RecordsReply,
@@ -34,8 +28,8 @@ from exposurekit.contract.resources import (
     UserKey,
     UserPage,
     UserReply,
-    steps_of,
 )
+from exposurekit.contract.values import BirthDate, Instant, steps_of
 
 KEY = {"id": 12345, "secret": "ab12"}
 ADDRESS = USER["addresses"][0]

@@ -41,10 +41,14 @@ def test_an_answer_to_a_call_that_may_not_be_repeated_is_final(status, asked):
     assert wait(answer(status, asked), repeatable=False) is None
 
 
-@pytest.mark.parametrize("lost", [Lost.cut(), Lost.too_late(), Lost.too_large()])
+@pytest.mark.parametrize("lost", [Lost.cut(), Lost.too_late()])
 def test_a_lost_answer_is_asked_for_again_only_where_the_call_may_be_repeated(lost):
     assert wait(lost) == 0
     assert wait(lost, repeatable=False) is None
+
+
+def test_an_answer_that_is_too_large_is_not_asked_for_again():
+    assert wait(Lost.too_large()) is None
 
 
 @pytest.mark.parametrize("lost", [Lost.nobody(), Lost.too_late(maybe_received=False)])

@@ -9,23 +9,10 @@ from payloads import ALERT, RECORD, USER, Payloads
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from exposurekit.contract import resources
-from exposurekit.contract.resources import (
-    Alert,
-    AlertsReply,
-    AliasItem,
-    BirthDate,
-    Id,
-    Instant,
-    Link,
-    Record,
-    Reply,
-    Secret,
-    Steps,
-    User,
-    UserPage,
-    UserReply,
-)
+from exposurekit.contract.items import AliasItem
+from exposurekit.contract.resources import Alert, AlertsReply, Link, Record, Reply, User, UserPage, UserReply
 from exposurekit.contract.shapes import Many, Scalar, row_type, shape_of_model, shape_of_type
+from exposurekit.contract.values import BirthDate, Id, Instant, Secret, Steps
 
 TEXT, MAYBE, VALUE = Scalar.TEXT, Scalar.NULLABLE_TEXT, Scalar.VALUE
 

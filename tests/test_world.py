@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exposurekit.contract.resources import STATUSES, AddressItem, AliasItem, EmailItem, PhoneNumberItem
+from exposurekit.contract.items import AddressItem, AliasItem, EmailItem, PhoneNumberItem
+from exposurekit.contract.values import STATUSES
 from exposurekit.service.world import people, sites, stories
 from exposurekit.service.world.people import Person, invent
 from exposurekit.service.world.sites import PAGES, SITES

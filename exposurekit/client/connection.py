@@ -1,9 +1,8 @@
 """What both clients are made of: where and how to ask, how patiently, and what a failure means. Sends nothing."""
 
-import logging
-import re
 from typing import Any, TypeVar
 
+from exposurekit.client import logs
 from exposurekit.client.access import Access, BodyEncoding, Format, Lists, Place, credentials
 from exposurekit.client.calls import Call
 from exposurekit.client.retries import Outcome, Patience
@@ -13,33 +12,8 @@ R = TypeVar("R", bound=Reply)
 T = TypeVar("T")
 
 SCAN_S = 60.0  # a service may scan that long before it answers Create user
-_CREDENTIALS = re.compile(r"(/api/[^/\s]+/)[^/\s]+|((?:api_)?secret=)[^&\s\"']+")
 
-
-_CAME = re.compile(r"(^receive_\S+|^\w+\.failed|\bHTTP/\S+ \d+) .*", re.DOTALL)
-
-
-class _Masked(logging.Filter):
-    """httpx writes whole URLs to its log: the key is in their path and the secrets in their query.
-
-    httpcore writes what came: a redirect repeats the URL, and what is no HTTP may hold anything.
-    """
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        record.msg = _CAME.sub(r"\1", _CREDENTIALS.sub(r"\1\2***", record.getMessage()))
-        record.args = None
-        return True
-
-
-for _part in (
-    "httpx",
-    "httpcore.connection",
-    "httpcore.http11",
-    "httpcore.http2",
-    "httpcore.proxy",
-    "httpcore.socks",
-):
-    logging.getLogger(_part).addFilter(_Masked())
+logs.mask()
 
 
 class Connection:

@@ -5,14 +5,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from exposurekit.contract.resources import (
-    AddressItem,
-    AliasItem,
-    EmailItem,
-    Item,
-    PhoneNumberItem,
-    epoch_seconds,
-)
+from exposurekit.contract.items import AddressItem, AliasItem, EmailItem, Item, PhoneNumberItem
+from exposurekit.contract.values import epoch_seconds
 from exposurekit.errors import Misconfigured
 
 Items = Iterable[Mapping[str, Any] | Item]

@@ -4,21 +4,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from exposurekit.contract.items import AddressItem, AliasItem, EmailItem, PhoneNumberItem
 from exposurekit.contract.resources import (
-    AddressItem,
     AlertsReply,
-    AliasItem,
-    BirthDate,
-    EmailItem,
-    Id,
     LinksReply,
-    PhoneNumberItem,
     RecordReply,
     RecordsReply,
     Reply,
     UserPage,
     UserReply,
 )
+from exposurekit.contract.values import BirthDate, Id
 
 VERSION = "v2"
 PREFIX = "/api/{integration_name}/{api_key}/" + VERSION

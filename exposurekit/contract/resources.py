@@ -4,17 +4,13 @@ Read tolerantly where the specification is silent, strictly where it speaks. Unk
 ``model_extra``; unknown statuses, source types and kinds of data are kept as text.
 """
 
-import re
 from collections.abc import Iterator
-from datetime import UTC, date, datetime
 from operator import itemgetter
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 from pydantic import (
-    AfterValidator,
     AliasChoices,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     GetCoreSchemaHandler,
@@ -22,83 +18,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
-INT64_MAX = 2**63 - 1
-EPOCH_MIN, EPOCH_MAX = -62_135_596_800, 253_402_300_799  # the years 1 to 9999
-
-DISCOVERED, PENDING_REMOVAL, REMOVED = "discovered", "pending removal", "removed"
-STATUSES = (DISCOVERED, PENDING_REMOVAL, REMOVED)  # not shown: the complete set; others are kept as text
-
-_NUMBERED = re.compile(r"(?:^|(?<=\s))(?:step\s+)?(\d{1,2})[.):]\s+", re.IGNORECASE)
-
-
-def steps_of(procedure: list[str] | str | None) -> list[str]:
-    """The steps of an ``opt_out_procedure``: a list, a single string, null or nothing.
-
-    A single string stays one step unless it plainly numbers its steps 1, 2, ...
-
-    >>> steps_of("1. Open the page. 2. Press Remove.")
-    ['Open the page.', 'Press Remove.']
-    >>> steps_of("Write to privacy@site.example")
-    ['Write to privacy@site.example']
-    """
-    if procedure is None:
-        return []
-    if isinstance(procedure, list):
-        return procedure
-    marks = list(_NUMBERED.finditer(procedure))
-    ends = [*(mark.start() for mark in marks[1:]), len(procedure)]
-    steps = [procedure[mark.end() : end].strip() for mark, end in zip(marks, ends, strict=False)]
-    in_order = [int(mark[1]) for mark in marks] == list(range(1, len(marks) + 1))
-    if len(marks) > 1 and in_order and all(steps) and not procedure[: marks[0].start()].strip():
-        return steps
-    return [procedure] if procedure.strip() else []
-
-
-def epoch_seconds(value: Any) -> Any:
-    """Epoch seconds as they come, or from a date or instant as text (the published pages show both)."""
-    if isinstance(value, datetime):
-        return int((value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp())
-    if isinstance(value, date):
-        return int(datetime(value.year, value.month, value.day, tzinfo=UTC).timestamp())
-    if not isinstance(value, str):
-        return value
-    text = value.strip()
-    if not text:
-        return None
-    if re.fullmatch(r"[+-]?\d+", text):
-        return text
-    return int(_instant(text).timestamp())
-
-
-def service_instant(value: Any) -> Any:
-    """A service history timestamp: ``YYYY/MM/DD HH:MM:SS +0000``, or any ISO 8601 instant."""
-    return _instant(value) if isinstance(value, str) else value
-
-
-def _instant(text: str) -> datetime:
-    match = re.fullmatch(
-        r"\s*(\d{4})[/-](\d\d)[/-](\d\d)(?:[ T](\d\d:\d\d:\d\d(?:\.\d+)?))?\s*(\S*)\s*", text
-    )
-    if not match:
-        raise ValueError("not an instant")
-    year, month, day, clock, zone = match.groups()
-    zone = {"": "+00:00", "Z": "+00:00", "UTC": "+00:00"}.get(zone, zone)
-    try:
-        return datetime.fromisoformat(f"{year}-{month}-{day}T{clock or '00:00:00'}{zone}").astimezone(UTC)
-    except (ValueError, OverflowError):  # whose own words would hold the text
-        problem = "not an instant between the years 1 and 9999"
-    raise ValueError(problem)
-
-
-Id = Annotated[int, Field(ge=0, le=INT64_MAX)]
-Secret = Annotated[int | str, Field(repr=False)]
-Age = Annotated[int, Field(ge=0, le=32_767)]
-BirthDate = Annotated[
-    Annotated[int, Field(ge=EPOCH_MIN, le=EPOCH_MAX)] | None,
-    BeforeValidator(epoch_seconds, json_schema_input_type=int | None),
-]
-Steps = Annotated[list[str] | str | None, AfterValidator(steps_of)]
-Instant = Annotated[datetime, BeforeValidator(service_instant)]
+from exposurekit.contract.values import Age, BirthDate, Id, Instant, Secret, Steps
 
 
 class Resource(BaseModel):
@@ -282,57 +202,6 @@ class User(Resource):
     def key(self) -> UserKey:
         """The id and secret that later calls about this user need."""
         return UserKey(id=self.id, secret=self.secret)
-
-
-class Item(BaseModel):
-    """A list item of a request. Without ``id`` it is appended, with ``id`` updated, with ``_destroy`` deleted."""
-
-    model_config = ConfigDict(
-        extra="allow",
-        coerce_numbers_to_str=True,
-        hide_input_in_errors=True,
-        validate_by_name=True,
-        validate_by_alias=True,
-        defer_build=True,
-    )
-
-    id: str | None = None
-    destroy: bool | None = Field(default=None, alias="_destroy")
-
-    def __repr_args__(self) -> Iterator[tuple[str, object]]:
-        """The id alone: the rest is personal."""
-        yield "id", self.id
-
-
-class AliasItem(Item):
-    """An alias in a request."""
-
-    first_name: str | None = None
-    last_name: str | None = None
-    alias_type: Literal["nickname", "maiden", ""] | None = None
-
-
-class EmailItem(Item):
-    """An e-mail address in a request."""
-
-    address: str | None = None
-
-
-class PhoneNumberItem(Item):
-    """A phone number in a request."""
-
-    number: str | None = None
-
-
-class AddressItem(Item):
-    """A postal address in a request."""
-
-    address1: str | None = None
-    address2: str | None = None
-    city: str | None = None
-    state: str | None = None
-    zip: str | None = None
-    country: str | None = None
 
 
 class Reply(Resource):

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Row, Select, bindparam, insert, select, update
 
-from exposurekit.contract.resources import DISCOVERED, REMOVED
+from exposurekit.contract.values import DISCOVERED, REMOVED
 from exposurekit.errors import ExposureError
 from exposurekit.service import alerts, tables
 from exposurekit.service.alerts import Event

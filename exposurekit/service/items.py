@@ -11,18 +11,8 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from exposurekit.contract import codec
-from exposurekit.contract.resources import (
-    Address,
-    AddressItem,
-    Alias,
-    AliasItem,
-    Email,
-    EmailItem,
-    Item,
-    PhoneNumber,
-    PhoneNumberItem,
-    Resource,
-)
+from exposurekit.contract.items import AddressItem, AliasItem, EmailItem, Item, PhoneNumberItem
+from exposurekit.contract.resources import Address, Alias, Email, PhoneNumber, Resource
 from exposurekit.errors import Unreadable
 from exposurekit.service.scalars import Invalid, fits, is_blank, whole_number
 

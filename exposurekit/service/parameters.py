@@ -15,7 +15,7 @@ from exposurekit.contract.operations import (
     Operation,
     Parameter,
 )
-from exposurekit.contract.resources import INT64_MAX, BirthDate
+from exposurekit.contract.values import INT64_MAX, BirthDate
 from exposurekit.service import items, scalars
 from exposurekit.service.items import Entry
 from exposurekit.service.refusals import Refusal

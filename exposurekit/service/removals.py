@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import bindparam, select, update
 
-from exposurekit.contract.resources import DISCOVERED, PENDING_REMOVAL, REMOVED
+from exposurekit.contract.values import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import ExposureError
 from exposurekit.service import alerts
 from exposurekit.service.alerts import Event

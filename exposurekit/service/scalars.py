@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from exposurekit.contract.resources import INT64_MAX, BirthDate
+from exposurekit.contract.values import INT64_MAX, BirthDate
 
 TEXT_MAX = 1_000
 # No control characters but tab and new line, no halves of surrogate pairs, nothing that XML cannot carry.

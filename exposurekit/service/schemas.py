@@ -16,7 +16,7 @@ from exposurekit.contract.operations import (
     LIST_USERS,
     UPDATE_USER,
 )
-from exposurekit.contract.resources import INT64_MAX, STATUSES
+from exposurekit.contract.values import INT64_MAX, STATUSES
 from exposurekit.service.items import KINDS
 from exposurekit.service.users import ACTIVATED, DEACTIVATED
 
