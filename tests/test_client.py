@@ -1,5 +1,6 @@
 """Both clients through the same tests, against a service that answers otherwise, over a real socket."""
 
+import asyncio
 import inspect
 import json
 import threading
@@ -589,3 +590,19 @@ def test_a_client_is_a_context_that_closes(service):
     ) as client:
         assert client.list_users().count == 5
     assert repr(made("awaiting", service).client) == f"AsyncClient('{service}', integration_name='acme')"
+
+
+def test_an_awaiting_client_says_that_it_belongs_to_another_loop():
+    with otherwise.running() as service:
+        client = AsyncClient(
+            str(service), integration_name="acme", api_key="key-otherwise", api_secret="secret-otherwise"
+        )
+
+        async def once():
+            return (await client.list_users()).count
+
+        with asyncio.Runner() as runner:
+            assert runner.run(once()) == 5
+            with pytest.raises(Misconfigured, match="belongs to one event loop"):
+                asyncio.run(once())
+            runner.run(client.aclose())

@@ -256,7 +256,7 @@ def test_a_wait_that_is_asked_for_is_kept(face):
         begun = time.monotonic()
         client.get_user(KEY)
         waited = time.monotonic() - begun
-    assert 1 <= waited < 3
+    assert waited >= 1
     assert len(server.requests) == 2
 
 

@@ -4,6 +4,7 @@ httpx's own async pool costs 2.5 ms of CPU a request at 32 connections, aiohttp'
 still spends as much again on its requests and responses (measured: tests/benchmarks/load_fleet.py).
 """
 
+import asyncio
 import ssl
 from functools import cache
 from urllib.request import getproxies
@@ -13,12 +14,14 @@ from yarl import URL
 
 from exposurekit.client.retries import Answer, Lost, Outcome
 from exposurekit.client.wire import BODY_MAX, Request
+from exposurekit.errors import Misconfigured
 
 
 class Awaiting:
     """One aiohttp session with this many connections; follows no redirect and keeps no cookie."""
 
     def __init__(self, connections: int, headers: dict[str, str], *, secure: bool) -> None:
+        self._loop = asyncio.get_running_loop()
         self._standing = headers
         self._session = aiohttp.ClientSession(
             headers=headers,
@@ -32,7 +35,15 @@ class Awaiting:
         self._session._retry_connection = False  # noqa: SLF001  as its own test client does; tests hold the effect
 
     async def send(self, request: Request, seconds: float) -> Outcome:
-        """One try; never raises for what happens on the wire."""
+        """One try; never raises for what happens on the wire.
+
+        Raises:
+            Misconfigured: The client was first used in another event loop, and its connections belong there.
+        """
+        if asyncio.get_running_loop() is not self._loop:
+            raise Misconfigured(
+                "an AsyncClient belongs to one event loop: make one in each, with `async with`"
+            )
         try:
             response = await self._session.request(
                 request.method,
