@@ -73,7 +73,7 @@ def _summary(table: pd.DataFrame) -> str:
     counts = ", ".join(f"{int(table[name].sum())} {name}" for name in (*STATUSES, OTHER) if table[name].any())
     top = table.head(3)
     most = "; ".join(f"{_plain(site)} {total}" for site, total in zip(top["site"], top["total"], strict=True))
-    return f"{int(table['total'].sum())} listings on {len(table)} sites: {counts}. Most: {most}."
+    return f"{int(table['total'].sum())} listings on {len(table)} sites: {counts}. Most in all: {most}."
 
 
 def _finding(table: pd.DataFrame) -> str:

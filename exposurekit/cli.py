@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 import click
 
 from exposurekit import __version__
-from exposurekit.errors import ExposureError, Misconfigured
+from exposurekit.errors import NEEDS_SERVICE, ExposureError, Misconfigured
 from exposurekit.markup import plain
 
 T = TypeVar("T")
 
-NEEDS_SERVICE = "This needs the service: pip install 'exposurekit[service]'"
+SERVICE_PACKAGES = ("starlette", "uvicorn", "sqlalchemy", "cryptography", "python_multipart")
 TABLES = ("users", "records", "links", "alerts", "steps")
 
 database_option = click.option(
@@ -26,27 +26,28 @@ database_option = click.option(
     default="sqlite:///service.db",
     show_default=True,
     envvar="EXPOSUREKIT_DATABASE",
+    show_envvar=True,
     help="Where the service keeps everything: sqlite:///FILE or postgresql+psycopg://...",
 )
 key_option = click.option(
     "--key-file",
     type=click.Path(path_type=Path, dir_okay=False),
+    envvar="EXPOSUREKIT_SERVICE_KEY_FILE",
+    show_envvar=True,
     help="The key that seals personal data; made at first use. Default: exposurekit/service.key in the "
     "configuration directory. Keep a copy: without it the data cannot be read.",
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object instead of prose.")
+json_option = click.option("--json", "as_json", is_flag=True, help="JSON instead of prose.")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 @click.version_option(__version__, prog_name="exposurekit")
-@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
-@click.pass_context
-def cli(context: click.Context, *, debug: bool) -> None:
+@click.option("--debug", is_flag=True, help="Show the traceback of an error; stands before the command.")
+def cli(*, debug: bool) -> None:
     """See where people's data is exposed, and work it down.
 
     Exit codes: 0 done, 1 an error that the message explains, 2 a wrong call, 130 stopped by Ctrl-C.
     """
-    context.obj = {"debug": debug}
 
 
 @cli.command()
@@ -59,9 +60,11 @@ def cli(context: click.Context, *, debug: bool) -> None:
     help="The page to write.",
 )
 @click.option("--serve", is_flag=True, help="Leave the service running until Ctrl-C.")
-@json_option
+@click.option(
+    "--json", "as_json", is_flag=True, help="End with one line of JSON: the connection, and what was made."
+)
 def demo(*, people: int, seed: int, out: Path, serve: bool, as_json: bool) -> None:
-    """A whole service with invented people, looked at as an analyst would. Needs no account, leaves no trace.
+    """A whole service with invented people, looked at as an analyst would. Needs no account.
 
     Starts the service on loopback, registers PEOPLE, loads them through the client into tables, prints those,
     and writes a page with the chart of exposure by site.
@@ -119,7 +122,9 @@ def integrator_add(*, name: str, database: str, key_file: Path | None, as_json: 
     """Register an integrator. Its secret is shown this once, and kept nowhere."""
     from exposurekit.service import integrators
 
-    _print_credentials(_worked(database, key_file, lambda work: integrators.add(work, name)), as_json=as_json)
+    _print_credentials(
+        _worked(database, key_file, lambda work: integrators.add(work, name), makes=True), as_json=as_json
+    )
 
 
 @integrator.command("list")
@@ -191,26 +196,33 @@ def main() -> None:
             raise
         click.echo(f"Error: {plain(error)}", err=True)
         sys.exit(1)
+    except ModuleNotFoundError as error:
+        if debug or error.name not in SERVICE_PACKAGES:
+            raise
+        click.echo(f"Error: {NEEDS_SERVICE}", err=True)
+        sys.exit(1)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read has had enough
         sys.exit(1)
 
 
-def _database(url: str, key_file: Path | None) -> Any:
-    try:
-        from exposurekit.service.clock import Clock
-        from exposurekit.service.database import Database
-        from exposurekit.service.vault import Vault, load_key
-    except ModuleNotFoundError:
-        raise Misconfigured(NEEDS_SERVICE) from None
-    return Database(url, vault=Vault(load_key(key_file)), clock=Clock())
+def _database(url: str, key_file: Path | None, *, makes: bool = True) -> Any:
+    """The service's database; only a new one is given a new key."""
+    from exposurekit.service.clock import Clock
+    from exposurekit.service.database import Database, is_there
+    from exposurekit.service.vault import Vault, load_key
+
+    there = is_there(url)
+    if there is False and not makes:
+        raise Misconfigured("there is no such database yet: exposurekit integrator add NAME makes one")
+    return Database(url, vault=Vault(load_key(key_file, make=there is not True)), clock=Clock())
 
 
-def _worked(url: str, key_file: Path | None, do: Callable[[Any], Awaitable[T]]) -> T:
+def _worked(url: str, key_file: Path | None, do: Callable[[Any], Awaitable[T]], *, makes: bool = False) -> T:
     """One transaction on the service's database."""
 
     async def work() -> T:
-        database = _database(url, key_file)
+        database = _database(url, key_file, makes=makes)
         await database.open()
         try:
             async with database.writing() as one:
@@ -269,12 +281,16 @@ def _write_page(exposure: Any, out: Path) -> None:
 
     table = analysis.by_site(exposure.records())
     figure = charts.by_site(table, provenance=exposure.provenance)
-    out.write_text(
-        page("Exposure", [Section("By site", figure, table)], provenance=exposure.provenance), "utf-8"
-    )
+    html = page("Exposure", [Section("By site", figure, table)], provenance=exposure.provenance)
+    try:
+        out.write_text(html, "utf-8")
+    except OSError as error:
+        raise Misconfigured(f"--out: {out} cannot be written: {error.strerror}") from None
 
 
 def _check_writable(out: Path) -> None:
+    if out.is_dir() or not out.name:
+        raise Misconfigured(f"--out: {out} is a directory, and a file is wanted")
     if not out.parent.is_dir():
         raise Misconfigured(f"--out: there is no directory {out.parent}")
     if not os.access(out if out.exists() else out.parent, os.W_OK):

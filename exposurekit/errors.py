@@ -14,11 +14,20 @@
     └── MissingColumns     a table lacks columns that a question needs
 """
 
+import inspect
+import warnings
 from collections.abc import Iterable
+from typing import Any
+
+NEEDS_SERVICE = "This needs the service: pip install 'exposurekit[service]'"
 
 
 class ExposureError(Exception):
     """The root: catch this one to catch everything that exposurekit raises on purpose."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copied and sent between processes as they are, whatever they are made with."""
+        return _again, (type(self), self.args), self.__dict__
 
 
 class Misconfigured(ExposureError):
@@ -90,3 +99,18 @@ class MissingColumns(ExposureError):
         there = set(present)
         if missing := [column for column in needed if column not in there]:
             raise cls(question, missing)
+
+
+def _again(kind: type[ExposureError], args: tuple[Any, ...]) -> ExposureError:
+    error = kind.__new__(kind)
+    error.args = args
+    return error
+
+
+def warn(message: str) -> None:
+    """Warn, and point at the first line outside the house: the one that somebody can change."""
+    level, frame = 2, inspect.currentframe()
+    frame = frame.f_back if frame else None
+    while frame and frame.f_globals.get("__name__", "").partition(".")[0] == __name__.partition(".")[0]:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, stacklevel=level)

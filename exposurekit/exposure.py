@@ -1,10 +1,10 @@
 """The analyst's door: everyone's users, records, links, alerts and steps as DataFrames. Remembers nothing beyond one load."""
 
-import warnings
+import contextlib
+import threading
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from numbers import Integral
 from typing import Any
 
 import pandas as pd
@@ -15,7 +15,7 @@ from exposurekit.client import Client, behind, fleet
 from exposurekit.client.client import twin
 from exposurekit.client.progress import progress_bar
 from exposurekit.contract.resources import UserKey
-from exposurekit.errors import Misconfigured, NotLoaded
+from exposurekit.errors import Misconfigured, NotLoaded, warn
 
 People = int | Iterable[int] | None
 
@@ -67,7 +67,8 @@ class Exposure:
     """Everyone whom an integrator has registered, as tables. One load serves them all; `refresh` looks again.
 
     Each table has one row a thing and the key columns ``user_id`` and, where the thing has an id of its own,
-    ``record_id``, ``alias_id``, ... Names of columns are the specification's. No table holds a secret.
+    ``record_id``, ``alias_id``, ... Names of columns are the specification's. No table holds a secret. A table is
+    yours to change; only its raw ``.array`` is shared with the next one.
 
     >>> exposure.records(user=key.id)["user_id"].unique().tolist() == [key.id]
     True
@@ -88,6 +89,7 @@ class Exposure:
         self.progress = progress
         self._look: _Look | None = None
         self._shown: dict[str, pd.DataFrame] = {}
+        self._building = threading.Lock()
 
     def __repr__(self) -> str:
         if self._look is None:
@@ -156,6 +158,9 @@ class Exposure:
 
     def steps(self, user: People = None) -> pd.DataFrame:
         """What a human must do: one row for each step of each alert's ``opt_out_procedure``, numbered from 1.
+
+        ``status`` is the record's as it is now (NaN: the alert is about a link): steps for a record that is
+        ``removed`` or ``pending removal`` are there, and need nobody.
 
         >>> exposure.steps()["step_number"].min()
         np.int64(1)
@@ -244,29 +249,32 @@ class Exposure:
                 self._look, self._shown = look, {}
         return self
 
-    def _loaded(self, stacklevel: int = 3) -> _Look:
+    def _loaded(self) -> _Look:
         if self._look is None:
             self.refresh()
         look = self._look
         assert look is not None  # noqa: S101  refresh() sets it, or raises
         if not look.whole:
-            warnings.warn(f"{look}; refresh() loads everyone", stacklevel=stacklevel)
+            warn(f"{look}; refresh() loads everyone")
         return look
 
     def _frame(self, look: _Look, name: str) -> pd.DataFrame:
-        if name not in self._shown:
-            self._shown[name] = frames.frame(name, look.batches.pop(name))
-        return self._shown[name]
+        with self._building:  # two threads may ask at once; what is stopped half-way can be asked for again
+            if name not in self._shown:
+                self._shown[name] = frames.frame(name, look.batches[name])
+                look.batches[name] = []
+            return self._shown[name]
 
     def _table(self, name: str, user: People) -> pd.DataFrame:
-        look = self._loaded(stacklevel=4)
+        look = self._loaded()
         table = self._frame(look, name)
         if user is None:
             return table.copy(deep=False)
-        asked = [user] if isinstance(user, int | Integral) else list(user)
+        asked = _ids(user)
         if unknown := [one for one in asked if one not in look.loaded]:
+            why = "failures() names those who could not be loaded, refresh() looks again"
             raise NotLoaded(
-                f"Not among the people loaded: {unknown}; failures() names those who could not be."
+                f"Not among the people loaded: {unknown}; {why if look.whole else 'refresh() loads everyone'}."
             )
         return table[table["user_id"].isin(asked)].reset_index(drop=True)
 
@@ -277,6 +285,17 @@ class Exposure:
 
         with progress_bar("people", self.progress) as bar:
             behind.run(load, lambda: bar(look.done, look.total))
+
+
+def _ids(user: Any) -> list[int]:
+    ids: list[int] = []
+    if not isinstance(user, str | bytes | bool | pd.DataFrame):
+        several = list(user) if isinstance(user, Iterable) else [user]
+        with contextlib.suppress(TypeError, ValueError, OverflowError):
+            ids = [int(one) for one in several]
+        if ids == several:
+            return ids
+    raise Misconfigured("user is the id of a person, or a list of ids")
 
 
 def connect(

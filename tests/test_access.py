@@ -166,3 +166,9 @@ def test_settings_of_the_environment_show_no_secret(monkeypatch):
     shown = repr(Environment()) + str(Environment())
     assert "key-1" not in shown
     assert "secret-1" not in shown
+
+
+@pytest.mark.parametrize("setting", [{"timeout": 0}, {"timeout": None}, {"retries": None}, {"retries": "3"}])
+def test_a_patience_that_makes_no_sense_is_refused(setting):
+    with pytest.raises(Misconfigured, match=f"{next(iter(setting))} is a number"):
+        Client(**SETTINGS, **setting)

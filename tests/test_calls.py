@@ -2,6 +2,8 @@
 
 from datetime import UTC, date, datetime
 
+import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from exposurekit.client import calls
 from exposurekit.client.calls import Paging
 from exposurekit.contract.items import EmailItem
-from exposurekit.contract.resources import UserKey, UserPage
+from exposurekit.contract.resources import Email, UserKey, UserPage
 from exposurekit.errors import Misconfigured
 
 KEY = UserKey(id=12, secret="ab12")
@@ -232,3 +234,24 @@ def test_a_service_that_ignores_the_offset_is_not_asked_for_ever():
     paging = Paging(limit=1).after(page, fresh=1)
     assert not paging.done
     assert paging.after(page, fresh=0).done
+
+
+@pytest.mark.parametrize("value", ["\ud800", pd.NA, object(), 1.5])
+def test_what_cannot_be_sent_is_refused_by_its_name(value):
+    with pytest.raises(Misconfigured, match="middle_name has a value that cannot be sent"):
+        calls.update_user(KEY, middle_name=value)
+
+
+def test_a_blank_clears_a_list_and_an_empty_list_changes_nothing():
+    assert calls.update_user(KEY, emails="").values["emails"] == ""
+    assert "emails" not in calls.update_user(KEY, emails=[]).values
+    assert "emails" not in calls.update_user(KEY, emails=None).values
+
+
+def test_items_may_be_what_an_answer_gave():
+    email = Email(id=7, address="a@x.example")
+    assert calls.update_user(KEY, emails=[email]).values["emails"] == [{"id": "7", "address": "a@x.example"}]
+
+
+def test_numbers_may_be_numpys():
+    assert calls.list_users(limit=np.int64(2)).values == {"limit": 2}

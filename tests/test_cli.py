@@ -152,7 +152,8 @@ def test_credentials_in_prose_stand_in_an_env_file(shell):
     ("words", "said"),
     [
         (["integrator", "add", "a b"], "1 to 64"),
-        (["integrator", "rotate", "nobody"], "no integrator of that name"),
+        (["integrator", "rotate", "nobody"], "integrator add NAME makes one"),
+        (["serve", "--database", "sqlite:///a.db?mode=memory"], "sqlite:///FILE"),
         (["serve", "--database", "mysql://x"], "sqlite:///FILE"),
         (["serve", "--database", "sqlite:////nowhere/at/all.db"], "cannot be opened"),
     ],
@@ -163,11 +164,28 @@ def test_an_error_is_one_line_and_no_traceback(shell, words, said):
     assert said in error_of(run)
 
 
+def test_a_database_is_never_given_a_second_key(shell):
+    assert shell("integrator", "add", "acme").returncode == 0
+    run = shell("integrator", "list", "--key-file", "typo/other.key")
+    assert run.returncode == 1
+    assert "no key at typo/other.key" in error_of(run)
+    assert not (shell.directory / "typo").exists()
+
+
 def test_another_key_is_told_from_the_right_one(shell):
     assert shell("integrator", "add", "acme").returncode == 0
-    run = shell("integrator", "list", "--key-file", "other.key")
+    assert (
+        shell("integrator", "add", "acme", "--database", "sqlite:///b.db", "--key-file", "b.key").returncode
+        == 0
+    )
+    run = shell("integrator", "list", "--key-file", "b.key")
     assert run.returncode == 1
     assert "another key" in error_of(run)
+
+
+def test_an_unknown_integrator_is_told_with_the_way_to_the_list(shell):
+    assert shell("integrator", "add", "acme").returncode == 0
+    assert "exposurekit integrator list" in error_of(shell("integrator", "rotate", "nobody"))
 
 
 def test_a_wrong_call_exits_with_2_and_says_where_help_is(shell):

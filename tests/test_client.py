@@ -486,11 +486,19 @@ def test_probe_tells_all_deviations_at_once():
 
 
 @pytest.mark.parametrize("settings", [{"api_secret": "wrong"}, {"api_key": "wrong"}])
-def test_probe_of_a_service_that_refuses_says_what_could_not_be_told(settings):
+def test_probe_of_a_service_that_refuses_is_refused_at_once(settings):
     with otherwise.running() as service, connected("blocking", service, **settings) as client:
+        with pytest.raises(Unauthorized):
+            client.probe()
+        assert len(service.requests) == 1
+
+
+def test_probe_of_a_service_without_people_says_what_nobody_shows():
+    with otherwise.running() as service, connected("blocking", service) as client:
+        service.people.clear()
         found = {row["point"]: row["answer"] for row in rows(client.probe())}
-    assert found["count of users"] == found["identification"] == found["birth_date"] == "could not be told"
-    assert found["answers in json"] == "no (Unauthorized)"
+    assert found["birth_date"] == "could not be told: nobody registered shows it"
+    assert found["answers in json"] == "yes"
 
 
 # --- the transport seam -------------------------------------------------------------------------------

@@ -84,7 +84,7 @@ def test_the_file_is_its_owners_alone_and_survives_a_power_cut(tmp_path):
         await database.close()
         return found
 
-    assert asyncio.run(settings()) == ["wal", 2, 1, 30_000]
+    assert asyncio.run(settings()) == ["wal", 2, 1, 10_000]
     assert stat.S_IMODE((tmp_path / "service.db").stat().st_mode) == 0o600
 
 

@@ -44,6 +44,15 @@ def test_it_works_inside_a_running_loop():
     assert asyncio.run(cell()) == 1
 
 
+def test_it_is_a_value_too_and_ends_when_it_is_closed():
+    small = ek.demo(people=1)
+    assert len(small.exposure.users()) == 1
+    small.close()
+    small.close()
+    with ek.Client(**small.connection, retries=0) as late, pytest.raises(ek.Unreached):
+        late.list_users()
+
+
 def test_nothing_of_it_is_left(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)

@@ -43,7 +43,16 @@ def names(demo):
     exposure = ek.connect(client=demo.client)
     # Of someone of whom something was found.
     key = exposure.key(int(exposure.records()["user_id"].iloc[0]))
+
+    def awaited(ask):
+        async def once():
+            async with ek.AsyncClient(**demo.connection) as client:
+                return await ask(client)
+
+        return asyncio.run(once())
+
     return rooms | {
+        "awaited": awaited,
         "ek": ek,
         "asyncio": asyncio,
         "np": np,
@@ -72,11 +81,11 @@ def public():
         value = getattr(ek, name)
         if inspect.isclass(value) or inspect.isfunction(value):
             yield name, value
-    for owner in (ek.Client, ek.Exposure):
+    for owner in (ek.Client, ek.AsyncClient, ek.Exposure):
         for name, value in vars(owner).items():
             if not name.startswith("_") and inspect.isfunction(value):
                 yield f"{owner.__name__}.{name}", value
-    for room in (ek.analysis, ek.charts, ek.markup):
+    for room in (ek.analysis, ek.charts, ek.frames, ek.markup):
         for name, value in vars(room).items():
             if inspect.isfunction(value) and value.__module__ == room.__name__ and not name.startswith("_"):
                 yield f"{room.__name__}.{name}", value
@@ -87,7 +96,7 @@ def test_a_public_name_has_an_example(name, value):
     text = inspect.getdoc(value) or ""
     assert text, f"{name} has no docstring"
     plain = inspect.isclass(value) and issubclass(value, Exception)
-    assert ">>>" in text or plain or name == "Client.close", f"{name} has no example"
+    assert ">>>" in text or plain or name in {"Client.close", "AsyncClient.aclose"}, f"{name} has no example"
 
 
 def test_the_python_of_the_readme_runs_as_it_stands(demo, monkeypatch, capsys):

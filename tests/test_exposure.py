@@ -12,6 +12,7 @@ import termios
 import threading
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import faults
 import httpx
@@ -26,6 +27,7 @@ from test_client import ALL_MANNERS, Meaning, answering, format_of
 
 import exposurekit as ek
 from exposurekit import frames
+from exposurekit.contract.resources import UserKey
 from exposurekit.errors import Misconfigured, NotLoaded, Refused, Unreached
 
 TABLES = tuple(name for name in frames.TABLES if name != "failures")
@@ -79,7 +81,7 @@ def expected(meaning):
             tables["alerts"].append(row | {"link_url": link.get("url"), "link_title": link.get("title")})
             shared = {
                 name: row[name]
-                for name in ("user_id", "alert_number", "source_type", "record_id", "site", "url")
+                for name in ("user_id", "alert_number", "source_type", "record_id", "site", "status", "url")
             }
             for place, step in enumerate(alert["opt_out_procedure"], 1):
                 tables["steps"].append(shared | {"step_number": place, "step": step})
@@ -463,3 +465,35 @@ def test_ctrl_c_in_a_refresh_keeps_the_whole_tables(tmp_path):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             assert len(exposure.users()) == 4
+
+
+# --- who is asked for ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "user",
+    ["12", b"12", True, 1.5, float("nan"), ("12", "s3cret"), [None], UserKey(id=12, secret="s3cret")],
+    ids=repr,
+)
+def test_what_is_no_id_is_refused_without_being_shown(user):
+    with (
+        faults.running(many([12])) as server,
+        pytest.raises(Misconfigured, match="id of a person") as refusal,
+    ):
+        look(server.base_url).records(user)
+    assert "s3cret" not in str(refusal.value)
+
+
+def test_an_id_may_come_from_a_table():
+    with faults.running(many([12])) as server:
+        exposure = look(server.base_url)
+        for user in (np.int64(12), 12.0, np.float64(12), pd.Series([12]), {12}):
+            assert exposure.users(user)["user_id"].tolist() == [12]
+
+
+def test_two_threads_may_ask_for_one_table_at_once():
+    with faults.running(many(range(1, 60))) as server:
+        exposure = look(server.base_url).refresh()
+        with ThreadPoolExecutor(8) as pool:
+            lengths = list(pool.map(lambda _: len(exposure.records()), range(32)))
+    assert len(set(lengths)) == 1

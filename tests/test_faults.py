@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import aiohttp
 import faults
 import httpx
+import otherwise
 import pytest
 from client_kit import FACES, connected
 from faults import (
@@ -346,3 +347,22 @@ def test_connections_are_kept_and_closed(face):
         for _ in range(5):
             client.get_user(KEY)
     assert server.connections == 1
+
+
+@pytest.mark.parametrize("face", ["blocking", "awaiting"])
+def test_a_plain_service_asked_for_tls_is_told_from_no_service(face):
+    with (
+        otherwise.running() as service,
+        connected(face, service.base_url.replace("http:", "https:"), retries=0) as client,
+        pytest.raises(Unreached, match="no secure connection came about"),
+    ):
+        client.get_user(KEY)
+
+
+@pytest.mark.parametrize("face", ["blocking", "awaiting"])
+def test_an_unknown_host_is_told_from_no_service(face):
+    with (
+        connected(face, "https://nowhere.invalid", retries=0) as client,
+        pytest.raises(Unreached, match="that host is not known"),
+    ):
+        client.get_user(KEY)

@@ -41,7 +41,7 @@ class Crowd:
             self.now += 1
             self.most = max(self.most, self.now)
             self._changed.notify_all()
-            self._changed.wait_for(lambda: self.most >= self._waits_for, timeout=0.5)
+            self._changed.wait_for(lambda: self.most >= self._waits_for, timeout=20)
         with self._changed:
             self.now -= 1
 

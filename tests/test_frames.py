@@ -65,6 +65,7 @@ DECLARED = {
         "source_type": "category",
         "record_id": "Int64",
         "site": "category",
+        "status": "category",
         "url": "str",
     },
     "aliases": {

@@ -8,8 +8,9 @@ from service_kit import JANE, Service, a_database, a_service, answered, at_work
 from sqlalchemy import update
 
 from exposurekit.contract.operations import OPERATIONS
-from exposurekit.service import integrators, tables, users, watch
+from exposurekit.service import details, integrators, tables, watch
 from exposurekit.service.findings import Listing, Page, Site, discover_link, discover_record
+from exposurekit.service.items import Entry
 from exposurekit.service.removals import submit_removal
 
 PERSON = {
@@ -203,7 +204,7 @@ def test_an_error_of_the_database_does_not_show_what_was_to_be_stored(tmp_path):
         database = await a_database(tmp_path).open()
         try:
             async with database.writing() as work:
-                await users.create(work, 10**9, PERSON | dict.fromkeys(("aliases", "emails"), None))
+                await details.change(work, 10**9, {"emails": [Entry(None, False, PERSON["emails"][0])]})
         finally:
             await database.close()
 
@@ -219,3 +220,11 @@ def test_a_rotated_key_and_secret_are_refused_at_once(tmp_path):
         assert service.call("GET", "/users").status_code == 401
         root = f"{service.base_url}/api/acme/{new.api_key}/v2"
         answered(service.http.get(f"{root}/users", params={"api_secret": new.api_secret}))
+
+
+@pytest.mark.parametrize(
+    "path", ["/API/acme/{}/v2/users", "/api//acme/{}/v2/users", "/acme/{}/v2/users", "/api/x/y/{}/z"]
+)
+def test_a_mistyped_address_does_not_show_the_key_either(path):
+    key = "k3y" * 15
+    assert key not in watch.masked(path.format(key))

@@ -3,6 +3,8 @@
 import http.client
 import json
 import socket
+import sqlite3
+from contextlib import closing
 from urllib.parse import urlencode, urlsplit
 
 import pytest
@@ -12,8 +14,9 @@ from sqlalchemy import update
 from exposurekit.contract import codec
 from exposurekit.contract.operations import OPERATIONS
 from exposurekit.contract.shapes import shape_of_model
-from exposurekit.service import tables
+from exposurekit.service import tables, users
 from exposurekit.service.findings import discover_link, discover_record
+from exposurekit.service.refusals import Refusal
 
 KEY = "the integration name or the api_key is not accepted"
 SECRET = "the api_secret is not accepted"
@@ -302,6 +305,13 @@ def test_no_answer_may_be_cached_or_guessed_at(service, jane, operation):
         ("emails[][address]=a&emails=b", "application/x-www-form-urlencoded", 400),
         ("a", "multipart/form-data", 400),
         ("a", "multipart/form-data; boundary=b", 400),
+        (
+            b'--b\r\ncontent-disposition: form-data; name="first_name"\r\n\r\n\xff\r\n--b--\r\n',
+            "multipart/form-data; boundary=b",
+            400,
+        ),
+        ('{"birth_date": "2020-01-01' + " " * 100_000 + 'x y"}', "application/json", 400),
+        ("<hash><emails>" + "<a/>" * 30_000 + "</emails></hash>", "application/xml", 400),
         ("first_name: Jane", "application/yaml", 415),
         ("first_name=Jane", "", 415),
         (b"x" * (2**20 + 1), "application/json", 413),
@@ -316,7 +326,7 @@ def test_a_body_that_cannot_be_read_is_refused(service, content, media_type, sta
 
 def test_a_file_is_no_parameter(service):
     response = service.call("POST", "/users", files={"first_name": ("a.txt", b"Jane")})
-    assert told(response) == (400, "not a multipart form of plain fields")
+    assert told(response) == (400, "not a whole multipart form of plain fields in UTF-8")
 
 
 def test_a_body_just_within_the_limit_is_read(service):
@@ -370,3 +380,52 @@ def test_a_fault_inside_is_a_500_that_says_nothing(tmp_path):
 def test_a_head_is_a_get_without_a_body(service, jane):
     response = service.call("HEAD", f"/users/{jane['id']}", jane)
     assert (response.status_code, response.content) == (200, b"")
+
+
+def test_a_form_that_was_cut_changes_nothing(service):
+    """CONTRACT.md: an update is all or nothing."""
+    user = service.create()
+    part = '--b\r\ncontent-disposition: form-data; name="{}"\r\n\r\n{}\r\n'
+    cut = part.format("last_name", "New") + part.format("first_name", "New")[:-5]
+    headers = {"content-type": "multipart/form-data; boundary=b"}
+    assert service.call("PUT", f"/users/{user['id']}", user, content=cut, headers=headers).status_code == 400
+    assert service.get(user)["user"]["last_name"] == user["last_name"]
+
+
+def test_a_stranger_is_refused_before_the_body_is_read(service):
+    response = service.http.post(
+        f"{service.base_url}/api/nobody/nothing/v2/users",
+        content="<!DOCTYPE a><a/>",
+        headers={"content-type": "application/xml"},
+    )
+    assert response.status_code == 401
+
+
+def test_a_secret_in_two_headers_with_two_values_is_refused(service):
+    headers = [("X-Api-Secret", service.credentials.api_secret), ("X-Api-Secret", "other")]
+    response = service.http.get(f"{service.root}/users", headers=headers)
+    assert told(response) == (400, "api_secret is given two different values")
+
+
+def test_a_person_is_not_created_for_an_integrator_who_is_gone(service):
+    """The gate was passed before it was removed."""
+
+    async def create(work):
+        await users.create(work, 10**9, {"first_name": "A", "last_name": "B", "addresses": None})
+
+    with pytest.raises(Refusal, match="not accepted") as refusal:
+        service.work(create)
+    assert refusal.value.status == 401
+
+
+def test_a_database_that_stays_locked_is_told_and_asks_to_come_again(tmp_path, monkeypatch):
+    monkeypatch.setattr("exposurekit.service.stores.BUSY_TIMEOUT_S", 0.2)
+    with a_service(tmp_path) as service:
+        [file] = tmp_path.glob("*.db")
+        with closing(sqlite3.connect(file, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            response = service.call("POST", "/users", json=JANE)
+            other.execute("ROLLBACK")
+        assert told(response) == (503, "the database is not available")
+        assert response.headers["retry-after"] == "5"
+        assert service.call("POST", "/users", json=JANE).status_code == 200

@@ -298,7 +298,7 @@ def left_hanging(web, server):
 def test_a_black_hole_reads_and_never_answers(web):
     with faults.running(faults.always(faults.BlackHole())) as server:
         with pytest.raises(httpx.ReadTimeout):
-            web.post(f"{server.base_url}{FAULTY}.json", json={}, timeout=0.1)
+            web.post(f"{server.base_url}{FAULTY}.json", json={}, timeout=httpx.Timeout(20, read=0.1))
         assert server.created == 1
         hanging = threading.Thread(target=left_hanging, args=(web, server))
         hanging.start()

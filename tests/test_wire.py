@@ -349,7 +349,7 @@ def test_what_was_sent_and_what_looks_personal_is_masked_in_a_reason(said, shown
 def test_no_name_that_was_sent_stands_in_a_message(names, sentence):
     for value in names.values():
         empty = str(refusal(calls.update_user(KEY), 400, json.dumps({"error": sentence.format("")}).encode()))
-        assume(value.lower() not in empty.lower())
+        assume(value.lower() not in empty.lower() and value.lower() not in wire._VOCABULARY)
         body = json.dumps({"error": sentence.format(value)}).encode()
         assert value not in str(refusal(calls.update_user(KEY, **names), 400, body))
 
@@ -438,3 +438,14 @@ def test_any_bytes_are_an_error_of_ours(body):
             for reader in (wire.model, wire.row):
                 with pytest.raises(kind):
                     reader(GET, access(format=format), Answer(status, {}, body))
+
+
+def test_errors_by_field_are_told_by_field():
+    body = b'{"errors": {"first_name": ["is too long"], "zip": ["is invalid", "is odd"]}}'
+    assert "400: first_name is too long, zip is invalid, zip is odd)" in str(refusal(GET, 400, body))
+
+
+def test_a_word_of_every_service_is_no_value_to_mask():
+    call = calls.get_user((12, "not the secret"))
+    error = refusal(call, 401, b'{"error": "the user\'s id or secret is not accepted"}')
+    assert "401: the user's id or secret is not accepted)" in str(error)

@@ -1,13 +1,12 @@
 """Where the service is and how to ask it: arguments, environment, ``.env``. Never shows a key or a secret."""
 
 import ipaddress
-import warnings
 from dataclasses import dataclass, field
 from typing import Literal
 from urllib.parse import urlsplit
 
 from exposurekit.contract.operations import FORMATS
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import Misconfigured, warn
 
 Format = Literal["json", "xml"]
 Place = Literal["query", "body", "header"]
@@ -81,7 +80,7 @@ def _check_address(base_url: str, api_key: str) -> None:
             "base_url is what precedes /api/, such as https://service.example; no credentials, query or fragment"
         )
     if parts.scheme == "http" and not _is_loopback(host):
-        warnings.warn("base_url is plain http: keys and secrets travel unprotected; use https", stacklevel=5)
+        warn("base_url is plain http: keys and secrets travel unprotected; use https")
 
 
 def _is_loopback(host: str) -> bool:

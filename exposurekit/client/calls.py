@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import ValidationError
 
-from exposurekit.client.details import Items, details
+from exposurekit.client.details import Items, details, given
 from exposurekit.contract import operations
 from exposurekit.contract.operations import Operation
 from exposurekit.contract.resources import (
@@ -116,7 +116,7 @@ def create_user(
         **details(birth_date, aliases, emails, phone_numbers, addresses),
         "async": asynchronous,
     }
-    return Call(operations.CREATE_USER, UserReply, _user, _given(values))
+    return Call(operations.CREATE_USER, UserReply, _user, given(values))
 
 
 def list_users(limit: int | None = None, offset: int | None = None) -> Call[UserPage, UserPage]:
@@ -131,7 +131,7 @@ def list_users(limit: int | None = None, offset: int | None = None) -> Call[User
     >>> client.list_users(limit=2)
     UserPage(count=..., users=2)
     """
-    return Call(operations.LIST_USERS, UserPage, _itself, _given({"limit": limit, "offset": offset}))
+    return Call(operations.LIST_USERS, UserPage, _itself, given({"limit": limit, "offset": offset}))
 
 
 def get_user(key: Key) -> Call[UserReply, User]:
@@ -159,12 +159,12 @@ def update_user(
     last_name: str | None = None,
     middle_name: str | None = None,
     birth_date: Any = None,
-    aliases: Items = (),
+    aliases: Items | str = (),
     emails: Items | Iterable[str] = (),
     phone_numbers: Items | Iterable[str] = (),
-    addresses: Items = (),
+    addresses: Items | str = (),
 ) -> Call[UserReply, User]:
-    """Change a user. What is left out stays; ``""`` clears a field.
+    """Change a user. What is left out stays, and an empty list changes nothing; ``""`` clears a field or a list.
 
     List items without ``id`` are appended, with ``id`` updated, with ``"_destroy": True`` deleted.
 
@@ -195,7 +195,7 @@ def update_user(
         "middle_name": middle_name,
         **details(birth_date, aliases, emails, phone_numbers, addresses),
     }
-    return Call(operations.UPDATE_USER, UserReply, _user, _given(values), key.secret)
+    return Call(operations.UPDATE_USER, UserReply, _user, given(values), key.secret)
 
 
 def list_user_records(key: Key) -> Call[RecordsReply, list[Record]]:
@@ -285,11 +285,6 @@ class Paging:
         counted = page.count is not None and page.count > first_page
         done = fresh == 0 or (offset >= (page.count or 0) if counted else size < first_page)
         return Paging(self.limit, offset, first_page, page.count, done)
-
-
-def _given(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What was given: neither None nor an empty list, which would change nothing."""
-    return {name: value for name, value in values.items() if value is not None and value != []}
 
 
 def _itself(reply: UserPage) -> UserPage:

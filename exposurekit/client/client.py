@@ -185,7 +185,16 @@ class AsyncClient(Connection):
     UserPage(count=..., users=2)
     """
 
-    connections: int = 8
+    def __init__(self, base_url: str | None = None, *, connections: int = 8, **settings: Any) -> None:
+        """Connect to a service.
+
+        Args:
+            base_url: As for `Client`.
+            connections: Calls that are under way at once; further ones wait for a place.
+            settings: All else that `Client` takes.
+        """
+        super().__init__(base_url, **settings)
+        self.connections = connections
 
     create_user = _awaiting(calls.create_user)
     list_users = _awaiting(calls.list_users)
@@ -197,7 +206,13 @@ class AsyncClient(Connection):
     get_user_alerts = _awaiting(calls.get_user_alerts)
 
     async def iter_pages(self, page_size: int = calls.PAGE_SIZE) -> AsyncIterator[UserPage]:
-        """Page after page of the users' keys, each key once."""
+        """Page after page of the users' keys, each key once.
+
+        >>> async def pages(client):
+        ...     return [len(page.users) async for page in client.iter_pages(page_size=20)]
+        >>> awaited(pages)[0]
+        20
+        """
         paging, seen = Paging(page_size), set[int]()
         while not paging.done:
             page = await self.list_users(paging.limit, paging.offset)
@@ -207,7 +222,13 @@ class AsyncClient(Connection):
             paging = paging.after(page, fresh=len(fresh))
 
     async def iter_users(self, page_size: int = calls.PAGE_SIZE) -> AsyncIterator[UserKey]:
-        """Every user's key, page after page, each once."""
+        """Every user's key, page after page, each once.
+
+        >>> async def ids(client):
+        ...     return [key.id async for key in client.iter_users()]
+        >>> key.id in awaited(ids)
+        True
+        """
         async for page in self.iter_pages(page_size):
             for key in page.users:
                 yield key
@@ -217,6 +238,9 @@ class AsyncClient(Connection):
 
         Raises:
             StillScanning: The scan did not end in time.
+
+        >>> awaited(lambda client: client.wait_for_scan(key)).is_scanning
+        False
         """
         until, pause = time.monotonic() + timeout, POLL_S
         while (user := await self.get_user(key)).is_scanning:
@@ -226,7 +250,11 @@ class AsyncClient(Connection):
         return user
 
     async def outcome(self, call: Call[R, T]) -> Outcome:
-        """What a call comes to, after as many tries as it may have."""
+        """What a call comes to, after as many tries as it may have: the bytes, before they mean anything.
+
+        >>> awaited(lambda client: client.outcome(calls.list_users(limit=1)))
+        Answer(200, ... bytes)
+        """
         tries = 0
         while True:
             asked = wire.request(call, self.access)
@@ -251,7 +279,8 @@ class AsyncClient(Connection):
     async def aclose(self) -> None:
         """Close the connections that are kept open."""
         if "_carrier" in self.__dict__:
-            await self.__dict__.pop("_carrier").aclose()
+            await self._carrier.aclose()
+            del self._carrier
 
     async def __aenter__(self) -> Self:
         return self
@@ -262,9 +291,9 @@ class AsyncClient(Connection):
 
 def twin(client: Client, connections: int) -> AsyncClient:
     """The awaiting twin of a blocking client, with this many connections."""
-    made = AsyncClient.__new__(AsyncClient)
-    made.access, made.timeout, made.patience = client.access, client.timeout, client.patience
-    made.transport, made.connections = client.transport, connections
+    made = object.__new__(AsyncClient)
+    kept = {name: value for name, value in vars(client).items() if name != "_carrier"}
+    vars(made).update(kept, connections=connections)
     return made
 
 

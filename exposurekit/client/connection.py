@@ -7,6 +7,7 @@ from exposurekit.client.access import Access, BodyEncoding, Format, Lists, Place
 from exposurekit.client.calls import Call
 from exposurekit.client.retries import Outcome, Patience
 from exposurekit.contract.resources import Reply
+from exposurekit.errors import Misconfigured
 
 R = TypeVar("R", bound=Reply)
 T = TypeVar("T")
@@ -46,9 +47,11 @@ class Connection:
                 on POST and PUT; ``"query"``; ``"body"`` (where there is one); ``"header"``.
             body_encoding: ``"json"``, or ``"form"`` for Rails-style fields.
             lists: ``"objects"``, or ``"csv"``: aliases, e-mails and phones as comma-separated strings.
-            timeout: Seconds that one try of a call may take.
+            timeout: Seconds that one try of a call may take; a `Client` that blocks ends it after as many
+                without a byte, too, but not while an answer's head comes in drop by drop.
             retries: Further tries of a call that may be repeated, or a `Patience`.
-            transport: An httpx transport, blocking or async: a proxy's, a test's.
+            transport: An httpx transport, blocking or async: a proxy's, a test's. What is under way on one that
+                blocks is waited for when a load is stopped.
 
         Raises:
             Misconfigured: A setting is missing or makes no sense.
@@ -60,6 +63,10 @@ class Connection:
             body_encoding=body_encoding,
             lists=lists,
         )
+        if not isinstance(timeout, int | float) or timeout <= 0:
+            raise Misconfigured("timeout is a number of seconds, more than zero")
+        if not isinstance(retries, int | Patience):
+            raise Misconfigured("retries is a number, or a Patience")
         self.timeout = timeout
         self.patience = retries if isinstance(retries, Patience) else Patience(retries)
         self.transport = transport

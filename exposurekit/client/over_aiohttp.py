@@ -57,6 +57,10 @@ class Awaiting:
                 return await _whole(response)
             finally:
                 response.release()
+        except aiohttp.ClientConnectorDNSError:
+            return Lost.unknown()
+        except (aiohttp.ClientSSLError, aiohttp.ServerFingerprintMismatch):
+            return Lost.insecure()
         except aiohttp.ClientConnectorError:
             return Lost.nobody()
         except TimeoutError:
@@ -66,7 +70,14 @@ class Awaiting:
 
     async def aclose(self) -> None:
         """Close the connections that are kept open."""
+        self._check_loop()
         await self._session.close()
+
+    def _check_loop(self) -> None:
+        if asyncio.get_running_loop() is not self._loop:
+            raise Misconfigured(
+                "an AsyncClient belongs to one event loop: make one in each, with `async with`"
+            )
 
 
 async def _whole(response: aiohttp.ClientResponse) -> Outcome:

@@ -1,6 +1,8 @@
 """Bytes over httpx: for the blocking client, and for whatever transport somebody gives. Decides nothing."""
 
 import asyncio
+import socket
+import ssl
 import time
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
@@ -98,6 +100,16 @@ class InThreads:
 
 def _lost(error: Exception, *never_sent: type[Exception]) -> Lost:
     received = not isinstance(error, never_sent)
+    if isinstance(error, httpx.ConnectError):
+        if _caused_by(error, socket.gaierror):
+            return Lost.unknown()
+        if _caused_by(error, ssl.SSLError):
+            return Lost.insecure()
     if isinstance(error, httpx.TimeoutException | TimeoutError):
         return Lost.too_late(maybe_received=received)
     return Lost.cut() if received else Lost.nobody()
+
+
+def _caused_by(error: BaseException, kind: type[BaseException]) -> bool:
+    cause = error.__cause__ or error.__context__
+    return isinstance(error, kind) or (cause is not None and _caused_by(cause, kind))

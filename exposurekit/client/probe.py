@@ -1,6 +1,6 @@
 """How a service answers the points that the specification leaves open. Reads only; changes nothing, keeps nothing."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,7 @@ from exposurekit.client.retries import Answer
 from exposurekit.contract import codec
 from exposurekit.errors import ExposureError, Unreadable
 
-UNTOLD = "could not be told"
+UNTOLD = "could not be told: nobody registered shows it"
 _PEOPLE = 5  # enough to meet one with records, few enough to cost nothing
 
 
@@ -18,51 +18,85 @@ def table(client: Any) -> Any:
     """One row a point: ``point`` and ``answer``, both text."""
     import pandas as pd
 
-    return pd.DataFrame(list(points(client)), columns=["point", "answer"], dtype="str")
+    return pd.DataFrame(points(client), columns=["point", "answer"], dtype="str")
 
 
-def points(client: Any) -> Iterator[tuple[str, str]]:
-    """Each point with what this service does about it."""
-    page = _ask(client, calls.list_users())
-    yield "count of users", _names(page, "count", "total")
-    yield "users on a page without limit", str(len(page["users"])) if page else UNTOLD
-    yield "limit of 0", _status(client, calls.list_users(limit=0))
-    yield "error without an api_secret", _error(client)
-    keys = [(item["id"], item["secret"]) for item in (page or {}).get("users", [])[:_PEOPLE]]
-    yield "type of a user's secret", _kind(keys[0][1]) if keys else UNTOLD
-    users = [found["user"] for key in keys if (found := _ask(client, calls.get_user(key)))]
-    yield from _of_users(users)
-    lists = [_ask(client, calls.list_user_records(key)) or {} for key in keys]
-    yield (
-        "records in List user records",
-        _wrapping([record for found in lists for record in found.get("records", [])]),
-    )
-    lists = [_ask(client, calls.get_user_alerts(key)) or {} for key in keys]
-    alerts = [alert for found in lists for alert in found.get("alerts", [])]
-    yield "opt_out_procedure", _every(alerts, lambda alert: _kind(alert.get("opt_out_procedure")))
-    yield "alerts with a url", _share(alerts, "url")
-    yield "alerts with a guide", _share(alerts, "guide")
-    for format in ("json", "xml"):  # noqa: A001  the specification's word
-        yield f"answers in {format}", _reads(client, format)
-    yield "credentials in headers", _reads(client, client.access.format, credentials_in="header")
+def points(client: Any) -> list[tuple[str, str]]:
+    """Each point with what this service does about it.
+
+    Raises:
+        Refused: List users was refused: without it there is nothing to tell.
+        Unreached: Nobody answers.
+    """
+    call = calls.list_users()
+    page = wire.plain_values(call, client.access, client.outcome(call))
+    listed = page["users"] if isinstance(page, dict) and isinstance(page.get("users"), list) else []
+    keys = [
+        (one["id"], one["secret"])
+        for one in listed[:_PEOPLE]
+        if isinstance(one, dict) and {"id", "secret"} <= one.keys()
+    ]
+    users = [
+        found.get("user", found)
+        for key in keys
+        if isinstance(found := _ask(client, calls.get_user(key)), dict)
+    ]
+    lists = _lists(client, calls.list_user_records, "records", keys)
+    alerts = _lists(client, calls.get_user_alerts, "alerts", keys)
+    told: dict[str, Callable[[], str]] = {
+        "count of users": lambda: _names(page, "count", "total"),
+        "users on a page without limit": lambda: str(len(page["users"])),
+        "limit of 0": lambda: _status(client, calls.list_users(limit=0)),
+        "error without an api_secret": lambda: _error(client),
+        "type of a user's secret": lambda: _kind(keys[0][1]) if keys else UNTOLD,
+        **_of_users(users),
+        "records in List user records": lambda: _wrapping(lists),
+        "opt_out_procedure": lambda: _every(alerts, lambda alert: _kind(alert.get("opt_out_procedure"))),
+        "alerts with a url": lambda: _share(alerts, "url"),
+        "alerts with a guide": lambda: _share(alerts, "guide"),
+        "answers in json": lambda: _reads(client, "json"),
+        "answers in xml": lambda: _reads(client, "xml"),
+        "credentials in headers": lambda: _reads(client, client.access.format, credentials_in="header"),
+    }
+    return [(point, _told(answer)) for point, answer in told.items()]
 
 
-def _of_users(users: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
-    first = users[0] if users else None
-    yield "identification", _names(first, "identification_on_file", "identification_onfile")
-    yield "birth_date", _every(users, lambda user: _kind(user.get("birth_date")))
-    yield "middle_name unset", _every(users, lambda user: _kind(user.get("middle_name")))
-    records = [record for user in users for record in user.get("records", [])]
-    yield "records in Get user", _wrapping(records)
-    bare = [record.get("record", record) for record in records]
-    yield "statuses seen", _every(bare, lambda record: str(record.get("status")))
-    yield "user_fields_required_for_removal", _share(bare, "user_fields_required_for_removal")
-    links = [link for user in users for link in user.get("links", [])]
-    yield "links with contains", _share(links, "contains")
-    yield (
-        "alias_type in answers",
-        _share([alias for user in users for alias in user.get("aliases", [])], "alias_type"),
-    )
+def _told(answer: Callable[[], str]) -> str:
+    try:
+        return answer()
+    except (
+        KeyError,
+        TypeError,
+        AttributeError,
+    ):  # whatever it is, it is nothing that the specification describes
+        return "not as described"
+
+
+def _lists(client: Any, call: Callable[[Any], Call[Any, Any]], name: str, keys: list[Any]) -> list[Any]:
+    answers = [_ask(client, call(key)) for key in keys]
+    lists = [found.get(name) for found in answers if isinstance(found, dict)]
+    return [item for items in lists if isinstance(items, list) for item in items]
+
+
+def _of_users(users: list[dict[str, Any]]) -> dict[str, Callable[[], str]]:
+    def of(name: str) -> list[Any]:
+        return [item for user in users for item in user[name]]
+
+    def bare() -> list[Any]:
+        return [record.get("record", record) for record in of("records")]
+
+    return {
+        "identification": lambda: _names(
+            users[0] if users else None, "identification_on_file", "identification_onfile"
+        ),
+        "birth_date": lambda: _every(users, lambda user: _kind(user.get("birth_date"))),
+        "middle_name unset": lambda: _every(users, lambda user: _kind(user.get("middle_name"))),
+        "records in Get user": lambda: _wrapping(of("records")),
+        "statuses seen": lambda: _every(bare(), lambda record: str(record.get("status"))),
+        "user_fields_required_for_removal": lambda: _share(bare(), "user_fields_required_for_removal"),
+        "links with contains": lambda: _share(of("links"), "contains"),
+        "alias_type in answers": lambda: _share(of("aliases"), "alias_type"),
+    }
 
 
 def _ask(client: Any, call: Call[Any, Any]) -> Any:
@@ -107,7 +141,7 @@ def _otherwise(client: Any, **manner: Any) -> Any:
     return other
 
 
-def _names(found: dict[str, Any] | None, *names: str) -> str:
+def _names(found: Any, *names: str) -> str:
     if found is None:
         return UNTOLD
     return " and ".join(name for name in names if name in found) or "none"

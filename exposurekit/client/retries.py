@@ -44,6 +44,19 @@ class Lost:
         return cls("nothing listens at that address", maybe_received=False)
 
     @classmethod
+    def unknown(cls) -> "Lost":
+        """The host's name has no address."""
+        return cls("that host is not known", maybe_received=False)
+
+    @classmethod
+    def insecure(cls) -> "Lost":
+        """No TLS connection came about."""
+        return cls(
+            "no secure connection came about: it speaks plain http, or its certificate is not valid",
+            maybe_received=False,
+        )
+
+    @classmethod
     def cut(cls) -> "Lost":
         """The connection ended before the answer did, or what came was no HTTP."""
         return cls("the connection was lost")

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import quote
 
@@ -13,7 +13,8 @@ from exposurekit.client.access import Access
 from exposurekit.client.calls import Call
 from exposurekit.client.retries import Answer, Lost, Outcome
 from exposurekit.contract import codec, forms
-from exposurekit.contract.operations import CREDENTIAL_HEADERS, PREFIX
+from exposurekit.contract.items import AddressItem, AliasItem, EmailItem, PhoneNumberItem
+from exposurekit.contract.operations import CREDENTIAL_HEADERS, OPERATIONS, PREFIX
 from exposurekit.contract.resources import Reply
 from exposurekit.contract.shapes import row_type, shape_of_model
 from exposurekit.errors import BadRequest, Refused, Unauthorized, Unreached, Unreadable
@@ -33,6 +34,12 @@ _TELLING = re.compile(
 _WEB_PAGE = re.compile(
     rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+)?html\b", re.IGNORECASE | re.DOTALL
 )
+_VOCABULARY = {
+    *(name for operation in OPERATIONS for name in operation.names),
+    *(name for item in (AliasItem, EmailItem, PhoneNumberItem, AddressItem) for name in item.model_fields),
+    *("is", "are", "was", "the", "not", "and", "nor", "with", "must", "have", "has", "does", "user"),
+    *("valid", "value", "missing", "invalid", "empty", "blank", "accepted"),
+}
 _WHAT_TO_DO = {
     400: "Check the fields that were given.",
     401: "The api_key, the api_secret, or the user's id and secret were not accepted.",
@@ -53,7 +60,7 @@ class Request:
     body: bytes | None = field(default=None, repr=False)
 
 
-@cache
+@lru_cache(maxsize=8)
 def standing_headers(access: Access) -> dict[str, str]:
     """What every request says of itself."""
     return {
@@ -99,7 +106,7 @@ def _segment(value: Any) -> str:
     return str(value) if isinstance(value, int) else quote(str(value), safe="")
 
 
-@cache
+@lru_cache(maxsize=8)  # few connections are in use at once; the keys of old ones need not stay
 def _address(access: Access) -> str:
     name, key = quote(access.integration_name, safe=""), quote(access.api_key, safe="")
     return access.base_url.rstrip("/") + PREFIX.format(integration_name=name, api_key=key)
@@ -197,9 +204,9 @@ def _problem(error: ValidationError) -> str:
 def _unreached(call: Call[R, T], lost: Lost) -> NoReturn:
     title = call.operation.title
     message = f"{title} got no whole answer: {lost.reason}."
-    if not lost.maybe_received:
+    if lost == Lost.nobody():
         message += " Is the service running, and base_url right?"
-    elif not call.repeatable:
+    elif lost.maybe_received and not call.repeatable:
         message += " It may have been carried out all the same: look before you repeat it."
     raise Unreached(message, operation=title, maybe_received=lost.maybe_received)
 
@@ -214,6 +221,8 @@ def _refuse(call: Call[R, T], access: Access, answer: Answer) -> NoReturn:
         todo = "Redirects are not followed, since the address holds the key: give the final base_url."
     else:
         todo = _WHAT_TO_DO.get(status, "The service failed; try again later." if status >= 500 else "")  # noqa: PLR2004
+    if said and status == UNAUTHORIZED:
+        todo = "Check the credentials, and that base_url is their service's."
     if wait is not None:
         todo += f" It asks to wait {wait:.0f} s."
     raise kind(f"{message} {todo}".strip(), status=status, operation=title, retry_after_s=wait)
@@ -233,6 +242,8 @@ def _reason(call: Call[R, T], access: Access, answer: Answer) -> str:
     text = plain(_error_text(found))
     sent = _texts(call.values, call.secret, access.api_key, access.api_secret, access.integration_name)
     sent |= {word for value in sent for word in re.findall(r"\w{3,}", value)}
+    # A value that is a word of every such service tells nothing, and masked would hide the reason.
+    sent = {value for value in sent if value.lower() not in _VOCABULARY}
     values = "|".join(map(re.escape, sorted(sent, key=len, reverse=True)))
     text = re.sub(rf"(?<!\w)(?:{values})(?!\w)", "***", text, flags=re.IGNORECASE)
     return _TELLING.sub("***", text)[:REASON_MAX]
@@ -241,10 +252,21 @@ def _reason(call: Call[R, T], access: Access, answer: Answer) -> str:
 def _error_text(found: Any) -> str:
     if isinstance(found, dict):
         inner = next((found[name] for name in ("error", "errors", "message") if name in found), None)
-        return _error_text(inner) if inner is not None else ""
+        return _by_field(inner) if isinstance(inner, dict) else _error_text(inner)
     if isinstance(found, list):
         return ", ".join(filter(None, map(_error_text, found)))
     return found if isinstance(found, str) else ""
+
+
+def _by_field(errors: dict[str, Any]) -> str:
+    """Errors as Rails gives them, by field: ``{"zip": ["is invalid"]}``; or one more step down."""
+    if told := _error_text(errors):
+        return told
+    return ", ".join(f"{name} {text}" for name, of in errors.items() for text in _each_text(of))
+
+
+def _each_text(found: Any) -> list[str]:
+    return [text for one in (found if isinstance(found, list) else [found]) if (text := _error_text(one))]
 
 
 def _texts(*values: Any) -> set[str]:

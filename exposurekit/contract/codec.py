@@ -1,5 +1,6 @@
 """Bytes to plain values and back: JSON here, XML and forms next door. Gives them no meaning."""
 
+import re
 from math import isfinite
 from typing import Any
 
@@ -9,6 +10,7 @@ from exposurekit.contract import xml
 from exposurekit.contract.shapes import Shape
 from exposurekit.errors import Unreadable
 
+_MAY_OVERFLOW = re.compile(rb"\d[eE]|\d{300}")
 MEDIA_TYPES = {"json": "application/json", "xml": "application/xml"}
 
 
@@ -48,7 +50,7 @@ def _read_json(body: bytes) -> Any:
     try:
         # jiter nests 200 deep at most, reads integers of 4,300 digits at most, and takes no NaN here.
         value = from_json(body, allow_inf_nan=False)
-        if _finite(value):
+        if not _MAY_OVERFLOW.search(body) or _finite(value):
             return value
         problem = "number out of range"  # 1e999 is well formed, and would be read as infinity
     except ValueError as error:

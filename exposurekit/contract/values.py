@@ -18,6 +18,9 @@ _NUMBERED = tuple(
     for begin in (r"^\s*", r"(?:^|(?<=\s))")
 )
 
+INSTANT_TEXT_MAX = 64  # a longer text is no instant, and not worth a look
+_INSTANT = re.compile(r"(\d{4})[/-](\d\d)[/-](\d\d)(?:[ T](\d\d:\d\d:\d\d(?:\.\d{1,9})?))?\s?(\S*)", re.ASCII)
+
 
 def steps_of(procedure: list[str] | str | None) -> list[str]:
     """The steps of an ``opt_out_procedure``: a list, a single string, null or nothing.
@@ -70,9 +73,7 @@ def service_instant(value: Any) -> Any:
 
 
 def _instant(text: str) -> datetime:
-    match = re.fullmatch(
-        r"\s*(\d{4})[/-](\d\d)[/-](\d\d)(?:[ T](\d\d:\d\d:\d\d(?:\.\d+)?))?\s*(\S*)\s*", text
-    )
+    match = _INSTANT.fullmatch(text.strip()) if len(text) <= INSTANT_TEXT_MAX else None
     if not match:
         raise ValueError("not an instant")
     year, month, day, clock, zone = match.groups()

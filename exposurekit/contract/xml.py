@@ -123,7 +123,7 @@ class _Open:
         return _Element(self.name, type_, null, document, tuple(self.children), text)
 
 
-def read(body: bytes, shape: Shape | None = None) -> Any:
+def read(body: bytes, shape: Shape | None = None, *, elements_max: int = NODES_MAX) -> Any:
     """XML as plain values, led by the shape that is expected; without one, by the types that it declares.
 
     Takes ``-`` or ``_`` in names, any item name, missing types, ``xsi:nil``, repeated elements without a list
@@ -136,7 +136,7 @@ def read(body: bytes, shape: Shape | None = None) -> Any:
     >>> read(b'<hash><age type="integer">41</age></hash>')
     {'age': 41}
     """
-    root = _parse(body)
+    root = _parse(body, elements_max)
     if root.name.lower() == "html":
         raise Unreadable("not XML that can be read: it is a web page")
     if isinstance(shape, dict):
@@ -144,7 +144,7 @@ def read(body: bytes, shape: Shape | None = None) -> Any:
     return _any(root) if shape is None else _value(root, shape)
 
 
-def _parse(body: bytes) -> _Element:
+def _parse(body: bytes, elements_max: int) -> _Element:
     from xml.parsers import expat  # most connections never see XML
 
     document = _Document()
@@ -157,7 +157,7 @@ def _parse(body: bytes) -> _Element:
         nonlocal nodes
         nodes += 1
         local = names.setdefault(name, _local(name).replace("-", "_"))
-        if len(stack) > DEPTH_MAX or nodes > NODES_MAX or len(names) > NAMES_MAX:
+        if len(stack) > DEPTH_MAX or nodes > elements_max or len(names) > NAMES_MAX:
             raise Unreadable("not XML that can be read: it nests too deep or has too many elements")
         stack.append(_Open(local, {_local(key): value for key, value in attributes.items()}))
 

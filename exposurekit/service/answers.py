@@ -33,7 +33,7 @@ async def answer(database: Database, asked: Asked) -> Answer:
     performs, writes = _PERFORMS[asked.operation.name]
     async with database.reading() as work:
         caller = await gate.admit(work, asked)
-        values = parameters.validated(asked.operation, asked.values)
+        values = parameters.validated(asked.operation, caller.values)
         if not writes:
             return await performs(work, caller, values)
     async with database.writing() as work:

@@ -17,7 +17,7 @@ from exposurekit.service import openapi, replies, watch
 from exposurekit.service.answers import answer
 from exposurekit.service.database import Database
 from exposurekit.service.refusals import Refusal
-from exposurekit.service.requests import BODY_TIMEOUT_S, read
+from exposurekit.service.requests import BODY_TIMEOUT_S, receive
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -86,7 +86,7 @@ def _endpoint(database: Database, by_method: dict[str, Operation], body_timeout_
     async def endpoint(request: Request) -> Response:
         operation = by_method["GET" if request.method == "HEAD" else request.method]
         request.scope[watch.OPERATION] = operation.name
-        asked = await read(request, operation, body_timeout_s=body_timeout_s)
+        asked = await receive(request, operation, body_timeout_s=body_timeout_s)
         try:
             return replies.reply(request.scope, await answer(database, asked))
         except Refusal as refusal:

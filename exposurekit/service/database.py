@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Self
 
 from sqlalchemy import URL, Executable, Insert, Row, insert, make_url, select
@@ -116,6 +117,15 @@ class Database:
         """A transaction: all of it is kept, or after an exception nothing. Never one inside another."""
         async with self._store.writing() as connection:
             yield Work(connection, self.vault, self.clock)
+
+
+def is_there(url: str) -> bool | None:
+    """Whether an SQLite file is there already; None: a server's database, which is known once it is opened."""
+    parsed = _parsed(url)
+    if parsed.get_backend_name() != "sqlite":
+        return None
+    file = Path(parsed.database or "")
+    return file.is_file() and file.stat().st_size > 0
 
 
 def _parsed(url: str) -> URL:

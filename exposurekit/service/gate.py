@@ -5,17 +5,17 @@ integrator's secret, the user's id and secret. Everything else comes after the g
 """
 
 import hmac
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import Row, and_, bindparam, select
 
-from exposurekit.contract.operations import CREDENTIAL_HEADERS
-from exposurekit.service import integrators, scalars, tables, users
+from exposurekit.contract.operations import CREDENTIAL_HEADERS, Operation
+from exposurekit.service import integrators, requests, scalars, tables, users
 from exposurekit.service.database import Work
 from exposurekit.service.parameters import name_of_user_id
 from exposurekit.service.refusals import Refusal
-from exposurekit.service.requests import Asked
+from exposurekit.service.requests import Asked, Values
 from exposurekit.service.scalars import Invalid
 from exposurekit.service.users import Account
 
@@ -25,9 +25,10 @@ _DECOY_SECRET = "000000000000000000"  # noqa: S105  no user has it: secrets have
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """An integrator that was let in, with the user it asks about, if the operation is about one."""
+    """An integrator that was let in: what it asks, not yet checked, and the user it asks about, if any."""
 
     integrator_id: int
+    values: Values = field(repr=False)
     account: Account | None = None
 
 
@@ -42,18 +43,17 @@ async def admit(work: Work, asked: Asked) -> Caller:
     digest = work.vault.fingerprint(asked.api_key, integrators.API_KEY)
     row = await work.first(_CALLER, {"digest": digest, "user_id": NO_USER if user_id is None else user_id})
     if row is None or not _same(row.name, asked.integration_name):
-        raise Refusal(401, "the integration name or the api_key is not accepted")
-    if asked.problem:
-        raise asked.problem
-    given = _credentials(asked)
+        raise Refusal(401, integrators.NOT_ACCEPTED)
+    values = await requests.read(asked)
+    given = _credentials(asked.operation, values)
     digest = work.vault.fingerprint(given["api_secret"], integrators.API_SECRET)
     if not hmac.compare_digest(digest, row.api_secret_digest):
         raise Refusal(401, "the api_secret is not accepted")
     if not asked.operation.of_one_user:
-        return Caller(row.integrator_id)
+        return Caller(row.integrator_id, values)
     if user_id is None:
         raise Refusal(400, f"{name_of_user_id(asked.operation)} is invalid")
-    return Caller(row.integrator_id, _account(work, user_id, given["secret"], row))
+    return Caller(row.integrator_id, values, _account(work, user_id, given["secret"], row))
 
 
 _CALLER = (
@@ -82,14 +82,14 @@ _CALLER = (
 
 def _user_id(asked: Asked) -> int | None:
     try:
-        return scalars.whole_number(asked.values.get(name_of_user_id(asked.operation)))
+        return scalars.whole_number(asked.path.get(name_of_user_id(asked.operation)))
     except Invalid:
         return None
 
 
-def _credentials(asked: Asked) -> dict[str, str]:
-    names = [name for name in CREDENTIAL_HEADERS if name in asked.operation.names]
-    told = {name: _told(asked.values.get(name)) for name in names}
+def _credentials(operation: Operation, values: Values) -> dict[str, str]:
+    names = [name for name in CREDENTIAL_HEADERS if name in operation.names]
+    told = {name: _told(values.get(name)) for name in names}
     if wrong := [f"{name} is {problem}" for name in names if (problem := _PROBLEMS.get(told[name]))]:
         raise Refusal(400, *wrong)
     return told

@@ -12,6 +12,7 @@ from exposurekit.errors import Misconfigured
 from exposurekit.service.database import Work
 from exposurekit.service.tables import integrators, users
 
+NOT_ACCEPTED = "the integration name or the api_key is not accepted"
 API_KEY, API_SECRET = "api_key", "api_secret"  # the domains of their fingerprints
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _LETTERS = string.ascii_letters + string.digits  # stand in a path, a query and a shell as they are
@@ -78,7 +79,7 @@ async def remove(work: Work, name: str, *, with_users: bool = False) -> int:
     found = await _find(work, name)
     if found.users and not with_users:
         raise Misconfigured(
-            f"the integrator {name} has {found.users} users, who would be removed with it: say so"
+            f"the integrator {name} has {found.users} users, who would be removed with it: --with-users says that they are"
         )
     await work.run(delete(integrators).where(integrators.c.id == found.id))
     return found.users

@@ -133,6 +133,8 @@ def _entry(kind: Kind, item: Item) -> Entry:
         wrong.append("[id]")
     if wrong:
         raise Invalid(*wrong)
+    if not (fields or item.id or item.destroy):
+        raise Invalid  # nothing that is known: a misspelt name must not be lost in silence
     if "number" in fields:
         fields["number"] = _PHONE_MARKS.sub("", fields["number"])
     return Entry(item_id, bool(item.destroy), fields)

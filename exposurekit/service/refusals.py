@@ -10,6 +10,9 @@ class Refusal(ExposureError):
     'limit is invalid, offset is invalid'
     """
 
-    def __init__(self, status: int, *problems: str) -> None:
+    def __init__(self, status: int, *problems: str, closes: bool = False) -> None:
         self.status = status
+        self.closes = (
+            closes  # the body may not have been read to its end: the connection cannot be used again
+        )
         super().__init__(", ".join(problems))

@@ -1,6 +1,5 @@
 """Plain values as HTTP answers, in the encoding that the request asks for. Decides no status of its own."""
 
-from http import HTTPStatus
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -39,8 +38,7 @@ def error(scope: Scope, status: int, message: str, headers: dict[str, str] | Non
 
 def refused(scope: Scope, refusal: Refusal) -> Response:
     """A refusal of ours as an answer."""
-    # A body that was too large may not have been read to its end: the connection cannot be used again.
-    headers = {"connection": "close"} if refusal.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE else None
+    headers = {"connection": "close"} if refusal.closes else None
     return error(scope, refusal.status, str(refusal), headers)
 
 

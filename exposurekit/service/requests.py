@@ -1,15 +1,16 @@
 """A request as named values, from wherever they came: path, query, body and headers. Believes none of them yet."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from python_multipart.multipart import parse_options_header
 from starlette.datastructures import Headers
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
-from exposurekit.contract import codec, forms
+from exposurekit.contract import codec, forms, xml
 from exposurekit.contract.operations import CREDENTIAL_HEADERS, Operation
 from exposurekit.contract.shapes import Many, Scalar, Shape, shape_of_type
 from exposurekit.errors import Unreadable
@@ -18,6 +19,7 @@ from exposurekit.service.refusals import Refusal
 BODY_MAX = 2**20  # not shown: the largest body; ours is 1 MiB
 _DRAINED_MAX = 8 * BODY_MAX  # so much more is read and dropped, that the caller can read why it was refused
 BODY_TIMEOUT_S = 30.0
+ELEMENTS_MAX = 20_000  # of XML: two lists of 200 items have a tenth of them
 
 JSON, FORM, MULTIPART = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
 XML = ("application/xml", "text/xml")  # the second is read as the first
@@ -27,39 +29,59 @@ Values = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a request asks for, before any of it is believed.
+    """What a request asks for, before any of it is believed; its query and body are not even read yet.
 
     Attributes:
-        values: The operation's parameters that came; null counts as not there.
-        problem: Why the request cannot be read, if so. It waits until the caller's key was looked at.
+        path: The parameters in the path.
+        problem: Why the body did not come whole, if so. It waits until the caller's key was looked at.
     """
 
     operation: Operation
     integration_name: str
     api_key: str = field(repr=False)
-    values: Values = field(repr=False)
+    path: Values = field(repr=False)
+    headers: Headers = field(repr=False)
+    query: bytes = field(repr=False)
+    body: bytes = field(repr=False)
     problem: Refusal | None = None
 
 
-async def read(request: Request, operation: Operation, *, body_timeout_s: float = BODY_TIMEOUT_S) -> Asked:
-    """Gather the parameters of an operation; nothing is raised but a lost connection."""
+async def receive(request: Request, operation: Operation, *, body_timeout_s: float = BODY_TIMEOUT_S) -> Asked:
+    """Take a request in; nothing is raised but a lost connection."""
     path: Values = {**request.path_params}
     name, api_key = path.pop("integration_name"), path["api_key"]
-    headers = {name: request.headers.get(header) for name, header in CREDENTIAL_HEADERS.items()}
-    values: Values = {}
-    problem = None
+    body, problem = b"", None
     try:
-        query = _query(request.scope["query_string"])
         async with asyncio.timeout(body_timeout_s):
-            body = await _body(request, operation)
-        values = _merged((path, query, body, headers), operation.names)
+            body = await _bounded(request.stream())
     except Refusal as refusal:
         problem = refusal
-    except Unreadable as unreadable:
-        problem = Refusal(400, str(unreadable))
     except TimeoutError:
-        problem = Refusal(400, "the body did not arrive in time")
-    return Asked(operation, name, api_key, values, problem)
+        problem = Refusal(400, "the body did not arrive in time", closes=True)
+    return Asked(
+        operation, name, api_key, path, request.headers, request.scope["query_string"], body, problem
+    )
+
+
+async def read(asked: Asked) -> Values:
+    """The operation's parameters, from wherever they came; null counts as not there.
+
+    Raises:
+        Refusal: 400, it cannot be read, or tells one thing in two ways; 413 and 415.
+    """
+    if asked.problem:
+        raise asked.problem
+    try:
+        sources = (asked.path, _query(asked.query), await _body(asked), *_in_headers(asked.headers))
+        return _merged(sources, asked.operation.names)
+    except Unreadable as unreadable:
+        problem = str(unreadable)
+    raise Refusal(400, problem)
+
+
+def _in_headers(headers: Headers) -> Iterator[Values]:
+    for name, header in CREDENTIAL_HEADERS.items():
+        yield from ({name: value} for value in headers.getlist(header))
 
 
 def _merged(sources: Iterable[Mapping[str, Any]], names: tuple[str, ...]) -> Values:
@@ -92,19 +114,19 @@ def _query(query: bytes) -> Values:
     raise Refusal(400, "the query is not UTF-8")
 
 
-async def _body(request: Request, operation: Operation) -> Values:
-    body = await _bounded(request.stream())
+async def _body(asked: Asked) -> Values:
+    body = asked.body
     if not body:
         return {}
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    media_type = asked.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type == JSON:
         values = codec.decode(body, "json")
     elif media_type == FORM:
         values = _form(body)
     elif media_type in XML:
-        values = codec.decode(body, "xml", _shape(operation))
+        values = xml.read(body, _shape(asked.operation), elements_max=ELEMENTS_MAX)
     elif media_type == MULTIPART:
-        values = await _multipart(request.headers, body)
+        values = await _multipart(asked.headers, body)
     else:
         raise Refusal(415, f"the body must be {JSON}, {XML[0]}, {FORM} or {MULTIPART}")
     if not isinstance(values, dict):
@@ -122,7 +144,7 @@ async def _bounded(chunks: AsyncIterator[bytes]) -> bytes:
         if size <= BODY_MAX:
             kept += chunk
     if size > BODY_MAX:
-        raise Refusal(413, f"the body must not be larger than {BODY_MAX} bytes")
+        raise Refusal(413, f"the body must not be larger than {BODY_MAX} bytes", closes=True)
     return bytes(kept)
 
 
@@ -141,12 +163,16 @@ async def _multipart(headers: Headers, body: bytes) -> Values:
     parser = MultiPartParser(
         headers, whole(), max_files=0, max_fields=forms.FIELDS_MAX, max_part_size=BODY_MAX
     )
+    form = None
     try:
-        form = await parser.parse()
+        body.decode()  # the parser would read what is not UTF-8 as Latin-1
+        _, options = parse_options_header(headers["content-type"])
+        if b"--" + options[b"boundary"] + b"--" in body:  # else it was cut, and parts of it are missing
+            form = await parser.parse()
     except (MultiPartException, KeyError, UnicodeError):  # KeyError: a content type without a boundary
-        form = None
+        pass
     if form is None:
-        raise Refusal(400, "not a multipart form of plain fields")
+        raise Refusal(400, "not a whole multipart form of plain fields in UTF-8")
     return forms.nest((name, value) for name, value in form.multi_items() if isinstance(value, str))
 
 

@@ -34,7 +34,7 @@ def is_blank(value: Any) -> bool:
     >>> is_blank(" "), is_blank(None)
     (True, False)
     """
-    return isinstance(value, str) and not value.strip()
+    return isinstance(value, str) and not value.strip(" \t\r\n")  # a control character is no blank
 
 
 def fits(text: str) -> bool:

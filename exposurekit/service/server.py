@@ -50,9 +50,9 @@ def running(app: ASGIApp) -> Iterator[str]:
         thread = threading.Thread(
             target=server.run_quietly, args=(listener,), name="exposurekit-service", daemon=True
         )
-        thread.start()
-        server.ready.wait()
         try:
+            thread.start()
+            server.ready.wait()
             if server.failure is None:
                 yield f"http://{_LOOPBACK}:{listener.getsockname()[1]}"
         finally:
@@ -172,7 +172,12 @@ def _is_loopback(host: str) -> bool:
 def _log_to_stderr() -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("at=%(asctime)s level=%(levelname)s %(message)s"))
-    for name, level in (("exposurekit", logging.INFO), ("uvicorn.error", logging.WARNING)):
+    levels = {
+        "exposurekit": logging.INFO,
+        "uvicorn.error": logging.WARNING,
+        "python_multipart": logging.CRITICAL,  # it quotes the bodies that it cannot read
+    }
+    for name, level in levels.items():
         log = logging.getLogger(name)
         log.setLevel(level)
         log.handlers = [handler]

@@ -19,7 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
 from exposurekit.errors import Misconfigured
 
-BUSY_TIMEOUT_S = 30
+BUSY_TIMEOUT_S = 10  # for the turn in this process, and again for the file's lock
 _PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON")
 _WRITING = "exposurekit_writing"
 
@@ -65,7 +65,7 @@ def store_of(url: URL) -> Store:
         Misconfigured: It names neither of the two kinds, or the kind's driver is not installed.
     """
     match url.get_backend_name():
-        case "sqlite" if url.database not in {None, "", ":memory:"}:
+        case "sqlite" if url.database not in {None, "", ":memory:"} and not url.query:
             return SQLite(url)
         case "postgresql":
             return PostgreSQL(url)
@@ -89,7 +89,7 @@ class SQLite:
         # A queue for each event loop; between loops, as between processes, the file's own lock decides.
         self._turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
         event.listen(self._engine, "connect", _set_pragmas)
-        event.listen(self._engine, "begin", _begin_writing)
+        event.listen(self._engine, "begin", _begin)
 
     def touch(self) -> None:
         """Make the file, for its owner alone; the log takes its mode from it."""
@@ -104,11 +104,16 @@ class SQLite:
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[InlineConnection]:
         """The one connection that writes; others of this process wait their turn, of others for the file's lock."""
-        async with self._turns.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
+        turn = self._turns.setdefault(asyncio.get_running_loop(), asyncio.Lock())
+        async with asyncio.timeout(BUSY_TIMEOUT_S):
+            await turn.acquire()
+        try:
             with self._writer.connect() as connection:
                 await _in_thread(connection.begin)
                 yield InlineConnection(connection)
                 await _in_thread(connection.commit)
+        finally:
+            turn.release()
 
     async def close(self) -> None:
         """Let go of every connection."""
@@ -131,7 +136,7 @@ class PostgreSQL:
 
     def reading(self) -> AbstractAsyncContextManager[AsyncConnection]:
         """A connection that only reads."""
-        return self._engine.connect()
+        return self._engine.execution_options(isolation_level="REPEATABLE READ").connect()
 
     def writing(self) -> AbstractAsyncContextManager[AsyncConnection]:
         """A connection in a transaction."""
@@ -147,9 +152,10 @@ def _set_pragmas(connection: Any, _record: object) -> None:
         connection.execute(f"PRAGMA {pragma}").close()
 
 
-def _begin_writing(connection: Connection) -> None:
-    if connection.get_execution_options().get(_WRITING):
-        connection.exec_driver_sql("BEGIN IMMEDIATE")  # the write lock first: no deadlock, no stale read
+def _begin(connection: Connection) -> None:
+    # The write lock first: no deadlock, no stale read. A look is one moment of the log, whatever is written.
+    writing = connection.get_execution_options().get(_WRITING)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
 
 
 async def _in_thread(function: Callable[[], object]) -> None:

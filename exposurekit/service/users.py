@@ -10,7 +10,7 @@ import sqlalchemy as sql
 from sqlalchemy import bindparam
 
 from exposurekit.contract.operations import LIST_LIMIT_DEFAULT
-from exposurekit.service import details, tables
+from exposurekit.service import details, integrators, tables
 from exposurekit.service.database import Work
 from exposurekit.service.items import KINDS
 from exposurekit.service.refusals import Refusal
@@ -47,6 +47,8 @@ async def create(work: Work, integrator_id: int, values: Mapping[str, Any]) -> A
     secret = str(secrets.randbelow(SECRET_HIGH - SECRET_LOW) + SECRET_LOW)
     person = {**{name: values.get(name, "") for name in _NAMES}, "birth_date": values.get("birth_date")}
     now = work.clock.now()
+    if await work.first(_HELD_INTEGRATOR, {"integrator_id": integrator_id}) is None:
+        raise Refusal(401, integrators.NOT_ACCEPTED)  # it was removed meanwhile
     # The row comes first: what is sealed is bound to its id.
     row = {"integrator_id": integrator_id, "sealed_secret": b"", "sealed": b"", "created_at": now}
     user_id = await work.add(_INSERT, row)
@@ -125,6 +127,11 @@ def account_of(work: Work, user_id: int, secret: str, row: sql.Row[Any]) -> Acco
 
 
 _INSERT = sql.insert(tables.users)
+_HELD_INTEGRATOR = (
+    sql.select(tables.integrators.c.id)
+    .where(tables.integrators.c.id == bindparam("integrator_id"))
+    .with_for_update(read=True)
+)
 _INSERT_HISTORY = sql.insert(tables.service_history)
 _ONE = _users.id == bindparam("user_id")
 _SEAL = (

@@ -85,21 +85,28 @@ class Vault:
         )
 
 
-def load_key(path: Path | None = None) -> bytes:
+def load_key(path: Path | None = None, *, make: bool = True) -> bytes:
     """The service's key: from the environment, else from a file that is made at first use.
 
     Args:
         path: The key's file. Without it ``EXPOSUREKIT_SERVICE_KEY_FILE``, else ``exposurekit/service.key`` in
             the user's configuration directory. ``EXPOSUREKIT_SERVICE_KEY`` (base64url of 32 bytes) comes first.
 
+        make: Whether to make a key where there is none: a database that is there needs the one it was made with.
+
     Raises:
-        Misconfigured: What is there is not a key, others may read it, or it can be neither read nor made.
+        Misconfigured: There is no key; what is there is not a key, others may read it, or it can be neither read nor made.
     """
     if text := os.environ.get(KEY_VARIABLE):
         return _key_of(text, KEY_VARIABLE)
     file = path or Path(os.environ.get(KEY_FILE_VARIABLE) or _default_file())
     try:
         if not file.exists():
+            if not make:
+                raise Misconfigured(
+                    f"there is no key at {file}, and the database needs the one it was made with: --key-file, "
+                    f"{KEY_FILE_VARIABLE} or {KEY_VARIABLE} tell where it is"
+                )
             _make(file)
         return _read(file)
     except OSError as error:

@@ -9,14 +9,18 @@ import re
 import time
 from types import TracebackType
 
+from sqlalchemy.exc import OperationalError
 from starlette.requests import ClientDisconnect
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from exposurekit.service import replies
 
+RETRY_AFTER_S = 5
 OPERATION = "exposurekit.operation"  # where a request's scope bears the operation's name
 _HEADERS = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
-_KEY_IN_PATH = re.compile(r"(/api/[^/?]*/)[^/?\s]*")
+# Where the key stands, and whatever else in a path looks like one: a mistyped address is no reason to show it.
+_KEY_IN_PATH = re.compile(r"(/api/[^/?]*/)[^/?\s]*|(?<=/)[A-Za-z0-9]{32,}")
 _log = logging.getLogger("exposurekit.service")
 
 
@@ -48,9 +52,17 @@ class Watch:
         except Exception as fault:  # noqa: BLE001  the server would log its text
             _log.error("fault=%s at=%s", type(fault).__name__, _place(fault.__traceback__))
             if not status:
-                await replies.error(scope, 500, "the service failed")(scope, receive, sending)
+                await _failed(scope, fault)(scope, receive, sending)
         took_ms = (time.perf_counter() - started) * 1000
         _log.info("operation=%s status=%d ms=%.1f", scope.get(OPERATION, "none"), status, took_ms)
+
+
+def _failed(scope: Scope, fault: Exception) -> Response:
+    if isinstance(
+        fault, (OperationalError, TimeoutError)
+    ):  # locked for long, full, or not there: it may pass
+        return replies.error(scope, 503, "the database is not available", {"retry-after": str(RETRY_AFTER_S)})
+    return replies.error(scope, 500, "the service failed")
 
 
 def _place(trace: TracebackType | None) -> str:
@@ -80,7 +92,7 @@ def masked(text: str) -> str:
     >>> masked("/api/acme/k3y/v2/users/7.json?api_secret=s3cret")
     '/api/acme/***/v2/users/7.json?***'
     """
-    path, query, _ = _KEY_IN_PATH.sub(r"\1***", text).partition("?")
+    path, query, _ = _KEY_IN_PATH.sub(r"\g<1>***", text).partition("?")
     return f"{path}?***" if query else path
 
 

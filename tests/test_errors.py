@@ -1,0 +1,31 @@
+"""Errors travel: between processes, and as copies."""
+
+import copy
+import pickle
+
+import pytest
+
+from exposurekit import errors
+
+MADE = [
+    errors.Misconfigured("set it"),
+    errors.Unauthorized("no", status=401, operation="Get user"),
+    errors.Refused("later", status=429, operation="Get user", retry_after_s=2.0),
+    errors.Unreached("cut", operation="Create user", maybe_received=True),
+    errors.MissingColumns("by_site", ["site"]),
+]
+
+
+@pytest.mark.parametrize("error", MADE, ids=repr)
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda error: pickle.loads(pickle.dumps(error))])  # noqa: S301
+def test_an_error_is_the_same_after_a_journey(error, again):
+    other = again(error)
+    assert type(other) is type(error)
+    assert str(other) == str(error)
+    assert vars(other) == vars(error)
+
+
+def test_missing_columns_are_named_before_they_fail():
+    errors.MissingColumns.check("by_site", ["site", "status"], ["site"])
+    with pytest.raises(errors.MissingColumns, match="by_site needs the columns status, age"):
+        errors.MissingColumns.check("by_site", ["site"], ["site", "status", "age"])
