@@ -50,7 +50,8 @@ class _Look:
         self.failed += len(batch.failures)
         self.people.append(frames.people(batch.users))
         self.told.append(frames.told(batch.alerts))
-        self.batches["failures"].append(frames.failures([asdict(failure) for failure in batch.failures]))
+        if batch.failures:
+            self.batches["failures"].append(frames.failures([asdict(failure) for failure in batch.failures]))
         if len(self.people) >= PACKS:
             self.unpack()
 

@@ -2,10 +2,12 @@
 
 import ipaddress
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
-from exposurekit.contract.operations import FORMATS
+from exposurekit.contract.codec import MEDIA_TYPES
+from exposurekit.contract.operations import FORMATS, PREFIX
 from exposurekit.errors import Misconfigured, warn
 
 Format = Literal["json", "xml"]
@@ -22,7 +24,7 @@ _CHOICES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Access:
     """What every call needs to know: the address, the credentials, and the manner of asking."""
 
@@ -42,6 +44,17 @@ class Access:
         if self.lists == "csv" and self.body_encoding != "form":
             raise Misconfigured('lists="csv" needs body_encoding="form"')
         _check_address(self.base_url, self.api_key)
+
+    @cached_property
+    def address(self) -> str:
+        """Where every path of the operations begins. It holds the key: for requests alone."""
+        name, key = quote(self.integration_name, safe=""), quote(self.api_key, safe="")
+        return self.base_url.rstrip("/") + PREFIX.format(integration_name=name, api_key=key)
+
+    @cached_property
+    def headers(self) -> dict[str, str]:
+        """What every request says of itself."""
+        return {"Accept": MEDIA_TYPES[self.format], "Accept-Encoding": "gzip", "User-Agent": "exposurekit"}
 
 
 def credentials(

@@ -270,8 +270,9 @@ class AsyncClient(Connection):
         if self.transport is None:
             from exposurekit.client.over_aiohttp import Awaiting
 
-            headers = wire.standing_headers(self.access)
-            return Awaiting(self.connections, headers, secure=self.access.base_url.startswith("https:"))
+            return Awaiting(
+                self.connections, self.access.headers, secure=self.access.base_url.startswith("https:")
+            )
         from exposurekit.client import over_httpx
 
         return over_httpx.awaiting(self.transport)

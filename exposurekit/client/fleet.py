@@ -113,17 +113,21 @@ async def _batch(
 
 @dataclass(frozen=True, slots=True)
 class _Answers:
-    """What the two calls about one person came to; the second is not made where the first was no answer."""
+    """The two calls about one person and what they came to; the second is not made where the first was no answer."""
 
     key: UserKey
-    user: Outcome
-    alerts: Outcome | None
+    user: tuple[calls.Call[Any, Any], Outcome]
+    alerts: tuple[calls.Call[Any, Any], Outcome] | None
 
 
 async def _ask(client: AsyncClient, key: UserKey) -> _Answers:
-    user = await client.outcome(calls.get_user(key))
-    good = isinstance(user, Answer) and user.status == wire.OK
-    return _Answers(key, user, await client.outcome(calls.get_user_alerts(key)) if good else None)
+    call: calls.Call[Any, Any] = calls.get_user(key)
+    outcome = await client.outcome(call)
+    user = (call, outcome)
+    if not isinstance(outcome, Answer) or outcome.status != wire.OK:
+        return _Answers(key, user, None)
+    call = calls.get_user_alerts(key)
+    return _Answers(key, user, (call, await client.outcome(call)))
 
 
 def _read(client: AsyncClient, answers: Sequence[_Answers]) -> Batch:
@@ -136,15 +140,15 @@ def _read(client: AsyncClient, answers: Sequence[_Answers]) -> Batch:
 
 def _person(client: AsyncClient, got: _Answers) -> tuple[dict[str, Any], dict[str, Any]] | Failure:
     """Get user and Get user alerts: both, or neither, so that no table shows half a person as a whole one."""
-    call: calls.Call[Any, Any] = calls.get_user(got.key)
+    call, outcome = got.user
     try:
-        user = wire.row(call, client.access, got.user)["user"]
+        user = wire.row(call, client.access, outcome)["user"]
         if user["id"] != got.key.id:
             return Failure(
                 got.key.id, call.operation.title, "Unreadable", None, "the answer is about another user"
             )
-        call = calls.get_user_alerts(got.key)
-        alerts = wire.row(call, client.access, got.alerts or Lost("it was not asked"))["alerts"]
+        call, outcome = got.alerts or (call, Lost("it was not asked"))
+        alerts = wire.row(call, client.access, outcome)["alerts"]
     except ExposureError as error:
         status = error.status if isinstance(error, Refused) else None
         return Failure(got.key.id, call.operation.title, type(error).__name__, status, str(error))

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
-from typing import Any, NoReturn, TypeVar
+from functools import cache
+from typing import Any, NoReturn, TypeVar, cast
 from urllib.parse import quote
 
 from pydantic import TypeAdapter, ValidationError
@@ -14,7 +14,7 @@ from exposurekit.client.calls import Call
 from exposurekit.client.retries import Answer, Lost, Outcome
 from exposurekit.contract import codec, forms
 from exposurekit.contract.items import AddressItem, AliasItem, EmailItem, PhoneNumberItem
-from exposurekit.contract.operations import CREDENTIAL_HEADERS, OPERATIONS, PREFIX
+from exposurekit.contract.operations import CREDENTIAL_HEADERS, OPERATIONS
 from exposurekit.contract.resources import Reply
 from exposurekit.contract.shapes import row_type, shape_of_model
 from exposurekit.errors import BadRequest, Refused, Unauthorized, Unreached, Unreadable
@@ -60,27 +60,19 @@ class Request:
     body: bytes | None = field(default=None, repr=False)
 
 
-@lru_cache(maxsize=8)
-def standing_headers(access: Access) -> dict[str, str]:
-    """What every request says of itself."""
-    return {
-        "Accept": codec.MEDIA_TYPES[access.format],
-        "Accept-Encoding": "gzip",
-        "User-Agent": "exposurekit",
-    }
-
-
 def request(call: Call[R, T], access: Access) -> Request:
     """The call in this manner of asking: where the values and the credentials travel, and in which encoding."""
     operation = call.operation
     within = operation.path_names
     values = {name: value for name, value in call.values.items() if name not in within}
-    headers = standing_headers(access)
+    headers = access.headers
     query: dict[str, Any] = {}
     body: dict[str, Any] = {}
     (body if operation.takes_body else query).update(values)
     place = access.credentials_in or ("body" if operation.takes_body else "query")
-    secrets = {"api_secret": access.api_secret} | ({} if call.secret is None else {"secret": call.secret})
+    secrets: dict[str, Any] = {"api_secret": access.api_secret}
+    if call.secret is not None:
+        secrets["secret"] = call.secret
     if place == "header":
         headers = headers | {CREDENTIAL_HEADERS[name]: str(value) for name, value in secrets.items()}
     elif place == "body" and operation.takes_body:
@@ -99,17 +91,11 @@ def _url(call: Call[R, T], access: Access, query: Mapping[str, Any]) -> str:
     for name in call.operation.path_names:
         path = path.replace(f"{{{name}}}", _segment(call.values[name]))
     asked = "&".join(f"{name}={_segment(value)}" for name, value in query.items())
-    return f"{_address(access)}{path}.{access.format}{'?' if asked else ''}{asked}"
+    return f"{access.address}{path}.{access.format}{'?' if asked else ''}{asked}"
 
 
 def _segment(value: Any) -> str:
     return str(value) if isinstance(value, int) else quote(str(value), safe="")
-
-
-@lru_cache(maxsize=8)  # few connections are in use at once; the keys of old ones need not stay
-def _address(access: Access) -> str:
-    name, key = quote(access.integration_name, safe=""), quote(access.api_key, safe="")
-    return access.base_url.rstrip("/") + PREFIX.format(integration_name=name, api_key=key)
 
 
 def _body(values: dict[str, Any], access: Access) -> bytes:
@@ -159,7 +145,7 @@ def row(call: Call[R, T], access: Access, outcome: Outcome) -> dict[str, Any]:
         found = _checked(
             call, access, outcome, lambda body: adapter.validate_python(_decoded(call, access, body))
         )
-    return dict(found)
+    return cast("dict[str, Any]", found)
 
 
 def plain_values(call: Call[R, T], access: Access, outcome: Outcome) -> Any:
