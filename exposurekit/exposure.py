@@ -3,12 +3,9 @@
 import contextlib
 import threading
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 import pandas as pd
-import pyarrow as pa
 
 from exposurekit import frames
 from exposurekit.client import Client, behind, fleet
@@ -16,52 +13,9 @@ from exposurekit.client.client import twin
 from exposurekit.client.progress import progress_bar
 from exposurekit.contract.resources import UserKey
 from exposurekit.errors import Misconfigured, NotLoaded, warn
+from exposurekit.look import Look
 
 People = int | Iterable[int] | None
-
-PACKS = 6  # packed batches that wait to become tables together
-
-
-@dataclass(slots=True)
-class _Look:
-    """What one load found, as it grows."""
-
-    batches: dict[str, list[pa.Table]] = field(default_factory=lambda: {name: [] for name in frames.TABLES})
-    people: list[pa.Array] = field(default_factory=list)
-    told: list[pa.Array] = field(default_factory=list)
-    secrets: dict[int, int | str] = field(default_factory=dict, repr=False)
-    loaded: set[int] = field(default_factory=set)
-    failed: int = 0
-    done: int = 0
-    total: int | None = None
-    whole: bool = False
-    at: datetime = field(default_factory=lambda: datetime.now(UTC))
-
-    def __repr__(self) -> str:
-        failed = f", {self.failed:,} more not loaded" if self.failed else ""
-        if self.whole:
-            return f"{len(self.loaded):,} people{failed}"
-        total = "?" if self.total is None else f"{self.total:,}"
-        return f"{len(self.loaded):,} of {total} people{failed}: stopped before the end"
-
-    def take(self, batch: fleet.Batch) -> None:
-        self.secrets.update((key.id, key.secret) for key in batch.keys)
-        self.loaded.update(user["id"] for user in batch.users)
-        self.failed += len(batch.failures)
-        self.people.append(frames.people(batch.users))
-        self.told.append(frames.told(batch.alerts))
-        if batch.failures:
-            self.batches["failures"].append(frames.failures([asdict(failure) for failure in batch.failures]))
-        if len(self.people) >= PACKS:
-            self.unpack()
-
-    def unpack(self) -> None:
-        for name, table in frames.flatten(self.people, self.told).items():
-            self.batches[name].append(table)
-        self.people, self.told = [], []
-
-    def seen(self, done: int, total: int | None) -> None:
-        self.done, self.total = done, total
 
 
 class Exposure:
@@ -88,7 +42,7 @@ class Exposure:
         self.client = client
         self.at_once = at_once
         self.progress = progress
-        self._look: _Look | None = None
+        self._look: Look | None = None
         self._shown: dict[str, pd.DataFrame] = {}
         self._building = threading.Lock()
 
@@ -240,7 +194,7 @@ class Exposure:
         >>> exposure.refresh() is exposure
         True
         """
-        look = _Look()
+        look = Look()
         try:
             self._run(look)
             look.whole = True
@@ -250,7 +204,7 @@ class Exposure:
                 self._look, self._shown = look, {}
         return self
 
-    def _loaded(self) -> _Look:
+    def _loaded(self) -> Look:
         if self._look is None:
             self.refresh()
         look = self._look
@@ -259,7 +213,7 @@ class Exposure:
             warn(f"{look}; refresh() loads everyone")
         return look
 
-    def _frame(self, look: _Look, name: str) -> pd.DataFrame:
+    def _frame(self, look: Look, name: str) -> pd.DataFrame:
         with self._building:  # two threads may ask at once; what is stopped half-way can be asked for again
             if name not in self._shown:
                 self._shown[name] = frames.frame(name, look.batches[name])
@@ -279,7 +233,7 @@ class Exposure:
             )
         return table[table["user_id"].isin(asked)].reset_index(drop=True)
 
-    def _run(self, look: _Look) -> None:
+    def _run(self, look: Look) -> None:
         async def load() -> None:
             async with twin(self.client, self.at_once) as client:
                 await fleet.load(client, look.take, at_once=self.at_once, progress=look.seen)

@@ -86,16 +86,19 @@ def answered(response: httpx.Response) -> Any:
     return response.json()
 
 
-def a_database(directory: Path, *, key: bytes | None = None, clock: FrozenClock | None = None) -> Database:
+def a_database(
+    directory: Path, *, key: bytes | None = None, clock: FrozenClock | None = None, **options: Any
+) -> Database:
     vault = Vault(key or Vault.generate_key())
-    return Database(f"sqlite:///{directory / 'service.db'}", vault=vault, clock=clock or FrozenClock(START))
+    url = f"sqlite:///{directory / 'service.db'}"
+    return Database(url, vault=vault, clock=clock or FrozenClock(START), **options)
 
 
 @contextmanager
-def a_service(directory: Path, **options: Any) -> Iterator[Service]:
+def a_service(directory: Path, *, store: dict[str, Any] | None = None, **options: Any) -> Iterator[Service]:
     """A service with one integrator, for as long as the block lasts."""
     clock = FrozenClock(START)
-    database = a_database(directory, clock=clock)
+    database = a_database(directory, clock=clock, **(store or {}))
 
     async def prepare() -> Credentials:
         await database.open()

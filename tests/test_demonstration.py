@@ -1,7 +1,9 @@
 """The demo: real, seeded, and gone when it ends."""
 
 import asyncio
-from pathlib import Path
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -53,16 +55,24 @@ def test_it_is_a_value_too_and_ends_when_it_is_closed():
         late.list_users()
 
 
-def test_nothing_of_it_is_left(tmp_path, monkeypatch):
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr("tempfile.tempdir", None)
-    with ek.demo(people=1) as small:
-        assert list(Path(tmp_path).iterdir())
-        client = small.client
-    assert not list(Path(tmp_path).iterdir())
-    with ek.Client(**small.connection, retries=0) as late, pytest.raises(ek.Unreached):
-        late.list_users()
-    client.close()
+LOOKED_AT = """
+import pathlib, sys
+import exposurekit as ek
+with ek.demo(people=1):
+    print(len(list(pathlib.Path(sys.argv[1]).iterdir())))
+"""
+
+
+def test_nothing_of_it_is_left(tmp_path):
+    said = subprocess.run(
+        [sys.executable, "-c", LOOKED_AT, tmp_path],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    assert said == "1\n"
+    assert not list(tmp_path.iterdir())
 
 
 def test_its_repr_shows_no_credentials(demo):

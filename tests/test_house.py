@@ -18,7 +18,8 @@ FLOORS = {
     "client": 2,
     "frames": 2,
     "analysis": 3,
-    "exposure": 3,
+    "look": 3,
+    "exposure": 4,
     "charts": 4,
     "report": 5,
     "service": 2,
@@ -36,7 +37,7 @@ DOORS = {
     "yarl": {"client.over_aiohttp"},
     "pydantic_settings": {"client.environment"},
     "plotly": {"charts", "report"},
-    "pyarrow": {"frames", "exposure"},
+    "pyarrow": {"frames", "look"},
     "pandas": {"frames", "exposure", "analysis", "charts", "report", "client.probe", "cli"},
     "pydantic": {
         "contract",

@@ -418,9 +418,8 @@ def test_a_person_is_not_created_for_an_integrator_who_is_gone(service):
     assert refusal.value.status == 401
 
 
-def test_a_database_that_stays_locked_is_told_and_asks_to_come_again(tmp_path, monkeypatch):
-    monkeypatch.setattr("exposurekit.service.stores.BUSY_TIMEOUT_S", 0.2)
-    with a_service(tmp_path) as service:
+def test_a_database_that_stays_locked_is_told_and_asks_to_come_again(tmp_path):
+    with a_service(tmp_path, store={"busy_timeout_s": 0.2}) as service:
         [file] = tmp_path.glob("*.db")
         with closing(sqlite3.connect(file, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")

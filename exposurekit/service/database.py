@@ -12,7 +12,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 from exposurekit.errors import Misconfigured
 from exposurekit.service import tables
 from exposurekit.service.clock import Clock
-from exposurekit.service.stores import AnyConnection, store_of
+from exposurekit.service.stores import BUSY_TIMEOUT_S, AnyConnection, store_of
 from exposurekit.service.vault import Vault
 
 Values = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
@@ -59,16 +59,19 @@ class Database:
         url: ``sqlite:///service.db`` or ``postgresql+psycopg://...``.
         vault: Seals what is personal before it comes here.
         clock: Handed on with every piece of work.
+        busy_timeout_s: Seconds that a write waits for its turn, and again for a lock of another process (SQLite).
 
     Raises:
         Misconfigured: The address names no database of these two kinds.
     """
 
-    def __init__(self, url: str, *, vault: Vault, clock: Clock) -> None:
+    def __init__(
+        self, url: str, *, vault: Vault, clock: Clock, busy_timeout_s: float = BUSY_TIMEOUT_S
+    ) -> None:
         self.vault = vault
         self.clock = clock
         self._url = _parsed(url)
-        self._store = store_of(self._url)
+        self._store = store_of(self._url, busy_timeout_s=busy_timeout_s)
         self._opened = False
 
     def __repr__(self) -> str:

@@ -58,7 +58,7 @@ class Store(Protocol):
         """Let go of every connection."""
 
 
-def store_of(url: URL) -> Store:
+def store_of(url: URL, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> Store:
     """The store that an address names.
 
     Raises:
@@ -66,7 +66,7 @@ def store_of(url: URL) -> Store:
     """
     match url.get_backend_name():
         case "sqlite" if url.database not in {None, "", ":memory:"} and not url.query:
-            return SQLite(url)
+            return SQLite(url, busy_timeout_s)
         case "postgresql":
             return PostgreSQL(url)
     raise Misconfigured("the database must be sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME")
@@ -75,13 +75,14 @@ def store_of(url: URL) -> Store:
 class SQLite:
     """One file, a write-ahead log beside it, and one writer at a time."""
 
-    def __init__(self, url: URL) -> None:
+    def __init__(self, url: URL, busy_timeout_s: float) -> None:
         self._path = url.database or ""
+        self._busy_timeout_s = busy_timeout_s
         self._engine = create_engine(
             url.set(drivername="sqlite+pysqlite"),
             hide_parameters=True,
             # Transactions are begun here, not guessed by the driver; there is nothing to reset after a look.
-            connect_args={"isolation_level": None, "timeout": BUSY_TIMEOUT_S},
+            connect_args={"isolation_level": None, "timeout": busy_timeout_s},
             pool_reset_on_return=None,
             max_overflow=-1,  # waiting for a connection would stop the loop that has to give it back
         )
@@ -105,7 +106,7 @@ class SQLite:
     async def writing(self) -> AsyncIterator[InlineConnection]:
         """The one connection that writes; others of this process wait their turn, of others for the file's lock."""
         turn = self._turns.setdefault(asyncio.get_running_loop(), asyncio.Lock())
-        async with asyncio.timeout(BUSY_TIMEOUT_S):
+        async with asyncio.timeout(self._busy_timeout_s):
             await turn.acquire()
         try:
             with self._writer.connect() as connection:

@@ -1,0 +1,56 @@
+"""What one load of everyone found, as it grows: tables, secrets and failures. Fetches nothing."""
+
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+
+import pyarrow as pa
+
+from exposurekit import frames
+from exposurekit.client import fleet
+
+PACKS = 6  # packed batches that wait to become tables together
+
+
+@dataclass(slots=True)
+class Look:
+    """What one load found, as it grows."""
+
+    batches: dict[str, list[pa.Table]] = field(default_factory=lambda: {name: [] for name in frames.TABLES})
+    people: list[pa.Array] = field(default_factory=list)
+    told: list[pa.Array] = field(default_factory=list)
+    secrets: dict[int, int | str] = field(default_factory=dict, repr=False)
+    loaded: set[int] = field(default_factory=set)
+    failed: int = 0
+    done: int = 0
+    total: int | None = None
+    whole: bool = False
+    at: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    def __repr__(self) -> str:
+        failed = f", {self.failed:,} more not loaded" if self.failed else ""
+        if self.whole:
+            return f"{len(self.loaded):,} people{failed}"
+        total = "?" if self.total is None else f"{self.total:,}"
+        return f"{len(self.loaded):,} of {total} people{failed}: stopped before the end"
+
+    def take(self, batch: fleet.Batch) -> None:
+        """Keep a batch, packed; unpack some together."""
+        self.secrets.update((key.id, key.secret) for key in batch.keys)
+        self.loaded.update(user["id"] for user in batch.users)
+        self.failed += len(batch.failures)
+        self.people.append(frames.people(batch.users))
+        self.told.append(frames.told(batch.alerts))
+        if batch.failures:
+            self.batches["failures"].append(frames.failures([asdict(failure) for failure in batch.failures]))
+        if len(self.people) >= PACKS:
+            self.unpack()
+
+    def unpack(self) -> None:
+        """Make tables of what was packed."""
+        for name, table in frames.flatten(self.people, self.told).items():
+            self.batches[name].append(table)
+        self.people, self.told = [], []
+
+    def seen(self, done: int, total: int | None) -> None:
+        """How far the load is."""
+        self.done, self.total = done, total
