@@ -103,7 +103,7 @@ def serve(*, database: str, key_file: Path | None, host: str, port: int) -> None
 
     Register an integrator first: exposurekit integrator add NAME.
     """
-    from exposurekit.service.server import serve as serve_database
+    from exposurekit.service.front.server import serve as serve_database
 
     serve_database(_database(database, key_file), host, port)
 

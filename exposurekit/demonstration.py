@@ -63,8 +63,8 @@ def demo(people: int = PEOPLE, *, seed: int = SEED, progress: bool | None = None
     if people < 0:
         raise Misconfigured("people is zero or more")
     try:
-        from exposurekit.service.app import create_app
-        from exposurekit.service.server import running
+        from exposurekit.service.front.app import create_app
+        from exposurekit.service.front.server import running
         from exposurekit.service.vault import Vault
         from exposurekit.service.world.people import invent
     except ModuleNotFoundError:

@@ -11,12 +11,12 @@ from typing import Any
 import httpx
 
 from exposurekit.service import integrators
-from exposurekit.service.app import create_app
 from exposurekit.service.clock import FrozenClock
 from exposurekit.service.database import Database, Work
 from exposurekit.service.findings import Listing, Page, Site
+from exposurekit.service.front.app import create_app
+from exposurekit.service.front.server import running
 from exposurekit.service.integrators import Credentials
-from exposurekit.service.server import running
 from exposurekit.service.vault import Vault
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

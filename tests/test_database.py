@@ -10,9 +10,10 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import StatementError
 
 from exposurekit.errors import Misconfigured
-from exposurekit.service import alerts, details, findings, gate, integrators, removals, tables, users
+from exposurekit.service import alerts, details, findings, integrators, removals, tables, users
 from exposurekit.service.clock import FrozenClock
 from exposurekit.service.database import Database
+from exposurekit.service.front import gate
 from exposurekit.service.vault import Vault
 
 

@@ -10,8 +10,8 @@ from service_kit import JANE, LISTING, PAGE, SITE, Service
 
 from exposurekit.contract import resources
 from exposurekit.contract.operations import OPERATIONS, PREFIX
-from exposurekit.service import openapi, schemas
 from exposurekit.service.findings import discover_link, discover_record
+from exposurekit.service.front import openapi, schemas
 
 load_all_checks()
 NAMES = (

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from service_kit import JANE
 
 from exposurekit.contract.operations import CREATE_USER, LIST_USERS, UPDATE_USER
-from exposurekit.service.parameters import validated
+from exposurekit.service.front.parameters import validated
 from exposurekit.service.refusals import Refusal
 
 

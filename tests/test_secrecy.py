@@ -8,8 +8,9 @@ from service_kit import JANE, Service, a_database, a_service, answered, at_work
 from sqlalchemy import update
 
 from exposurekit.contract.operations import OPERATIONS
-from exposurekit.service import details, integrators, tables, watch
+from exposurekit.service import details, integrators, tables
 from exposurekit.service.findings import Listing, Page, Site, discover_link, discover_record
+from exposurekit.service.front import watch
 from exposurekit.service.items import Entry
 from exposurekit.service.removals import submit_removal
 

@@ -13,14 +13,14 @@ import pytest
 from service_kit import a_database
 
 from exposurekit.errors import Misconfigured
-from exposurekit.service.app import create_app
-from exposurekit.service.server import _listening, running, serve
+from exposurekit.service.front.app import create_app
+from exposurekit.service.front.server import _listening, running, serve
 
 PROGRAM = """
 import sys
 from exposurekit.service.clock import Clock
 from exposurekit.service.database import Database
-from exposurekit.service.server import serve
+from exposurekit.service.front.server import serve
 from exposurekit.service.vault import Vault
 serve(Database(sys.argv[1], vault=Vault(bytes(32)), clock=Clock()), sys.argv[2], 0)
 """

@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from exposurekit.service import replies
+from exposurekit.service.front import replies
 
 RETRY_AFTER_S = 5
 OPERATION = "exposurekit.operation"  # where a request's scope bears the operation's name

@@ -13,11 +13,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from exposurekit.contract.operations import OPERATIONS, PREFIX, Operation
-from exposurekit.service import openapi, replies, watch
-from exposurekit.service.answers import answer
 from exposurekit.service.database import Database
+from exposurekit.service.front import openapi, replies, watch
+from exposurekit.service.front.answers import answer
+from exposurekit.service.front.requests import BODY_TIMEOUT_S, receive
 from exposurekit.service.refusals import Refusal
-from exposurekit.service.requests import BODY_TIMEOUT_S, receive
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 

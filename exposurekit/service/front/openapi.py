@@ -7,11 +7,11 @@ from pydantic import TypeAdapter
 from exposurekit import __version__
 from exposurekit.contract.codec import MEDIA_TYPES
 from exposurekit.contract.operations import CREDENTIAL_HEADERS, OPERATIONS, PREFIX, Operation, Parameter
-from exposurekit.service import requests
+from exposurekit.service.front import requests
+from exposurekit.service.front.parameters import RANGES
+from exposurekit.service.front.schemas import REPLIES, RESOURCES, Schema, named
 from exposurekit.service.items import ITEMS_MAX
-from exposurekit.service.parameters import RANGES
 from exposurekit.service.scalars import FIT, TEXT_MAX
-from exposurekit.service.schemas import REPLIES, RESOURCES, Schema, named
 
 _BODIES = (requests.JSON, requests.FORM, requests.MULTIPART, requests.XML[0])
 _REFUSALS = {

@@ -11,11 +11,12 @@ from typing import Any
 from sqlalchemy import Row, and_, bindparam, select
 
 from exposurekit.contract.operations import CREDENTIAL_HEADERS, Operation
-from exposurekit.service import integrators, requests, scalars, tables, users
+from exposurekit.service import integrators, scalars, tables, users
 from exposurekit.service.database import Work
-from exposurekit.service.parameters import name_of_user_id
+from exposurekit.service.front import requests
+from exposurekit.service.front.parameters import name_of_user_id
+from exposurekit.service.front.requests import Asked, Values
 from exposurekit.service.refusals import Refusal
-from exposurekit.service.requests import Asked, Values
 from exposurekit.service.scalars import Invalid
 from exposurekit.service.users import Account
 

@@ -13,11 +13,12 @@ from exposurekit.contract.operations import (
     LIST_USERS,
     UPDATE_USER,
 )
-from exposurekit.service import findings, gate, parameters, users
+from exposurekit.service import findings, users
 from exposurekit.service.database import Database, Work
-from exposurekit.service.gate import Caller
+from exposurekit.service.front import gate, parameters
+from exposurekit.service.front.gate import Caller
+from exposurekit.service.front.requests import Asked
 from exposurekit.service.refusals import Refusal
-from exposurekit.service.requests import Asked
 from exposurekit.service.users import Account
 
 Answer = dict[str, Any]

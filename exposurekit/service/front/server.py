@@ -17,8 +17,8 @@ import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from exposurekit.errors import Misconfigured
-from exposurekit.service.app import create_app
 from exposurekit.service.database import Database
+from exposurekit.service.front.app import create_app
 
 KEEP_ALIVE_S, GRACE_S = 75, 10
 _LOOPBACK = "127.0.0.1"
