@@ -4,7 +4,7 @@ import asyncio
 import stat
 
 import pytest
-from service_kit import START, a_database
+from service_kit import START, a_database, stored_in
 from sqlalchemy import Executable, insert, text
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import StatementError
@@ -15,6 +15,14 @@ from exposurekit.service.clock import FrozenClock
 from exposurekit.service.database import Database
 from exposurekit.service.front import gate
 from exposurekit.service.vault import Vault
+
+pytestmark = pytest.mark.usefixtures("store")
+
+
+@pytest.fixture
+def on_sqlite():
+    with stored_in("sqlite"):
+        yield
 
 
 def test_what_is_written_is_there_after_a_restart(tmp_path):
@@ -56,12 +64,12 @@ def test_an_address_of_another_kind_is_refused_without_being_shown(url):
     assert "s3cret" not in str(refusal.value)
 
 
-def test_a_place_that_is_not_there_is_told_in_one_line(tmp_path):
+def test_a_place_that_is_not_there_is_told_in_one_line(tmp_path, on_sqlite):
     with pytest.raises(Misconfigured, match="cannot be opened"):
         asyncio.run(a_database(tmp_path / "nowhere").open())
 
 
-def test_a_file_that_is_no_database_is_told_in_one_line(tmp_path):
+def test_a_file_that_is_no_database_is_told_in_one_line(tmp_path, on_sqlite):
     (tmp_path / "service.db").write_text("not a database at all, but long enough to look like one" * 40)
     with pytest.raises(Misconfigured, match="cannot be opened"):
         asyncio.run(a_database(tmp_path).open())
@@ -76,7 +84,7 @@ def test_a_server_that_is_not_there_is_told_without_its_password():
     assert "s3cret" not in str(refusal.value)
 
 
-def test_the_file_is_its_owners_alone_and_survives_a_power_cut(tmp_path):
+def test_the_file_is_its_owners_alone_and_survives_a_power_cut(tmp_path, on_sqlite):
     async def settings():
         database = await a_database(tmp_path).open()
         async with database.writing() as work:
@@ -208,12 +216,42 @@ def test_every_statement_of_the_service_compiles_for_postgresql():
 
 def test_nothing_but_sealed_values_is_bound_to_a_row_of_a_person():
     clear = {
-        "users": {"id", "integrator_id", "is_scanning", "identification_on_file", "created_at"},
+        "users": {
+            *(
+                "id",
+                "integrator_id",
+                "is_scanning",
+                "identification_on_file",
+                "created_at",
+                "version",
+                "scanned_at",
+            ),
+            *("due_at", "lease", "lease_until"),
+        },
         "details": {"id", "user_id", "kind"},
-        "records": {"id", "user_id", "site", "status", "gone_looks", "created_at", "changed_at"},
+        "records": {
+            *(
+                "id",
+                "user_id",
+                "site",
+                "status",
+                "gone_looks",
+                "tries",
+                "refused_at",
+                "created_at",
+                "changed_at",
+            ),
+            *("due_at", "lease", "lease_until"),
+        },
         "links": {"id", "user_id", "created_at"},
         "alerts": {"id", "user_id", "kind", "record_id", "link_id", "created_at"},
         "service_history": {"id", "user_id", "event", "at"},
+        "candidates": {"id", "user_id", "site", "verdict", "score", "seen_at"},
+        "events": {"id", "user_id", "delivery_id", "kind", "created_at"},
+        "deliveries": {
+            *("id", "user_id", "webhook_id", "state", "opened_at", "failed_attempts", "ended_at"),
+            *("due_at", "lease", "lease_until"),
+        },
     }
     for name, expected in clear.items():
         columns = {column.name for column in tables.metadata.tables[name].columns}

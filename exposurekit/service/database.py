@@ -1,20 +1,22 @@
 """Where everything is kept. Opens looks and transactions, makes the tables, checks the key; knows no domain."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import TracebackType
 from typing import Any, Self
 
 from sqlalchemy import URL, Executable, Insert, Row, insert, make_url, select
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from exposurekit.errors import Misconfigured
-from exposurekit.service import tables
+from exposurekit.service import migrations, tables
 from exposurekit.service.clock import Clock
-from exposurekit.service.stores import BUSY_TIMEOUT_S, AnyConnection, store_of
+from exposurekit.service.stores import BUSY_TIMEOUT_S, AnyConnection, Question, Rows, rows, store_of
 from exposurekit.service.vault import Vault
 
+FAULTS = (DBAPIError, OSError, TimeoutError)  # what a database that is busy or away raises
 Values = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 
 
@@ -34,6 +36,10 @@ class Work:
         """What was sealed for this part of this person."""
         return self.vault.unseal(sealed, f"{part}:{user_id}")
 
+    def unseal_all(self, sealed: Iterable[tuple[str, int, bytes]]) -> list[Any]:
+        """As `unseal`, of many a part, a person and what was sealed for them; in the same order."""
+        return self.vault.unseal_all([(one, f"{part}:{user_id}") for part, user_id, one in sealed])
+
     async def all(self, statement: Executable, values: Values = None) -> Sequence[Row[Any]]:
         """Every row."""
         return (await self.connection.execute(statement, values)).all()
@@ -41,6 +47,10 @@ class Work:
     async def first(self, statement: Executable, values: Values = None) -> Row[Any] | None:
         """The first row, or None."""
         return (await self.connection.execute(statement, values)).first()
+
+    async def rows(self, question: Question, values: Mapping[str, Any]) -> Rows:
+        """Every row of a question that many requests ask, as plain tuples, on the shortest way; see `stores.rows`."""
+        return await rows(self.connection, question, values)
 
     async def run(self, statement: Executable, values: Values = None) -> int:
         """Change rows; how many."""
@@ -78,7 +88,9 @@ class Database:
         return f"Database({self._url.render_as_string(hide_password=True)!r})"
 
     async def open(self) -> Self:
-        """Make what is missing and check the key; the second time nothing.
+        """Bring the tables to this version and check the key; the second time nothing.
+
+        A look tells whether there is anything to bring: where there is not, nobody who writes is waited for.
 
         Raises:
             Misconfigured: The database cannot be reached, or was made with another key.
@@ -87,9 +99,8 @@ class Database:
             return self
         try:
             self._store.touch()
-            async with self.writing() as work:
-                await work.connection.run_sync(tables.metadata.create_all)
-                await _check_key(work)
+            if not await self._is_ready():
+                await self._make_ready()
         except (DBAPIError, OSError) as error:
             problem = type(error.orig if isinstance(error, DBAPIError) else error).__name__
         except Misconfigured:
@@ -104,22 +115,60 @@ class Database:
             f"the database {where} cannot be opened ({problem}): check where it is and who may use it"
         )
 
+    async def _is_ready(self) -> bool:
+        async with self.reading() as work:
+            return await work.connection.run_sync(migrations.is_newest) and await _knows_key(work)
+
+    async def _make_ready(self) -> None:
+        """Looks again: another process may have been quicker."""
+        async with self.writing() as work:
+            await work.connection.run_sync(migrations.migrate)
+            if not await _knows_key(work):
+                mark = {"name": "key fingerprint", "value": self.vault.key_fingerprint}
+                await work.run(insert(tables.marks), mark)
+
+    async def scrub(self) -> bool:
+        """See that what was deleted lies in no log of the database either; whether that could be done now."""
+        return await self._store.scrub()
+
     async def close(self) -> None:
         """Let go of every connection."""
         await self._store.close()
         self._opened = False
 
-    @asynccontextmanager
-    async def reading(self) -> AsyncIterator[Work]:
+    def reading(self) -> AbstractAsyncContextManager[Work]:
         """A look; each statement sees one moment."""
-        async with self._store.reading() as connection:
-            yield Work(connection, self.vault, self.clock)
+        return _Look(self._store.reading(), self.vault, self.clock)
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[Work]:
         """A transaction: all of it is kept, or after an exception nothing. Never one inside another."""
         async with self._store.writing() as connection:
             yield Work(connection, self.vault, self.clock)
+
+
+class _Look(AbstractAsyncContextManager[Work]):
+    """A connection that reads, with what goes with it. A class, not a generator: every request takes one."""
+
+    __slots__ = ("_clock", "_connecting", "_vault")
+
+    def __init__(
+        self, connecting: AbstractAsyncContextManager[AnyConnection], vault: Vault, clock: Clock
+    ) -> None:
+        self._connecting = connecting
+        self._vault = vault
+        self._clock = clock
+
+    async def __aenter__(self) -> Work:
+        return Work(await self._connecting.__aenter__(), self._vault, self._clock)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._connecting.__aexit__(kind, fault, trace)
 
 
 def is_there(url: str) -> bool | None:
@@ -139,13 +188,13 @@ def _parsed(url: str) -> URL:
     raise Misconfigured("the database must be sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME")
 
 
-async def _check_key(work: Work) -> None:
+async def _knows_key(work: Work) -> bool:
+    """Whether it was made with this key; False: with none yet."""
     marks = tables.marks.c
     row = await work.first(select(marks.value).where(marks.name == "key fingerprint"))
-    if row is None:
-        await work.run(insert(tables.marks), {"name": "key fingerprint", "value": work.vault.key_fingerprint})
-    elif row.value != work.vault.key_fingerprint:
+    if row is not None and row.value != work.vault.key_fingerprint:
         raise Misconfigured(
             "this database was made with another key: set EXPOSUREKIT_SERVICE_KEY or EXPOSUREKIT_SERVICE_KEY_FILE "
             "to the one it was made with"
         )
+    return row is not None

@@ -1,7 +1,11 @@
 """The tables, as SQLAlchemy Core. Everything personal is in a sealed column; what is clear is listed here.
 
-Clear: ids, a record's site and status, an alert's kind, a service history event, flags and instants. Digests are
-the vault's fingerprints. Ids are never given twice, even after a delete.
+Clear: ids, a record's site and status, an alert's kind, a service history event, who gave a consent, flags and
+instants. Digests are the vault's fingerprints. Ids are never given twice, even after a delete.
+
+Work is a due row with a lease, on the table that it is about: ``due_at`` says when, ``lease`` whose it is and
+``lease_until`` for how long. There is no queue beside the tables that could lose what they hold. A change here
+needs a step in ``migrations/``.
 """
 
 from datetime import UTC, datetime
@@ -12,6 +16,7 @@ from sqlalchemy import (
     Column,
     DateTime,
     Dialect,
+    Float,
     ForeignKey,
     Index,
     Integer,
@@ -21,6 +26,7 @@ from sqlalchemy import (
     Table,
     TypeDecorator,
     UniqueConstraint,
+    text,
 )
 
 
@@ -46,15 +52,28 @@ class Instant(TypeDecorator[datetime]):
 
 
 metadata = MetaData()
-_ID = BigInteger().with_variant(Integer, "sqlite")
+ID = BigInteger().with_variant(Integer, "sqlite")
 
 
 def _id() -> Column[int]:
-    return Column("id", _ID, primary_key=True, autoincrement=True)
+    return Column("id", ID, primary_key=True, autoincrement=True)
 
 
 def _owner(table: str) -> ForeignKey:
     return ForeignKey(f"{table}.id", ondelete="CASCADE")
+
+
+def _user(*, index: bool = False) -> Column[int]:
+    return Column("user_id", ID, _owner("users"), nullable=False, index=index)
+
+
+def _due(table: str) -> tuple[Column[datetime], Column[str], Column[datetime], Index]:
+    return (
+        Column("due_at", Instant),
+        Column("lease", String(32)),
+        Column("lease_until", Instant),
+        Index(f"{table}_due", "due_at"),
+    )
 
 
 marks = Table(
@@ -70,6 +89,9 @@ integrators = Table(
     Column("name", String(64), nullable=False, unique=True),
     Column("api_key_digest", LargeBinary(32), nullable=False, unique=True),
     Column("api_secret_digest", LargeBinary(32), nullable=False),
+    Column("sealed_callback", LargeBinary),  # url, signing secret
+    Column("attested_by", String(200)),  # who answers for the consent of everyone it registers
+    Column("attested_at", Instant),
     Column("created_at", Instant, nullable=False),
     sqlite_autoincrement=True,
 )
@@ -77,12 +99,17 @@ users = Table(
     "users",
     metadata,
     _id(),
-    Column("integrator_id", _ID, _owner("integrators"), nullable=False),
+    Column("integrator_id", ID, _owner("integrators"), nullable=False),
     Column("sealed_secret", LargeBinary, nullable=False),  # apart: List users opens a thousand of these
     Column("sealed", LargeBinary, nullable=False),  # first_name, middle_name, last_name, birth_date
     Column("is_scanning", Boolean, nullable=False, default=False),
     Column("identification_on_file", Boolean, nullable=False, default=False),
     Column("created_at", Instant, nullable=False),
+    Column(
+        "version", Integer, nullable=False, default=0, server_default=text("0")
+    ),  # of what is shown of them
+    Column("scanned_at", Instant),  # the end of the last whole scan
+    *_due("users"),  # the next scan
     Index("users_of_integrator", "integrator_id", "id"),
     sqlite_autoincrement=True,
 )
@@ -90,7 +117,7 @@ details = Table(
     "details",
     metadata,
     _id(),
-    Column("user_id", _ID, _owner("users"), nullable=False, index=True),
+    _user(index=True),
     Column(
         "kind", String(20), nullable=False
     ),  # the list it is in: aliases, emails, phone_numbers, addresses
@@ -101,7 +128,7 @@ records = Table(
     "records",
     metadata,
     _id(),
-    Column("user_id", _ID, _owner("users"), nullable=False),
+    _user(),
     Column("site", String(200), nullable=False),
     Column("reference_digest", LargeBinary(32), nullable=False),
     Column("status", String(40), nullable=False),
@@ -109,6 +136,9 @@ records = Table(
     Column("sealed", LargeBinary, nullable=False),  # the listing, and what its removal needs
     Column("created_at", Instant, nullable=False),
     Column("changed_at", Instant, nullable=False),
+    Column("tries", Integer, nullable=False, default=0, server_default=text("0")),  # of an opt-out, in vain
+    Column("refused_at", Instant),  # the site said no, or nothing: a human's job
+    *_due("records"),  # discovered: the opt-out; pending removal: the next look
     UniqueConstraint("user_id", "site", "reference_digest"),
     sqlite_autoincrement=True,
 )
@@ -116,7 +146,7 @@ links = Table(
     "links",
     metadata,
     _id(),
-    Column("user_id", _ID, _owner("users"), nullable=False),
+    _user(),
     Column("url_digest", LargeBinary(32), nullable=False),
     Column("sealed", LargeBinary, nullable=False),  # url, title, contains
     Column("created_at", Instant, nullable=False),
@@ -127,10 +157,10 @@ alerts = Table(
     "alerts",
     metadata,
     _id(),
-    Column("user_id", _ID, _owner("users"), nullable=False, index=True),
+    _user(index=True),
     Column("kind", String(40), nullable=False),
-    Column("record_id", _ID, _owner("records"), index=True),
-    Column("link_id", _ID, _owner("links"), index=True),
+    Column("record_id", ID, _owner("records"), index=True),
+    Column("link_id", ID, _owner("links"), index=True),
     Column("sealed", LargeBinary, nullable=False),  # text, html, url, guide, opt_out_procedure
     Column("created_at", Instant, nullable=False),
     sqlite_autoincrement=True,
@@ -139,8 +169,88 @@ service_history = Table(
     "service_history",
     metadata,
     _id(),
-    Column("user_id", _ID, _owner("users"), nullable=False, index=True),
+    _user(index=True),
     Column("event", String(40), nullable=False),
     Column("at", Instant, nullable=False),
     sqlite_autoincrement=True,
+)
+consents = Table(
+    "consents",
+    metadata,
+    _id(),
+    _user(index=True),
+    Column("purpose", String(80), nullable=False),
+    Column("given_by", String(200), nullable=False),
+    Column("given_at", Instant, nullable=False),
+    Column("withdrawn_by", String(200)),
+    Column("withdrawn_at", Instant),
+    sqlite_autoincrement=True,
+)
+candidates = Table(
+    "candidates",
+    metadata,
+    _id(),
+    _user(),
+    Column("site", String(200), nullable=False),
+    Column("reference_digest", LargeBinary(32), nullable=False),
+    Column("verdict", String(20), nullable=False),  # possible, quarantined, rejected
+    Column("score", Float, nullable=False),
+    Column("sealed", LargeBinary, nullable=False),  # the listing, and the reasons
+    Column("seen_at", Instant, nullable=False),
+    UniqueConstraint("user_id", "site", "reference_digest"),
+    sqlite_autoincrement=True,
+)
+deliveries = Table(
+    "deliveries",
+    metadata,
+    _id(),
+    _user(index=True),
+    Column("webhook_id", String(64), nullable=False, unique=True),
+    Column("state", String(20), nullable=False),  # open, frozen, delivered, dead
+    Column("opened_at", Instant, nullable=False),
+    Column("sealed_body", LargeBinary),  # from when the window closed on, the same bytes
+    Column("failed_attempts", Integer, nullable=False, default=0),  # since it was last put in line
+    Column("ended_at", Instant),
+    *_due("deliveries"),  # open: when the window closes; frozen: the next attempt
+    Index(
+        "one_open_window",
+        "user_id",
+        unique=True,
+        sqlite_where=text("state = 'open'"),
+        postgresql_where=text("state = 'open'"),
+    ),
+    sqlite_autoincrement=True,
+)
+events = Table(
+    "events",
+    metadata,
+    _id(),
+    _user(index=True),
+    Column("delivery_id", ID, _owner("deliveries"), nullable=False, index=True),
+    Column("kind", String(40), nullable=False),  # the group of the body that it stands in
+    Column("sealed", LargeBinary, nullable=False),  # the item of that group
+    Column("created_at", Instant, nullable=False),
+    sqlite_autoincrement=True,
+)
+attempts = Table(
+    "attempts",
+    metadata,
+    _id(),
+    Column("delivery_id", ID, _owner("deliveries"), nullable=False, index=True),
+    Column("at", Instant, nullable=False),
+    Column("status", Integer),  # of the answer; null: there was none
+    Column("outcome", String(40), nullable=False),
+    sqlite_autoincrement=True,
+)
+sites = Table(
+    "sites",
+    metadata,
+    Column("name", String(200), primary_key=True),
+    Column("next_request_at", Instant),  # politeness, across workers
+    Column("looks", Integer, nullable=False, default=0),
+    Column("inconclusive_looks", Integer, nullable=False, default=0),
+    Column("distrusted_looks", Integer, nullable=False, default=0),
+    Column("last_look_at", Instant),
+    Column("last_good_look_at", Instant),
+    Column("last_reason", String(80)),  # why the last look told nothing; null: it told something
 )

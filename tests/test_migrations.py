@@ -1,0 +1,411 @@
+"""Migrations: a database of any earlier version becomes one of this, whole or not at all, and keeps what it holds."""
+
+import asyncio
+import importlib
+import importlib.util
+import shutil
+import subprocess
+import sys
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.operations import Operations
+from alembic.script import ScriptDirectory
+from service_kit import LISTING, SITE, START, url_of
+from sqlalchemy import MetaData, create_engine, text
+
+from exposurekit.errors import Misconfigured
+from exposurekit.service import findings, migrations, standing, tables, users
+from exposurekit.service.clock import FrozenClock
+from exposurekit.service.database import Database
+from exposurekit.service.vault import Vault
+
+VERSIONS = Path(migrations.__file__).parent / "versions"
+STEPS = sorted(file.stem for file in VERSIONS.glob("0*.py"))
+KEY = Vault.generate_key()
+
+
+@pytest.fixture
+def url(store, tmp_path):
+    return url_of(tmp_path)
+
+
+@contextmanager
+def connected(url):
+    engine = create_engine(url)
+    try:
+        with engine.begin() as connection:
+            yield connection
+    finally:
+        engine.dispose()
+
+
+def ask(url, question):
+    with connected(url) as connection:
+        return [tuple(row) for row in connection.execute(text(question))]
+
+
+def change(url, statement):
+    with connected(url) as connection:
+        connection.execute(text(statement))
+
+
+def database(url):
+    return Database(url, vault=Vault(KEY), clock=FrozenClock(START))
+
+
+async def opened(url, function=None):
+    one = database(url)
+    try:
+        await one.open()
+        if function is None:
+            return None
+        async with one.writing() as work:
+            return await function(work)
+    finally:
+        await one.close()
+
+
+def open_it(url, function=None):
+    return asyncio.run(opened(url, function))
+
+
+def version(url):
+    return ask(url, "SELECT version_num FROM alembic_version")
+
+
+def step_of(name):
+    return importlib.import_module(f"exposurekit.service.migrations.versions.{name}")
+
+
+# --- a database as it was ------------------------------------------------------------------------------
+
+
+def as_the_first_step_left_it(url):
+    with connected(url) as connection:
+        context = MigrationContext.configure(connection)
+        step_of(STEPS[0]).upgrade(Operations(context))
+        context.stamp(ScriptDirectory(str(VERSIONS.parent)), migrations.FIRST)
+
+
+def as_it_was_before_there_were_steps(url):
+    as_the_first_step_left_it(url)
+    change(url, "DROP TABLE alembic_version")
+
+
+OLD = [as_the_first_step_left_it, as_it_was_before_there_were_steps]
+
+
+def fill(url):
+    """A person with everything that the first version knew; by table, what is in it."""
+    vault = Vault(KEY)
+    person = {"first_name": "Jane", "last_name": "Doe", "middle_name": "", "birth_date": None}
+    link = {"url": "https://club.example/members", "title": "Members", "contains": ["email"]}
+    digest = vault.fingerprint(f"7\0{SITE.name}\0{LISTING.reference_id}", "reference_id")
+    words = {"text": "New record", "html": "<p>", "url": "", "guide": "", "opt_out_procedure": []}
+    at = {"created_at": START}
+    rows = {
+        "marks": {"name": "key fingerprint", "value": vault.key_fingerprint},
+        "integrators": {"id": 3, "name": "acme", "api_key_digest": b"1" * 32, "api_secret_digest": b"2" * 32}
+        | at,
+        "users": {"id": 7, "integrator_id": 3, "is_scanning": False, "identification_on_file": True} | at,
+        "details": {
+            "id": 4,
+            "user_id": 7,
+            "kind": "emails",
+            "sealed": vault.seal({"address": "x"}, "emails:7"),
+        },
+        "records": {"id": 5, "user_id": 7, "site": SITE.name, "status": "pending removal", "gone_looks": 1}
+        | at,
+        "links": {"id": 6, "user_id": 7, "url_digest": b"3" * 32, "sealed": vault.seal(link, "links:7")} | at,
+        "alerts": {"id": 8, "user_id": 7, "kind": "new record", "record_id": 5, "link_id": None} | at,
+        "service_history": {"id": 9, "user_id": 7, "event": "activated_service_on", "at": START},
+    }
+    rows["users"] |= {
+        "sealed": vault.seal(person, "users:7"),
+        "sealed_secret": vault.seal("1" * 18, "secrets:7"),
+    }
+    rows["records"] |= {"reference_digest": digest, "changed_at": START}
+    rows["records"] |= {"sealed": vault.seal(LISTING.stored(SITE), "records:7")}
+    rows["alerts"] |= {"sealed": vault.seal(words, "alerts:7")}
+    with connected(url) as connection:
+        for name, row in rows.items():
+            connection.execute(as_declared(connection, name).insert(), row)
+    return rows
+
+
+def as_declared(connection, name):
+    """A table as it is now, with instants read as the service reads them."""
+    known = MetaData()
+    known.reflect(connection, only=[name])
+    for column in known.tables[name].c:
+        column.type = tables.metadata.tables[name].c[column.name].type
+    return known.tables[name]
+
+
+def rows_of(url, names):
+    with connected(url) as connection:
+        return {
+            name: [dict(row._mapping) for row in connection.execute(as_declared(connection, name).select())]
+            for name in names
+        }
+
+
+@pytest.mark.parametrize("made", OLD)
+def test_a_database_of_the_first_version_is_brought_to_this_one_and_keeps_its_rows(url, made):
+    """Issue 3, "Work that survives": migrations by Alembic from the first version on."""
+    made(url)
+    before = fill(url)
+    open_it(url)
+    assert version(url) == [(migrations.NEWEST,)]
+    after = rows_of(url, before)
+    assert {name: [row.items() >= before[name].items() for row in rows] for name, rows in after.items()} == {
+        name: [True] for name in before
+    }
+    for name, [row] in after.items():
+        added = {column: value for column, value in row.items() if column not in before[name]}
+        assert added == {
+            column.name: int(column.server_default.arg.text) if column.server_default is not None else None
+            for column in tables.metadata.tables[name].c
+            if column.name not in before[name]
+        }
+    assert {"due_at", "lease", "lease_until"} <= after["records"][0].keys() - before["records"].keys()
+    assert after["records"][0]["tries"] == 0
+
+
+@pytest.mark.parametrize("made", OLD)
+def test_the_service_goes_on_with_what_an_earlier_version_knew(url, made):
+    made(url)
+    fill(url)
+
+    async def go_on(work):
+        subject = await users.subject_of(work, 7)
+        assert not await standing.may_scan(work, 7)
+        await standing.consent(work, 7, given_by="Jane Doe, by letter")
+        assert await standing.may_scan(work, 7)
+        known = await findings.discover_record(work, 7, LISTING, SITE)
+        alerts = await findings.alerts_of(work, 7)
+        return subject, known, len(alerts), await findings.links_of(work, 7)
+
+    subject, known, alerts, links = open_it(url, go_on)
+    assert (known, alerts, links[0]["title"]) == (5, 1, "Members")
+    assert subject is not None
+
+
+@pytest.mark.parametrize("made", OLD)
+def test_ids_go_on_where_they_were(url, made):
+    made(url)
+    fill(url)
+    change(url, "DELETE FROM integrators")
+    if url.startswith("postgresql"):
+        change(url, "SELECT setval('users_id_seq', 7)")
+
+    async def create(work):
+        await work.run(
+            text(
+                "INSERT INTO integrators (name, api_key_digest, api_secret_digest, created_at) "
+                "VALUES ('zeta', '1', '2', '2026-01-02 03:04:05')"
+            )
+        )
+        [row] = await work.all(text("SELECT id FROM integrators"))
+        return (await users.create(work, row.id, {"first_name": "John", "last_name": "Roe"})).id
+
+    assert open_it(url, create) == 8
+
+
+# --- where the steps lead --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("made", [lambda _: None, *OLD], ids=["new", "first step", "before steps"])
+def test_the_steps_lead_to_what_the_tables_declare(url, made):
+    made(url)
+    open_it(url)
+    with connected(url) as connection:
+        options = {"compare_type": True, "compare_server_default": True}
+        assert compare_metadata(MigrationContext.configure(connection, opts=options), tables.metadata) == []
+
+
+def catalogue(url):
+    """What the database says of itself: columns, keys, indexes; nothing that depends on the order of columns."""
+    return on_sqlite(url) if url.startswith("sqlite") else on_postgresql(url)
+
+
+def on_sqlite(url):
+    found = set()
+    for name, sql in ask(url, "SELECT name, sql FROM sqlite_master WHERE type = 'table'"):
+        found.add((name, "autoincrement", "AUTOINCREMENT" in sql))
+        found |= {(name, *row[1:]) for row in ask(url, f"PRAGMA table_info({name})")}
+        found |= {(name, "key", *row[2:]) for row in ask(url, f"PRAGMA foreign_key_list({name})")}
+        for _, index, unique, origin, partial in ask(url, f"PRAGMA index_list({name})"):
+            columns = tuple(row[2] for row in ask(url, f"PRAGMA index_info({index})"))
+            found.add((name, "index", unique, origin, partial, columns, "" if origin != "c" else index))
+    for name, sql in ask(url, "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL"):
+        found.add((name, " ".join(sql.split())))
+    return {row for row in found if row[0] != "alembic_version" and "sqlite_sequence" not in row}
+
+
+def on_postgresql(url):
+    questions = (
+        (
+            "SELECT table_name, column_name, data_type, character_maximum_length, is_nullable, column_default "
+            "FROM information_schema.columns WHERE table_schema = 'public'"
+        ),
+        (
+            "SELECT conrelid::regclass::text, pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid <> 0 "
+            "AND connamespace = 'public'::regnamespace"
+        ),
+    )
+    questions += ("SELECT tablename, indexdef FROM pg_indexes WHERE schemaname = 'public'",)
+    found = {row for question in questions for row in ask(url, question)}
+    return {row for row in found if row[0] != "alembic_version"}
+
+
+def test_the_steps_lead_to_the_same_database_as_the_tables_made_at_once(store, tmp_path):
+    """What a comparison of types and names may not see: cascades, partial indexes, autoincrement."""
+    urls = []
+    for part in ("by steps", "at once"):
+        (tmp_path / part).mkdir()
+        urls.append(url_of(tmp_path / part))
+    open_it(urls[0])
+    with connected(urls[1]) as connection:
+        tables.metadata.create_all(connection)
+    by_steps, at_once = map(catalogue, urls)
+    assert by_steps - at_once == set()
+    assert at_once - by_steps == set()
+    assert len(by_steps) > 100
+
+
+def test_the_steps_are_numbered_and_each_follows_the_one_before():
+    assert STEPS[0].startswith(f"{migrations.FIRST}_")
+    assert STEPS[-1].startswith(f"{migrations.NEWEST}_")
+    before = None
+    for name in STEPS:
+        step = step_of(name)
+        assert (step.revision, step.down_revision) == (name[:4], before)
+        before = step.revision
+    assert {file.stem for file in VERSIONS.glob("*.py")} == {"__init__", *STEPS}
+
+
+# --- more than once, by more than one, or not at all -----------------------------------------------------
+
+
+def state(url):
+    """What any change of the tables would change."""
+    if url.startswith("sqlite"):
+        return ask(url, "PRAGMA schema_version")
+    question = "SELECT relname, oid, xmin::text FROM pg_class WHERE relnamespace = 'public'::regnamespace"
+    return sorted(ask(url, question))
+
+
+def test_opening_again_does_nothing(url):
+    open_it(url)
+    before = state(url), rows_of(url, ["marks"]), version(url)
+    for _ in range(2):
+        open_it(url)
+    assert (state(url), rows_of(url, ["marks"]), version(url)) == before
+
+
+def test_a_later_version_is_refused_in_one_line_and_left_alone(url):
+    open_it(url)
+    change(url, "UPDATE alembic_version SET version_num = '9999'")
+    before = state(url)
+    with pytest.raises(
+        Misconfigured, match=r"^this database was made by a later version of exposurekit: [^\n]+$"
+    ):
+        open_it(url)
+    assert (state(url), version(url)) == (before, [("9999",)])
+
+
+@pytest.mark.parametrize("made", OLD)
+def test_a_step_that_fails_leaves_the_database_as_it_was(url, made):
+    made(url)
+    kept = fill(url)
+    change(url, "CREATE TABLE attempts (id INTEGER)")  # in the way of the second step, in its middle
+    before = catalogue(url)
+    with pytest.raises(Misconfigured, match=r"^the database [^\n]+ cannot be opened[^\n]+$"):
+        open_it(url)
+    assert catalogue(url) == before
+    assert rows_of(url, ["users"])["users"] == [kept["users"]]
+    change(url, "DROP TABLE attempts")
+    open_it(url)
+    assert version(url) == [(migrations.NEWEST,)]
+
+
+@pytest.mark.parametrize("made", [lambda _: None, *OLD], ids=["new", "first step", "before steps"])
+def test_several_connections_that_open_a_database_at_once_all_succeed(url, made):
+    made(url)
+
+    async def at_once():
+        await asyncio.gather(*(opened(url) for _ in range(4)))
+
+    asyncio.run(at_once())
+    assert version(url) == [(migrations.NEWEST,)]
+    assert len(rows_of(url, ["marks"])["marks"]) == 1
+
+
+def test_several_processes_that_open_a_new_database_at_once_all_succeed(url):
+    """Issue 3, "Work that survives": several workers and several web processes."""
+    script = (
+        "import asyncio, sys\n"
+        "from exposurekit.service.clock import Clock\n"
+        "from exposurekit.service.database import Database\n"
+        "from exposurekit.service.vault import Vault\n"
+        "async def main():\n"
+        "    database = Database(sys.argv[1], vault=Vault(bytes.fromhex(sys.argv[2])), clock=Clock())\n"
+        "    sys.stdin.readline()\n"
+        "    await database.open()\n"
+        "    await database.close()\n"
+        "asyncio.run(main())\n"
+    )
+    arguments = [sys.executable, "-W", "error", "-c", script, url, KEY.hex()]
+    pipes = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    processes = [subprocess.Popen(arguments, **pipes) for _ in range(3)]
+    for process in processes:
+        process.stdin.write("now\n")
+        process.stdin.flush()
+    assert [(process.communicate(timeout=60)[1], process.returncode) for process in processes] == [
+        ("", 0)
+    ] * 3
+    assert version(url) == [(migrations.NEWEST,)]
+
+
+def test_two_databases_may_be_opened_at_once(store, tmp_path):
+    """Each step of each is made in its own database."""
+    urls = []
+    for part in ("one", "other"):
+        (tmp_path / part).mkdir()
+        urls.append(url_of(tmp_path / part))
+
+    async def at_once():
+        await asyncio.gather(*map(opened, urls))
+
+    asyncio.run(at_once())
+    assert [version(url) for url in urls] == [[(migrations.NEWEST,)]] * 2
+    assert catalogue(urls[0]) == catalogue(urls[1])
+
+
+def test_the_package_may_lie_under_any_path(url, tmp_path):
+    room = tmp_path / "100% ours, %(here)s"
+    shutil.copytree(VERSIONS.parent, room, ignore=shutil.ignore_patterns("__pycache__"))
+    found = importlib.util.spec_from_file_location("migrations_elsewhere", room / "__init__.py")
+    elsewhere = importlib.util.module_from_spec(found)
+    found.loader.exec_module(elsewhere)
+    with connected(url) as connection:
+        elsewhere.migrate(connection)
+    assert version(url) == [(migrations.NEWEST,)]
+
+
+def test_a_person_of_an_earlier_version_is_not_scanned_by_itself(url):
+    """Issue 3, "Operator's honesty": only with recorded consent, and there was none to record."""
+    as_the_first_step_left_it(url)
+    fill(url)
+
+    async def look(work):
+        work.clock.advance(timedelta(days=365))
+        return await standing.may_scan(work, 7), await standing.plan_scan(work, 7)
+
+    assert open_it(url, look) == (False, False)
