@@ -1,13 +1,17 @@
 """Findings: records and links of a person, and the alert that each makes, read back over HTTP."""
 
 import dataclasses
+from datetime import timedelta
 
 import pytest
 from service_kit import LISTING, PAGE, SITE
+from sqlalchemy import select
 
 from exposurekit.contract.resources import Alert, Record
-from exposurekit.service.findings import Listing, NoSuchUser, Page, Site, discover_link, discover_record
-from exposurekit.service.removals import submit_removal, verify_removal
+from exposurekit.service import tables
+from exposurekit.service.findings import Listing, Page, Site, discover_link, discover_record
+from exposurekit.service.removals import refuse_removal, submit_removal, verify_removal
+from exposurekit.service.standing import NoSuchUser
 
 
 @pytest.fixture
@@ -91,6 +95,101 @@ def test_a_removed_record_that_is_listed_again_is_the_same_record(service, jane)
     assert found(service, jane) == record_id
     assert service.get(jane, f"/records/{record_id}")["record"]["status"] == "discovered"
     assert texts(service, jane)[-1].startswith("Listed again: ")
+
+
+OURS = dataclasses.replace(SITE, removed_by_us=True)
+
+
+def row_of(service, record_id):
+    async def row(work):
+        return await work.first(select(tables.records).where(tables.records.c.id == record_id))
+
+    return service.work(row)
+
+
+def refused(service, record_id, site=OURS):
+    service.work(lambda work: refuse_removal(work, record_id, site))
+
+
+def test_where_the_service_sends_the_opt_out_itself_it_is_due_at_once_and_nobody_has_steps_to_take(
+    service, jane
+):
+    """Issue 3, "Removal life-cycle": opt-out submitted where the site lets a form do it."""
+    record_id = found(service, jane, site=OURS)
+    assert row_of(service, record_id).due_at == service.clock.now()
+    [alert] = service.get(jane, "/alerts")["alerts"]
+    assert (alert["text"], alert["opt_out_procedure"]) == (
+        "New record: People & Places lists Jane Q. Doe.",
+        [],
+    )
+    assert alert["guide"] == SITE.guide
+
+
+def test_where_a_human_has_to_do_it_nothing_is_due_and_the_steps_are_told(service, jane):
+    """Issue 3: human-only sites -> an alert whose opt_out_procedure holds the steps and guide the explanation."""
+    record_id = found(service, jane)
+    assert row_of(service, record_id).due_at is None
+    [alert] = service.get(jane, "/alerts")["alerts"]
+    assert (alert["opt_out_procedure"], alert["guide"]) == (["Open the form.", "Press Remove."], SITE.guide)
+
+
+@pytest.mark.parametrize("site", [SITE, OURS])
+def test_a_removed_record_that_is_listed_again_is_up_for_removal_again(service, jane, site):
+    """Issue 3: listed again -> discovered with an alert."""
+    record_id = found(service, jane, site=site)
+    service.work(lambda work: submit_removal(work, record_id, site))
+    for _ in range(2):
+        service.work(lambda work: verify_removal(work, record_id, site, gone=True))
+    assert row_of(service, record_id).due_at is None
+    service.clock.advance(timedelta(days=30))
+    found(service, jane, site=site)
+    row = row_of(service, record_id)
+    assert row.due_at == (service.clock.now() if site.removed_by_us else None)
+    assert (row.status, row.gone_looks, row.changed_at) == ("discovered", 0, service.clock.now())
+    alert = service.get(jane, "/alerts")["alerts"][-1]
+    assert alert["text"] == "Listed again: People & Places lists Jane Q. Doe again, after a removal."
+    assert bool(alert["opt_out_procedure"]) is not site.removed_by_us
+
+
+def test_a_removal_that_a_site_had_refused_before_it_was_done_is_tried_when_it_is_listed_again(service, jane):
+    record_id = found(service, jane, site=OURS)
+    refused(service, record_id)
+    for _ in range(2):
+        service.work(lambda work: verify_removal(work, record_id, OURS, gone=True))
+    found(service, jane, site=OURS)
+    row = row_of(service, record_id)
+    assert (row.due_at, row.refused_at, row.tries) == (service.clock.now(), None, 0)
+
+
+def test_what_a_site_refused_is_not_submitted_by_itself_when_it_is_seen_again(service, jane):
+    """CONTRACT.md, "transitions": a refused opt-out -> back to discovered; it is a human's job now."""
+    record_id = found(service, jane, site=OURS)
+    refused(service, record_id)
+    service.clock.advance(timedelta(days=7))
+    found(service, jane, site=OURS)
+    row = row_of(service, record_id)
+    assert row.due_at is None
+    assert row.refused_at == service.clock.now() - timedelta(days=7)
+
+
+def test_a_site_that_learns_to_take_a_form_is_sent_one_when_the_listing_is_seen_again(service, jane):
+    record_id = found(service, jane)
+    service.clock.advance(timedelta(days=7))
+    found(service, jane, site=OURS)
+    assert row_of(service, record_id).due_at == service.clock.now()
+
+
+def test_a_listing_seen_again_changes_nothing_of_when_its_next_step_is_due(service, jane):
+    record_id = found(service, jane, site=OURS)
+    due = service.clock.now()
+    service.clock.advance(timedelta(days=1))
+    found(service, jane, site=OURS)
+    assert row_of(service, record_id).due_at == due
+    look_at = service.clock.now() + timedelta(days=3)
+    service.work(lambda work: submit_removal(work, record_id, OURS, look_at=look_at))
+    found(service, jane, site=OURS)
+    row = row_of(service, record_id)
+    assert (row.due_at, row.status) == (look_at, "pending removal")
 
 
 def test_a_page_becomes_a_link_and_an_alert(service, jane):

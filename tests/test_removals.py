@@ -1,12 +1,18 @@
 """Removals: discovered -> pending removal -> removed, twice verified; and the ways back."""
 
+import itertools
+from datetime import timedelta
+
 import pytest
 from service_kit import LISTING, SITE
+from sqlalchemy import select
 
+from exposurekit.service import tables
 from exposurekit.service.findings import Site, discover_record
 from exposurekit.service.removals import (
     NoSuchRecord,
     WrongStatus,
+    reconsider,
     refuse_removal,
     submit_removal,
     verify_removal,
@@ -24,14 +30,30 @@ class Case:
     def see(self):
         return self.service.work(lambda work: discover_record(work, self.user["id"], LISTING, SITE))
 
-    def submit(self):
-        self.service.work(lambda work: submit_removal(work, self.record_id, SITE))
+    def submit(self, **when):
+        self.service.work(lambda work: submit_removal(work, self.record_id, SITE, **when))
 
-    def refuse(self):
-        self.service.work(lambda work: refuse_removal(work, self.record_id, SITE))
+    def refuse(self, **how):
+        self.service.work(lambda work: refuse_removal(work, self.record_id, SITE, **how))
 
-    def look(self, *, gone):
-        return self.service.work(lambda work: verify_removal(work, self.record_id, SITE, gone=gone))
+    def look(self, *, gone, **how):
+        return self.service.work(lambda work: verify_removal(work, self.record_id, SITE, gone=gone, **how))
+
+    def reconsider(self):
+        self.service.work(lambda work: reconsider(work, self.user["id"]))
+
+    def tomorrow(self):
+        self.service.clock.advance(timedelta(days=1))
+
+    @property
+    def row(self):
+        """The record as the database has it."""
+        ours = tables.records.c.id == self.record_id
+
+        async def row(work):
+            return await work.first(select(tables.records).where(ours))
+
+        return self.service.work(row)
 
     @property
     def status(self):
@@ -111,10 +133,167 @@ def test_a_refused_removal_may_be_submitted_again_and_counts_from_none(case):
     assert case.look(gone=True) == "pending removal"
 
 
-@pytest.mark.parametrize("step", ["refuse", "look"])
-def test_a_record_that_is_not_pending_can_be_neither_verified_nor_refused(case, step):
-    with pytest.raises(WrongStatus, match="is discovered cannot be"):
-        case.refuse() if step == "refuse" else case.look(gone=True)
+def test_a_listing_that_a_human_had_taken_down_is_removed_too(case):
+    """CONTRACT.md, "transitions": verified twice, whoever asked for it."""
+    assert case.look(gone=True) == "discovered"
+    assert (case.status, len(case.alerts)) == ("discovered", 1)
+    assert case.look(gone=True) == "removed"
+    assert case.status == "removed"
+    assert case.alerts[-1]["text"].startswith("Removal verified: ")
+    assert len(case.alerts) == 2
+
+
+def test_a_look_that_finds_what_nobody_asked_to_remove_changes_nothing(case):
+    assert [case.look(gone=gone) for gone in (True, False, True)] == ["discovered"] * 3
+    assert len(case.alerts) == 1
+
+
+@pytest.mark.parametrize("submitted", [True, False])
+def test_a_site_may_want_more_looks_than_two(case, submitted):
+    """Issue 3, "Sites as data": verification (when, how often, confirmations)."""
+    if submitted:
+        case.submit()
+    before = case.status
+    assert [case.look(gone=True, confirmations=3) for _ in range(2)] == [before] * 2
+    assert case.look(gone=False, confirmations=3) == before
+    assert [case.look(gone=True, confirmations=3) for _ in range(3)] == [before, before, "removed"]
+
+
+def test_one_look_is_enough_where_one_is_asked_for(case):
+    case.submit()
+    assert case.look(gone=True, confirmations=1) == "removed"
+
+
+def test_the_next_look_is_due_when_it_was_said(case):
+    """Issue 3, "Work that survives": scans, removal checks and deliveries are due rows."""
+    soon, later, last = (case.service.clock.now() + timedelta(days=days) for days in (3, 7, 14))
+    assert case.row.due_at is None
+    case.submit(look_at=soon)
+    assert case.row.due_at == soon
+    case.look(gone=False, look_at=later)
+    assert case.row.due_at == later
+    case.look(gone=True, look_at=last)
+    assert case.row.due_at == last
+    case.look(gone=True, look_at=last)
+    assert (case.status, case.row.due_at) == ("removed", None)
+
+
+def test_a_status_has_the_moment_from_which_on_it_is_so(case):
+    start = case.row.changed_at
+    case.tomorrow()
+    case.look(gone=False)
+    assert case.row.changed_at == start
+    for step in (case.submit, case.refuse, case.submit, lambda: case.look(gone=True, confirmations=1)):
+        case.tomorrow()
+        step()
+        assert case.row.changed_at == case.service.clock.now()
+    case.tomorrow()
+    case.see()
+    assert (case.status, case.row.changed_at) == ("discovered", case.service.clock.now())
+
+
+@pytest.mark.parametrize("submitted", [True, False])
+def test_a_refusal_is_kept_with_its_moment_and_nothing_is_due(case, submitted):
+    """CONTRACT.md, "transitions": a refused opt-out -> back to discovered; it may come as the answer to the form."""
+    if submitted:
+        case.submit(look_at=case.service.clock.now())
+    case.tomorrow()
+    case.refuse()
+    assert (case.status, case.row.due_at) == ("discovered", None)
+    assert case.row.refused_at == case.service.clock.now()
+    assert case.alerts[-1]["text"].startswith(
+        "Opt-out refused: People & Places did not accept the removal of "
+    )
+
+
+def test_an_opt_out_that_was_ignored_is_told_as_such_and_carries_the_steps(case):
+    case.submit()
+    case.refuse(ignored=True)
+    alert = case.alerts[-1]
+    assert alert["text"] == (
+        "Opt-out ignored: People & Places has not acted on the removal of Jane Q. Doe. It can be done by hand:\n"
+        "1. Open the form.\n2. Press Remove."
+    )
+    assert alert["opt_out_procedure"] == ["Open the form.", "Press Remove."]
+    assert alert["url"] == "https://places.example/opt-out"
+    assert (case.status, case.row.refused_at) == ("discovered", case.service.clock.now())
+
+
+def test_a_person_who_has_changed_is_worth_another_try(case):
+    """Issue 3: missing user fields -> stays discovered; an update that supplies them starts the removal."""
+    case.refuse()
+    case.tomorrow()
+    case.reconsider()
+    assert (case.row.due_at, case.row.refused_at, case.row.tries) == (case.service.clock.now(), None, 0)
+    assert case.status == "discovered"
+    assert len(case.alerts) == 2
+
+
+def test_an_update_over_http_is_such_a_change(case):
+    case.refuse()
+    case.tomorrow()
+    case.service.update(case.user, addresses=[{"address1": "1 Elm Street", "city": "Oakmere", "state": "CA"}])
+    assert (case.row.due_at, case.row.refused_at) == (case.service.clock.now(), None)
+
+
+@pytest.mark.parametrize("state", ["pending", "removed", "due"])
+def test_what_is_under_way_or_done_is_not_tried_again(case, state):
+    at = case.service.clock.now() + timedelta(days=3)
+    if state == "due":
+        case.look(gone=True, look_at=at)
+    else:
+        case.submit(look_at=at)
+    if state == "removed":
+        case.look(gone=True, confirmations=1)
+    before = case.row
+    case.tomorrow()
+    case.reconsider()
+    assert case.row == before
+
+
+def test_another_persons_change_is_none_of_this_one(case):
+    other = Case(case.service)
+    other.reconsider()
+    assert (case.row.due_at, other.row.due_at) == (None, case.service.clock.now())
+
+
+STEPS = {
+    "submit": lambda case: case.submit(),
+    "look": lambda case: case.look(gone=True),
+    "find": lambda case: case.look(gone=False),
+    "refuse": lambda case: case.refuse(),
+    "ignore": lambda case: case.refuse(ignored=True),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_removed_record_can_be_neither_submitted_nor_verified_nor_refused(case, step):
+    case.submit()
+    case.look(gone=True, confirmations=1)
+    before, alerts = case.row, case.alerts
+    with pytest.raises(
+        WrongStatus, match=r"^a record that is removed cannot be [^\n]+: it must be discovered[^\n]*$"
+    ):
+        STEPS[step](case)
+    assert (case.row, case.alerts) == (before, alerts)
+
+
+@pytest.mark.parametrize("first", [None, "submit"])
+@pytest.mark.parametrize("steps", list(itertools.product(STEPS, repeat=2)), ids="-".join)
+def test_whatever_happens_the_transitions_are_those_that_are_shown(case, first, steps):
+    """CONTRACT.md, "transitions": a model of the table beside the service."""
+    status, gone = "discovered", 0
+    for step in ([first] if first else []) + list(steps):
+        may = status != "removed" and (step != "submit" or status == "discovered")
+        if not may:
+            with pytest.raises(WrongStatus):
+                STEPS[step](case)
+            continue
+        STEPS[step](case)
+        gone = gone + 1 if step == "look" else 0
+        after = {"submit": "pending removal", "refuse": "discovered", "ignore": "discovered"}
+        status = "removed" if gone == 2 else after.get(step, status)
+        assert (case.status, case.row.gone_looks) == (status, gone)
 
 
 @pytest.mark.parametrize("removed", [False, True])

@@ -1,5 +1,6 @@
-"""What time it is. Given to everything that asks, so that ninety days can pass in seconds; never sleeps."""
+"""What time it is, and waiting. Given to everything that asks, so that ninety days can pass in seconds."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 
 
@@ -10,9 +11,13 @@ class Clock:
         """This instant, in UTC."""
         return datetime.now(UTC)
 
+    async def sleep(self, seconds: float) -> None:
+        """Wait so long."""
+        await asyncio.sleep(seconds)
+
 
 class FrozenClock(Clock):
-    """A time that stands still until it is told to pass.
+    """A time that stands still until it is told to pass; whoever waits for it goes on at once.
 
     >>> clock = FrozenClock(datetime(2026, 1, 2, tzinfo=UTC))
     >>> clock.advance(timedelta(days=90))
@@ -26,6 +31,10 @@ class FrozenClock(Clock):
     def now(self) -> datetime:
         """The instant at which it stands."""
         return self._now
+
+    async def sleep(self, seconds: float) -> None:  # noqa: ARG002  time passes when it is told to
+        """Let others go first."""
+        await asyncio.sleep(0)
 
     def advance(self, by: timedelta) -> None:
         """Let time pass."""

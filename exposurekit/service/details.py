@@ -30,8 +30,16 @@ def shown(kind: str, detail_id: int, fields: Fields) -> dict[str, Any]:
     return item
 
 
-async def change(work: Work, user_id: int, lists: Mapping[str, Sequence[Entry] | None]) -> None:
-    """Change those of the four lists that are given; None clears one.
+async def lists_of(work: Work, user_id: int) -> dict[str, list[Fields]]:
+    """The four lists as they are kept, oldest item first."""
+    lists: dict[str, list[Fields]] = {kind: [] for kind in KINDS}
+    for row in sorted(await work.all(_OF_USER, {"user_id": user_id}), key=lambda row: int(row.id)):
+        lists[row.kind].append(work.unseal(row.kind, user_id, row.sealed))
+    return lists
+
+
+async def change(work: Work, user_id: int, lists: Mapping[str, Sequence[Entry] | None]) -> bool:
+    """Change those of the four lists that are given; None clears one. Whether anything changed.
 
     An item without id is appended (with ``_destroy`` it is ignored: there is nothing yet to delete). With id it is
     updated, what it leaves out unchanged; with ``_destroy`` it is deleted.
@@ -41,7 +49,7 @@ async def change(work: Work, user_id: int, lists: Mapping[str, Sequence[Entry] |
     """
     given = {kind: lists[kind] for kind in KINDS if kind in lists}
     if not given:
-        return
+        return False
     stored: dict[str, dict[int, Fields]] = {kind: {} for kind in KINDS}
     for row in await work.all(_OF_USER, {"user_id": user_id}):
         stored[row.kind][row.id] = work.unseal(row.kind, user_id, row.sealed)
@@ -50,6 +58,7 @@ async def change(work: Work, user_id: int, lists: Mapping[str, Sequence[Entry] |
         raise Refusal(400, *problems)
     for kind, plan in plans.items():
         await _carry_out(work, user_id, kind, plan)
+    return any(plan.changes(stored[kind]) for kind, plan in plans.items())
 
 
 @dataclass(slots=True)
@@ -58,6 +67,11 @@ class _Plan:
     updated: dict[int, Fields] = field(default_factory=dict)
     appended: list[Fields] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+
+    def changes(self, stored: Mapping[int, Fields]) -> bool:
+        """Whether carrying it out leaves anything other than it was."""
+        updated = any(stored[key] != new for key, new in self.updated.items())
+        return bool(self.deleted or self.appended or updated)
 
 
 def _planned(kind: str, stored: Mapping[int, Fields], entries: Sequence[Entry] | None) -> _Plan:

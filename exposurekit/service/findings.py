@@ -8,45 +8,40 @@ from typing import Any
 from sqlalchemy import Row, Select, bindparam, insert, select, update
 
 from exposurekit.contract.values import DISCOVERED, REMOVED
-from exposurekit.errors import ExposureError
-from exposurekit.service import alerts, tables
+from exposurekit.service import alerts, standing, tables
 from exposurekit.service.alerts import Event
 from exposurekit.service.database import Work
 from exposurekit.service.sightings import Listing, Page, Site, shown_record
 
-__all__ = ["Listing", "NoSuchUser", "Page", "Site", "discover_link", "discover_record"]
+__all__ = ["Listing", "Page", "Site", "discover_link", "discover_record"]
 
 _records, _links, _alerts = tables.records.c, tables.links.c, tables.alerts.c
-
-
-class NoSuchUser(ExposureError):
-    """Nobody of that id is registered."""
 
 
 async def discover_record(work: Work, user_id: int, listing: Listing, site: Site) -> int:
     """A site lists a person; the record's id.
 
     New: a record, and an alert. Known: what it shows is kept up to date, and a run of looks that found it gone is
-    broken. Removed before: the same record is ``discovered`` again, with an alert.
+    broken. Removed before: the same record is ``discovered`` again, with an alert. Where the service can send the
+    opt-out itself, that is due at once.
 
     Raises:
         NoSuchUser: Nobody of that id is registered.
     """
-    await _hold(work, user_id)
-    # The person is part of the text, so that equal digests do not tell who shares a listing.
-    digest = work.vault.fingerprint(f"{user_id}\0{site.name}\0{listing.reference_id}", "reference_id")
-    sealed = work.seal("records", user_id, listing.stored(site))
+    await standing.hold(work, user_id)
+    digest = reference_digest(work, user_id, site.name, listing.reference_id)
     known = await work.first(_KNOWN_RECORD, {"user_id": user_id, "site": site.name, "digest": digest})
     if known is None:
-        record_id = await _add_record(work, user_id, site.name, digest, sealed)
-        await alerts.about_record(work, Event.NEW_RECORD, user_id, record_id, listing=listing, site=site)
-        return record_id
-    seen: dict[str, Any] = {"sealed": sealed, "gone_looks": 0}
+        return await _add_record(work, user_id, digest, listing, site)
+    seen: dict[str, Any] = {"sealed": work.seal("records", user_id, listing.stored(site)), "gone_looks": 0}
     if known.status == REMOVED:
-        seen |= {"status": DISCOVERED, "changed_at": work.clock.now()}
+        seen |= {"status": DISCOVERED, "changed_at": work.clock.now(), "refused_at": None, "tries": 0}
+    if _opt_out_is_due(known, site):
+        seen |= {"due_at": work.clock.now()}
     await work.run(update(tables.records).where(_records.id == known.id), seen)
     if known.status == REMOVED:
-        await alerts.about_record(work, Event.LISTED_AGAIN, user_id, known.id, listing=listing, site=site)
+        record = _found(known.id, listing, site)
+        await alerts.about_record(work, Event.LISTED_AGAIN, user_id, record, site)
     return int(known.id)
 
 
@@ -56,11 +51,9 @@ async def discover_link(work: Work, user_id: int, page: Page) -> int:
     Raises:
         NoSuchUser: Nobody of that id is registered.
     """
-    await _hold(work, user_id)
+    await standing.hold(work, user_id)
     digest = work.vault.fingerprint(f"{user_id}\0{page.url}", "url")
-    sealed = work.seal(
-        "links", user_id, {"url": page.url, "title": page.title, "contains": list(page.contains)}
-    )
+    sealed = work.seal("links", user_id, page.shown())
     known = await work.first(_KNOWN_LINK, {"user_id": user_id, "digest": digest})
     if known is not None:
         await work.run(update(tables.links).where(_links.id == known.id), {"sealed": sealed})
@@ -69,6 +62,12 @@ async def discover_link(work: Work, user_id: int, page: Page) -> int:
     link_id = await work.add(insert(tables.links), row)
     await alerts.about_link(work, user_id, link_id, page)
     return link_id
+
+
+def reference_digest(work: Work, user_id: int, site: str, reference_id: str) -> bytes:
+    """What a listing is found again by."""
+    # The person is part of the text, so that equal digests do not tell who shares a listing.
+    return work.vault.fingerprint(f"{user_id}\0{site}\0{reference_id}", "reference_id")
 
 
 async def records_of(work: Work, user_id: int) -> list[dict[str, Any]]:
@@ -94,7 +93,7 @@ async def alerts_of(work: Work, user_id: int) -> list[dict[str, Any]]:
     return [{**work.unseal("alerts", user_id, row.words), **_source(work, user_id, row)} for row in rows]
 
 
-_KNOWN_RECORD = select(_records.id, _records.status).where(
+_KNOWN_RECORD = select(_records.id, _records.status, _records.due_at, _records.refused_at).where(
     _records.user_id == bindparam("user_id"),
     _records.site == bindparam("site"),
     _records.reference_digest == bindparam("digest"),
@@ -121,27 +120,33 @@ _ALERTS = (
     .where(_alerts.user_id == bindparam("user_id"))
     .order_by(_alerts.id)
 )
-# The person's row is held: on PostgreSQL two scans of one person must not both find a listing new.
-_HELD_USER = select(tables.users.c.id).where(tables.users.c.id == bindparam("user_id")).with_for_update()
 
 
-async def _hold(work: Work, user_id: int) -> None:
-    if await work.first(_HELD_USER, {"user_id": user_id}) is None:
-        raise NoSuchUser("nobody of that id is registered")
+def _opt_out_is_due(known: Row[Any], site: Site) -> bool:
+    relisted = known.status == REMOVED
+    waiting = known.status == DISCOVERED and known.due_at is None and known.refused_at is None
+    return site.removed_by_us and (relisted or waiting)
 
 
-async def _add_record(work: Work, user_id: int, site: str, digest: bytes, sealed: bytes) -> int:
+async def _add_record(work: Work, user_id: int, digest: bytes, listing: Listing, site: Site) -> int:
     now = work.clock.now()
     row = {
         "user_id": user_id,
-        "site": site,
+        "site": site.name,
         "reference_digest": digest,
         "status": DISCOVERED,
-        "sealed": sealed,
+        "sealed": work.seal("records", user_id, listing.stored(site)),
         "created_at": now,
         "changed_at": now,
+        "due_at": now if site.removed_by_us else None,
     }
-    return await work.add(insert(tables.records), row)
+    record_id = await work.add(insert(tables.records), row)
+    await alerts.about_record(work, Event.NEW_RECORD, user_id, _found(record_id, listing, site), site)
+    return record_id
+
+
+def _found(record_id: int, listing: Listing, site: Site) -> dict[str, Any]:
+    return shown_record(record_id, site.name, DISCOVERED, listing.stored(site))
 
 
 def _record(work: Work, user_id: int, row: Row[Any]) -> dict[str, Any]:

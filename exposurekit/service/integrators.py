@@ -11,7 +11,9 @@ from sqlalchemy import delete, func, insert, select, update
 from exposurekit.errors import Misconfigured
 from exposurekit.service.database import Work
 from exposurekit.service.tables import integrators, users
+from exposurekit.service.terms import WHO_MAX
 
+UNKNOWN = "there is no integrator of that name: exposurekit integrator list shows them"
 NOT_ACCEPTED = "the integration name or the api_key is not accepted"
 API_KEY, API_SECRET = "api_key", "api_secret"  # the domains of their fingerprints
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -36,13 +38,21 @@ class Integrator:
     name: str
     created_at: datetime
     users: int
+    attested_by: str | None
+    has_callback: bool
 
 
-async def add(work: Work, name: str) -> Credentials:
+async def add(work: Work, name: str, *, attested_by: str | None = None) -> Credentials:
     """Register an integrator.
 
+    Args:
+        work: A transaction.
+        name: Stands in its addresses.
+        attested_by: Who answers for the consent of everyone that it registers. Without it nobody is scanned until
+            a consent is recorded for each.
+
     Raises:
-        Misconfigured: The name is taken, or is not 1 to 64 of ``A-Z a-z 0-9 _ -``.
+        Misconfigured: The name is taken, or is not 1 to 64 of ``A-Z a-z 0-9 _ -``; nobody attests.
     """
     if not _NAME.fullmatch(name):
         raise Misconfigured("an integrator's name has 1 to 64 letters, digits, underscores or hyphens")
@@ -51,9 +61,24 @@ async def add(work: Work, name: str) -> Credentials:
             f"the integrator {name} is already there: rotate its credentials, or choose another name"
         )
     credentials = _made(name)
-    row = {"name": name, **_digests(work, credentials), "created_at": work.clock.now()}
+    now = work.clock.now()
+    row = {"name": name, **_digests(work, credentials), "created_at": now}
+    if attested_by is not None:
+        row |= {"attested_by": _who(attested_by), "attested_at": now}
     await work.add(insert(integrators), row)
     return credentials
+
+
+async def attest(work: Work, name: str, *, attested_by: str | None) -> None:
+    """Somebody answers from now on for the consent of everyone that it registers; None: nobody does.
+
+    Raises:
+        Misconfigured: There is no such integrator, or nobody attests.
+    """
+    found = await _find(work, name)
+    who = None if attested_by is None else _who(attested_by)
+    new = {"attested_by": who, "attested_at": who and work.clock.now()}
+    await work.run(update(integrators).where(integrators.c.id == found.id).values(**new))
 
 
 async def rotate(work: Work, name: str) -> Credentials:
@@ -88,16 +113,28 @@ async def remove(work: Work, name: str, *, with_users: bool = False) -> int:
 async def all(work: Work) -> list[Integrator]:  # noqa: A001  read as integrators.all
     """Every integrator, by name."""
     counted = select(func.count()).where(users.c.integrator_id == integrators.c.id).scalar_subquery()
-    columns = (integrators.c.id, integrators.c.name, integrators.c.created_at, counted.label("users"))
-    rows = await work.all(select(*columns).order_by(integrators.c.name))
-    return [Integrator(row.id, row.name, row.created_at, row.users) for row in rows]
+    columns = (
+        integrators.c.id,
+        integrators.c.name,
+        integrators.c.created_at,
+        counted.label("users"),
+        integrators.c.attested_by,
+        integrators.c.sealed_callback.is_not(None).label("has_callback"),
+    )
+    return [Integrator(*tuple(row)) for row in await work.all(select(*columns).order_by(integrators.c.name))]
 
 
 async def _find(work: Work, name: str) -> Integrator:
     for found in await all(work):
         if found.name == name:
             return found
-    raise Misconfigured("there is no integrator of that name: exposurekit integrator list shows them")
+    raise Misconfigured(UNKNOWN)
+
+
+def _who(text: str) -> str:
+    if not text.strip() or len(text) > WHO_MAX:
+        raise Misconfigured(f"who attests is told in 1 to {WHO_MAX} letters: a name, a role")
+    return text.strip()
 
 
 def _made(name: str) -> Credentials:

@@ -10,9 +10,10 @@ class Refusal(ExposureError):
     'limit is invalid, offset is invalid'
     """
 
-    def __init__(self, status: int, *problems: str, closes: bool = False) -> None:
+    def __init__(
+        self, status: int, *problems: str, closes: bool = False, retry_after_s: int | None = None
+    ) -> None:
         self.status = status
-        self.closes = (
-            closes  # the body may not have been read to its end: the connection cannot be used again
-        )
+        self.closes = closes  # the body may not have been read to its end: no second request on it
+        self.retry_after_s = retry_after_s
         super().__init__(", ".join(problems))

@@ -14,11 +14,15 @@ class Site:
     opt_out_procedure: tuple[str, ...] = ()
     opt_out_url: str | None = None
     user_fields_required_for_removal: tuple[str, ...] = ()
+    removed_by_us: bool = False  # the service can send this person's opt-out itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """What a people-search site shows about a person. ``reference_id`` is the site's own name for it."""
+    """What a people-search site shows about a person. ``reference_id`` is the site's own name for it.
+
+    E-mails, phones and streets tell whose listing it is, and are not kept with the record.
+    """
 
     name: str = field(repr=False)
     reference_id: str = field(repr=False)
@@ -27,6 +31,9 @@ class Listing:
     relations: tuple[str, ...] = field(default=(), repr=False)
     aliases: tuple[str, ...] = field(default=(), repr=False)
     locations: tuple[str, ...] = field(default=(), repr=False)
+    emails: tuple[str, ...] = field(default=(), repr=False)
+    phone_numbers: tuple[str, ...] = field(default=(), repr=False)
+    found_by: Mapping[str, str] | None = field(default=None, repr=False)  # what the site was asked
 
     def stored(self, site: Site) -> dict[str, Any]:
         """As a record's sealed part keeps it, with what the site asks for."""
@@ -38,6 +45,7 @@ class Listing:
             "aliases": list(self.aliases),
             "locations": list(self.locations),
             "reference_id": self.reference_id,
+            "found_by": None if self.found_by is None else dict(self.found_by),
             "user_fields_required_for_removal": list(site.user_fields_required_for_removal),
         }
 
@@ -52,6 +60,7 @@ class Listing:
             relations=tuple(stored["relations"]),
             aliases=tuple(stored["aliases"]),
             locations=tuple(stored["locations"]),
+            found_by=stored.get("found_by"),  # not there: kept by the first version
         )
 
 
@@ -62,6 +71,10 @@ class Page:
     url: str = field(repr=False)
     title: str = field(repr=False)
     contains: tuple[str, ...] = ()
+
+    def shown(self) -> dict[str, Any]:
+        """The link as the specification describes it."""
+        return {"url": self.url, "title": self.title, "contains": list(self.contains)}
 
 
 def shown_record(

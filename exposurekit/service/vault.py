@@ -10,11 +10,13 @@ import binascii
 import hmac
 import os
 import secrets
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from pydantic_core import from_json
 
 from exposurekit.contract import codec
 from exposurekit.errors import ExposureError, Misconfigured
@@ -23,6 +25,8 @@ KEY_VARIABLE, KEY_FILE_VARIABLE = "EXPOSUREKIT_SERVICE_KEY", "EXPOSUREKIT_SERVIC
 KEY_BYTES = 32
 _VERSION = b"\x01"
 _NONCE_BYTES = 12
+_HEAD_BYTES = len(_VERSION) + _NONCE_BYTES
+_CLOSED = "a stored value does not open with this key"
 
 
 class Sealed(ExposureError):
@@ -68,15 +72,36 @@ class Vault:
         Raises:
             Sealed: It was sealed with another key or for another purpose, or it was changed.
         """
-        if sealed[:1] == _VERSION:
-            try:
-                opened = self._cipher.decrypt(
-                    sealed[1 : 1 + _NONCE_BYTES], sealed[1 + _NONCE_BYTES :], purpose.encode()
-                )
-                return codec.decode(opened, "json")
-            except (InvalidTag, ValueError):
-                pass
-        raise Sealed("a stored value does not open with this key")
+        opened = self._opened([(sealed, purpose)])
+        if opened is None:
+            raise Sealed(_CLOSED)
+        return opened[0]
+
+    def unseal_all(self, sealed: Sequence[tuple[bytes, str]]) -> list[Any]:
+        """What was sealed, each value for the purpose beside it, in the same order.
+
+        Raises:
+            Sealed: As `unseal`, for any of them.
+        """
+        opened = self._opened(sealed)
+        if opened is None:
+            raise Sealed(_CLOSED)
+        return opened
+
+    def _opened(self, sealed: Sequence[tuple[bytes, str]]) -> list[Any] | None:
+        decrypt = self._cipher.decrypt
+        try:
+            texts = [
+                decrypt(one[1:_HEAD_BYTES], one[_HEAD_BYTES:], purpose.encode())
+                for one, purpose in sealed
+                if one[:1] == _VERSION
+            ]
+            # What opens is what `seal` wrote, and needs none of the guards of a stranger's body: 1 us a record, not 6,
+            # and less as one list. Only names are kept by the reader: a value would outlive its request.
+            opened = from_json(b"[%b]" % b",".join(texts), cache_strings="keys")
+        except (InvalidTag, ValueError):
+            return None
+        return opened if len(opened) == len(sealed) else None
 
     def fingerprint(self, text: str, domain: str) -> bytes:
         """The same 32 bytes for the same text and domain; without the key nobody can make or test them."""
@@ -114,8 +139,13 @@ def load_key(path: Path | None = None, *, make: bool = True) -> bytes:
     raise Misconfigured(f"the service's key file {file} can be neither read nor made: {problem}")
 
 
+def configuration_directory() -> Path:
+    """Where the key is, unless the operator says otherwise, and whatever else the service is told by files."""
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "exposurekit"
+
+
 def _default_file() -> Path:
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "exposurekit" / "service.key"
+    return configuration_directory() / "service.key"
 
 
 def _read(file: Path) -> bytes:

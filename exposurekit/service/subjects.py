@@ -1,0 +1,99 @@
+"""A person as a search sees one: their own data, opened for one look and forgotten after it. Stores nothing."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from typing import Any
+
+EPOCH = date(1970, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A name somebody goes by."""
+
+    first: str = field(repr=False)
+    last: str = field(repr=False)
+    middle: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A postal address, as far as it is known."""
+
+    address1: str = field(default="", repr=False)
+    address2: str = field(default="", repr=False)
+    city: str = field(default="", repr=False)
+    state: str = field(default="", repr=False)
+    zip: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """Who is looked for. The first name is the registered one, the first place the current one."""
+
+    names: tuple[Name, ...]
+    birth_date: date | None = field(default=None, repr=False)
+    emails: tuple[str, ...] = field(default=(), repr=False)
+    phone_numbers: tuple[str, ...] = field(default=(), repr=False)
+    places: tuple[Place, ...] = field(default=(), repr=False)
+
+    @classmethod
+    def of(cls, person: Mapping[str, Any], lists: Mapping[str, Sequence[Mapping[str, Any]]]) -> "Subject":
+        """The subject in what was registered: the person's fields, and the four lists."""
+        names = [Name(person["first_name"], person["last_name"], person["middle_name"] or "")]
+        names += [Name(alias["first_name"], alias["last_name"]) for alias in lists.get("aliases", ())]
+        places = [
+            Place(*(address.get(name) or "" for name in Place.__dataclass_fields__))
+            for address in lists.get("addresses", ())
+        ]
+        seconds = person["birth_date"]
+        return cls(
+            names=tuple(name for name in names if name.first or name.last),
+            birth_date=None if seconds is None else EPOCH + timedelta(seconds=seconds),
+            emails=_filled(lists.get("emails", ()), "address"),
+            phone_numbers=_filled(lists.get("phone_numbers", ()), "number"),
+            places=tuple(
+                place
+                for place in places
+                if any(getattr(place, name) for name in ("address1", "city", "state", "zip"))
+            ),
+        )
+
+    def values(self, name: Name | None = None, place: Place | None = None) -> dict[str, str]:
+        """What a search or a form may ask for, by the names of the user's fields; blank where it is not known.
+
+        >>> subject = Subject(names=(Name("Juniper", "Quillfeather"),), places=(Place(city="Oakmere", state="CA"),))
+        >>> known = subject.values()
+        >>> known["last_name"], known["state"], known["email"]
+        ('Quillfeather', 'CA', '')
+        """
+        name = name or (self.names[0] if self.names else Name("", ""))
+        place = place or (self.places[0] if self.places else Place())
+        return {
+            "first_name": name.first,
+            "middle_name": name.middle,
+            "last_name": name.last,
+            "birth_date": self.birth_date.isoformat() if self.birth_date else "",
+            "email": self.emails[0] if self.emails else "",
+            "phone_number": self.phone_numbers[0] if self.phone_numbers else "",
+            "address1": place.address1,
+            "address2": place.address2,
+            "city": place.city,
+            "state": place.state,
+            "zip": place.zip,
+        }
+
+    def age_on(self, day: date) -> int | None:
+        """Full years on a day; None where the birth date is not known."""
+        if self.birth_date is None:
+            return None
+        had_it = (day.month, day.day) >= (self.birth_date.month, self.birth_date.day)
+        return day.year - self.birth_date.year - (not had_it)
+
+
+USER_FIELDS = frozenset(Subject(names=()).values())  # what a site may ask for
+
+
+def _filled(items: Sequence[Mapping[str, Any]], name: str) -> tuple[str, ...]:
+    return tuple(item[name] for item in items if item[name])

@@ -1,0 +1,366 @@
+"""Leases: a due row is one worker's at a time, and what a late one has to say is not kept."""
+
+import asyncio
+from dataclasses import dataclass
+from datetime import timedelta
+
+import pytest
+from service_kit import START, a_database
+from sqlalchemy import insert, select, update
+
+from exposurekit.service import integrators, leases, tables
+from exposurekit.service.clock import FrozenClock
+from exposurekit.service.database import Database
+from exposurekit.service.leases import Lease, LeaseLost
+
+LASTS = timedelta(seconds=30)
+USERS = tables.users
+SOON = timedelta(minutes=1)
+
+
+@dataclass
+class Desk:
+    """Two connections to one database, some rows that are due, and a clock."""
+
+    runner: asyncio.Runner
+    database: Database
+    other: Database
+    clock: FrozenClock
+
+    def write(self, function, *arguments, **named):
+        async def write():
+            async with self.database.writing() as work:
+                return await function(work, *arguments, **named)
+
+        return self.runner.run(write())
+
+    def rows(self, *due):
+        """A row for each of these times, in seconds from now; None: not due at all."""
+
+        async def add(work):
+            ids = []
+            for seconds in due:
+                at = None if seconds is None else self.clock.now() + timedelta(seconds=seconds)
+                row = {
+                    "integrator_id": 1,
+                    "sealed_secret": b"",
+                    "sealed": b"",
+                    "created_at": START,
+                    "due_at": at,
+                }
+                ids.append(await work.add(insert(USERS), row))
+            return ids
+
+        return self.write(add)
+
+    def take(self, limit=10, lasts=LASTS):
+        return self.write(leases.take, USERS, limit=limit, lasts=lasts)
+
+    def taken(self, **options):
+        return [lease.row_id for lease in self.take(**options)]
+
+    def state(self, row_id):
+        asked = select(USERS.c.due_at, USERS.c.lease, USERS.c.lease_until, USERS.c.is_scanning)
+
+        async def state(work):
+            return tuple(await work.first(asked.where(USERS.c.id == row_id)))
+
+        return self.write(state)
+
+    def give_back(self, lease, due_at=None, **changes):
+        self.write(leases.give_back, USERS, lease, due_at=due_at, **changes)
+
+    def later(self, **by):
+        self.clock.advance(timedelta(**by))
+
+
+@pytest.fixture
+def desk(store, tmp_path):
+    clock = FrozenClock(START)
+    first = a_database(tmp_path, clock=clock)
+    other = Database(first._url.render_as_string(hide_password=False), vault=first.vault, clock=clock)
+    with asyncio.Runner() as runner:
+        for database in (first, other):
+            runner.run(database.open())
+        desk = Desk(runner, first, other, clock)
+        desk.write(integrators.add, "acme")
+        yield desk
+        for database in (first, other):
+            runner.run(database.close())
+
+
+def test_what_is_due_longest_is_taken_first_and_what_is_not_due_is_not_taken(desk):
+    late, never, first, soon, second, third = desk.rows(-1, None, -60, 0.001, -30, -30)
+    assert desk.taken(limit=2) == [first, second]
+    assert desk.taken() == [third, late]
+    desk.later(milliseconds=1)
+    assert desk.taken() == [soon]
+    assert desk.state(never) == (None, None, None, False)
+
+
+def test_a_row_is_due_at_its_moment(desk):
+    desk.rows(0)
+    assert len(desk.take()) == 1
+
+
+def test_nobody_takes_more_than_was_asked_for(desk):
+    ids = desk.rows(*[-1] * 5)
+    assert desk.taken(limit=0) == []
+    assert desk.taken(limit=3) == ids[:3]
+    assert desk.taken(limit=3) == ids[3:]
+    assert desk.taken() == []
+
+
+def test_nobody_takes_what_another_holds_until_the_lease_runs_out(desk):
+    [row] = desk.rows(0)
+    [first] = desk.take()
+    desk.later(seconds=29.999)
+    assert desk.take() == []
+    desk.later(seconds=0.001)
+    [second] = desk.take()
+    assert (second.row_id, first.row_id) == (row, row)
+    assert second.token != first.token
+
+
+def test_who_holds_a_row_may_say_when_it_is_due_again_and_what_has_changed(desk):
+    [row] = desk.rows(0)
+    [lease] = desk.take()
+    desk.give_back(lease, START + SOON, is_scanning=True)
+    assert desk.state(row) == (START + SOON, None, None, True)
+    assert desk.take() == []
+    desk.later(minutes=1)
+    assert desk.taken() == [row]
+
+
+def test_a_row_that_is_not_due_again_is_taken_no_more(desk):
+    [row] = desk.rows(0)
+    desk.give_back(desk.take()[0])
+    desk.later(days=365)
+    assert desk.take() == []
+    assert desk.state(row)[0] is None
+
+
+def test_a_worker_that_was_late_but_was_not_missed_may_give_back(desk):
+    [row] = desk.rows(0)
+    [lease] = desk.take()
+    desk.later(days=1)
+    desk.give_back(lease, is_scanning=True)
+    assert desk.state(row) == (None, None, None, True)
+
+
+@pytest.mark.parametrize("step", ["give_back", "hold"])
+def test_what_a_worker_says_that_lost_its_lease_is_not_kept(desk, step):
+    [row] = desk.rows(0)
+    [late] = desk.take()
+    desk.later(seconds=30)
+    [now] = desk.take()
+    before = desk.state(row)
+    with pytest.raises(LeaseLost, match="somebody else has it now"):
+        desk.give_back(late, is_scanning=True) if step == "give_back" else desk.write(
+            leases.hold, USERS, late
+        )
+    assert desk.state(row) == before
+    desk.write(leases.hold, USERS, now)
+    desk.give_back(now)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_row_that_is_gone_or_was_given_back_is_nobodys(desk, known):
+    [row] = desk.rows(0)
+    [lease] = desk.take()
+    desk.give_back(lease, START)
+    wrong = lease if known else Lease(10**9, lease.token)
+    for step in (leases.hold, leases.give_back):
+        named = {"due_at": None} if step is leases.give_back else {}
+        with pytest.raises(LeaseLost):
+            desk.write(step, USERS, wrong, **named)
+    assert desk.state(row)[0] == START
+
+
+def test_a_lease_of_one_row_is_none_of_another_that_was_taken_with_it(desk):
+    one, other = desk.rows(0, 0)
+    first, second = desk.take()
+    assert first.token == second.token
+    desk.give_back(first)
+    assert desk.state(other)[1] == second.token
+    assert desk.state(one)[1] is None
+
+
+def test_what_is_let_go_is_free_at_once_and_still_due(desk):
+    [row] = desk.rows(-5)
+    [lease] = desk.take()
+    desk.write(leases.let_go, USERS, lease)
+    assert desk.state(row)[:3] == (START - timedelta(seconds=5), None, None)
+    assert desk.taken() == [row]
+
+
+def test_letting_go_of_what_another_has_does_nothing(desk):
+    [row] = desk.rows(0)
+    [late] = desk.take()
+    desk.later(seconds=30)
+    desk.take()
+    before = desk.state(row)
+    desk.write(leases.let_go, USERS, late)
+    assert desk.state(row) == before
+    assert desk.take() == []
+
+
+def test_one_row_may_be_taken_though_it_is_not_due(desk):
+    row, other = desk.rows(60, 0)
+    lease = desk.write(leases.take_one, USERS, row, lasts=LASTS)
+    assert lease.row_id == row
+    assert desk.taken() == [other]
+    desk.later(minutes=2)
+    [again] = [one for one in desk.take() if one.row_id == row]
+    with pytest.raises(LeaseLost):
+        desk.give_back(lease)
+    desk.give_back(again)
+
+
+def test_what_may_be_taken_is_what_is_said_to_be_due(desk):
+    assert not desk.write(leases.any_due, USERS)
+    desk.rows(1, None)
+    assert not desk.write(leases.any_due, USERS)
+    desk.later(seconds=1)
+    assert desk.write(leases.any_due, USERS)
+    desk.take()
+    assert not desk.write(leases.any_due, USERS)
+    desk.later(seconds=30)
+    assert desk.write(leases.any_due, USERS)
+
+
+def test_the_next_moment_is_the_first_of_all_tables(desk):
+    both = [tables.deliveries, USERS]
+    assert desk.write(leases.next_due, both) is None
+    desk.rows(None)
+    assert desk.write(leases.next_due, both) is None
+    desk.rows(120, 60)
+    assert desk.write(leases.next_due, both) == START + SOON
+    desk.rows(-60)
+    assert desk.write(leases.next_due, both) == START - SOON
+    desk.take()
+    assert desk.write(leases.next_due, both) == START + LASTS
+    desk.later(minutes=5)
+    assert desk.write(leases.next_due, both) <= START + LASTS
+    assert desk.write(leases.any_due, USERS)
+
+
+def test_what_has_been_due_longest_is_told_unless_somebody_holds_it(desk):
+    assert desk.write(leases.oldest_due, USERS) is None
+    desk.rows(60, None)
+    assert desk.write(leases.oldest_due, USERS) is None
+    desk.rows(-60, -120)
+    assert desk.write(leases.oldest_due, USERS) == START - 2 * SOON
+    desk.take(limit=1)
+    assert desk.write(leases.oldest_due, USERS) == START - SOON
+    desk.later(seconds=30)
+    assert desk.write(leases.oldest_due, USERS) == START - 2 * SOON
+
+
+def test_rows_are_counted_as_waiting_due_or_held_and_never_twice(desk):
+    assert desk.write(leases.counts, USERS) == {"waiting": 0, "due": 0, "held": 0}
+    desk.rows(60, 90, None)
+    held, run_out = desk.rows(-2, -3)
+    desk.rows(-1)
+    desk.take(limit=1, lasts=timedelta(0))
+    desk.take(limit=2)
+    assert desk.state(run_out)[1]
+    assert desk.write(leases.counts, USERS) == {"waiting": 2, "due": 1, "held": 2}
+    early = desk.write(leases.take_one, USERS, 1, lasts=LASTS)
+    assert desk.write(leases.counts, USERS) == {"waiting": 1, "due": 1, "held": 3}
+    desk.give_back(early)
+    desk.later(seconds=30)
+    assert desk.write(leases.counts, USERS) == {"waiting": 1, "due": 3, "held": 0}
+    assert held
+
+
+def test_two_connections_at_once_take_rows_of_their_own(desk):
+    """Issue 3, "Work that survives": several workers and several web processes."""
+    ids = desk.rows(*[-1] * 40)
+
+    async def take(database):
+        taken = []
+        while True:
+            async with database.writing() as work:
+                some = await leases.take(work, USERS, limit=3, lasts=LASTS)
+                await asyncio.sleep(0)
+            if not some:
+                return taken
+            taken += [lease.row_id for lease in some]
+
+    async def at_once():
+        return await asyncio.gather(*(take(one) for one in (desk.database, desk.other) for _ in range(3)))
+
+    taken = desk.runner.run(at_once())
+    assert sorted(row for part in taken for row in part) == ids
+    assert sum(bool(part) for part in taken) > 1
+
+
+def test_on_postgresql_nobody_waits_for_what_another_is_taking(desk, store):
+    """SKIP LOCKED: the second transaction takes the rest while the first is open."""
+    if store == "sqlite":
+        pytest.skip("one writer")
+    ids = desk.rows(-3, -2, -1)
+
+    async def overlap():
+        async with desk.database.writing() as first:
+            mine = await leases.take(first, USERS, limit=2, lasts=LASTS)
+            async with asyncio.timeout(5), desk.other.writing() as second:
+                yours = await leases.take(second, USERS, limit=2, lasts=LASTS)
+        return [[lease.row_id for lease in part] for part in (mine, yours)]
+
+    assert desk.runner.run(overlap()) == [ids[:2], ids[2:]]
+
+
+def test_a_row_that_is_held_stays_ours_until_the_end_of_the_transaction(desk, store):
+    if store == "sqlite":
+        pytest.skip("one writer")
+    [row] = desk.rows(0)
+    [lease] = desk.take()
+    desk.later(seconds=30)
+
+    async def overlap():
+        async with desk.database.writing() as first:
+            await leases.hold(first, USERS, lease)
+            async with asyncio.timeout(5), desk.other.writing() as second:
+                taken = await leases.take(second, USERS, limit=1, lasts=LASTS)
+            await leases.give_back(first, USERS, lease, due_at=None)
+        return taken
+
+    assert desk.runner.run(overlap()) == []
+    assert desk.state(row)[0] is None
+
+
+def test_a_transaction_that_failed_has_taken_nothing(desk):
+    [row] = desk.rows(0)
+
+    async def fail(work):
+        await leases.take(work, USERS, limit=1, lasts=LASTS)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        desk.write(fail)
+    assert desk.taken() == [row]
+
+
+@pytest.mark.parametrize("table", [tables.users, tables.records, tables.deliveries], ids=str)
+def test_every_table_of_work_can_be_taken_from(desk, table):
+    assert desk.write(leases.take, table, limit=5, lasts=LASTS) == []
+    assert not desk.write(leases.any_due, table)
+    assert desk.write(leases.counts, table) == {"waiting": 0, "due": 0, "held": 0}
+
+
+def test_a_lease_ends_with_a_change_of_mind(desk):
+    """Whoever stops a person's work takes the lease away: what the worker has found is not kept."""
+    [row] = desk.rows(0)
+    [lease] = desk.take()
+
+    async def stop(work):
+        await work.run(
+            update(USERS).where(USERS.c.id == row).values(due_at=None, lease=None, lease_until=None)
+        )
+
+    desk.write(stop)
+    with pytest.raises(LeaseLost):
+        desk.give_back(lease, START)
+    assert desk.state(row)[0] is None
