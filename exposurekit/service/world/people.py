@@ -184,7 +184,7 @@ class _Sketch:
 
 _NAMED = [entry.partition(":") for entry in FIRST_NAMES.split()]
 _FIRST = tuple(first for first, _, _ in _NAMED)
-_NICKNAMES = {first: short for first, _, short in _NAMED if short}
+NICKNAMES = {first: short for first, _, short in _NAMED if short}
 _BEGINNINGS, _ENDINGS = LAST_BEGINNINGS.split(), LAST_ENDINGS.split()
 _TOWNS = [tuple(town.rsplit(maxsplit=2)) for town in re.split(r"[;\n]\s*", TOWNS.strip())]
 _CODES = {codes[:2]: codes.split()[1:] for codes in re.split(r"[;\n]\s*", AREA_CODES.strip())}
@@ -269,8 +269,8 @@ def _person(
 
 def _aliases(rng: random.Random, sketch: _Sketch) -> tuple[Alias, ...]:
     aliases = []
-    if sketch.first in _NICKNAMES and chance(rng, 0.5):
-        aliases.append(Alias(_NICKNAMES[sketch.first], sketch.last, "nickname"))
+    if sketch.first in NICKNAMES and chance(rng, 0.5):
+        aliases.append(Alias(NICKNAMES[sketch.first], sketch.last, "nickname"))
     if sketch.maiden:
         aliases.append(Alias(sketch.first, sketch.maiden, "maiden"))
     if chance(rng, 0.06):

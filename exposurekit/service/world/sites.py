@@ -1,259 +1,256 @@
-"""The invented people-search sites and ordinary pages of the make-believe web, as data. Serves no page itself."""
+"""The invented people-search sites and the hosts of ordinary pages, as data. Serves no page itself.
+
+What a scanner may know of a site stands in its definition, `sites/<file>.yaml`: name, guide, opt-out, marks. Here
+stands how the site behaves, which a scanner has to find out.
+"""
 
 from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
+
+from exposurekit.service.scanning.catalogue import read
+from exposurekit.service.scanning.sites import Definition
 
 Removal = Literal["at once", "after days", "never", "human", "relists"]
+Trait = Literal["slow", "unsteady", "lists anybody", "blocks"]
+DEFINITIONS = Path(__file__).with_name("sites")
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorldSite:
-    """A people-search site: what it shows, and how it behaves when somebody asks to be taken off it.
+    """A people-search site: what it shows, and how it behaves when it is asked.
 
-    `name_format` and `location_format` are templates of `str.format`. `removal_days` is how long a request takes,
-    None where none is ever granted. Sites of one `sister_group` share their opt-out: one request covers all of them.
+    `name_format` and `location_format` are templates of `str.format`. Sites of one `sister_group` share their
+    opt-out: one request covers all of them. `asks_name` names the parameters that make up the name that is looked
+    for; the other `asks_` one parameter each. A site with a `page_size` shows so many listings at a time.
     """
 
-    name: str
-    host: str
-    guide: str
-    opt_out_procedure: tuple[str, ...]
-    user_fields_required_for_removal: tuple[str, ...]
+    file: str
     removal: Removal
-    removal_days: int | None
     listing_probability: float
-    opt_out_path: str = "/opt-out"
+    asks_name: tuple[str, ...]
+    asks_city: str | None = None
+    asks_state: str | None = None
+    page_size: int | None = None
+    listings_max: int = 1  # of one person, besides an older one
     shows_age: bool = True
     shows_relations: bool = True
     shows_aliases: bool = True
     shows_href: bool = True
+    shows_contacts: bool = False
     name_format: str = "{first} {last}"
     location_format: str = "{city}, {state}"
+    reference_format: str = "{:012d}"
     sister_group: str | None = None
+    trait: Trait | None = None
+    robots: str | None = None
+    encoding: str = "utf-8"
+
+    @cached_property
+    def definition(self) -> Definition:
+        """What a scanner is told about it."""
+        return definition(self.file)
+
+    @cached_property
+    def name(self) -> str:
+        """What it calls itself."""
+        return self.definition.name
+
+    @cached_property
+    def host(self) -> str:
+        """Where it answers."""
+        return urlsplit(self.definition.search.url).hostname or ""
+
+    @property
+    def guide(self) -> str:
+        """What kind of site it is."""
+        return self.definition.guide
+
+    @property
+    def opt_out_procedure(self) -> tuple[str, ...]:
+        """The steps to be taken off it."""
+        return self.definition.opt_out_procedure
 
     @property
     def opt_out_url(self) -> str:
         """Where a request to be taken off begins.
 
         >>> SITES[0].opt_out_url
-        'https://seekfolk.example/opt-out'
+        'http://seekfolk.example/opt-out'
         """
-        return f"https://{self.host}{self.opt_out_path}"
+        return self.definition.opt_out_url
+
+    @property
+    def user_fields_required_for_removal(self) -> tuple[str, ...]:
+        """What it wants to know of somebody who wants to leave."""
+        return self.definition.removal.user_fields_required
+
+    @property
+    def reachable(self) -> bool:
+        """Whether a polite scanner can read it and believe what it reads.
+
+        >>> [site.name for site in SITES if not site.reachable]
+        ['Everyname Index', 'Gatekeep Records', 'Hushledger']
+        """
+        return self.trait not in {"lists anybody", "blocks"} and self.robots != FORBIDDEN
+
+
+@cache
+def definition(file: str) -> Definition:
+    """A definition that the package ships, by the name of its file.
+
+    >>> definition("seekfolk").name
+    'Seekfolk'
+    """
+    return read(DEFINITIONS / f"{file}.yaml")
 
 
 @dataclass(frozen=True)
 class WorldPage:
-    """An ordinary page that mentions people; `path` and `title` are templates of `str.format`."""
+    """A host of ordinary pages that mention people; `path` and `title` are templates of `str.format`.
+
+    Pages with the same path are one page, that mentions everybody who belongs there.
+    """
 
     host: str
     path: str
     title: str
     contains: tuple[str, ...]
+    opening: str = ""
 
+
+FORBIDDEN = "User-agent: *\nDisallow: /\n"
+_KEPT_APART = "User-agent: *\nDisallow: /admin\nDisallow: /cart\n"
 
 SITES = (
+    WorldSite(file="seekfolk", removal="at once", listing_probability=0.88, asks_name=("name",)),
     WorldSite(
-        name="Seekfolk",
-        host="seekfolk.example",
-        guide="Seekfolk is a free directory that anybody can search by name. It shows age, towns and relatives on an open page. Requests made with its form are carried out at once.",
-        opt_out_procedure=(
-            "Search for your name on seekfolk.example and open your listing.",
-            "Copy the address of the listing.",
-            "Open seekfolk.example/opt-out and paste the address into the form.",
-            "Press “Take me off” and keep the page that confirms it.",
-        ),
-        user_fields_required_for_removal=("first_name", "last_name", "city", "state"),
-        removal="at once",
-        removal_days=0,
-        listing_probability=0.88,
-    ),
-    WorldSite(
-        name="Whomsoever Directory",
-        host="whomsoever.example",
-        guide="Whomsoever Directory copies old phone books and adds what it buys elsewhere. A listing shows the full street address. It takes about ten days to act on a request.",
-        opt_out_procedure=(
-            "Open whomsoever.example/privacy/remove.",
-            "Enter your name and your street address exactly as the listing shows them.",
-            "Choose “This is my own listing” and send the form.",
-            "Wait ten days, then search for your name again.",
-            "If the listing is still there, send the form once more.",
-        ),
-        user_fields_required_for_removal=("first_name", "last_name", "address1", "city", "state", "zip"),
+        file="whomsoever",
         removal="after days",
-        removal_days=10,
         listing_probability=0.78,
-        opt_out_path="/privacy/remove",
+        asks_name=("first", "last"),
+        asks_state="state",
         shows_age=False,
         name_format="{last}, {first}",
         location_format="{address1}, {city}, {state} {zip}",
+        robots=_KEPT_APART,
     ),
     WorldSite(
-        name="Lanternpost People",
-        host="lanternpost.example",
-        guide="Lanternpost People gathers public notices and lists everybody a notice names. Listings show the age and former towns, and no relatives. Removal takes three days.",
-        opt_out_procedure=(
-            "Find your listing and note the twelve digits of its reference.",
-            "Open lanternpost.example/opt-out and enter the reference.",
-            "Enter your date of birth to show that the listing is yours, and send the form.",
-        ),
-        user_fields_required_for_removal=("first_name", "last_name", "birth_date"),
+        file="lanternpost",
         removal="after days",
-        removal_days=3,
         listing_probability=0.72,
+        asks_name=("first", "last"),
+        page_size=2,
+        listings_max=4,
         shows_relations=False,
         name_format="{first} {initial} {last}",
+        robots="User-agent: *\nDisallow: /clerks\nCrawl-delay: 0.01\n",
     ),
     WorldSite(
-        name="Nosy Heron",
-        host="nosyheron.example",
-        guide="Nosy Heron sells reports and shows a free summary with age, other names and relatives. It confirms every request by e-mail, so a person has to click the link it sends.",
-        opt_out_procedure=(
-            "Open nosyheron.example/opt-out and search for your name.",
-            "Choose your summary and enter your e-mail address.",
-            "Solve the picture puzzle and send the form.",
-            "Open the e-mail from Nosy Heron within a day and click the link in it.",
-            "Wait for the second e-mail, which says that the summary is gone.",
-        ),
-        user_fields_required_for_removal=("first_name", "last_name", "email"),
+        file="nosyheron",
         removal="human",
-        removal_days=5,
         listing_probability=0.75,
+        asks_name=("q",),
         location_format="{city} {state}",
+        reference_format="heron-{:x}",
     ),
     WorldSite(
-        name="Doorbell Almanac",
-        host="doorbellalmanac.example",
-        guide="Doorbell Almanac lists who lives at an address, house by house. It shows no age and names everybody in the household as a relation.",
-        opt_out_procedure=(
-            "Open doorbellalmanac.example/household/hide.",
-            "Enter the street address and the ZIP code.",
-            "Tick your own name among those that appear, and press “Hide”.",
-        ),
-        user_fields_required_for_removal=("last_name", "address1", "zip"),
+        file="doorbellalmanac",
         removal="after days",
-        removal_days=14,
         listing_probability=0.68,
-        opt_out_path="/household/hide",
+        asks_name=("name",),
+        asks_city="town",
+        asks_state="state",
         shows_age=False,
         shows_aliases=False,
         location_format="{address1}, {city}, {state} {zip}",
+        robots=_KEPT_APART,
     ),
     WorldSite(
-        name="Tattleberry",
-        host="tattleberry.example",
-        guide="Tattleberry takes listings down within two days and buys fresh data every month. People who were removed are often listed again, with the same reference.",
-        opt_out_procedure=(
-            "Open tattleberry.example/opt-out.",
-            "Enter your name, city and state, and choose your listing.",
-            "Press “Remove” and save the confirmation.",
-            "Search again after each month, and repeat the request if you are back.",
-        ),
-        user_fields_required_for_removal=("first_name", "last_name", "city", "state"),
+        file="tattleberry",
         removal="relists",
-        removal_days=2,
         listing_probability=0.74,
+        asks_name=("who",),
+        asks_state="state",
     ),
     WorldSite(
-        name="Crumbtrail Register",
-        host="crumbtrail.example",
-        guide="Crumbtrail Register says that its listings are a public archive. It acknowledges requests and refuses them, or never acts. The listing shows age, other names and towns.",
-        opt_out_procedure=(
-            "Write to privacy@crumbtrail.example, name the listing, and ask in writing for its removal.",
-        ),
-        user_fields_required_for_removal=("first_name", "last_name"),
+        file="crumbtrail",
         removal="never",
-        removal_days=None,
         listing_probability=0.55,
-        opt_out_path="/about/privacy",
+        asks_name=("forename", "surname"),
         name_format="{LAST} {FIRST} {INITIAL}",
         location_format="{CITY} {state}",
+        encoding="iso-8859-1",
     ),
     WorldSite(
-        name="Pigeonloft Public",
-        host="pigeonloft.example",
-        guide="Pigeonloft Public answers searches with a table and gives its listings no address of their own. It shows the age and the latest town.",
-        opt_out_procedure=(
-            "Open pigeonloft.example/opt-out.",
-            "Enter your name, your date of birth and your ZIP code.",
-            "Send the form; the row is gone when the page loads again.",
-        ),
-        user_fields_required_for_removal=("first_name", "last_name", "birth_date", "zip"),
+        file="pigeonloft",
         removal="at once",
-        removal_days=0,
         listing_probability=0.6,
+        asks_name=("first_name", "last_name"),
         shows_relations=False,
         shows_aliases=False,
         shows_href=False,
         location_format="{city}, {state} {zip}",
+        trait="unsteady",
     ),
     WorldSite(
-        name="Mothlight Finder",
-        host="mothlightfinder.example",
-        guide="Mothlight Finder and Mothlight Neighbors are run by the same people. One request, made on either of them, covers both, and takes a week.",
-        opt_out_procedure=(
-            "Open mothlightfinder.example/opt-out; it serves Mothlight Neighbors too.",
-            "Enter your name, city and state.",
-            "Choose every listing that is yours, on both sites.",
-            "Send the form and wait a week.",
-        ),
-        user_fields_required_for_removal=("first_name", "last_name", "city", "state"),
+        file="mothlightfinder",
         removal="after days",
-        removal_days=7,
         listing_probability=0.62,
+        asks_name=("first", "last"),
+        page_size=1,
         name_format="{first} {middle} {last}",
         sister_group="Mothlight",
     ),
     WorldSite(
-        name="Mothlight Neighbors",
-        host="mothlightneighbors.example",
-        guide="Mothlight Neighbors is the sister site of Mothlight Finder, and shows who lives near whom. A request made on either site covers both.",
-        opt_out_procedure=(
-            "Make the request on mothlightfinder.example/opt-out; it covers Mothlight Neighbors too.",
-        ),
-        user_fields_required_for_removal=("first_name", "last_name", "city", "state"),
+        file="mothlightneighbors",
         removal="after days",
-        removal_days=7,
         listing_probability=0.5,
+        asks_name=("name",),
+        asks_state="state",
         shows_age=False,
         shows_aliases=False,
         location_format="{address1}, {city}, {state}",
         sister_group="Mothlight",
     ),
     WorldSite(
-        name="Brambledex",
-        host="brambledex.example",
-        guide="Brambledex lists people by phone number and e-mail address. It asks everybody who wants to leave for a copy of a bill, so only a person can make the request.",
-        opt_out_procedure=(
-            "Open brambledex.example/leave and print the request form.",
-            "Fill in your name, your address and the reference of the listing.",
-            "Cover everything but the name and address on a recent bill, and copy it.",
-            "Send form and copy by post to the address on the page.",
-            "Note the day; Brambledex answers within thirty days.",
-            "Search for your name again after that.",
-        ),
-        user_fields_required_for_removal=("first_name", "last_name", "address1", "city", "state", "zip"),
+        file="brambledex",
         removal="human",
-        removal_days=30,
         listing_probability=0.45,
-        opt_out_path="/leave",
+        asks_name=("name",),
         shows_age=False,
         shows_relations=False,
+        shows_contacts=True,
         name_format="{first} {initial} {last}",
     ),
     WorldSite(
-        name="Umbrella Kin",
-        host="umbrellakin.example",
-        guide="Umbrella Kin draws family trees of the living. It shows relatives and maiden names, and takes a family's listing down and puts it up again when a cousin returns.",
-        opt_out_procedure=(
-            "Open umbrellakin.example/opt-out and find your tree.",
-            "Choose your own leaf and press “Prune”.",
-            "Repeat the request whenever a relative adds you again.",
-        ),
-        user_fields_required_for_removal=("first_name", "last_name", "birth_date"),
+        file="umbrellakin",
         removal="relists",
-        removal_days=4,
         listing_probability=0.55,
+        asks_name=("first", "last"),
         name_format="{first} {middle} {last}",
+        trait="slow",
+    ),
+    WorldSite(
+        file="everyname",
+        removal="never",
+        listing_probability=0,
+        asks_name=("name",),
+        asks_city="city",
+        asks_state="state",
+        trait="lists anybody",
+    ),
+    WorldSite(file="gatekeep", removal="human", listing_probability=0.5, asks_name=("name",), trait="blocks"),
+    WorldSite(
+        file="hushledger",
+        removal="after days",
+        listing_probability=0.5,
+        asks_name=("name",),
+        shows_relations=False,
+        shows_aliases=False,
+        robots=FORBIDDEN,
     ),
 )
 
@@ -263,33 +260,69 @@ PAGES = (
         "/archive/{town}/{slug}",
         "Letters to the editor: {first} {last} of {city}",
         ("address",),
+        "The editor thanks everybody who wrote in about the weathercock, and prints what fits.",
     ),
     WorldPage(
-        "kite-club.example", "/members/{slug}", "Kite club members, {last} and others", ("email", "phone")
+        "kite-club.example",
+        "/members/{slug}",
+        "Kite club members, {last} and others",
+        ("email", "phone"),
+        "The club meets on windy Saturdays. Bring string; ask any of these members for a spare reel.",
     ),
-    WorldPage("harvest-fair.example", "/stalls/{slug}", "{first} {last} at the harvest fair", ("phone",)),
-    WorldPage("bell-ringers.example", "/{state}/{town}", "Bell ringers of {city}: who to ask", ("email",)),
+    WorldPage(
+        "harvest-fair.example",
+        "/stalls/{slug}",
+        "{first} {last} at the harvest fair",
+        ("phone",),
+        "Stalls open at nine, pumpkins are weighed at noon, and the brass band plays whether asked or not.",
+    ),
+    WorldPage(
+        "bell-ringers.example",
+        "/{state}/{town}",
+        "Bell ringers of {city}: who to ask",
+        ("email",),
+        "Ropes are handed out by seniority. Whoever wants to ring should ask one of the people below.",
+    ),
     WorldPage(
         "town-minutes.example",
         "/{state}/{town}/minutes",
         "Minutes of the {city} planning board",
         ("address",),
+        "The board met, heard the following residents on the matter of the hedge, and adjourned.",
     ),
     WorldPage(
-        "choir-of-moths.example", "/programme/{slug}", "Spring concert: {first} {last}, alto", ("email",)
+        "choir-of-moths.example",
+        "/programme/{slug}",
+        "Spring concert: {first} {last}, alto",
+        ("email",),
+        "The programme of the spring concert, with those who sing in it and how to reach them.",
     ),
     WorldPage(
         "lost-umbrellas.example",
         "/notices/{number}",
         "Lost: one umbrella. Please tell {first}",
         ("email", "phone"),
+        "An umbrella with a heron's head was left on the tram. Honest finders please get in touch.",
     ),
-    WorldPage("fun-run.example", "/results/{number}", "Fun run results: {last}, {first}", ("address",)),
-    WorldPage("old-resumes.example", "/cv/{slug}", "Résumé of {first} {last}", ("email", "address", "phone")),
+    WorldPage(
+        "fun-run.example",
+        "/results/{number}",
+        "Fun run results: {last}, {first}",
+        ("address",),
+        "Results of the run around the marsh, by age group, with the addresses for the medals.",
+    ),
+    WorldPage(
+        "old-resumes.example",
+        "/cv/{slug}",
+        "Résumé of {first} {last}",
+        ("email", "address", "phone"),
+        "This résumé was uploaded long ago by somebody who has since forgotten about it.",
+    ),
     WorldPage(
         "pie-contest.example",
         "/{state}/{town}/winners",
         "Pie contest winners from {city}",
         ("address", "phone"),
+        "The judges tasted forty pies. The winners, and where their neighbours may ring for a slice.",
     ),
 )

@@ -1,0 +1,93 @@
+"""What the service says, compared with what is so in the make-believe world. Believes the world."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from exposurekit.contract.values import REMOVED
+from exposurekit.service.world.web import Truth, World
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A record as the service tells it: whose it says it is (the index of the person), where, and its status."""
+
+    person: int
+    site: str
+    reference_id: str
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How far the service's records agree with the world.
+
+    Attributes:
+        records: What the service tells.
+        right: Of these, listings that are that person's.
+        nobodys: Of these, listings that no site ever had.
+        findable: Listings of registered people that a site showed at a scan, or that were found between two, where a
+            polite scanner can read the site.
+        found: Of these, records.
+        out_of_reach: Listings of registered people, shown at a scan by the other sites.
+        removed: Records that the service says are removed.
+        really_gone: Of these, gone now, or gone at the last scan and listed again since.
+    """
+
+    records: int
+    right: int
+    nobodys: int
+    findable: int
+    found: int
+    out_of_reach: int
+    removed: int
+    really_gone: int
+
+    @property
+    def precision(self) -> float | None:
+        """The share of records that are right; None where there are none."""
+        return self.right / self.records if self.records else None
+
+    @property
+    def recall(self) -> float | None:
+        """The share of findable listings that were found; None where there are none."""
+        return self.found / self.findable if self.findable else None
+
+
+def agreement(world: World, said: Iterable[Said], *, scanned_at: Sequence[datetime]) -> Agreement:
+    """Compare the service's records with the world as it is now.
+
+    Args:
+        world: What is so.
+        said: Every record of the service, whatever its status.
+        scanned_at: When everybody was scanned, in order.
+    """
+    records = list(said)
+    shown = {_key(truth): truth for at in scanned_at for truth in world.listings(at) if truth.visible}
+    whose = {_key(truth): truth.person for truth in world.listings()}
+    theirs = {key for key, truth in shown.items() if truth.person is not None}
+    right = {_said(one) for one in records if whose.get(_said(one)) == one.person}
+    findable = {key for key in theirs | right if key[0] in world.reachable}
+    removed = [one for one in records if one.status == REMOVED]
+    return Agreement(
+        records=len(records),
+        right=sum(whose.get(_said(one)) == one.person for one in records),
+        nobodys=sum(_said(one) not in whose for one in records),
+        findable=len(findable),
+        found=len(findable & right),
+        out_of_reach=len(theirs - findable),
+        removed=len(removed),
+        really_gone=sum(_is_gone(world, one, scanned_at[-1:]) for one in removed),
+    )
+
+
+def _is_gone(world: World, one: Said, before: Sequence[datetime]) -> bool:
+    return not all(world.is_listed(*_said(one), at) for at in (None, *before))
+
+
+def _key(truth: Truth) -> tuple[str, str]:
+    return truth.site, truth.reference_id
+
+
+def _said(one: Said) -> tuple[str, str]:
+    return one.site, one.reference_id

@@ -1,0 +1,56 @@
+"""Requests to be taken off the make-believe sites, and what became of them. Checks no form, forgets nothing."""
+
+from datetime import datetime
+from typing import NamedTuple
+
+from exposurekit.service.world.listings import Entry, Shelves
+
+
+class OptOut(NamedTuple):
+    """A request that reached a site; `accepted` is what the site said, not what it did."""
+
+    site: str
+    reference_id: str
+    at: datetime
+    accepted: bool
+
+
+class Ledger:
+    """Which listings are away, and from when to when."""
+
+    def __init__(self, shelves: Shelves) -> None:
+        self.opt_outs: list[OptOut] = []
+        self._away: dict[Entry, list[tuple[datetime, datetime | None]]] = {}
+        self._sisters: dict[tuple[str, tuple[str, int]], list[Entry]] = {}
+        for entry in shelves.entries:
+            if group := entry.site.sister_group:
+                self._sisters.setdefault((group, entry.holder), []).append(entry)
+
+    def visible(self, entry: Entry, at: datetime) -> bool:
+        """Whether the site shows the listing at an instant."""
+        if at < entry.since or (entry.until is not None and at >= entry.until):
+            return False
+        away = self._away.get(entry, ())
+        return not any(begin <= at and (end is None or at < end) for begin, end in away)
+
+    def note(self, site: str, reference_id: str, at: datetime, *, accepted: bool) -> None:
+        """Remember that a request was made."""
+        self.opt_outs.append(OptOut(site, reference_id, at, accepted))
+
+    def leave(self, entry: Entry, at: datetime) -> None:
+        """A request is granted; on sister sites, for everything that they show of the same person."""
+        self.note(entry.site.name, entry.reference_id, at, accepted=True)
+        sisters = self._sisters.get((entry.site.sister_group or "", entry.holder), [entry])
+        for each in sisters:
+            if self.visible(each, at):
+                self._take_off(each, at)
+
+    def _take_off(self, entry: Entry, at: datetime) -> None:
+        if entry.leaves_after is None:
+            return
+        away = self._away.setdefault(entry, [])
+        if away and at < away[-1][0]:
+            return  # asked for twice before it was done once
+        begin = at + entry.leaves_after
+        stays = entry.returns_after[len(away)] if len(away) < len(entry.returns_after) else None
+        away.append((begin, None if stays is None else begin + stays))
