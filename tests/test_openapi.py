@@ -46,9 +46,11 @@ def test_the_service_serves_the_document(service):
 
 @DESCRIBED.parametrize()
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
-def test_every_answer_is_as_described(case, service, jane):
+def test_every_answer_is_as_described(case, service, jane, store):
     """As generated, which is nearly always refused, for some cases; for most with credentials that are valid."""
     lot = zlib.crc32(repr((case.path_parameters, case.query, case.body)).encode("utf-8", "replace"))
+    if store == "postgresql" and lot % 3:
+        return  # the answers are encoded in the same way: a third of the cases tells whether they come
     if lot % 5:
         ids = {"user_id": jane["id"], "id": jane["record_id"] if "{user_id}" in case.path else jane["id"]}
         known = {"integration_name": "acme", "api_key": service.credentials.api_key, **ids}

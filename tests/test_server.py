@@ -1,5 +1,8 @@
 """The server: up when it says so, down when it is told, and clear about why it could not start."""
 
+import asyncio
+import base64
+import logging
 import os
 import re
 import signal
@@ -7,14 +10,21 @@ import socket
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 
 import httpx
 import pytest
-from service_kit import a_database
+from service_kit import a_database, url_of
 
 from exposurekit.errors import Misconfigured
 from exposurekit.service.front.app import create_app
 from exposurekit.service.front.server import _listening, running, serve
+from exposurekit.service.outbound import Outbound
+from exposurekit.service.scanning.manners import Manners
+from exposurekit.service.scanning.scan import Web
+from exposurekit.service.vault import Vault
+from exposurekit.service.vigil import WorkerEnded
+from exposurekit.service.worker import Worker
 
 PROGRAM = """
 import sys
@@ -77,6 +87,95 @@ def test_it_serves_until_a_signal_and_then_ends_in_peace(tmp_path, number, host,
     assert server.returncode == 0
     assert re.fullmatch(r"at=\S+ \S+ level=INFO operation=list_users status=401 ms=[\d.]+\n", rest)
     assert "s3cretkey" not in rest
+
+
+class Failing(Worker):
+    """A worker that works until it is told to fail."""
+
+    def __init__(self, database):
+        super().__init__(Web(database, {}, Manners(Outbound(), database)), Outbound())
+        self.fails = threading.Event()
+
+    async def run(self):
+        async def fail():
+            await asyncio.to_thread(self.fails.wait)
+            raise ZeroDivisionError("of Jane Doe")
+
+        async with asyncio.TaskGroup() as loops:
+            loops.create_task(fail())
+
+
+def served_until_the_worker_fails(directory, *, then=lambda _: None):
+    database = a_database(directory)
+    worker = Failing(database)
+    with running(create_app(database, worker=worker)) as base_url:
+        assert httpx.get(f"{base_url}/openapi.json").status_code == 200
+        worker.fails.set()
+        wait_until_away(base_url)
+        then(base_url)
+
+
+def test_a_worker_that_ends_by_an_error_ends_the_service_which_says_so(tmp_path, caplog):
+    """Else the service goes on answering, and nobody is looked for any more."""
+    with pytest.raises(
+        WorkerEnded, match=r"^the worker ended \(ZeroDivisionError\), and the service with it: "
+    ):
+        served_until_the_worker_fails(tmp_path)
+    errors = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+    assert errors == ["worker=ended fault=ZeroDivisionError"]
+    assert not [thread for thread in threading.enumerate() if thread.name == "exposurekit-service"]
+
+
+def test_what_follows_in_the_block_does_not_hide_that_the_worker_ended(tmp_path):
+    with pytest.raises(WorkerEnded):
+        served_until_the_worker_fails(tmp_path, then=httpx.get)
+
+
+def wait_until_away(base_url):
+    with suppress(httpx.TransportError):
+        while True:
+            httpx.get(f"{base_url}/openapi.json")
+
+
+@pytest.mark.parametrize("command", [["serve", "--port", "0"], ["worker"]], ids=["serve", "worker"])
+def test_in_the_foreground_the_end_of_the_worker_is_one_line_and_exit_code_1(tmp_path, command):
+    program = (
+        "import sys\n"
+        "from exposurekit.cli import main\n"
+        "from exposurekit.service.worker import Worker\n"
+        "async def fail(self):\n"
+        "    raise ZeroDivisionError('of Jane Doe')\n"
+        "Worker.run = fail\n"
+        "main(sys.argv[1:])\n"
+    )
+    key = Vault.generate_key()
+    asyncio.run(made(a_database(tmp_path, key=key)))
+    run = subprocess.run(
+        [sys.executable, "-c", program, *command],
+        env={
+            **os.environ,
+            "XDG_CONFIG_HOME": str(tmp_path),
+            "EXPOSUREKIT_DATABASE": url_of(tmp_path),
+            "EXPOSUREKIT_SERVICE_KEY": base64.urlsafe_b64encode(key).decode(),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    lines = run.stderr.splitlines()
+    assert run.returncode == 1
+    assert lines[-1] == (
+        "Error: the worker ended (ZeroDivisionError), and the service with it: start it again"
+    )
+    assert [line for line in lines if line.endswith("level=ERROR worker=ended fault=ZeroDivisionError")]
+    assert "Traceback" not in run.stderr
+    assert "Jane" not in run.stderr
+
+
+async def made(database):
+    await database.open()
+    await database.close()
 
 
 def test_answers_do_not_wait_for_an_acknowledgement():

@@ -8,7 +8,7 @@ from contextlib import closing
 from urllib.parse import urlencode, urlsplit
 
 import pytest
-from service_kit import JANE, LISTING, PAGE, SITE, a_service, answered
+from service_kit import JANE, LISTING, PAGE, SITE, a_service, answered, stored_in
 from sqlalchemy import update
 
 from exposurekit.contract import codec
@@ -419,7 +419,7 @@ def test_a_person_is_not_created_for_an_integrator_who_is_gone(service):
 
 
 def test_a_database_that_stays_locked_is_told_and_asks_to_come_again(tmp_path):
-    with a_service(tmp_path, store={"busy_timeout_s": 0.2}) as service:
+    with stored_in("sqlite"), a_service(tmp_path, store={"busy_timeout_s": 0.2}) as service:
         [file] = tmp_path.glob("*.db")
         with closing(sqlite3.connect(file, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")

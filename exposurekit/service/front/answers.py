@@ -1,8 +1,13 @@
-"""The eight operations: what each asks of the domain, and what it answers. Knows neither HTTP nor an encoding."""
+"""The eight operations: what each asks of the domain, and what it answers. Knows no HTTP.
 
-from collections.abc import Awaitable, Callable, Mapping
+The two that are asked most are remembered as they were encoded, see `memory`.
+"""
+
+from collections.abc import Awaitable, Callable, Hashable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from exposurekit.contract import codec
 from exposurekit.contract.operations import (
     CREATE_USER,
     GET_RECORD,
@@ -17,46 +22,84 @@ from exposurekit.service import findings, users
 from exposurekit.service.database import Database, Work
 from exposurekit.service.front import gate, parameters
 from exposurekit.service.front.gate import Caller
+from exposurekit.service.front.memory import Memory
 from exposurekit.service.front.requests import Asked
+from exposurekit.service.front.scans import Scans
 from exposurekit.service.refusals import Refusal
 from exposurekit.service.users import Account
 
 Answer = dict[str, Any]
-Performs = Callable[[Work, Caller, Mapping[str, Any]], Awaitable[Answer]]
+Looks = Callable[[Work, Caller, Mapping[str, Any]], Awaitable[Answer]]
+States = Callable[[Work, Caller, Mapping[str, Any]], Awaitable[Hashable]]
 
 
-async def answer(database: Database, asked: Asked) -> Answer:
-    """Perform an operation.
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What an operation needs beside the request: the database, what is remembered, the scans it may wait for."""
+
+    database: Database
+    scans: Scans
+    memory: Memory
+
+
+Writes = Callable[[Desk, Caller, Mapping[str, Any]], Awaitable[Answer]]
+
+
+async def answer(desk: Desk, asked: Asked, encoding: str) -> bytes:
+    """Perform an operation; its answer, encoded.
 
     Raises:
         Refusal: 400 or 401, as the specification and CONTRACT.md list them.
     """
-    performs, writes = _PERFORMS[asked.operation.name]
-    async with database.reading() as work:
+    name = asked.operation.name
+    async with desk.database.reading() as work:
         caller = await gate.admit(work, asked)
         values = parameters.validated(asked.operation, caller.values)
-        if not writes:
-            return await performs(work, caller, values)
-    async with database.writing() as work:
-        return await performs(work, caller, values)
+        if looks := _LOOKS.get(name):
+            key = None
+            if desk.memory.is_on and (states := _STATES.get(name)):
+                # In the gate's own look: what is read below is as it was when this was so.
+                key = (name, encoding, await states(work, caller, values))
+                if (body := desk.memory.find(key)) is not None:
+                    return body
+            body = codec.encode(await looks(work, caller, values), encoding)
+            if key is not None:
+                desk.memory.keep(key, body)
+            return body
+    return codec.encode(await _WRITES[name](desk, caller, values), encoding)
 
 
-async def _create_user(work: Work, caller: Caller, values: Mapping[str, Any]) -> Answer:
-    account = await users.create(work, caller.integrator_id, values)
-    return {"user": await users.show(work, account)}
+async def _create_user(desk: Desk, caller: Caller, values: Mapping[str, Any]) -> Answer:
+    async with desk.database.writing() as work:
+        account = await users.create(work, caller.integrator_id, values)
+        if values.get("async") or not account.is_scanning:
+            return {"user": await users.show(work, account)}
+        lease = await desk.scans.take(work, account.id)
+    await desk.scans.wait_for(account.id, lease)
+    async with desk.database.reading() as work:
+        return {"user": await users.show(work, await users.as_it_is(work, account))}
+
+
+async def _update_user(desk: Desk, caller: Caller, values: Mapping[str, Any]) -> Answer:
+    async with desk.database.writing() as work:
+        account = await users.update(work, _account(caller), values)
+        return {"user": await users.show(work, account)}
 
 
 async def _list_users(work: Work, caller: Caller, values: Mapping[str, Any]) -> Answer:
     return await users.page(work, caller.integrator_id, values)
 
 
+async def _page_state(work: Work, caller: Caller, values: Mapping[str, Any]) -> Hashable:
+    return caller.integrator_id, await users.page_state(work, caller.integrator_id, values)
+
+
 async def _get_user(work: Work, caller: Caller, _: Mapping[str, Any]) -> Answer:
     return {"user": await users.show(work, _account(caller), with_removal_fields=True)}
 
 
-async def _update_user(work: Work, caller: Caller, values: Mapping[str, Any]) -> Answer:
-    account = await users.update(work, _account(caller), values)
-    return {"user": await users.show(work, account)}
+async def _user_state(_work: Work, caller: Caller, _values: Mapping[str, Any]) -> Hashable:
+    return _account(caller).state
 
 
 async def _list_user_records(work: Work, caller: Caller, _: Mapping[str, Any]) -> Answer:
@@ -84,14 +127,14 @@ def _account(caller: Caller) -> Account:
     return caller.account
 
 
-# What performs an operation, and whether it writes.
-_PERFORMS: Mapping[str, tuple[Performs, bool]] = {
-    CREATE_USER.name: (_create_user, True),
-    LIST_USERS.name: (_list_users, False),
-    GET_USER.name: (_get_user, False),
-    UPDATE_USER.name: (_update_user, True),
-    LIST_USER_RECORDS.name: (_list_user_records, False),
-    GET_RECORD.name: (_get_record, False),
-    LIST_USER_LINKS.name: (_list_user_links, False),
-    GET_USER_ALERTS.name: (_get_user_alerts, False),
+_LOOKS: Mapping[str, Looks] = {
+    LIST_USERS.name: _list_users,
+    GET_USER.name: _get_user,
+    LIST_USER_RECORDS.name: _list_user_records,
+    GET_RECORD.name: _get_record,
+    LIST_USER_LINKS.name: _list_user_links,
+    GET_USER_ALERTS.name: _get_user_alerts,
 }
+# What stays the same for as long as the answer does. Whoever changes what Get user shows holds the person first.
+_STATES: Mapping[str, States] = {LIST_USERS.name: _page_state, GET_USER.name: _user_state}
+_WRITES: Mapping[str, Writes] = {CREATE_USER.name: _create_user, UPDATE_USER.name: _update_user}

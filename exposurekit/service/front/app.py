@@ -1,8 +1,11 @@
 """Requests in, answers out: routes read off the operations table. Decides nothing about people."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.convertors import Convertor, register_url_convertor
@@ -11,35 +14,107 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from exposurekit.contract.operations import OPERATIONS, PREFIX, Operation
-from exposurekit.service.database import Database
-from exposurekit.service.front import openapi, replies, watch
-from exposurekit.service.front.answers import answer
-from exposurekit.service.front.requests import BODY_TIMEOUT_S, receive
+from exposurekit.service.database import FAULTS, Database
+from exposurekit.service.front import openapi, replies, requests, watch
+from exposurekit.service.front.answers import Desk, answer
+from exposurekit.service.front.limits import Gatekeeper, Limits
+from exposurekit.service.front.memory import BYTES_MAX, Memory
+from exposurekit.service.front.requests import BODY_TIMEOUT_S
+from exposurekit.service.front.scans import WAIT_S, Scans
+from exposurekit.service.integrators import API_KEY
 from exposurekit.service.refusals import Refusal
+from exposurekit.service.vigil import watched
+from exposurekit.service.worker import Worker
 
-Endpoint = Callable[[Request], Awaitable[Response]]
 
+def create_app(
+    database: Database,
+    *,
+    worker: Worker | None = None,
+    limits: Limits | None = None,
+    body_timeout_s: float = BODY_TIMEOUT_S,
+    scan_wait_s: float = WAIT_S,
+    memory_bytes: int = BYTES_MAX,
+) -> Starlette:
+    """The service as an ASGI application; it opens the database when it starts and closes it when it ends.
 
-def create_app(database: Database, *, body_timeout_s: float = BODY_TIMEOUT_S) -> Starlette:
-    """The service as an ASGI application; it opens the database when it starts and closes it when it ends."""
+    Args:
+        database: Where everything is.
+        worker: Works inside, for as long as the application runs; without it, another process must.
+        limits: How much a key may ask; without, as much as it likes.
+        body_timeout_s: How long a request's body may take.
+        scan_wait_s: How long Create user waits for its scan.
+        memory_bytes: How much of what was answered is remembered, see `memory`; 0: nothing.
+    """
+    memory = Memory(memory_bytes)
+    scans = Scans(database, worker, wait_s=scan_wait_s)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         await database.open()
-        yield
-        await database.close()
+        try:
+            async with _doing(memory.tidy()), _working(worker):
+                try:
+                    yield
+                finally:
+                    with suppress(*FAULTS):  # the leases run out by themselves
+                        await scans.close()
+        finally:
+            memory.clear()
+            await database.close()
 
     watch.mask_access_log()
+    gatekeeper = None if limits is None else Gatekeeper(limits)
     app = Starlette(
-        routes=list(_routes(database, body_timeout_s)),
+        routes=list(_routes(_Front(Desk(database, scans, memory), gatekeeper, body_timeout_s))),
         middleware=[Middleware(watch.Watch)],
         exception_handlers={HTTPException: replies.unrouted},
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False  # a redirect would repeat the key in a header
     return app
+
+
+@asynccontextmanager
+async def _working(worker: Worker | None) -> AsyncIterator[None]:
+    """A worker beside the block; if it ends by itself the block is cancelled.
+
+    Raises:
+        WorkerEnded: It did.
+    """
+    if worker is None:
+        yield
+        return
+    block = asyncio.current_task()
+    task = asyncio.create_task(watched(worker))
+
+    def end_the_block(_: asyncio.Task[None]) -> None:
+        if block is not None:
+            block.cancel()
+
+    task.add_done_callback(end_the_block)
+    try:
+        yield
+    finally:
+        task.remove_done_callback(end_the_block)
+        if task.done():
+            task.result()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@asynccontextmanager
+async def _doing(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Beside the block, for as long as it lasts."""
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 class _Segment(Convertor[str]):
@@ -64,11 +139,18 @@ register_url_convertor("exposurekit_segment", _Segment())
 register_url_convertor("exposurekit_suffix", _Suffix())
 
 
-def _routes(database: Database, body_timeout_s: float) -> Iterator[Route]:
+@dataclass(frozen=True, slots=True)
+class _Front:
+    desk: Desk
+    gatekeeper: Gatekeeper | None
+    body_timeout_s: float
+
+
+def _routes(front: _Front) -> Iterator[Route]:
     for path, group in groupby(sorted(OPERATIONS, key=_path), key=_path):
         by_method = {operation.method: operation for operation in group}
         pattern = PREFIX + (path.removesuffix("}") + ":exposurekit_segment}" if path.endswith("}") else path)
-        endpoint = _endpoint(database, by_method, body_timeout_s)
+        endpoint = _Endpoint(front, by_method)
         yield Route(pattern + "{format:exposurekit_suffix}", endpoint, methods=list(by_method))
     document = openapi.document()
 
@@ -82,14 +164,41 @@ def _path(operation: Operation) -> str:
     return operation.path
 
 
-def _endpoint(database: Database, by_method: dict[str, Operation], body_timeout_s: float) -> Endpoint:
-    async def endpoint(request: Request) -> Response:
-        operation = by_method["GET" if request.method == "HEAD" else request.method]
-        request.scope[watch.OPERATION] = operation.name
-        asked = await receive(request, operation, body_timeout_s=body_timeout_s)
-        try:
-            return replies.reply(request.scope, await answer(database, asked))
-        except Refusal as refusal:
-            return replies.refused(request.scope, refusal)
+@dataclass(frozen=True, slots=True)
+class _Endpoint:
+    """One path, as an ASGI application: to be called with a request would cost 10 us more."""
 
-    return endpoint
+    front: _Front
+    by_method: dict[str, Operation]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        operation = self.by_method["GET" if scope["method"] == "HEAD" else scope["method"]]
+        scope[watch.OPERATION] = operation.name
+        try:
+            response = await _answered(self.front, operation, scope, receive)
+        except Refusal as refusal:
+            response = replies.refused(scope, refusal)
+        await response(scope, receive, send)
+
+
+async def _answered(front: _Front, operation: Operation, scope: Scope, receive: Receive) -> Response:
+    """One request of a key from an address, counted where there are limits; a refusal is counted too."""
+    who, address = ("", "") if front.gatekeeper is None else _who(front.desk, scope)
+    if front.gatekeeper:
+        front.gatekeeper.check(who)
+    try:
+        asked = await requests.receive(scope, receive, operation, body_timeout_s=front.body_timeout_s)
+        encoding = replies.format_of(scope)
+        return replies.encoded(await answer(front.desk, asked, encoding), encoding)
+    except Refusal as refusal:
+        if front.gatekeeper:
+            front.gatekeeper.refused(who, address, refusal.status)
+        raise
+
+
+def _who(desk: Desk, scope: Scope) -> tuple[str, str]:
+    """A key at an address, and the address."""
+    key = desk.database.vault.fingerprint(scope["path_params"]["api_key"], API_KEY).hex()
+    client = scope.get("client")
+    address = str(client[0]) if client else ""
+    return f"{key} {address}", address

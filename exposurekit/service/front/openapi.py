@@ -20,6 +20,7 @@ _REFUSALS = {
     404: "There is nothing at this path.",
     413: f"The body is larger than {requests.BODY_MAX} bytes.",
     415: "The body is in none of the encodings that are read.",
+    429: "The key asks too much, or was refused too often; Retry-After says how long to wait.",
 }
 _ABOUT = (
     "Parameters are read from the path, the query and the body alike, and credentials also from the headers "

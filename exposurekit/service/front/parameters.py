@@ -53,7 +53,10 @@ def validated(operation: Operation, values: Mapping[str, Any]) -> dict[str, Any]
 
 def name_of_user_id(operation: Operation) -> str:
     """What the user's own id is called there."""
-    return "user_id" if "user_id" in operation.names else "id"
+    return _USER_ID[operation.name]
+
+
+_USER_ID = {one.name: "user_id" if "user_id" in one.names else "id" for one in OPERATIONS}
 
 
 def _readers(operation: Operation) -> tuple[tuple[Parameter, Callable[[Any], Any]], ...]:

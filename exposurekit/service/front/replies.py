@@ -26,7 +26,12 @@ def format_of(scope: Scope) -> str:
 def reply(scope: Scope, value: dict[str, Any], *, status: int = 200) -> Response:
     """An answer that bears plain values."""
     told = format_of(scope)
-    return Response(codec.encode(value, told), status, media_type=MEDIA_TYPES[told])
+    return encoded(codec.encode(value, told), told, status=status)
+
+
+def encoded(body: bytes, encoding: str, *, status: int = 200) -> Response:
+    """An answer that is encoded already."""
+    return Response(body, status, media_type=MEDIA_TYPES[encoding])
 
 
 def error(scope: Scope, status: int, message: str, headers: dict[str, str] | None = None) -> Response:
@@ -38,7 +43,9 @@ def error(scope: Scope, status: int, message: str, headers: dict[str, str] | Non
 
 def refused(scope: Scope, refusal: Refusal) -> Response:
     """A refusal of ours as an answer."""
-    headers = {"connection": "close"} if refusal.closes else None
+    headers = {"connection": "close"} if refusal.closes else {}
+    if refusal.retry_after_s is not None:
+        headers["retry-after"] = str(refusal.retry_after_s)
     return error(scope, refusal.status, str(refusal), headers)
 
 

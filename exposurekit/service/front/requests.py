@@ -9,9 +9,10 @@ from python_multipart.multipart import parse_options_header
 from starlette.datastructures import Headers
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
+from starlette.types import Receive, Scope
 
 from exposurekit.contract import codec, forms, xml
-from exposurekit.contract.operations import CREDENTIAL_HEADERS, Operation
+from exposurekit.contract.operations import CREDENTIAL_HEADERS, OPERATIONS, Operation
 from exposurekit.contract.shapes import Many, Scalar, Shape, shape_of_type
 from exposurekit.errors import Unreadable
 from exposurekit.service.refusals import Refusal
@@ -25,6 +26,10 @@ JSON, FORM, MULTIPART = "application/json", "application/x-www-form-urlencoded",
 XML = ("application/xml", "text/xml")  # the second is read as the first
 
 Values = dict[str, Any]
+RawHeaders = list[tuple[bytes, bytes]]
+_ANNOUNCING = {b"content-length", b"transfer-encoding"}
+_NAMES = {operation.name: frozenset(operation.names) for operation in OPERATIONS}
+_SECRET_HEADERS = {header.lower().encode(): name for name, header in CREDENTIAL_HEADERS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,26 +45,34 @@ class Asked:
     integration_name: str
     api_key: str = field(repr=False)
     path: Values = field(repr=False)
-    headers: Headers = field(repr=False)
+    headers: RawHeaders = field(repr=False)
     query: bytes = field(repr=False)
     body: bytes = field(repr=False)
     problem: Refusal | None = None
 
 
-async def receive(request: Request, operation: Operation, *, body_timeout_s: float = BODY_TIMEOUT_S) -> Asked:
+async def receive(
+    scope: Scope, receive: Receive, operation: Operation, *, body_timeout_s: float = BODY_TIMEOUT_S
+) -> Asked:
     """Take a request in; nothing is raised but a lost connection."""
-    path: Values = {**request.path_params}
+    path: Values = {**scope["path_params"]}
     name, api_key = path.pop("integration_name"), path["api_key"]
     body, problem = b"", None
-    try:
-        async with asyncio.timeout(body_timeout_s):
-            body = await _bounded(request.stream())
-    except Refusal as refusal:
-        problem = refusal
-    except TimeoutError:
-        problem = Refusal(400, "the body did not arrive in time", closes=True)
-    return Asked(
-        operation, name, api_key, path, request.headers, request.scope["query_string"], body, problem
+    if _announces_body(scope):
+        try:
+            async with asyncio.timeout(body_timeout_s):
+                body = await _bounded(Request(scope, receive).stream())
+        except Refusal as refusal:
+            problem = refusal
+        except TimeoutError:
+            problem = Refusal(400, "the body did not arrive in time", closes=True)
+    return Asked(operation, name, api_key, path, scope["headers"], scope["query_string"], body, problem)
+
+
+def _announces_body(scope: Scope) -> bool:
+    """HTTP/1 says in the headers that a body comes; to wait for one that does not takes 15 microseconds."""
+    return not scope["http_version"].startswith("1.") or any(
+        name in _ANNOUNCING for name, _ in scope["headers"]
     )
 
 
@@ -72,22 +85,24 @@ async def read(asked: Asked) -> Values:
     if asked.problem:
         raise asked.problem
     try:
-        sources = (asked.path, _query(asked.query), await _body(asked), *_in_headers(asked.headers))
-        return _merged(sources, asked.operation.names)
+        body = await _body(asked) if asked.body else {}
+        sources = (asked.path, _query(asked.query), body, *_in_headers(asked.headers))
+        return _merged(sources, _NAMES[asked.operation.name])
     except Unreadable as unreadable:
         problem = str(unreadable)
     raise Refusal(400, problem)
 
 
-def _in_headers(headers: Headers) -> Iterator[Values]:
-    for name, header in CREDENTIAL_HEADERS.items():
-        yield from ({name: value} for value in headers.getlist(header))
+def _in_headers(headers: RawHeaders) -> Iterator[Values]:
+    for header, value in headers:
+        if header in _SECRET_HEADERS:
+            yield {_SECRET_HEADERS[header]: value.decode("latin-1")}
 
 
-def _merged(sources: Iterable[Mapping[str, Any]], names: tuple[str, ...]) -> Values:
+def _merged(sources: Iterable[Mapping[str, Any]], names: frozenset[str]) -> Values:
     values: Values = {}
     for source in sources:
-        for name in source.keys() & set(names):
+        for name in source.keys() & names:
             value = source[name]
             if value is None:
                 continue
@@ -116,9 +131,8 @@ def _query(query: bytes) -> Values:
 
 async def _body(asked: Asked) -> Values:
     body = asked.body
-    if not body:
-        return {}
-    media_type = asked.headers.get("content-type", "").partition(";")[0].strip().lower()
+    headers = Headers(raw=asked.headers)
+    media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type == JSON:
         values = codec.decode(body, "json")
     elif media_type == FORM:
@@ -126,7 +140,7 @@ async def _body(asked: Asked) -> Values:
     elif media_type in XML:
         values = xml.read(body, _shape(asked.operation), elements_max=ELEMENTS_MAX)
     elif media_type == MULTIPART:
-        values = await _multipart(asked.headers, body)
+        values = await _multipart(headers, body)
     else:
         raise Refusal(415, f"the body must be {JSON}, {XML[0]}, {FORM} or {MULTIPART}")
     if not isinstance(values, dict):

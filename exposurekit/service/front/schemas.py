@@ -18,7 +18,7 @@ from exposurekit.contract.operations import (
 )
 from exposurekit.contract.values import INT64_MAX, STATUSES
 from exposurekit.service.items import KINDS
-from exposurekit.service.users import ACTIVATED, DEACTIVATED
+from exposurekit.service.standing import ACTIVATED, DEACTIVATED
 
 Schema = dict[str, Any]
 

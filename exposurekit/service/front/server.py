@@ -17,25 +17,46 @@ import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from exposurekit.errors import Misconfigured
+from exposurekit.service import logs
 from exposurekit.service.database import Database
 from exposurekit.service.front.app import create_app
+from exposurekit.service.front.limits import Limits
+from exposurekit.service.worker import Worker
 
 KEEP_ALIVE_S, GRACE_S = 75, 10
 _LOOPBACK = "127.0.0.1"
 _log = logging.getLogger("exposurekit.service")
 
 
-def serve(database: Database, host: str = _LOOPBACK, port: int = 8642) -> None:
+def serve(
+    database: Database,
+    host: str = _LOOPBACK,
+    port: int = 8642,
+    *,
+    worker: Worker | None = None,
+    limits: Limits | None = None,
+) -> None:
     """Serve until SIGINT or SIGTERM; requests that have begun are answered first.
+
+    Args:
+        database: Where everything is.
+        host: The address to listen on.
+        port: The port; 0: any that is free.
+        worker: Works inside; without it, another process must.
+        limits: How much a key may ask; without, as much as it likes.
 
     Raises:
         Misconfigured: Nothing can listen there, or the database cannot be opened.
+        WorkerEnded: The worker ended by itself.
     """
-    _log_to_stderr()
+    logs.to_stderr()
     with _listening(host, port) as listener:
         if not _is_loopback(host):
             _log.warning("keys and personal data pass here in the clear: put a proxy with TLS in front")
-        _Server(create_app(database)).run([listener])
+        server = _Server(create_app(database, worker=worker, limits=limits))
+        server.run([listener])
+        if server.failure is not None:
+            raise server.failure
 
 
 @contextmanager
@@ -58,12 +79,12 @@ def running(app: ASGIApp) -> Iterator[str]:
         finally:
             server.should_exit = True
             thread.join()
-        if server.failure is not None:
-            raise server.failure
+            if server.failure is not None:  # and not what came of it in the block
+                raise server.failure
 
 
 class _Server(uvicorn.Server):
-    """uvicorn, but a start that fails raises what made it fail, and a signal ends in peace."""
+    """uvicorn, but what makes the application fail ends it and is kept, and a signal ends in peace."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -132,6 +153,7 @@ class _Server(uvicorn.Server):
             await self._app(scope, receive, sending)
         except BaseException as failure:
             self.failure = failure
+            self.should_exit = True
             raise
 
 
@@ -167,24 +189,3 @@ def _is_loopback(host: str) -> bool:
     with suppress(ValueError):
         return ipaddress.ip_address(host).is_loopback
     return host == "localhost"
-
-
-def _log_to_stderr() -> None:
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("at=%(asctime)s level=%(levelname)s %(message)s"))
-    levels = {
-        "exposurekit": logging.INFO,
-        "uvicorn.error": logging.WARNING,
-        "python_multipart": logging.CRITICAL,  # it quotes the bodies that it cannot read
-    }
-    for name, level in levels.items():
-        log = logging.getLogger(name)
-        log.setLevel(level)
-        log.handlers = [handler]
-        log.propagate = False
-    logging.getLogger("uvicorn.error").addFilter(_not_twice)
-
-
-def _not_twice(record: logging.LogRecord) -> bool:
-    """A start that fails is raised, with its reason; uvicorn says so too, without it."""
-    return not record.getMessage().startswith("Application startup failed")

@@ -10,6 +10,7 @@ import time
 from types import TracebackType
 
 from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import TimeoutError as NoConnection  # every one that the pool may hold is in use
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -59,7 +60,7 @@ class Watch:
 
 def _failed(scope: Scope, fault: Exception) -> Response:
     if isinstance(
-        fault, (OperationalError, TimeoutError)
+        fault, (OperationalError, NoConnection, TimeoutError)
     ):  # locked for long, full, or not there: it may pass
         return replies.error(scope, 503, "the database is not available", {"retry-after": str(RETRY_AFTER_S)})
     return replies.error(scope, 500, "the service failed")

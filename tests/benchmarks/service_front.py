@@ -1,0 +1,279 @@
+"""Two reading operations of the service against a bare Starlette handler in the same server, in one run.
+
+    python tests/benchmarks/service_front.py [--rounds 7] [--seconds 1.5] [--connections 12]
+
+Get user (20 records, two links, e-mails, phones, addresses) and List users (a hundred of them) on an SQLite file,
+twice: *remembered*, where the same is asked again and nothing has changed (see `front/memory.py`), and *first
+asked*, where no answer is ever found remembered, so that each is looked up, opened, encoded and kept anew. The gate
+runs in full either way. The bare handler gives a body of the same size, made before. Each side has a process of its
+own; they are asked in turn, from this process, over raw keep-alive connections. Prints the median requests a second,
+the median of the rounds' ratios to the bare handler, the server's CPU time a request (the machine may be busy
+otherwise) and the latency of one request.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from urllib.parse import urlencode, urlsplit
+
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.routing import Route
+
+from exposurekit.service import integrators, users
+from exposurekit.service.clock import Clock
+from exposurekit.service.database import Database
+from exposurekit.service.findings import Listing, Page, Site, discover_link, discover_record
+from exposurekit.service.front.app import create_app
+from exposurekit.service.front.memory import Memory
+from exposurekit.service.front.server import running
+from exposurekit.service.items import Entry
+from exposurekit.service.vault import Vault
+
+ONCE = 2**18
+LOOKS = 300  # at one request, one after another, for its latency
+PEOPLE, RECORDS, LINKS = 150, 20, 2
+TICKS_S = os.sysconf("SC_CLK_TCK")
+LISTS = {
+    "aliases": [{"first_name": "Janie", "last_name": "Doe", "alias_type": ""}],
+    "emails": [{"address": "jane@club.example"}, {"address": "jane.doe@mail.example"}],
+    "phone_numbers": [{"number": "5550100123"}, {"number": "5550100124"}],
+    "addresses": [
+        {"address1": f"{number} Oak Street", "address2": "", "city": "Oakmere", "state": "CA", "zip": "90210"}
+        for number in (12, 77)
+    ],
+}
+PERSON = {"first_name": "Jane", "middle_name": "Quentin", "last_name": "Doe", "birth_date": 315_532_800}
+
+
+def site(number):
+    return Site(
+        name=f"People & Places {number}",
+        opt_out_procedure=("Open the form.", "Press Remove."),
+        user_fields_required_for_removal=("first_name", "last_name", "address1"),
+    )
+
+
+def listing(number):
+    return Listing(
+        name="Jane Quentin Doe",
+        reference_id=f"00056022{number:04}",
+        age=45,
+        href=f"https://places-{number}.example/people/jane-doe/00056022{number:04}",
+        relations=("John Doe", "Mary Doe", "Peter Q. Doe"),
+        aliases=("Janie Doe", "J. Q. Doe"),
+        locations=("Oakmere, CA", "Fernhill, NY"),
+    )
+
+
+async def people(database):
+    """An integrator with its people; the paths and queries of the two operations."""
+    await database.open()
+    async with database.writing() as work:
+        credentials = await integrators.add(work, "acme")
+        values = PERSON | {
+            kind: [Entry(None, destroy=False, fields=item) for item in items] for kind, items in LISTS.items()
+        }
+        accounts = [await users.create(work, 1, values) for _ in range(PEOPLE)]
+        jane = accounts[PEOPLE // 2]
+        for number in range(RECORDS):
+            await discover_record(work, jane.id, listing(number), site(number))
+        for number in range(LINKS):
+            address = f"https://club-{number}.example/members"
+            await discover_link(work, jane.id, Page(url=address, title="Members", contains=("email",)))
+    root = f"/api/acme/{credentials.api_key}/v2/users"
+    secret = {"api_secret": credentials.api_secret}
+    return {
+        "Get user": f"{root}/{jane.id}.json?{urlencode(secret | {'secret': jane.secret})}",
+        "List users": f"{root}.json?{urlencode(secret | {'limit': 100})}",
+    }
+
+
+def serve_first_asked(said):
+    Memory.find = lambda *_: None
+    serve_remembered(said)
+
+
+def serve_remembered(said):
+    with tempfile.TemporaryDirectory() as directory:
+        url = f"sqlite:///{directory}/service.db"
+        database = Database(url, vault=Vault(Vault.generate_key()), clock=Clock())
+        paths = asyncio.run(people(database))
+        with running(create_app(database)) as base_url:
+            said({"base_url": base_url, "paths": paths})
+            sys.stdin.read()
+
+
+def serve_bare(said):
+    body = b"x" * int(sys.stdin.readline())
+
+    async def answer(_):
+        return Response(body, media_type="application/json")
+
+    with running(Starlette(routes=[Route("/bare", answer)])) as base_url:
+        said({"base_url": base_url})
+        sys.stdin.read()
+
+
+SIDES = {"remembered": serve_remembered, "first asked": serve_first_asked, "bare": serve_bare}
+
+
+@dataclass
+class Side:
+    """A server process, where it listens, and the bytes of one request to it."""
+
+    process: subprocess.Popen
+    said: dict
+
+    def request(self, path):
+        return f"GET {path} HTTP/1.1\r\nHost: {self.address[0]}\r\nAccept: */*\r\n\r\n".encode()
+
+    @property
+    def address(self):
+        url = urlsplit(self.said["base_url"])
+        return url.hostname, url.port
+
+    def cpu_s(self):
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS_S
+
+
+@contextmanager
+def started(side, *words):
+    process = subprocess.Popen(
+        [sys.executable, __file__, "--side", side], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        process.stdin.write("".join(f"{word}\n" for word in words))
+        process.stdin.flush()
+        yield Side(process, json.loads(process.stdout.readline()))
+    finally:
+        process.communicate()
+
+
+@dataclass
+class Asking:
+    """One connection that asks the same again and again; an answer is whole when it is as long as the first one."""
+
+    connection: socket.socket
+    missing: int = 0
+    begun_at: float = 0.0
+
+
+def asked(side, request, length, until, connections=1):
+    """Seconds that each answer took, in order; asks until `until` says so of them. No loop: it must not be the limit."""
+    took_s = []
+    selector = select.epoll()
+    with ExitStack() as stack:
+        askings = {}
+        for _ in range(connections):
+            connection = stack.enter_context(socket.create_connection(side.address))
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            askings[connection.fileno()] = Asking(connection)
+            selector.register(connection, select.EPOLLIN)
+        for asking in askings.values():
+            ask(asking, request, length)
+        while not until(took_s):
+            for number, _ in selector.poll(0):  # never asleep: to wake it would cost the slower server 40 us
+                asking = askings[number]
+                asking.missing -= len(asking.connection.recv(ONCE))
+                if not asking.missing:
+                    took_s.append(time.perf_counter() - asking.begun_at)
+                    ask(asking, request, length)
+    return took_s
+
+
+def ask(asking, request, length):
+    asking.missing, asking.begun_at = length, time.perf_counter()
+    asking.connection.sendall(request)
+
+
+def lengths(side, request):
+    """Bytes of the whole answer and of its body."""
+    with socket.create_connection(side.address) as connection, connection.makefile("rb") as answer:
+        connection.sendall(request)
+        head = [answer.readline()]
+        while head[-1] != b"\r\n":
+            head.append(answer.readline())
+        assert head[0].startswith(b"HTTP/1.1 200"), head[0]
+        [body] = [int(line.split()[1]) for line in head if line.lower().startswith(b"content-length:")]
+        return len(b"".join(head)) + body, body
+
+
+def load(side, request, length, seconds, connections):
+    """Requests a second, and the server's CPU seconds a request."""
+    began, cpu_s = time.perf_counter(), side.cpu_s()
+    answers = len(asked(side, request, length, lambda _: time.perf_counter() >= began + seconds, connections))
+    return answers / (time.perf_counter() - began), (side.cpu_s() - cpu_s) / answers
+
+
+def latency_s(side, request, length):
+    return median(asked(side, request, length, lambda took_s: len(took_s) >= LOOKS))
+
+
+def compared(title, services, options):
+    asked_of = {}
+    for name, service in services.items():
+        request = service.request(service.said["paths"][title])
+        length, size = lengths(service, request)
+        asked_of[name] = (service, request, length)
+    with started("bare", size) as bare:
+        request = bare.request("/bare")
+        length, bare_size = lengths(bare, request)
+        assert size == bare_size
+        asked_of["bare"] = (bare, request, length)
+        for side in asked_of.values():
+            load(*side, options.seconds / 3, options.connections)  # warm
+        rounds = [
+            {name: load(*side, options.seconds, options.connections) for name, side in asked_of.items()}
+            for _ in range(options.rounds)
+        ]
+        waits = {name: latency_s(*side) for name, side in asked_of.items()}
+    told(title, size, rounds, waits)
+
+
+def told(title, size, rounds, waits):
+    for name, wait_s in waits.items():
+        speed, cpu_s = (median(column) for column in zip(*(one[name] for one in rounds), strict=True))
+        print(
+            f"{title:>10} {name:>11}: {speed:7.0f} requests/s   {cpu_s * 1e6:5.0f} us CPU a request"
+            f"   {wait_s * 1e6:5.0f} us for one alone   {size} bytes"
+        )
+    for name in [name for name in waits if name != "bare"]:
+        ratios = [one[name][0] / one["bare"][0] for one in rounds]
+        cpu = median(one["bare"][1] / one[name][1] for one in rounds)
+        print(
+            f"{title:>10} {name:>11}: ratio {median(ratios):.3f} of the bare handler's requests"
+            f" ({min(ratios):.3f} to {max(ratios):.3f}); by CPU time {cpu:.3f}"
+        )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=1.5)
+    parser.add_argument("--connections", type=int, default=12)
+    parser.add_argument("--side", choices=SIDES)
+    options = parser.parse_args()
+    if options.side:
+        SIDES[options.side](lambda value: print(json.dumps(value), flush=True))
+        return
+    with ExitStack() as stack:
+        services = {name: stack.enter_context(started(name)) for name in SIDES if name != "bare"}
+        for title in services["remembered"].said["paths"]:
+            compared(title, services, options)
+
+
+if __name__ == "__main__":
+    main()
