@@ -1,73 +1,37 @@
 """The shell: what it prints, what it exits with, and that its errors say what to do in one line."""
 
 import json
-import os
 import re
 import signal
 import subprocess
 import sys
-from contextlib import contextmanager
-from pathlib import Path
 
 import httpx
 import pytest
+from cli_kit import Shell, error_of, said_until
 
 import exposurekit as ek
+from exposurekit.cli import cli
 
-COMMAND = Path(sys.executable).parent / "exposurekit"
+ATTESTED = ("--attested-by", "Jo Doe")
 
 
 @pytest.fixture
 def shell(tmp_path):
-    """Run the command in a directory and a configuration of its own."""
-    environment = {**os.environ, "XDG_CONFIG_HOME": str(tmp_path / "config")}
-
-    def run(*words):
-        return subprocess.run(
-            [COMMAND, *words],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=100,
-        )
-
-    run.directory, run.environment = tmp_path, environment
-    return run
-
-
-@contextmanager
-def started(shell, *words):
-    process = subprocess.Popen(
-        [COMMAND, *words],
-        cwd=shell.directory,
-        env=shell.environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
-
-
-def error_of(run):
-    [line] = run.stderr.strip().splitlines()
-    return line
+    return Shell(tmp_path)
 
 
 def test_the_demo_prints_the_tables_and_writes_the_page(shell):
-    run = shell("demo", "--people", "4", "--seed", "3", "--json")
+    run = shell("demo", "--people", "4", "--days", "3", "--seed", "3", "--json")
     assert run.returncode == 0, run.stderr
     for table in ("users()  4 rows", "records()", "links()", "alerts()", "steps()", "by_site"):
         assert table in run.stdout
     assert "Next: " in run.stdout
     told = json.loads(run.stdout.splitlines()[-1])
-    assert set(told) == {"base_url", "integration_name", "api_key", "api_secret", "people", "out"}
+    assert set(told) >= {
+        *("base_url", "integration_name", "api_key", "api_secret"),
+        *("people", "days", "out", "told", "agreement"),
+    }
     assert told["people"] == 4
     assert told["base_url"].startswith("http://127.0.0.1:")
     assert "Plotly.newPlot" in (shell.directory / told["out"]).read_text()
@@ -75,9 +39,9 @@ def test_the_demo_prints_the_tables_and_writes_the_page(shell):
 
 def test_the_same_seed_gives_the_same_demo(shell):
     def figures(seed):
-        return shell("demo", "--people", "5", "--seed", seed, "--out", "page.html").stdout.partition(
-            "by_site("
-        )[2]
+        return shell(
+            "demo", "--people", "3", "--days", "1", "--seed", seed, "--out", "page.html"
+        ).stdout.partition("by_site(")[2]
 
     first, second, other = (re.sub(r"127\.0\.0\.1:\d+", "", figures(seed)) for seed in ("3", "3", "4"))
     assert first == second != other
@@ -91,7 +55,7 @@ def test_a_demo_without_people_is_a_demo(shell):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_demo_serves_until_it_is_told_to_end(shell, number):
-    with started(shell, "demo", "--people", "2", "--serve", "--json") as process:
+    with shell.started("demo", "--people", "2", "--days", "0", "--serve", "--json") as process:
         lines = []
         while not lines or not lines[-1].startswith("{"):
             lines.append(process.stdout.readline())
@@ -116,10 +80,10 @@ def test_the_demo_says_where_it_cannot_write(shell):
 
 def test_a_service_is_set_up_used_and_rotated(shell):
     database = ("--database", "sqlite:///service.db")
-    added = json.loads(shell("integrator", "add", "acme", *database, "--json").stdout)
+    added = json.loads(shell("integrator", "add", "acme", *ATTESTED, *database, "--json").stdout)
     assert set(added) == {"integration_name", "api_key", "api_secret"}
-    with started(shell, "serve", *database, "--port", "0") as process:
-        base_url = re.search(r"http://\S+", process.stderr.readline()).group()
+    with shell.started("serve", *database, "--port", "0") as process:
+        base_url = re.search(r"http://\S+", said_until(process, "listening=")).group()
         with ek.Client(base_url, **added) as client:
             made = client.create_user(
                 first_name="Juniper", last_name="Quill", addresses=[{"city": "Oak", "state": "CA"}]
@@ -139,7 +103,7 @@ def test_a_service_is_set_up_used_and_rotated(shell):
 
 
 def test_credentials_in_prose_stand_in_an_env_file(shell):
-    run = shell("integrator", "add", "acme")
+    run = shell("integrator", "add", "acme", *ATTESTED)
     (shell.directory / ".env").write_text(f"EXPOSUREKIT_BASE_URL=http://127.0.0.1:9\n{run.stdout}")
     code = "import exposurekit as ek; print(ek.Client())"
     told = subprocess.run(
@@ -151,7 +115,7 @@ def test_credentials_in_prose_stand_in_an_env_file(shell):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["integrator", "add", "a b"], "1 to 64"),
+        (["integrator", "add", "a b", *ATTESTED], "1 to 64"),
         (["integrator", "rotate", "nobody"], "integrator add NAME makes one"),
         (["serve", "--database", "sqlite:///a.db?mode=memory"], "sqlite:///FILE"),
         (["serve", "--database", "mysql://x"], "sqlite:///FILE"),
@@ -165,7 +129,7 @@ def test_an_error_is_one_line_and_no_traceback(shell, words, said):
 
 
 def test_a_database_is_never_given_a_second_key(shell):
-    assert shell("integrator", "add", "acme").returncode == 0
+    assert shell("integrator", "add", "acme", *ATTESTED).returncode == 0
     run = shell("integrator", "list", "--key-file", "typo/other.key")
     assert run.returncode == 1
     assert "no key at typo/other.key" in error_of(run)
@@ -173,9 +137,11 @@ def test_a_database_is_never_given_a_second_key(shell):
 
 
 def test_another_key_is_told_from_the_right_one(shell):
-    assert shell("integrator", "add", "acme").returncode == 0
+    assert shell("integrator", "add", "acme", *ATTESTED).returncode == 0
     assert (
-        shell("integrator", "add", "acme", "--database", "sqlite:///b.db", "--key-file", "b.key").returncode
+        shell(
+            *("integrator", "add", "acme", *ATTESTED, "--database", "sqlite:///b.db", "--key-file", "b.key")
+        ).returncode
         == 0
     )
     run = shell("integrator", "list", "--key-file", "b.key")
@@ -184,7 +150,7 @@ def test_another_key_is_told_from_the_right_one(shell):
 
 
 def test_an_unknown_integrator_is_told_with_the_way_to_the_list(shell):
-    assert shell("integrator", "add", "acme").returncode == 0
+    assert shell("integrator", "add", "acme", *ATTESTED).returncode == 0
     assert "exposurekit integrator list" in error_of(shell("integrator", "rotate", "nobody"))
 
 
@@ -194,8 +160,31 @@ def test_a_wrong_call_exits_with_2_and_says_where_help_is(shell):
     assert "--help" in run.stderr
 
 
-@pytest.mark.parametrize("words", [[], ["demo"], ["serve"], ["integrator"], ["integrator", "add"]])
-def test_every_command_has_help(shell, words):
-    run = shell(*words, "--help")
+def commands(group, words=()):
+    """Every command and group, as the words that call it."""
+    yield words
+    for name, command in getattr(group, "commands", {}).items():
+        yield from commands(command, (*words, name))
+
+
+@pytest.mark.parametrize("words", list(commands(cli)), ids=" ".join)
+def test_every_command_has_help_with_an_example(shell, words):
+    run = shell.here(*words, "--help")
     assert run.returncode == 0
-    assert "Usage: exposurekit" in run.stdout
+    assert run.stdout.startswith("Usage: exposurekit")
+    is_group = "Commands:" in run.stdout
+    assert is_group or words == ("demo",) or f"Example: exposurekit {' '.join(words)}" in run.stdout
+
+
+@pytest.mark.parametrize("words", [["--help"], ["users", "purge", "--help"]])
+def test_the_package_is_the_command_too(shell, words):
+    command = [sys.executable, "-m", "exposurekit.cli", *words]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert told == shell(*words).stdout
+
+
+def test_the_command_loads_nothing_heavy_before_it_is_needed():
+    heavy = ("pandas", "pydantic", "sqlalchemy", "aiohttp", "starlette", "yaml", "plotly")
+    code = f"import exposurekit.cli, sys; print([name for name in {heavy!r} if name in sys.modules])"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert told.strip() == "[]"

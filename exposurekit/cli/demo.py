@@ -1,0 +1,153 @@
+"""The demo from a shell: a service with invented people, looked at as an analyst would. Keeps nothing but the page."""
+
+import json
+import os
+import signal
+import threading
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from exposurekit.errors import Misconfigured
+from exposurekit.markup import plain
+
+TABLES = ("users", "records", "links", "alerts", "steps")
+
+
+@click.command()
+@click.option("--people", default=25, type=click.IntRange(0, 5000), help="How many people to invent.")
+@click.option("--days", default=14, type=click.IntRange(0, 3650), help="How many days pass.")
+@click.option("--seed", default=7, help="The same seed gives the same people and listings.")
+@click.option(
+    "--out",
+    default="exposure.html",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The page to write.",
+)
+@click.option("--serve", is_flag=True, help="Leave the service running until Ctrl-C.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="End with one line of JSON: the connection, and what was made."
+)
+def demo(*, people: int, days: int, seed: int, out: Path, serve: bool, as_json: bool) -> None:
+    """A whole service and an invented web, looked at as an analyst would. Needs no account.
+
+    Starts both on loopback, registers PEOPLE, and lets DAYS pass: listings are found, taken down, looked for again,
+    and told by webhook. Then loads everyone through the client into tables, prints those, says how far they agree
+    with what is really so, and writes a page with the chart of exposure by site.
+    """
+    from exposurekit.demonstration import demo as running_demo
+
+    _check_writable(out)
+    with running_demo(people, days=days, seed=seed) as shown:
+        click.echo(
+            f"A service runs at {shown.connection['base_url']}: {people} invented people are registered, "
+            f"and {days} days have passed."
+        )
+        _print_tables(shown.exposure)
+        _print_agreement(shown)
+        _write_page(shown.exposure, out)
+        click.echo(f"\nWrote {out}: exposure by site and status. Open it in any browser.")
+        if serve:
+            click.echo("\nConnect from a notebook, while this runs:\n\n    import exposurekit as ek")
+            click.echo(f"    exposure = ek.connect({_arguments(shown.connection)})\n")
+        else:
+            click.echo(
+                "Next: exposurekit demo --serve leaves the service running and prints how to connect to it."
+            )
+        if as_json:
+            made = {"people": people, "days": days, "out": str(out), "told": dict(shown.told.told)}
+            click.echo(json.dumps({**shown.connection, **made, "agreement": asdict(shown.agreement())}))
+        if serve:
+            click.echo("Ctrl-C ends it.", err=True)
+            _until_told()
+
+
+def _print_tables(exposure: Any) -> None:
+    import pandas as pd
+
+    from exposurekit import analysis
+
+    with pd.option_context(
+        "display.width",
+        110,
+        "display.max_columns",
+        9,
+        "display.max_colwidth",
+        24,
+        "display.expand_frame_repr",
+        False,
+    ):
+        for name in TABLES:
+            table = getattr(exposure, name)()
+            click.echo(f"\nexposure.{name}()  {len(table)} rows x {table.shape[1]} columns")
+            _print_lines(str(table.head(3)))
+        click.echo("\nanalysis.by_site(exposure.records())")
+        _print_lines(analysis.by_site(exposure.records()).to_string(index=False))
+    failed = exposure.failures()
+    click.echo(
+        f"\n{len(failed)} people could not be loaded." + (" See exposure.failures()." if len(failed) else "")
+    )
+
+
+def _print_agreement(shown: Any) -> None:
+    """What the service says, beside what is so."""
+    found, told = shown.agreement(), shown.told.told
+    precision, recall = _share(found.precision), _share(found.recall)
+    groups = ", ".join(f"{count} {group}" for group, count in sorted(told.items()))
+    lines = (
+        f"{found.records} records, {found.right} of them right (precision {precision})",
+        f"{found.nobodys} records of somebody whom no site ever listed",
+        f"{found.found} of {found.findable} listings found (recall {recall})",
+        f"{found.out_of_reach} more listings stand on sites that forbid it, block, or list anybody",
+        f"{found.removed} records removed, {found.really_gone} of them really gone",
+        f"{shown.told.deliveries} webhooks: {groups}",
+    )
+    click.echo("\nWhat the service says, and what is so in its world:")
+    for line in lines:
+        click.echo(f"  {line}")
+
+
+def _share(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.2f}"
+
+
+def _print_lines(text: str) -> None:
+    for line in text.splitlines():
+        click.echo(plain(line))
+
+
+def _write_page(exposure: Any, out: Path) -> None:
+    from exposurekit import analysis, charts
+    from exposurekit.report.page import Section, page
+
+    table = analysis.by_site(exposure.records())
+    figure = charts.by_site(table, provenance=exposure.provenance)
+    html = page("Exposure", [Section("By site", figure, table)], provenance=exposure.provenance)
+    try:
+        out.write_text(html, "utf-8")
+    except OSError as error:
+        raise Misconfigured(f"--out: {out} cannot be written: {error.strerror}") from None
+
+
+def _check_writable(out: Path) -> None:
+    if out.is_dir() or not out.name:
+        raise Misconfigured(f"--out: {out} is a directory, and a file is wanted")
+    if not out.parent.is_dir():
+        raise Misconfigured(f"--out: there is no directory {out.parent}")
+    if not os.access(out if out.exists() else out.parent, os.W_OK):
+        raise Misconfigured(f"--out: {out} cannot be written")
+
+
+def _arguments(connection: dict[str, str]) -> str:
+    rest = ", ".join(f"{name}={value!r}" for name, value in connection.items() if name != "base_url")
+    return f"{connection['base_url']!r}, {rest}"
+
+
+def _until_told() -> None:
+    told = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: told.set())
+    signal.signal(signal.SIGINT, lambda *_: told.set())
+    while not told.wait(0.5):
+        pass

@@ -1,0 +1,76 @@
+"""The options that several commands share, under one name and with one meaning. Reads nothing but the command line."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from exposurekit.service.terms import WHO_MAX
+
+ID_MAX = 2**63 - 1
+
+
+def who(text: str) -> str:
+    """The type of somebody who answers for something: a name or a role, without the blanks around it."""
+    bare = text.strip()
+    if not 1 <= len(bare) <= WHO_MAX or not bare.isprintable():
+        raise click.BadParameter(f"a name or a role has 1 to {WHO_MAX} letters")
+    return bare
+
+
+ID = click.IntRange(1, ID_MAX)
+
+database_option = click.option(
+    "--database",
+    default="sqlite:///service.db",
+    show_default=True,
+    envvar="EXPOSUREKIT_DATABASE",
+    show_envvar=True,
+    help="Where the service keeps everything: sqlite:///FILE or postgresql+psycopg://...",
+)
+key_option = click.option(
+    "--key-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    envvar="EXPOSUREKIT_SERVICE_KEY_FILE",
+    show_envvar=True,
+    help="The key that seals personal data; made at first use. Default: exposurekit/service.key in the "
+    "configuration directory. Keep a copy: without it the data cannot be read.",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="JSON instead of prose.")
+sites_option = click.option(
+    "--sites",
+    "sites_directory",
+    metavar="DIR",
+    type=click.Path(path_type=Path, file_okay=False),
+    envvar="EXPOSUREKIT_SITES",
+    show_envvar=True,
+    help="The directory of the site definitions, one YAML file each. Default: exposurekit/sites in the "
+    "configuration directory, where there is one; else no sites.",
+)
+search_engine_option = click.option(
+    "--search-engine",
+    metavar="URL",
+    envvar="EXPOSUREKIT_SEARCH_ENGINE",
+    show_envvar=True,
+    help="The search of a SearXNG with its JSON format on, such as http://127.0.0.1:8888/search; without, no "
+    "links are found.",
+)
+callback_network_option = click.option(
+    "--callback-network",
+    "callback_networks",
+    metavar="CIDR",
+    multiple=True,
+    envvar="EXPOSUREKIT_CALLBACK_NETWORKS",
+    show_envvar=True,
+    help="A network that callbacks may lie in though it is not public, such as 10.0.0.0/8; several times for "
+    "several, in the variable separated by blanks.",
+)
+limit_option = click.option("--limit", default=100, type=click.IntRange(1, 100_000), help="How many at most.")
+by_option = click.option(
+    "--by", "who", metavar="WHO", type=who, required=True, help="Who says so: a name or a role."
+)
+
+
+def on_a_terminal() -> bool:
+    """Whether somebody can be asked."""
+    return sys.stdin.isatty()

@@ -1,0 +1,76 @@
+"""What an operator asks first: what waits, what is due, how the sites behave. Shows no personal data."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from exposurekit.cli import opening, showing
+from exposurekit.cli.options import database_option, json_option, key_option
+
+NO_LOOKS = "No site was looked at yet."
+
+
+@click.group()
+def service() -> None:
+    """How the service is doing."""
+
+
+@service.command("status")
+@database_option
+@key_option
+@json_option
+def service_status(*, database: str, key_file: Path | None, as_json: bool) -> None:
+    """People, work that waits, is due or is held by a worker, deliveries, and the health of the sites.
+
+    Example: exposurekit service status --json
+    """
+    found = opening.looked(database, key_file, _status)
+    if as_json:
+        showing.print_json(found)
+        return
+    click.echo(
+        "People: {registered} registered, {active} active, {with_consent} with consent, "
+        "{may_be_scanned} may be scanned.".format_map(found["people"])
+    )
+    click.echo(
+        "Deliveries: " + ", ".join(f"{many} {state}" for state, many in found["deliveries"].items()) + ".\n"
+    )
+    showing.print_columns([{"work": kind, **counts} for kind, counts in found["work"].items()])
+    click.echo()
+    showing.print_rows(found["sites"], as_json=False, none=NO_LOOKS)
+
+
+async def _status(work: Any) -> dict[str, Any]:
+    from exposurekit.service import leases, standing, tables, webhooks
+
+    kinds = {"scans": tables.users, "removals": tables.records, "deliveries": tables.deliveries}
+    return {
+        "people": await standing.counts(work),
+        "work": {
+            kind: {**await leases.counts(work, table), "oldest_due_at": await leases.oldest_due(work, table)}
+            for kind, table in kinds.items()
+        },
+        "deliveries": await webhooks.counts(work),
+        "sites": await site_health(work),
+    }
+
+
+async def site_health(work: Any) -> list[dict[str, Any]]:
+    """How each site behaved that was ever looked at."""
+    from exposurekit.service import health
+
+    return [
+        {
+            "site": one.site,
+            "looks": one.looks,
+            "inconclusive_looks": one.inconclusive_looks,
+            "inconclusive_rate": None if one.inconclusive_rate is None else round(one.inconclusive_rate, 3),
+            "distrusted_looks": one.distrusted_looks,
+            "last_look_at": one.last_look_at,
+            "last_good_look_at": one.last_good_look_at,
+            "last_reason": one.last_reason,
+        }
+        for one in await health.all(work)
+        if one.looks
+    ]

@@ -1,0 +1,229 @@
+"""What an operator does about one person: consent, activation, candidates, forgetting. Changes nobody's own data."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from exposurekit.cli import opening, showing
+from exposurekit.cli.options import (
+    ID,
+    by_option,
+    database_option,
+    json_option,
+    key_option,
+    limit_option,
+    on_a_terminal,
+    sites_option,
+)
+from exposurekit.markup import plain
+from exposurekit.service.terms import VERDICTS
+
+
+@click.group()
+def users() -> None:
+    """One person: consent, activation, candidates, purge."""
+
+
+@users.command("consent")
+@click.argument("user_id", metavar="ID", type=ID)
+@by_option
+@database_option
+@key_option
+def users_consent(*, user_id: int, who: str, database: str, key_file: Path | None) -> None:
+    """Record that a person consents to be scanned and to have records removed; a scan is due at once.
+
+    Example: exposurekit users consent 7 --by "the person, by letter"
+    """
+    from exposurekit.service import standing
+
+    async def consent(work: Any) -> bool:
+        await standing.consent(work, user_id, given_by=who)
+        return await standing.may_scan(work, user_id)
+
+    scanned = opening.written(database, key_file, consent)
+    click.echo(f"Consent is recorded for {user_id}. {_told(scanned, 'is not activated for them')}")
+
+
+@users.command("withdraw")
+@click.argument("user_id", metavar="ID", type=ID)
+@by_option
+@database_option
+@key_option
+def users_withdraw(*, user_id: int, who: str, database: str, key_file: Path | None) -> None:
+    """A person consents no longer: nothing more is scanned or submitted for them. What was found stays.
+
+    Example: exposurekit users withdraw 7 --by "the person, by phone"
+    """
+    from exposurekit.service import standing
+
+    many = opening.written(
+        database, key_file, lambda work: standing.withdraw(work, user_id, withdrawn_by=who)
+    )
+    said = "is withdrawn" if many else "was not recorded"
+    click.echo(f"Consent {said} for {user_id}. Nothing is scanned or submitted for them.")
+
+
+@users.command("activate")
+@click.argument("user_id", metavar="ID", type=ID)
+@database_option
+@key_option
+def users_activate(*, user_id: int, database: str, key_file: Path | None) -> None:
+    """Activate the service for a person; with a consent recorded a scan is due at once.
+
+    Example: exposurekit users activate 7
+    """
+    from exposurekit.service import standing
+
+    async def activate(work: Any) -> bool:
+        await standing.activate(work, user_id)
+        return await standing.may_scan(work, user_id)
+
+    scanned = opening.written(database, key_file, activate)
+    click.echo(f"The service is activated for {user_id}. {_told(scanned, 'has no consent of theirs')}")
+
+
+@users.command("deactivate")
+@click.argument("user_id", metavar="ID", type=ID)
+@database_option
+@key_option
+def users_deactivate(*, user_id: int, database: str, key_file: Path | None) -> None:
+    """Deactivate the service for a person: nothing more is scanned or submitted. What was found stays.
+
+    Example: exposurekit users deactivate 7
+    """
+    from exposurekit.service import standing
+
+    opening.written(database, key_file, lambda work: standing.deactivate(work, user_id))
+    click.echo(f"The service is deactivated for {user_id}. Nothing is scanned or submitted for them.")
+
+
+@users.command("purge")
+@click.argument("user_id", metavar="ID", type=ID)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@database_option
+@key_option
+def users_purge(*, user_id: int, yes: bool, database: str, key_file: Path | None) -> None:
+    """Forget a person: nothing of them is left in any table. This cannot be undone.
+
+    Backups are yours to look after, and so is whatever integrators were told.
+
+    Example: exposurekit users purge 7 --yes
+    """
+    from exposurekit.service import standing
+
+    if not yes:
+        if not on_a_terminal():
+            raise click.UsageError("nobody can be asked here: --yes says that it is meant")
+        if not click.confirm(f"Forget the person {user_id} and all that was found about them", err=True):
+            raise click.ClickException("nobody was purged")
+    scrubbed = opening.erased(database, key_file, lambda work: standing.purge(work, user_id))
+    click.echo(f"Nothing is left of {user_id} in any table.")
+    if not scrubbed:
+        click.echo(
+            "What was there, encrypted, may lie in the database's own log until that is overwritten: "
+            "on SQLite while others read, on PostgreSQL until its next VACUUM.",
+            err=True,
+        )
+
+
+@users.command("candidates")
+@click.argument("user_id", metavar="[ID]", type=ID, required=False)
+@click.option("--verdict", type=click.Choice(VERDICTS), help="Only those with this verdict.")
+@limit_option
+@database_option
+@key_option
+@json_option
+def users_candidates(
+    *,
+    user_id: int | None,
+    verdict: str | None,
+    limit: int,
+    database: str,
+    key_file: Path | None,
+    as_json: bool,
+) -> None:
+    """Listings for you to judge, of a person or of everyone. Shows personal data: names, ages, places.
+
+    possible: not enough speaks for it being the person. quarantined: the site listed somebody invented, too.
+
+    Example: exposurekit users candidates 7 --verdict possible
+    """
+    from exposurekit.service import candidates
+
+    found = opening.looked(
+        database,
+        key_file,
+        lambda work: candidates.all(work, user_id=user_id, verdict=verdict, limit=limit),
+    )
+    rows = [
+        {
+            "id": one.id,
+            "user_id": one.user_id,
+            "site": one.site,
+            "verdict": one.verdict,
+            "score": one.score,
+            "seen_at": one.seen_at,
+            "name": one.listing.name,
+            "age": one.listing.age,
+            "places": one.listing.locations,
+            "reasons": one.reasons,
+            "href": one.listing.href,
+        }
+        for one in found
+    ]
+    showing.print_rows(rows, as_json=as_json, none="No candidates.")
+
+
+@users.command("accept")
+@click.argument("candidate_id", type=ID)
+@sites_option
+@database_option
+@key_option
+def users_accept(
+    *, candidate_id: int, sites_directory: Path | None, database: str, key_file: Path | None
+) -> None:
+    """A candidate is the person's: it becomes a record, with an alert, and is removed as any other.
+
+    Example: exposurekit users accept 12 --sites ./sites
+    """
+    from exposurekit.service import candidates
+    from exposurekit.service import users as people
+    from exposurekit.service.sightings import Site
+
+    definitions = opening.definitions(sites_directory)
+
+    async def accept(work: Any) -> tuple[int, str, bool]:
+        found = await candidates.find(work, candidate_id)
+        definition = definitions.get(found.site)
+        subject = await people.subject_of(work, found.user_id)
+        site = definition.site(subject) if definition and subject else Site(name=found.site)
+        return await candidates.accept(work, candidate_id, site), found.site, definition is not None
+
+    record_id, site, known = opening.written(database, key_file, accept)
+    click.echo(f"Candidate {candidate_id} is record {record_id} now.")
+    if not known:
+        click.echo(
+            f"No definition of {plain(site)} is here, so the alert says nothing of how to opt out: "
+            "--sites names the directory",
+            err=True,
+        )
+
+
+@users.command("reject")
+@click.argument("candidate_id", type=ID)
+@database_option
+@key_option
+def users_reject(*, candidate_id: int, database: str, key_file: Path | None) -> None:
+    """A candidate is not the person's. It is not asked again: --verdict rejected shows what was rejected.
+
+    Example: exposurekit users reject 12
+    """
+    from exposurekit.service import candidates
+
+    opening.written(database, key_file, lambda work: candidates.reject(work, candidate_id))
+    click.echo(f"Candidate {candidate_id} is rejected.")
+
+
+def _told(scanned: bool, why_not: str) -> str:  # noqa: FBT001  what it tells
+    return "A scan is due." if scanned else f"No scan is due: the service {why_not}."

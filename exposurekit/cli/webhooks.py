@@ -1,0 +1,69 @@
+"""Deliveries to integrators, as an operator sees them. Never shows what one says, or where it goes."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from exposurekit.cli import opening, showing
+from exposurekit.cli.options import database_option, json_option, key_option, limit_option
+from exposurekit.errors import Misconfigured
+from exposurekit.service.terms import STATES
+
+
+@click.group()
+def webhooks() -> None:
+    """Deliveries to integrators: list, replay."""
+
+
+@webhooks.command("list")
+@click.option("--state", type=click.Choice(STATES), help="Only those in this state.")
+@limit_option
+@database_option
+@key_option
+@json_option
+def webhooks_list(
+    *, state: str | None, limit: int, database: str, key_file: Path | None, as_json: bool
+) -> None:
+    """The newest deliveries. open: events are added; frozen: it is sent; dead: every attempt failed.
+
+    Example: exposurekit webhooks list --state dead
+    """
+    from exposurekit.service import webhooks as outbox
+
+    found = opening.looked(database, key_file, lambda work: outbox.all(work, state=state, limit=limit))
+    rows = [{name: value for name, value in asdict(one).items() if name != "id"} for one in found]
+    showing.print_rows(rows, as_json=as_json, none="No deliveries.")
+
+
+@webhooks.command("replay")
+@click.argument("webhook_ids", metavar="[WEBHOOK_ID]...", nargs=-1)
+@click.option("--all-dead", is_flag=True, help="Every one that is dead.")
+@database_option
+@key_option
+def webhooks_replay(
+    *, webhook_ids: tuple[str, ...], all_dead: bool, database: str, key_file: Path | None
+) -> None:
+    """Send dead deliveries again, from their first attempt on: the same ids, the same bytes. All of them, or none.
+
+    Example: exposurekit webhooks replay --all-dead
+    """
+    from exposurekit.service import webhooks as outbox
+
+    if bool(webhook_ids) is all_dead:
+        raise click.UsageError("name the deliveries, or say --all-dead")
+
+    async def replay(work: Any) -> int:
+        if all_dead:
+            return await outbox.replay_all(work)
+        ids = tuple(dict.fromkeys(webhook_ids))
+        for webhook_id in ids:
+            try:
+                await outbox.replay(work, webhook_id)
+            except Misconfigured as error:
+                raise Misconfigured(f"{webhook_id}: {error}") from None
+        return len(ids)
+
+    many = opening.written(database, key_file, replay)
+    click.echo(f"{many} deliveries are sent again.")
