@@ -1,0 +1,82 @@
+"""One process of the service under test, as an operator's would be but for its clock: `serve`, or `worker`.
+
+    python tests/crash/process.py serve|worker SETTINGS [--port N] [--no-worker]
+
+Runs until it is killed. A worker that fails ends its process at once, inside a service too, so that it is counted.
+"""
+
+import argparse
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+WORKER_FAILED = 70
+
+
+def main(words: Sequence[str]) -> None:
+    """Run it."""
+    from crash.settings import Settings
+
+    from exposurekit.service import logs
+    from exposurekit.service.front.server import serve
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("kind", choices=["serve", "worker"])
+    parser.add_argument("settings", type=Path)
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--no-worker", action="store_true")
+    asked = parser.parse_args(words)
+    settings = Settings.load(asked.settings)
+    database = settings.open()
+    if asked.kind == "serve":
+        inside = None if asked.no_worker else _worker(settings, database)
+        serve(database, port=asked.port, worker=inside)
+    else:
+        logs.to_stderr()
+        asyncio.run(_work(settings, database))
+
+
+async def _work(settings, database):
+    await database.open()
+    await _worker(settings, database).run()
+
+
+def _worker(settings, database):
+    from crash import settings as run
+
+    from exposurekit.service import worker
+    from exposurekit.service.outbound import Outbound
+    from exposurekit.service.scanning import removing
+    from exposurekit.service.scanning.manners import Manners
+    from exposurekit.service.scanning.scan import Web
+    from exposurekit.service.scanning.websearch import Engine
+    from exposurekit.service.world.web import World
+
+    # These are the package's own and no setting: a run would last for hours.
+    worker.ATTEMPT_S = run.ATTEMPT_S
+    removing.RETRY_AFTER = tuple(settings.passing(seconds) for seconds in run.OPT_OUT_AGAIN_S)
+
+    async def resolve(_host, _port):
+        return [("127.0.0.1", settings.world_port)]
+
+    class Counted(worker.Worker):
+        async def run(self):
+            try:
+                await super().run()
+            except Exception:
+                logging.getLogger("exposurekit.service").exception("worker=failed")
+                os._exit(WORKER_FAILED)
+
+    networks = ("127.0.0.0/8",)
+    outbound = Outbound(opened=networks, resolve=resolve)
+    engine = Engine(World.search_engine, patience_s=run.PAGE_S)
+    web = Web(database, settings.definitions(), Manners(outbound, database), engine)
+    return Counted(web, Outbound(opened=networks), pace=settings.pace)
+
+
+if __name__ == "__main__":
+    sys.path[0] = str(Path(__file__).parent.parent)
+    main(sys.argv[1:])
