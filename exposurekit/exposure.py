@@ -55,7 +55,7 @@ class Exposure:
     def provenance(self) -> str:
         """Where the tables come from: service, integrator, when they were loaded, and how many people.
 
-        >>> exposure.provenance.endswith("26 people")
+        >>> exposure.provenance.endswith("11 people")
         True
         """
         look, access = self._loaded(), self.client.access

@@ -8,24 +8,81 @@ import sys
 import pytest
 
 import exposurekit as ek
-from exposurekit.service.world.people import invent
-from exposurekit.service.world.stories import story_of
 
 
 @pytest.fixture(scope="module")
 def demo():
-    with ek.demo(people=12, seed=5) as demo:
+    with ek.demo(people=12, days=15, seed=5) as demo:
         yield demo
 
 
-def test_the_records_agree_with_what_the_stories_say(demo):
-    stories = [story_of(person, 5) for person in invent(12, 5)]
-    expected = sorted(
-        (finding.site.name, finding.reference_id, finding.status) for s in stories for finding in s.findings
-    )
-    records = demo.exposure.records()
-    assert sorted(zip(records["site"], records["reference_id"], records["status"], strict=True)) == expected
-    assert len(demo.exposure.links()) == sum(len(story.links) for story in stories)
+def test_what_it_says_is_so_in_its_world(demo):
+    found = demo.agreement()
+    assert found.records > 50
+    assert found.nobodys == 0
+    assert found.precision == 1
+    assert found.recall > 0.75
+    assert found.removed > 10
+    assert found.really_gone == found.removed
+    assert found.out_of_reach > 0
+
+
+def test_the_control_can_fail(demo):
+    """An agreement that finds nothing wrong with wrong records would say nothing about right ones."""
+    from exposurekit.service.world.agreement import Said, agreement
+
+    listed = next(truth for truth in demo.world.listings() if truth.visible and truth.person == 0)
+    wrong = [
+        Said(1, listed.site, listed.reference_id, "discovered"),
+        Said(0, listed.site, listed.reference_id, "removed"),
+        Said(0, listed.site, "no such listing", "discovered"),
+    ]
+    found = agreement(demo.world, wrong, scanned_at=[demo.world.clock.now()])
+    assert (found.records, found.right, found.nobodys) == (3, 1, 1)
+    assert (found.removed, found.really_gone) == (1, 0)
+    assert found.recall < 0.1
+
+
+def test_everything_happens_to_somebody(demo):
+    texts = demo.exposure.alerts()["text"].str.partition(":")[0]
+    happened = {"New record", "Opt-out submitted", "Removal verified", "Exposure found"}
+    assert happened <= set(texts)
+    assert set(demo.exposure.records()["status"]) == {"discovered", "pending removal", "removed"}
+
+
+def test_its_integrator_is_told_what_the_tables_say(demo):
+    demo.advance(days=1)  # every window has closed by then
+    told = demo.told.told
+    assert demo.told.refused == 0
+    assert told["new_alerts"] == len(demo.exposure.alerts())
+    assert told["discovered_records"] == len(demo.exposure.records())
+    assert told["discovered_links"] == len(demo.exposure.links())
+    removals = demo.exposure.alerts()["text"].str.startswith("Removal verified")
+    assert told["removed_records"] == removals.sum()
+
+
+def test_time_passes_and_does_not_go_back(demo):
+    before = demo.world.clock.now()
+    demo.advance(days=0.5)
+    assert (demo.world.clock.now() - before).total_seconds() == 43_200
+    with pytest.raises(ek.Misconfigured, match="does not go back"):
+        demo.advance(days=-1)
+
+
+def test_the_same_seed_tells_the_same():
+    def told():
+        with ek.demo(people=3, days=8, seed=11) as small:
+            records = small.exposure.records()
+            return sorted(zip(records["site"], records["reference_id"], records["status"], strict=True))
+
+    assert told() == told() != []
+
+
+def test_somebody_who_registers_is_scanned_at_once(demo):
+    person = demo.world.people[0]
+    user = demo.client.create_user(**person.request(), asynchronous=False)
+    assert not user.is_scanning
+    assert user.records
 
 
 def test_everyone_is_loaded_whole(demo):
@@ -40,14 +97,14 @@ def test_a_step_stands_for_each_line_of_each_procedure(demo):
 
 def test_it_works_inside_a_running_loop():
     async def cell():
-        with ek.demo(people=1) as small:
+        with ek.demo(people=1, days=0) as small:
             return len(small.exposure.users())
 
     assert asyncio.run(cell()) == 1
 
 
 def test_it_is_a_value_too_and_ends_when_it_is_closed():
-    small = ek.demo(people=1)
+    small = ek.demo(people=1, days=0)
     assert len(small.exposure.users()) == 1
     small.close()
     small.close()
@@ -58,7 +115,7 @@ def test_it_is_a_value_too_and_ends_when_it_is_closed():
 LOOKED_AT = """
 import pathlib, sys
 import exposurekit as ek
-with ek.demo(people=1):
+with ek.demo(people=1, days=0):
     print(len(list(pathlib.Path(sys.argv[1]).iterdir())))
 """
 

@@ -7,6 +7,7 @@ import importlib
 import inspect
 import pkgutil
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -19,30 +20,34 @@ import exposurekit as ek
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
 PYTHON_BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+YAML_BLOCKS = re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)
 SHELL_LINES = [
     line for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL) for line in block.splitlines()
 ]
 MODULES = [
-    found.name for found in pkgutil.walk_packages(ek.__path__, "exposurekit.") if "world" not in found.name
+    found.name
+    for found in pkgutil.walk_packages(ek.__path__, "exposurekit.")
+    if "world" not in found.name and "migrations." not in found.name and not found.name.endswith("__main__")
 ]
 
 
 @pytest.fixture(scope="module")
 def demo():
-    with ek.demo() as demo:
+    with ek.demo(people=10, days=7) as demo:
         yield demo
 
 
 @pytest.fixture(scope="module")
 def names(demo):
-    """What an example may take for granted: a demo of 25 people, and one more."""
+    """What an example may take for granted: a demo of 10 people, and one more."""
     user = demo.client.create_user(
         first_name="Juniper", last_name="Quillfeather", addresses=[{"city": "Oakmere", "state": "CA"}]
     )
     rooms = {name: getattr(ek, name) for name in ("analysis", "charts", "frames", "markup")}
     exposure = ek.connect(client=demo.client)
-    # Of someone of whom something was found.
-    key = exposure.key(int(exposure.records()["user_id"].iloc[0]))
+    # Of someone whose first alert is about a listing.
+    alerts = exposure.alerts().groupby("user_id").head(1)
+    key = exposure.key(int(alerts[alerts["source_type"] == "record"]["user_id"].iloc[0]))
 
     def awaited(ask):
         async def once():
@@ -111,10 +116,17 @@ def test_the_python_of_the_readme_runs_as_it_stands(demo, monkeypatch, capsys):
     assert "Get user was refused (401" in said
 
 
+def test_the_site_definition_of_the_readme_is_one():
+    from exposurekit.service.scanning.catalogue import parsed
+
+    [block] = YAML_BLOCKS
+    assert parsed(block).name == "Seekfolk"
+
+
 def test_the_shell_of_the_readme_runs_as_it_stands(tmp_path):
     command = Path(sys.executable).parent / "exposurekit"
     for line in SHELL_LINES:
-        words = line.split()
+        words = shlex.split(line)
         assert words[0] == "exposurekit"
         run = subprocess.run(
             [command, *words[1:]],

@@ -33,8 +33,8 @@ FACE = "__init__"  # loads every room, lazily; may be asked by cli for the versi
 # A package and the rooms that may let it in; the name of a room covers all that is inside it.
 DOORS = {
     "httpx": {"client.over_httpx", "client.over_aiohttp"},
-    "aiohttp": {"client.over_aiohttp"},
-    "yarl": {"client.over_aiohttp"},
+    "aiohttp": {"client.over_aiohttp", "service.outbound"},
+    "yarl": {"client.over_aiohttp", "service.outbound", "service.asked"},
     "pydantic_settings": {"client.environment"},
     "plotly": {"charts", "report"},
     "pyarrow": {"frames", "look"},
@@ -49,6 +49,8 @@ DOORS = {
         "service.front.openapi",
         "service.scalars",
         "service.front.schemas",
+        "service.scanning.sites",
+        "service.scanning.catalogue",
     },
     "pydantic_core": {"contract", "report.page", "service"},
     "ipywidgets": set(),
@@ -63,6 +65,17 @@ DOORS = {
     "sqlalchemy": {"service"},
     "cryptography": {"service.vault"},
     "xml": {"contract.xml"},
+    "yaml": {"service.scanning.catalogue"},
+    "selectolax": {"service.scanning.pages", "service.scanning.reading"},
+    "jmespath": {"service.scanning.reading"},
+    "rapidfuzz": {"service.scanning.spellings"},
+    "nicknames": {"service.scanning.spellings"},
+    "nameparser": {"service.scanning.spellings"},
+    "phonenumbers": {"service.scanning.spellings"},
+    "alembic": {"service.migrations"},
+    "cachetools": {"service.front.memory"},
+    "limits": {"service.front.limits"},
+    "protego": {"service.scanning.manners"},
     "unittest": set(),
 }
 HEAVY = (

@@ -209,9 +209,9 @@ class AsyncClient(Connection):
         """Page after page of the users' keys, each key once.
 
         >>> async def pages(client):
-        ...     return [len(page.users) async for page in client.iter_pages(page_size=20)]
+        ...     return [len(page.users) async for page in client.iter_pages(page_size=5)]
         >>> awaited(pages)[0]
-        20
+        5
         """
         paging, seen = Paging(page_size), set[int]()
         while not paging.done:
