@@ -101,10 +101,12 @@ def due_delivery(operator, base_url, user_id):
     operator.work(lambda work: findings.discover_link(work, user_id, PAGE), clock=clock)
 
 
-def scanned_at(operator):
+def scanned(operator):
+    """The person's row, once nobody scans them."""
+
     async def ask(work):
         row = await work.first(select(tables.users.c.scanned_at, tables.users.c.is_scanning))
-        return row.scanned_at if row is not None and not row.is_scanning else None
+        return None if row is None or row.is_scanning else row
 
     return operator.work(ask)
 
@@ -119,7 +121,8 @@ def test_a_worker_does_what_a_service_without_one_left(operator, number):
         assert told(operator, "service", "status")["work"]["scans"]["due"] == 1
         with operator.started("worker", "--sites", "sites") as worker:
             assert "sites=1 search_engine=no" in said_until(worker, "worker=running")
-            eventually(lambda: scanned_at(operator))
+            eventually(lambda: scanned(operator))
+            assert scanned(operator).scanned_at is not None
             rest = ended(worker, number)
         assert "no sites are defined" not in rest
         assert "worker=" not in ended(front, number)
@@ -135,7 +138,8 @@ def test_the_service_works_inside_and_says_that_no_sites_are_defined(operator):
     with operator.started("serve", "--port", "0") as front:
         assert "--sites names their directory" in said_until(front, "no sites are defined")
         register(listening(front), credentials)
-        eventually(lambda: scanned_at(operator))
+        eventually(lambda: scanned(operator))
+        assert scanned(operator).scanned_at is None  # nobody was looked for anywhere
         assert "no sites" not in ended(front, signal.SIGTERM)
 
 

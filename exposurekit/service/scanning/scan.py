@@ -93,8 +93,9 @@ async def scan(web: Web, lease: Lease) -> None:
         one = _Scan(web, lease, subject, known, asyncio.get_running_loop().time() + LOOKS_S)
         await _all_of(*(one.look_at(site) for site in web.definitions.values()), one.search())
     async with web.database.writing() as work:
-        now, looked = work.clock.now(), subject is not None and bool(web.definitions)
+        now = work.clock.now()
         # A worker that knows no site has looked nowhere; another may know some.
+        looked = subject is not None and (bool(web.definitions) or web.engine is not None)
         again = (
             now + (SCAN_EVERY if looked else LOOK_AGAIN) if await standing.may_scan(work, user_id) else None
         )
