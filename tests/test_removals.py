@@ -8,6 +8,7 @@ from service_kit import LISTING, SITE
 from sqlalchemy import select
 
 from exposurekit.service import tables
+from exposurekit.service.alerts import Event
 from exposurekit.service.findings import Site, discover_record
 from exposurekit.service.removals import (
     NoSuchRecord,
@@ -208,7 +209,7 @@ def test_a_refusal_is_kept_with_its_moment_and_nothing_is_due(case, submitted):
 
 def test_an_opt_out_that_was_ignored_is_told_as_such_and_carries_the_steps(case):
     case.submit()
-    case.refuse(ignored=True)
+    case.refuse(because=Event.OPT_OUT_IGNORED)
     alert = case.alerts[-1]
     assert alert["text"] == (
         "Opt-out ignored: People & Places has not acted on the removal of Jane Q. Doe. It can be done by hand:\n"
@@ -262,7 +263,7 @@ STEPS = {
     "look": lambda case: case.look(gone=True),
     "find": lambda case: case.look(gone=False),
     "refuse": lambda case: case.refuse(),
-    "ignore": lambda case: case.refuse(ignored=True),
+    "ignore": lambda case: case.refuse(because=Event.OPT_OUT_IGNORED),
 }
 
 

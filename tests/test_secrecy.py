@@ -115,17 +115,21 @@ def log():
         "uvicorn.access",
     ]
     named += ["python_multipart", "exposurekit"]
-    before = {name: logging.getLogger(name).level for name in named}
+    before = {name: (logging.getLogger(name).level, logging.getLogger(name).propagate) for name in named}
     for name in named:
         logging.getLogger(name).setLevel(logging.DEBUG)
+        logging.getLogger(name).propagate = (
+            name != "uvicorn.access"
+        )  # a service that ran here may have cut it off
     heard = [logging.getLogger(), logging.getLogger("uvicorn.access")]  # uvicorn cuts the second one off
     for logger in heard:
         logger.addHandler(kept)
     yield kept
     for logger in heard:
         logger.removeHandler(kept)
-    for name, level in before.items():
+    for name, (level, propagates) in before.items():
         logging.getLogger(name).setLevel(level)
+        logging.getLogger(name).propagate = propagates
 
 
 # The client of these tests logs whole URLs itself: what the service logs is what is looked at here.
