@@ -89,6 +89,17 @@ def test_a_whole_definition_is_read_with_its_defaults():
         (edited("Nobody of that name", "[]"), 12, "search.no_results has none"),
         (edited("Nobody of that name", "[Nobody, ' ']"), 12, "search.no_results is blank"),
         (WHOLE + "politeness: {delay_s: .inf}\n", 19, "a number has no end"),
+        (WHOLE + "politeness: {delay_s: 61}\n", 19, "politeness.delay_s: should be less than or equal to 60"),
+        (
+            WHOLE + "verification: {every_days: 0.5}\n",
+            19,
+            "verification.every_days: should be greater than or equal to 1",
+        ),
+        (
+            WHOLE + "verification: {confirmations: 1}\n",
+            19,
+            "verification.confirmations: should be greater than or equal to 2",
+        ),
         (
             edited("opt_out_url: http:", "opt_out_url: ftp:"),
             6,

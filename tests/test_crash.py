@@ -30,6 +30,7 @@ from exposurekit.service.database import Database
 from exposurekit.service.findings import discover_link, discover_record
 from exposurekit.service.front.watch import Watch
 from exposurekit.service.tables import attempts, deliveries, events, records
+from exposurekit.service.terms import GONE_LOOKS
 from exposurekit.service.vault import Vault
 
 COMMAND = (sys.executable, str(Path(__file__).parent / "crash" / "run.py"))
@@ -93,7 +94,7 @@ class Aftermath:
     async def _meet(self, work, user_id):
         record_id = await discover_record(work, user_id, LISTING, SITE)
         await removals.submit_removal(work, record_id, SITE)
-        for _ in range(removals.GONE_LOOKS):
+        for _ in range(GONE_LOOKS):
             await removals.verify_removal(work, record_id, SITE, gone=True)
         await discover_link(work, user_id, PAGE)
 

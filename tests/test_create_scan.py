@@ -2,7 +2,9 @@
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -11,6 +13,7 @@ from world_kit import JUNIPER, QUICK, Card, Folk, Held, a_house, a_worker, by_fo
 
 from exposurekit.service import leases, tables
 from exposurekit.service.front.limits import Limits
+from exposurekit.service.front.scans import Scans
 
 HERS = Card("r1")
 
@@ -94,6 +97,58 @@ def test_a_scan_that_is_longer_than_the_wait_goes_on_to_its_end(served, town):
         held.go.set()
         assert records(until(house, user, is_over)) == ["r1"]
         assert len(town.of("Seekfolk")) == 2  # the worker beside it has not begun another
+
+
+def test_who_is_registered_while_enough_wait_is_answered_at_once(served, town):
+    """A flood of registrations must not hold every connection until the last scan is over."""
+    site = town.opens("Seekfolk", Folk([HERS]))
+    held = site.search = Held(site.found)
+    with (
+        served(pace=replace(QUICK, scans=2), scan_wait_s=25) as house,
+        ThreadPoolExecutor(2) as callers,
+    ):
+        waiting = [callers.submit(create, house) for _ in range(2)]
+        for _ in range(400):
+            if len(town.of("Seekfolk")) == 2:  # both are being scanned
+                break
+            threading.Event().wait(0.01)
+        late = [create(house) for _ in range(2)]
+        assert [(user["is_scanning"], user["records"]) for user in late] == [(True, [])] * 2
+        assert not any(one.done() for one in waiting)
+        held.go.set()
+        assert [records(one.result(20)) for one in waiting] == [["r1"], ["r1"]]
+        assert all(records(until(house, user, is_over)) == ["r1"] for user in late)
+
+
+def test_however_many_are_registered_at_the_same_moment_no_more_wait_than_there_is_room_for(served, town):
+    """Each is told that there is room before any of them is in it; the others are for a worker, at once."""
+    site = town.opens("Seekfolk", Folk([HERS]))
+    held = site.search = Held(site.found)
+    with served(works=False) as house:
+        users = [house.juniper() for _ in range(5)]
+
+        async def flooded(database):
+            scans = Scans(database, house.worker(database, pace=replace(QUICK, scans=2)), wait_s=25)
+            async with database.writing() as work:
+                taken = [await scans.take(work, user["id"]) for user in users]
+            assert all(taken)
+            waits = [
+                asyncio.create_task(scans.wait_for(user["id"], lease))
+                for user, lease in zip(users, taken, strict=True)
+            ]
+            await asyncio.wait_for(asyncio.gather(*waits[2:]), 10)
+            assert not any(wait.done() for wait in waits[:2])
+            rows = await asyncio.to_thread(house.rows, tables.users)
+            assert [row.lease is None for row in rows] == [False] * 2 + [True] * 3
+            assert all(row.due_at == house.clock.now() and row.is_scanning for row in rows)
+            held.go.set()
+            await asyncio.gather(*waits)
+            await scans.close()
+
+        house.behind(flooded)
+        assert [house.get(user)["user"]["is_scanning"] for user in users] == [False] * 2 + [True] * 3
+        house.idle()
+        assert all(house.statuses(user) == {"r1": "pending removal"} for user in users)
 
 
 @pytest.mark.parametrize("told", [True, False])

@@ -396,6 +396,15 @@ def test_a_site_that_says_nobody_to_everybody_has_nobody_removed(town, looked):
     assert looked(definition(controls=control), before=[found]).tells_absence_of(found)
 
 
+def test_where_nothing_is_missing_nobody_else_is_asked_for(town, looked):
+    """The control costs a request: it is asked for where something is missing, and only there."""
+    control = {"listed": {"first_name": "Resident", "last_name": "Seekfolk"}}
+    town.opens("Seekfolk", Folk([HERS, Card("c1", "Resident Seekfolk")]))
+    [found] = looked(definition(controls=control)).listings
+    looked(definition(controls=control), before=[found])
+    assert "Resident Seekfolk" not in town.names("Seekfolk")
+
+
 # --- what is kept of it -----------------------------------------------------------------------------------
 
 

@@ -14,7 +14,7 @@ from exposurekit.service.scanning.looks import look
 from exposurekit.service.scanning.manners import Manners, Unwelcome
 from exposurekit.service.scanning.sites import Politeness
 from exposurekit.service.subjects import Name, Place, Subject
-from exposurekit.service.world.wire import Answer, text
+from exposurekit.service.world.wire import Answer, redirect, text
 
 SUBJECT = Subject(names=(Name("Juniper", "Quillfeather"),), places=(Place(city="Oakmere"),))
 URL = "http://seekfolk.example/search"
@@ -124,6 +124,43 @@ def test_what_is_forbidden_is_not_asked_for_and_takes_no_turn(politely, town):
     assert (len(town.of("Seekfolk")), clock.reached) == (1, [])
 
 
+def test_a_robots_txt_that_cannot_be_read_is_asked_for_again_after_ten_minutes(politely, town):
+    """RFC 9309: until then nothing is allowed; a site that was away for a moment is not lost for a day."""
+    clock = FrozenClock(START)
+    site = town.opens("Seekfolk", Folk(robots=text("", 503)))
+
+    async def minutes(manners):
+        for wait in (timedelta(), timedelta(minutes=9, seconds=59)):
+            clock.advance(wait)
+            with pytest.raises(Unwelcome, match=r"robots\.txt cannot be read"):
+                await ask(manners)
+        assert len(town.of("Seekfolk", "/robots.txt")) == 1
+        site.robots = text("User-agent: *\nDisallow: /admin\n")
+        clock.advance(timedelta(seconds=1))
+        return await ask(manners)
+
+    assert politely(minutes, clock=clock) == 200
+    assert (len(town.of("Seekfolk", "/robots.txt")), len(town.of("Seekfolk"))) == (2, 1)
+
+
+@pytest.mark.parametrize("where", ["/private/r1", "http://elsewhere.example/private/r1"])
+def test_a_redirect_into_what_is_forbidden_is_not_followed(politely, town, where):
+    """Issue: robots.txt obeyed, wherever an answer leads."""
+    rules = text("User-agent: *\nDisallow: /private\n")
+    hosts = [town.opens(name, Folk(robots=rules)) for name in ("Seekfolk", "Elsewhere")]
+    for one in hosts:
+        one.others["/private/r1"] = lambda _: nobody()
+    hosts[0].search = lambda _: redirect(where)
+
+    async def asked(manners):
+        with pytest.raises(Unwelcome, match="forbids"):
+            await ask(manners)
+        assert await ask(manners, politeness=Politeness(delay_s=0, robots_txt=False)) == 200
+
+    politely(asked, clock=FrozenClock(START))
+    assert [len(town.of(name, "/private/r1")) for name in ("Seekfolk", "Elsewhere")].count(1) == 1
+
+
 # --- turns ------------------------------------------------------------------------------------------------
 
 
@@ -185,6 +222,29 @@ def test_after_a_slow_answer_the_next_requests_keep_their_distance(politely, tow
     politely(lambda manners: look(site, SUBJECT, manners), clock=clock)
     seconds = [(moment - START).total_seconds() for moment in sent]
     assert seconds == [0, 20, 23, 26, 29]
+
+
+def test_each_hop_takes_a_turn_and_is_asked_about_when_the_turn_has_come(politely, town):
+    """Who consents no longer while a turn is waited for is not asked for."""
+    clock, asked_about = PassingClock(), []
+    site = town.opens("Seekfolk", Folk(search=lambda _: redirect("/found")))
+    site.others["/found"] = lambda _: nobody()
+
+    async def still():
+        asked_about.append((clock.now(), len(town.asked)))
+        if clock.now() >= START + timedelta(seconds=14):
+            raise LookupError
+
+    async def hops(manners):
+        slowly = Politeness(delay_s=7, robots_txt=False)
+        async with manners.calling("Seekfolk", slowly, still=still) as caller:
+            assert (await caller.fetch(URL)).status == 200
+            with pytest.raises(LookupError):
+                await caller.fetch(URL)
+
+    politely(hops, clock=clock)
+    assert asked_about == [(START + timedelta(seconds=7 * number), number) for number in range(3)]
+    assert len(town.asked) == 2
 
 
 def test_a_clock_that_stands_still_keeps_nobody_waiting(politely, town):

@@ -216,6 +216,15 @@ def test_nothing_is_sent_where_the_form_cannot_be_seen(town, sent, page):
     assert (told, forms(town)) == ("unclear", [])
 
 
+@pytest.mark.parametrize("action", ["http://[", "http://[bad/", "//["])
+def test_an_action_that_is_no_address_hides_nothing_and_hurts_nobody(town, sent, action):
+    site = town.opens("Seekfolk", Folk())
+    site.others["/leave"] = lambda _: html(FORM.format(action=action) + FORM.format(action="/opt-out"))
+    fields = {"reference": "{reference_id}"}
+    assert sent(definition(removal=by_form(page=PAGE, fields=fields)))[0] == "accepted"
+    assert forms(town) == [{"token": "t&1", "bare": "", "reference": "r1"}]
+
+
 def test_a_page_that_is_too_much_to_read_hides_nothing_and_hurts_nobody(town, sent):
     site = town.opens("Seekfolk", Folk())
     site.others["/leave"] = lambda _: html("<div>" * 100_000)

@@ -182,6 +182,22 @@ def test_long_and_broken_markup_is_read_to_its_end(start, again):
 
 
 @pytest.mark.parametrize(
+    "markup",
+    [
+        "<script>" + "</script " * 40_000,
+        "<style>" + "</style/" * 40_000,
+        "<title>" + "</title " * 40_000,
+        "<textarea>" + "</textarea\n" * 40_000,
+        "<script></script x" * 40_000,
+        "<script>" + "</scriptx>" * 40_000,
+    ],
+)
+def test_an_element_that_is_closed_over_and_over_is_read_to_its_end(markup):
+    """What closes it must not be looked through from each beginning anew."""
+    assert text_of(markup)[1] == ""
+
+
+@pytest.mark.parametrize(
     "piece", ["609555012", "6 0 9 ", "juniper ", "12 acorn ", "june.o@", "\ufdfa", "a\u0301", "."]
 )
 def test_hostile_text_is_searched_to_its_end(piece):

@@ -304,6 +304,12 @@ def test_json_of_another_shape_has_changed(text):
     assert (reading.outcome, reading.reason) == ("inconclusive", "changed layout")
 
 
+@pytest.mark.parametrize("text", ["<script>" + "</script " * 40_000, "<title>" + "</title " * 40_000])
+def test_a_page_that_is_closed_over_and_over_has_changed(text):
+    reading = html(text)
+    assert (reading.outcome, reading.reason) == ("inconclusive", "changed layout")
+
+
 @pytest.mark.parametrize(
     "text",
     [

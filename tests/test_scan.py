@@ -1,6 +1,7 @@
 """From a listing to its removal, over real HTTP: what is found, submitted, verified, told, and what never is."""
 
 import asyncio
+import json
 from contextlib import contextmanager
 from datetime import timedelta
 
@@ -23,15 +24,20 @@ from world_kit import (
     without_delay,
 )
 
-from exposurekit.service import callbacks, standing, tables
+from exposurekit.service import callbacks, candidates, standing, tables
 from exposurekit.service.clock import FrozenClock
 from exposurekit.service.front.server import running
+from exposurekit.service.scanning.keeping import RECORDS_MAX
+from exposurekit.service.scanning.looks import CONTROL_MISSING
 from exposurekit.service.world.agreement import Said, agreement
 from exposurekit.service.world.integrator import PATH, Integrator
 from exposurekit.service.world.web import running_world
 from exposurekit.service.world.wire import Answer, html
 
 HERS = Card("r1")
+ON_SQLITE = pytest.mark.parametrize(
+    "store", ["sqlite"], indirect=True
+)  # where the database makes no difference
 
 
 @pytest.fixture(scope="module")
@@ -401,8 +407,13 @@ def test_a_site_that_is_no_longer_defined_is_left_alone(house, town, seekfolk):
     house.idle()
     house.has()
     before = len(town.asked)
-    house.advance(days=10)
+    seekfolk.cards.clear()
+    house.advance(days=4)
     assert (house.statuses(juniper), len(town.asked)) == ({"r1": "pending removal"}, before)
+    assert house.rows()[0].due_at - house.clock.now() <= timedelta(hours=1)
+    house.has(definition(removal=by_form()))  # another worker knows it, or this one knows it again
+    house.advance(days=1.1)
+    assert house.statuses(juniper) == {"r1": "removed"}
 
 
 # --- who changes is not cleared by it ---------------------------------------------------------------------
@@ -707,8 +718,9 @@ def test_a_reference_that_is_given_to_somebody_else_is_not_the_persons_record(ho
     assert (record["name"], len(sent(town))) == (name, 1)
 
 
-def test_an_address_that_is_none_costs_nothing_but_itself(house, town):
-    """A search engine passes on what others write, and so does a page with a form."""
+@ON_SQLITE
+def test_a_form_that_leads_to_no_address_costs_nothing_but_itself(house, town):
+    """A page holds what others write."""
     site = town.opens("Seekfolk", Folk([HERS]))
     page = "http://seekfolk.example/form"
     site.others["/form"] = lambda _: html('<form action="http://["><input type="hidden" name="a"></form>')
@@ -741,3 +753,157 @@ def test_a_person_who_is_renamed_keeps_the_record_until_the_site_lets_go(house, 
     site.cards.clear()
     house.advance(days=9)
     assert house.statuses(juniper) == {"r1": "removed"}
+
+
+def test_an_address_that_is_none_among_the_results_costs_nothing_but_itself(town, tmp_path):
+    """The scan comes to its end, and the next result is read."""
+    bad = ["http://[bad/", "http://[", "http://a b/", "//[", "http://:0/"]
+    results = {"results": [{"url": url} for url in [*bad, "http://club.example/members"]]}
+    town.opens("search", lambda _: Answer(json.dumps(results).encode()))
+    members = html("<title>Members</title><p>Juniper Quillfeather, juniper@example.com")
+    town.opens("club", Folk(others={"/members": lambda _: members}))
+    town.opens("Seekfolk", Folk([HERS]))
+    with a_house(tmp_path, town.resolve, definition(), engine="http://search.example/search") as house:
+        juniper = house.juniper()
+        house.idle()
+        assert house.get(juniper)["user"]["is_scanning"] is False
+        [link] = house.get(juniper, "/links")["links"]
+        assert link["contains"] == ["email"]
+        assert house.statuses(juniper) == {"r1": "discovered"}
+
+
+CHANGES = {
+    "a longer name": {"first_name": "Jonathan"},
+    "another name": {"first_name": "Marigold", "last_name": "Otterwick"},
+    "another town": {},
+}
+
+
+@pytest.mark.parametrize("changed", CHANGES)
+def test_who_changes_is_cleared_when_the_listing_is_gone_and_not_before(house, town, changed):
+    """What found the listing is asked again: it is missed only where it really stood."""
+    by_town = {"fields": {"first": "{first_name}", "last": "{last_name}", "town": "{city}"}}
+    house.has(definition(removal=by_form(), search=by_town))
+    site = town.opens("Seekfolk", Folk([Card("r1", "Jon Quillfeather", town="Oakmere")]))
+    jon = house.juniper(first_name="Jon")
+    house.idle()
+    assert house.statuses(jon) == {"r1": "pending removal"}
+    [item] = house.get(jon)["user"]["addresses"]
+    moves = {} if CHANGES[changed] else {"addresses": [{"id": item["id"], **ELSEWHERE[0]}]}
+    house.update(jon, **CHANGES[changed], **moves)
+    house.advance(days=15)
+    assert (house.statuses(jon), house.rows()[0].gone_looks) == ({"r1": "pending removal"}, 0)
+    site.cards.clear()
+    house.advance(days=1)
+    assert (house.statuses(jon), house.rows()[0].gone_looks) == ({"r1": "pending removal"}, 1)
+    house.advance(days=1)
+    assert house.statuses(jon) == {"r1": "removed"}
+    assert house.told(jon) == ["New record", "Opt-out submitted", "Removal verified"]
+
+
+def test_a_site_that_says_nobody_to_everybody_clears_nobody_and_says_why(house, town):
+    """Issue: controls (a person known to be listed)."""
+    control = {"listed": {"first_name": "Resident", "last_name": "Seekfolk"}}
+    house.has(definition(removal=by_form(), controls=control))
+    resident = Card("c1", "Resident Seekfolk")
+    site = town.opens("Seekfolk", Folk([HERS, resident]))
+    juniper = house.juniper()
+    house.idle()
+    site.search = lambda _: nobody()
+    house.advance(days=20)
+    assert (house.statuses(juniper), house.rows()[0].gone_looks) == ({"r1": "pending removal"}, 0)
+    assert house.health()["Seekfolk"].last_reason == CONTROL_MISSING
+    site.search = None
+    site.cards[:] = [resident]
+    house.advance(days=2)
+    assert house.statuses(juniper) == {"r1": "removed"}
+
+
+def test_a_reference_that_is_given_away_after_a_removal_is_not_listed_again(house, town, seekfolk):
+    juniper = house.juniper()
+    house.idle()
+    seekfolk.cards.clear()
+    house.advance(days=3)
+    assert house.statuses(juniper) == {"r1": "removed"}
+    before = house.records(juniper), house.alerts(juniper), len(sent(town))
+    stranger = Card("r1", "Barnaby Otherwick", age=71, locations=("Fogmantle, CA",))
+    seekfolk.search = lambda asked: shown(stranger) if HERS.fits(asked) else nobody()
+    house.advance(days=14)
+    assert (house.records(juniper), house.alerts(juniper), len(sent(town))) == before
+
+
+@pytest.mark.parametrize("at", ["before its listing is found", "after its listing is found"])
+def test_an_update_in_the_middle_of_the_first_scan_starts_the_removal(house, town, at):
+    """Issue: an update that supplies them starts the removal, whenever it comes."""
+    house.has(definition(removal=by_form(user_fields_required=["zip"])), definition("Slow"))
+    site, slow = town.opens("Seekfolk", Folk([HERS])), town.opens("Slow", Folk())
+    held = Held(site.found if at.startswith("before") else slow.found)
+    if at.startswith("before"):
+        site.search = lambda asked: held(asked) if HERS.fits(asked) else nobody()
+    else:
+        slow.search = held
+    place = JUNIPER["addresses"][0]
+    juniper = house.juniper(addresses=[place | {"zip": ""}])
+    [item] = house.get(juniper)["user"]["addresses"]
+
+    async def updated(database):
+        working = asyncio.create_task(house.worker(database).run_until_idle())
+        await held.is_reached()
+        for _ in range(500 if at.startswith("after") else 0):
+            if await asyncio.to_thread(house.records, juniper):
+                break
+            await asyncio.sleep(0.01)
+        zips = [{"id": item["id"], "zip": place["zip"]}]
+        await asyncio.to_thread(lambda: house.update(juniper, addresses=zips))
+        held.go.set()
+        await asyncio.wait_for(working, 20)
+
+    house.behind(updated)
+    assert (house.statuses(juniper), len(sent(town))) == ({"r1": "pending removal"}, 1)
+
+
+@ON_SQLITE
+def test_no_more_records_of_a_person_are_made_on_a_site_than_a_person_can_have(house, town):
+    """A site that lists anybody, and is not caught at it, floods the operator and not the person."""
+    house.has(definition(search={"pages_max": 1, "next": ()}))
+    town.opens("Seekfolk", Folk([Card(f"r{number}") for number in range(RECORDS_MAX + 3)]))
+    juniper = house.juniper()
+    house.advance(days=8)
+    assert len(house.records(juniper)) == len(house.alerts(juniper)) == RECORDS_MAX
+    assert [one.verdict for one in house.work(candidates.all)] == ["quarantined"] * 3
+
+
+@ON_SQLITE
+def test_however_quick_a_site_says_it_is_the_first_look_is_an_hour_later(house, town):
+    house.has(definition(removal=by_form(processing_days=0), verification={"after_days": 0}))
+    town.opens("Seekfolk", Folk([HERS]))
+    house.juniper()
+    house.idle()
+    assert [row.due_at - house.clock.now() for row in house.rows()] == [timedelta(hours=1)]
+
+
+@ON_SQLITE
+def test_a_fault_of_ours_at_one_site_costs_its_look_alone(house, town):
+    """A definition that no file could hold: the catalogue tries each selector, and Python's caller does not."""
+    house.has(definition("Odd", listings={"each": "li >"}), definition())
+    for name in ("Odd", "Seekfolk"):
+        town.opens(name, Folk([HERS]))
+    juniper = house.juniper()
+    house.idle()
+    assert [record["site"] for record in house.records(juniper)] == ["Seekfolk"]
+    assert house.get(juniper)["user"]["is_scanning"] is False
+    assert house.health()["Odd"].last_reason == "a fault of ours"
+
+
+@ON_SQLITE
+def test_a_worker_that_knows_no_site_has_scanned_nobody(house, town):
+    house.has()
+    juniper = house.juniper()
+    house.idle()
+    [row] = house.rows(tables.users)
+    assert (row.scanned_at, row.is_scanning) == (None, False)
+    assert row.due_at == house.clock.now() + timedelta(hours=1)
+    house.has(definition())
+    town.opens("Seekfolk", Folk([HERS]))
+    house.advance(hours=1)
+    assert house.statuses(juniper) == {"r1": "discovered"}

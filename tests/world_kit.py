@@ -347,6 +347,7 @@ def a_house(
     engine: str | None = None,
     attested_by: str | None = "the operator",
     works: bool = False,
+    pace: Pace = QUICK,
     **options: Any,
 ) -> Iterator[House]:
     """A service with one integrator, who answers for the consent of everybody; with `works`, a worker inside."""
@@ -365,7 +366,7 @@ def a_house(
 
     credentials = asyncio.run(prepare())
     if works:
-        options["worker"] = a_worker(database, resolve, known, engine=searched, pace=QUICK)
+        options["worker"] = a_worker(database, resolve, known, engine=searched, pace=pace)
     with running(create_app(database, **options)) as base_url, httpx.Client(timeout=30) as http:
         yield House(base_url, database, credentials, http, clock, directory, resolve, known, engine=searched)
 

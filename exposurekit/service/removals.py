@@ -23,8 +23,8 @@ from exposurekit.service.alerts import Event
 from exposurekit.service.database import Work
 from exposurekit.service.sightings import Site, shown_record
 from exposurekit.service.tables import records
+from exposurekit.service.terms import GONE_LOOKS
 
-GONE_LOOKS = 2  # one look may be a site's bad day
 _LISTED = frozenset({DISCOVERED, PENDING_REMOVAL})
 
 

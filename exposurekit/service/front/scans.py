@@ -6,6 +6,7 @@ not shown: how long a scan may keep the caller of Create user waiting; ours is b
 
 import asyncio
 import time
+from collections.abc import Iterable
 
 from sqlalchemy import bindparam, select
 
@@ -48,6 +49,9 @@ class Scans:
             return
         if lease is None:
             return  # too many wait already: this one is told that the scan goes on
+        if len(self._running) >= self._worker.scans_at_once:  # others came between the taking and now
+            await self._let_go([lease])
+            return
         task = asyncio.create_task(self._worker.scan(lease))
         self._running[task] = lease
         task.add_done_callback(self._running.pop)
@@ -60,9 +64,13 @@ class Scans:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
         if left:
-            async with self._database.writing() as work:
-                for lease in left.values():
-                    await leases.let_go(work, users, lease)
+            await self._let_go(left.values())
+
+    async def _let_go(self, taken: Iterable[Lease]) -> None:
+        """Scans that a worker may make at once."""
+        async with self._database.writing() as work:
+            for lease in taken:
+                await leases.let_go(work, users, lease)
 
     async def _watch(self, user_id: int) -> None:
         until = time.monotonic() + self._wait_s

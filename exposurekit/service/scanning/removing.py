@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Row, bindparam, select, update
+from sqlalchemy import Row, bindparam, select
 
 from exposurekit.contract.values import DISCOVERED, PENDING_REMOVAL
 from exposurekit.service import leases, removals, standing, users
@@ -73,10 +73,10 @@ async def _verify(web: Web, case_: _Case) -> None:
     async with web.database.writing() as work:
         await _hold(work, case_)
         await keep(work, case_.user_id, case_.site, told, judged, about=case_.lease)
-        now, this = work.clock.now(), {"record_id": case_.lease.row_id}
-        left = await work.first(_STILL_DUE, this | {"now": now})
+        now, record_id = work.clock.now(), case_.lease.row_id
+        left = await work.first(_STILL_DUE, {"record_id": record_id, "now": now})
         if left is None:
-            await work.run(_FREE, this)
+            await leases.release(work, records, records.c.id == record_id)
             return
         # The look told nothing of this record: it is left due, but not for ever.
         later = now + timedelta(days=case_.site.verification.every_days)
@@ -84,7 +84,7 @@ async def _verify(web: Web, case_: _Case) -> None:
         over = left.changed_at + timedelta(days=case_.site.removal.give_up_days) <= now
         if over and left.status == PENDING_REMOVAL:
             told_site = case_.site.site(case_.subject)
-            await removals.refuse_removal(work, case_.lease.row_id, told_site, because=Event.OPT_OUT_IGNORED)
+            await removals.refuse_removal(work, record_id, told_site, because=Event.OPT_OUT_IGNORED)
 
 
 async def _submit(web: Web, case_: _Case) -> None:
@@ -97,7 +97,8 @@ async def _submit(web: Web, case_: _Case) -> None:
         await _hold(work, case_)
         record_id, now = case_.lease.row_id, work.clock.now()
         if await work.first(_STILL_DISCOVERED, {"record_id": record_id}) is None:
-            await work.run(_FREE, {"record_id": record_id})  # a sister's request has served it meanwhile
+            # A sister's request has served it meanwhile.
+            await leases.release(work, records, records.c.id == record_id)
             return
         if answer == "unclear" and case_.tries < len(RETRY_AFTER):
             again = now + RETRY_AFTER[case_.tries]
@@ -195,7 +196,6 @@ _STILL_DISCOVERED = select(records.c.id).where(
 _STILL_DUE = select(records.c.status, records.c.changed_at).where(
     records.c.id == bindparam("record_id"), records.c.due_at <= bindparam("now")
 )
-_FREE = update(records).where(records.c.id == bindparam("record_id")).values(lease=None, lease_until=None)
 # Of two that are taken at once, the older goes ahead.
 _AT_WORK = select(records.c.id).where(
     records.c.user_id == bindparam("user_id"),

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from exposurekit.service.sightings import Site
 from exposurekit.service.subjects import USER_FIELDS, Name, Place, Subject
+from exposurekit.service.terms import GONE_LOOKS
 
 LISTING_FIELDS = frozenset(
     {"reference_id", "href", "name"}
@@ -161,7 +162,7 @@ class Verification(_Part):
         None  # without: when the processing days are over
     )
     every_days: Annotated[float, Field(ge=1, le=90)] = 1  # two looks of one day are one
-    confirmations: Annotated[int, Field(ge=2, le=10)] = 2
+    confirmations: Annotated[int, Field(ge=2, le=10)] = GONE_LOOKS
 
 
 class Politeness(_Part):
