@@ -18,13 +18,14 @@ from service_kit import a_database, url_of
 
 from exposurekit.errors import Misconfigured
 from exposurekit.service.front.app import create_app
-from exposurekit.service.front.server import _listening, running, serve
+from exposurekit.service.front.server import running, serve
 from exposurekit.service.outbound import Outbound
 from exposurekit.service.scanning.manners import Manners
 from exposurekit.service.scanning.scan import Web
 from exposurekit.service.vault import Vault
 from exposurekit.service.vigil import WorkerEnded
 from exposurekit.service.worker import Worker
+from exposurekit.serving import _listening
 
 PROGRAM = """
 import sys
@@ -54,7 +55,7 @@ def test_a_start_that_fails_raises_what_made_it_fail(tmp_path):
 def test_an_exception_in_the_block_stops_the_server_and_goes_on(tmp_path):
     with pytest.raises(ZeroDivisionError), running(create_app(a_database(tmp_path))):
         raise ZeroDivisionError
-    assert not [thread for thread in threading.enumerate() if thread.name == "exposurekit-service"]
+    assert not [thread for thread in threading.enumerate() if thread.name == "exposurekit-serving"]
 
 
 def test_a_port_in_use_is_told_in_one_line(tmp_path):
@@ -123,7 +124,7 @@ def test_a_worker_that_ends_by_an_error_ends_the_service_which_says_so(tmp_path,
         served_until_the_worker_fails(tmp_path)
     errors = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
     assert errors == ["worker=ended fault=ZeroDivisionError"]
-    assert not [thread for thread in threading.enumerate() if thread.name == "exposurekit-service"]
+    assert not [thread for thread in threading.enumerate() if thread.name == "exposurekit-serving"]
 
 
 def test_what_follows_in_the_block_does_not_hide_that_the_worker_ended(tmp_path):

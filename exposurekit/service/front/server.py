@@ -1,36 +1,19 @@
-"""The service on a socket: in the foreground for an operator, or in a thread for whoever needs one for a while.
+"""The service on a socket: in the foreground for an operator, or in a thread for whoever needs one for a while."""
 
-Never speaks TLS: a proxy in front does. Never logs a path.
-"""
-
-import errno
-import ipaddress
-import logging
-import os
-import signal
-import socket
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-
-import uvicorn
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-from exposurekit.errors import Misconfigured
+from exposurekit import serving
 from exposurekit.service import logs
 from exposurekit.service.database import Database
 from exposurekit.service.front.app import create_app
 from exposurekit.service.front.limits import Limits
 from exposurekit.service.worker import Worker
+from exposurekit.serving import LOOPBACK, running
 
-KEEP_ALIVE_S, GRACE_S = 75, 10
-_LOOPBACK = "127.0.0.1"
-_log = logging.getLogger("exposurekit.service")
+__all__ = ["running", "serve"]
 
 
 def serve(
     database: Database,
-    host: str = _LOOPBACK,
+    host: str = LOOPBACK,
     port: int = 8642,
     *,
     worker: Worker | None = None,
@@ -50,142 +33,4 @@ def serve(
         WorkerEnded: The worker ended by itself.
     """
     logs.to_stderr()
-    with _listening(host, port) as listener:
-        if not _is_loopback(host):
-            _log.warning("keys and personal data pass here in the clear: put a proxy with TLS in front")
-        server = _Server(create_app(database, worker=worker, limits=limits))
-        server.run([listener])
-        if server.failure is not None:
-            raise server.failure
-
-
-@contextmanager
-def running(app: ASGIApp) -> Iterator[str]:
-    """Serve on a free loopback port, in a thread, for as long as the block lasts; gives the base URL.
-
-    >>> with running(create_app(database)) as base_url:  # doctest: +SKIP
-    ...     client = ek.Client(base_url, integration_name="acme", api_key="...", api_secret="...")
-    """
-    with _listening(_LOOPBACK, 0) as listener:
-        server = _Server(app)
-        thread = threading.Thread(
-            target=server.run_quietly, args=(listener,), name="exposurekit-service", daemon=True
-        )
-        try:
-            thread.start()
-            server.ready.wait()
-            if server.failure is None:
-                yield f"http://{_LOOPBACK}:{listener.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join()
-            if server.failure is not None:  # and not what came of it in the block
-                raise server.failure
-
-
-class _Server(uvicorn.Server):
-    """uvicorn, but what makes the application fail ends it and is kept, and a signal ends in peace."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-        self.ready = threading.Event()
-        self.failure: BaseException | None = None
-        super().__init__(
-            uvicorn.Config(
-                self._with_failure_kept,
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                interface="asgi3",
-                lifespan="on",
-                proxy_headers=False,
-                ws="none",
-                timeout_keep_alive=KEEP_ALIVE_S,
-                timeout_graceful_shutdown=GRACE_S,
-            )
-        )
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Open what the application needs, then listen."""
-        with suppress(SystemExit):  # uvicorn's way to say that the application did not start
-            await super().startup(sockets)
-        if not self.started:
-            raise self.failure or Misconfigured("the application did not start, and did not say why")
-        for listener in sockets or ():
-            host, port = listener.getsockname()[:2]
-            _log.info("listening=http://%s:%d", f"[{host}]" if ":" in host else host, port)
-        self.ready.set()
-
-    def run_quietly(self, listener: socket.socket) -> None:
-        """Run in a thread; what goes wrong is kept for the one who waits."""
-        try:
-            self.run([listener])
-        except BaseException as failure:  # noqa: BLE001  raised again in the other thread
-            self.failure = failure
-        finally:
-            self.ready.set()
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """SIGINT and SIGTERM end the service, and then nothing more: uvicorn would send them to itself again."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {
-            number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)
-        }
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-    async def _with_failure_kept(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "lifespan":
-            await self._app(scope, receive, send)
-            return
-
-        async def sending(message: Message) -> None:
-            message.pop("message", None)  # a traceback, for a log that has no business with it
-            await send(message)
-
-        try:
-            await self._app(scope, receive, sending)
-        except BaseException as failure:
-            self.failure = failure
-            self.should_exit = True
-            raise
-
-
-@contextmanager
-def _listening(host: str, port: int) -> Iterator[socket.socket]:
-    try:
-        listener = _bound(host, port)
-    except OSError as error:
-        used = error.errno == errno.EADDRINUSE
-        problem = "it is in use: stop what listens there, or choose another port" if used else error.strerror
-    else:
-        with listener:
-            yield listener
-        return
-    raise Misconfigured(f"cannot listen on {host} port {port}: {problem}")
-
-
-def _bound(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # The protocol is named, else asyncio leaves Nagle's algorithm on and each answer waits 40 ms for an ACK.
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        if os.name == "posix":  # elsewhere it would let two servers share a port
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-    except OSError:
-        listener.close()
-        raise
-    return listener
-
-
-def _is_loopback(host: str) -> bool:
-    with suppress(ValueError):
-        return ipaddress.ip_address(host).is_loopback
-    return host == "localhost"
+    serving.serve(create_app(database, worker=worker, limits=limits), host, port)
