@@ -2,7 +2,7 @@
 
 import contextlib
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pandas as pd
@@ -58,8 +58,8 @@ class Exposure:
         >>> exposure.provenance.endswith("11 people")
         True
         """
-        look, access = self._loaded(), self.client.access
-        return f"{access.base_url} · {access.integration_name} · as of {look.at:%Y-%m-%d %H:%M} UTC · {look}"
+        look = self._loaded()
+        return f"{self.origin} · as of {look.at:%Y-%m-%d %H:%M} UTC · {look}"
 
     def users(self, user: People = None) -> pd.DataFrame:
         """The people: ``user_id``, names, ``birth_date`` (UTC), ``is_scanning``, ``identification_on_file``.
@@ -196,7 +196,7 @@ class Exposure:
         """
         look = Look()
         try:
-            self._run(look)
+            self._run(look.take, None, look.seen, self.progress)
             look.whole = True
         finally:
             look.unpack()
@@ -233,13 +233,63 @@ class Exposure:
             )
         return table[table["user_id"].isin(asked)].reset_index(drop=True)
 
-    def _run(self, look: Look) -> None:
+    def stream(
+        self,
+        take: Callable[[fleet.Batch], None],
+        *,
+        choose: fleet.Choose | None = None,
+        progress: bool | None = None,
+    ) -> fleet.Listing:
+        """Load everyone and keep nobody: each batch is given away as it comes, as `History.collect` wants it.
+
+        Args:
+            take: Is given each batch; also the last, unfinished one where the load is stopped.
+            choose: Whether to ask about somebody, by id; None: about everyone.
+            progress: Whether to show a progress bar; None: as this exposure does.
+
+        Returns:
+            How many people were listed, and whether these were all.
+
+        Raises:
+            ExposureError: The list of users could not be had.
+
+        >>> exposure.stream(lambda batch: None, choose=lambda user_id: False).is_complete
+        True
+        """
+        shown = self.progress if progress is None else progress
+        return self._run(take, choose, lambda _done, _total: None, shown)
+
+    @property
+    def origin(self) -> str:
+        """The service and the integrator, without a key.
+
+        >>> exposure.origin.endswith(" · demo")
+        True
+        """
+        return f"{self.client.access.base_url} · {self.client.access.integration_name}"
+
+    def _run(
+        self,
+        take: Callable[[fleet.Batch], None],
+        choose: fleet.Choose | None,
+        seen: fleet.Progress,
+        shown: bool | None,  # noqa: FBT001
+    ) -> fleet.Listing:
+        far: list[tuple[int, int | None]] = [(0, None)]
+        found: list[fleet.Listing] = []
+
+        def count(done: int, total: int | None) -> None:
+            far[0] = done, total
+            seen(done, total)
+
         async def load() -> None:
             async with twin(self.client, self.at_once) as client:
-                await fleet.load(client, look.take, at_once=self.at_once, progress=look.seen)
+                load = fleet.load(client, take, at_once=self.at_once, progress=count, choose=choose)
+                found.append(await load)
 
-        with progress_bar("people", self.progress) as bar:
-            behind.run(load, lambda: bar(look.done, look.total))
+        with progress_bar("people", shown) as bar:
+            behind.run(load, lambda: bar(*far[0]))
+        return found[0]
 
 
 def _ids(user: Any) -> list[int]:

@@ -258,6 +258,17 @@ def _stored(column: Column, items: pa.StructArray) -> pa.Array:
     return pc.dictionary_encode(values, memory_pool=_POOL) if column.kind is CATEGORY else values
 
 
+def of_items(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Single things, ``{"user_id": ..., "item": {...}}`` each, as one Arrow table of ``records``, ``links`` or ``alerts``.
+
+    >>> of_items("links", []).column_names
+    ['user_id', 'url', 'title', 'contains']
+    """
+    items = pa.array([row["item"] for row in rows], type=_struct(TABLES[name]))
+    ids = pa.array([row["user_id"] for row in rows], type=pa.int64())
+    return _table(name, items, {"user_id": ids, "alert_number": pa.array(range(len(rows)), type=pa.int64())})
+
+
 def frame(name: str, batches: Sequence[pa.Table]) -> pd.DataFrame:
     """A table of `TABLES` as pandas shows it; the same columns and dtypes where there are no rows.
 

@@ -130,3 +130,21 @@ def test_a_batch_shows_no_person_and_no_secret():
     with faults.running(many([1])) as server:
         [batch] = load(server)[0]
     assert repr(batch) == "Batch(failures=[])"
+
+
+def test_only_those_who_are_chosen_are_asked_about():
+    asked = set()
+
+    def meddle(_request, number):
+        asked.add(number)
+
+    with faults.running(many(range(1, 31), meddle)) as server:
+        batches, seen = load(server, choose=lambda user_id: user_id % 10 == 3)
+    assert asked - {None} == {3, 13, 23}
+    assert [user["id"] for batch in batches for user in batch.users] == [3, 13, 23]
+    assert seen[-1] == (30, 30)
+
+
+@pytest.mark.parametrize(("told_count", "is_complete"), [(2, True), (None, True), (3, False)])
+def test_a_list_is_complete_where_it_has_as_many_as_it_counts(told_count, is_complete):
+    assert fleet.Listing(2, told_count).is_complete is is_complete

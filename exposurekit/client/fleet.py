@@ -19,6 +19,20 @@ WINDOW = 200  # people whose answers wait at once, as bytes
 SLICE = 25  # people whose dicts live at once
 
 Progress = Callable[[int, int | None], None]
+Choose = Callable[[int], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """How List users went: how many people it listed, and how many there are by its own count (None: not told)."""
+
+    listed: int
+    told: int | None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nobody was missed: pages shift where somebody leaves between two of them."""
+        return self.told is None or self.told == self.listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +63,8 @@ async def load(
     at_once: int = AT_ONCE,
     window: int = WINDOW,
     progress: Progress | None = None,
-) -> None:
+    choose: Choose | None = None,
+) -> Listing:
     """Load everyone, batch after batch, in the order in which the service lists them.
 
     Args:
@@ -58,12 +73,13 @@ async def load(
         at_once: People asked about at the same time.
         window: People asked about before their answers are read; memory grows with this, not with how many there are.
         progress: Called with people done and people in all (None where the service does not count them).
+        choose: Whether to ask about somebody who is listed; None: about everyone.
 
     Raises:
         ExposureError: The list of users itself could not be had.
     """
     waiting: list[UserKey] = []
-    done = 0
+    done = listed = 0
 
     async def load_batch(keys: list[UserKey], total: int | None) -> None:
         def one_more() -> None:
@@ -77,11 +93,15 @@ async def load(
     total = None
     async for page in client.iter_pages():
         total = page.count
-        waiting += page.users
+        listed += len(page.users)
+        chosen = [key for key in page.users if choose is None or choose(key.id)]
+        done += len(page.users) - len(chosen)
+        waiting += chosen
         while len(waiting) >= window:
             await load_batch(waiting[:window], total)
             del waiting[:window]
     await load_batch(waiting, total)
+    return Listing(listed, total)
 
 
 async def _batch(
