@@ -1,12 +1,14 @@
 """Questions of an analyst: each gives the columns it promises, whatever the table holds."""
 
+import inspect
+
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from payloads import RECORD, TEXT, USER
 
-from exposurekit import frames
+from exposurekit import analysis, frames
 from exposurekit.analysis import by_site
 from exposurekit.contract.resources import User
 from exposurekit.errors import ExposureError, MissingColumns
@@ -154,3 +156,27 @@ def test_every_listing_is_counted_once(listings):
     assert (table[COLUMNS[1:5]].sum(axis=1) == table["total"]).all()
     assert table["total"].is_monotonic_decreasing
     assert table["people"].sum() == len({(user, site) for user, site, _ in listings})
+
+
+def test_what_a_history_knows_to_be_gone_has_columns_of_its_own_and_is_not_in_the_total():
+    table = by_site(
+        records((1, "A", "vanished"), (1, "A", "verifying"), (2, "A", "unknown"), (2, "B", "vanished"))
+    )
+    assert table.columns.tolist() == [*COLUMNS[:6], "people", "vanished", "unknown"]
+    assert [str(dtype) for dtype in table.dtypes] == [*DTYPES, "int64", "int64"]
+    assert rows(table) == [("A", 0, 0, 0, 1, 1, 1, 1, 1), ("B", 0, 0, 0, 0, 0, 0, 1, 0)]
+
+
+def test_open_is_whatever_is_not_known_to_have_ended():
+    statuses = ["discovered", "pending removal", "verifying", "listed", "", "vanished (as told)"]
+    ended = ["removed", "vanished", "unknown", None]
+    for dtype in ("str", "category", "object"):
+        told = pd.Series([*statuses, *ended], dtype=dtype)
+        assert analysis.is_open(told).tolist() == [True] * 6 + [False] * 4
+    assert analysis.is_open(pd.Series([], dtype="str")).tolist() == []
+
+
+@pytest.mark.parametrize("name", analysis.__all__)
+def test_every_question_has_an_example(name):
+    value = getattr(analysis, name)
+    assert not inspect.isfunction(value) or ">>>" in inspect.getdoc(value)
