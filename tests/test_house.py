@@ -14,6 +14,7 @@ PACKAGE = ROOT / "exposurekit"
 FLOORS = {
     "errors": 0,
     "markup": 0,
+    "serving": 1,
     "contract": 1,
     "client": 2,
     "frames": 2,
@@ -21,13 +22,15 @@ FLOORS = {
     "look": 3,
     "exposure": 4,
     "charts": 4,
+    "history": 4,
     "report": 5,
+    "monitor": 5,
     "service": 2,
     "demonstration": 6,
     "cli": 7,
 }
 SEES_BOTH_WINGS = {"demonstration", "cli"}
-SERVICE_STANDS_ON = {"errors", "markup", "contract", "service"}
+SERVICE_STANDS_ON = {"errors", "markup", "serving", "contract", "service"}
 FACE = "__init__"  # loads every room, lazily; may be asked by cli for the version
 
 # A package and the rooms that may let it in; the name of a room covers all that is inside it.
@@ -37,10 +40,24 @@ DOORS = {
     "yarl": {"client.over_aiohttp", "service.outbound", "service.asked"},
     "pydantic_settings": {"client.environment"},
     "plotly": {"charts", "report"},
-    "pyarrow": {"frames", "look"},
-    "pandas": {"frames", "exposure", "analysis", "charts", "report", "client.probe", "cli"},
+    "pyarrow": {"frames", "look", "history"},
+    "pandas": {
+        "frames",
+        "exposure",
+        "analysis",
+        "history",
+        "charts",
+        "report",
+        "client.probe",
+        "demonstration",
+        "cli",
+    },
+    "deltalake": {"history.store"},
+    "duckdb": {"history.engines"},
+    "pyspark": {"history.spark"},
     "pydantic": {
         "contract",
+        "history.marks",
         "client.calls",
         "client.details",
         "client.environment",
@@ -52,7 +69,7 @@ DOORS = {
         "service.scanning.sites",
         "service.scanning.catalogue",
     },
-    "pydantic_core": {"contract", "report.page", "service"},
+    "pydantic_core": {"contract", "report.page", "service", "monitor.reading"},
     "ipywidgets": set(),
     "anywidget": set(),
     "httpx_aiohttp": set(),
@@ -61,7 +78,7 @@ DOORS = {
     "html": {"markup"},
     "click": {"cli"},
     "starlette": {"service"},
-    "uvicorn": {"service.front.server"},
+    "uvicorn": {"serving"},
     "sqlalchemy": {"service"},
     "cryptography": {"service.vault"},
     "xml": {"contract.xml"},
@@ -76,6 +93,7 @@ DOORS = {
     "cachetools": {"service.front.memory"},
     "limits": {"service.front.limits"},
     "protego": {"service.scanning.manners"},
+    "sqlite3": {"monitor.database", "monitor.letters", "service.stores"},
     "unittest": set(),
 }
 HEAVY = (
@@ -85,6 +103,7 @@ HEAVY = (
     "ipywidgets",
     "pyarrow",
     "duckdb",
+    "deltalake",
     "numpy",
     "pydantic",
     "aiohttp",

@@ -1,0 +1,270 @@
+"""`History`: takes in what is seen of everyone, and remembers it. Asks no service of its own accord."""
+
+import contextlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+import pyarrow.compute as pc
+
+from exposurekit.errors import Misconfigured, NotLoaded
+from exposurekit.history import ingest, rounds, staging, upkeep
+from exposurekit.history.collecting import Source, stretches
+from exposurekit.history.engines import engine_of
+from exposurekit.history.ingest import Run
+from exposurekit.history.marking import Marking
+from exposurekit.history.rounds import Rounds
+from exposurekit.history.store import Store
+from exposurekit.history.tables import BUCKETS
+from exposurekit.history.told import Told
+
+RECORDS_BY = ("id", "reference")
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class History(Marking):
+    """What was seen, and when: a directory of Delta tables that any number of processes may read while one writes.
+
+    Run by run it remembers of each record, link and alert when its status was first seen to be another. A failed or
+    partial look never reads as a removal. No key and no secret is ever in it; people's data is: keep it as you keep the
+    service's own.
+
+    >>> history.collect(exposure).failed
+    0
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        engine: Any = None,
+        records_by: str | None = None,
+        clock: Callable[[], datetime] = _now,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> None:
+        """Open a history; where there is none, a directory is made for it.
+
+        Args:
+            path: A directory, or ``s3://...`` as deltalake takes it.
+            engine: What answers: None for DuckDB here; a Spark session, or the ``spark://host:port`` of a cluster.
+            records_by: What makes two records the same: their ``id``; or ``reference``, site and ``reference_id``, where
+                a service gives a listing another id at each scan. A history stays with what it was made with, which
+                None takes; a new one is made with ``id``.
+            clock: What time it is.
+            storage_options: As deltalake takes them, for a path that is not local.
+
+        Raises:
+            Misconfigured: ``records_by`` is not what the history was made with, or an argument makes no sense.
+        """
+        if records_by not in (None, *RECORDS_BY):
+            raise Misconfigured(f"records_by is one of: {', '.join(RECORDS_BY)}")
+        self._store = Store(path, storage_options)
+        self._engine = engine_of(engine)
+        self._clock = clock
+        self._records_by = self._store.settings(records_by=records_by, otherwise="id")
+        self._rounds = Rounds(self._store, clock, self._records_by)
+
+    def __repr__(self) -> str:
+        try:
+            return f"History({self._store.uri!r}, {self.last_run().seq:,} runs)"
+        except NotLoaded:
+            return f"History({self._store.uri!r}, empty)"
+
+    @property
+    def path(self) -> str:
+        """Where it lies."""
+        return self._store.uri
+
+    def collect(
+        self,
+        exposure: Source,
+        *,
+        run: str | None = None,
+        shard: str | None = None,
+        only: Iterable[int] | None = None,
+        progress: bool | None = None,
+    ) -> Run:
+        """One look at everyone -> one run.
+
+        What comes goes to the disk batch by batch, so that memory does not grow with the number of people; a collection
+        that is stopped or killed goes on where it stood at the next call, for six hours. Of two that are asked for the
+        same run, one writes it.
+
+        Args:
+            exposure: Whom to look at.
+            run: The name of the run: who collects the same name adds nothing. None: a new one.
+            shard: ``2/8``: the second of eight collectors that share a named run, one part of the people each. The run
+                is taken in when the last of them ends.
+            only: Look at these people alone; says nothing of the others.
+            progress: Whether to show a progress bar; None: in a notebook and in a terminal.
+
+        Returns:
+            What it brought; with ``seq`` None where other shards have not ended.
+
+        Raises:
+            Busy: Another process collects at this moment; give the run a name to share it.
+            Misconfigured: The shard makes no sense, or needs the name of a run.
+            ExposureError: The list of users could not be had. What was seen stays staged.
+
+        >>> history.collect(exposure, run="monday").new, history.collect(exposure, run="monday").run
+        (0, 'monday')
+        """
+        part = _parted(shard, run)
+        return self._rounds.collect(exposure, run=run, part=part, only=only, progress=progress)
+
+    def take(self, told: Sequence[Told], inbox: str) -> int:
+        """Take in what a service told by webhook: observations of what they say, never of an absence.
+
+        Args:
+            told: Deliveries, numbered by their inbox; whatever was taken in before is left out.
+            inbox: Which inbox that is.
+
+        Returns:
+            How many were new.
+
+        >>> history.take([], inbox="mine")
+        0
+        """
+        with self._store.alone():
+            self._rounds.end_begun()
+            self._rounds.forget(inbox)
+            known = self.inbox_until(inbox)
+            new = [one for one in told if one.number > known]
+            for stretch in stretches(new):
+                self._rounds.take_stretch(stretch, inbox)
+        return len(new)
+
+    def inbox_until(self, inbox: str) -> int:
+        """The number of the last delivery of an inbox that was taken in; 0: none.
+
+        >>> history.inbox_until("mine")
+        0
+        """
+        runs = ingest.runs_table(self._store)
+        return pc.max(runs.filter(pc.equal(runs["inbox"], inbox))["inbox_until"]).as_py() or 0
+
+    def last_look_at(self) -> datetime | None:
+        """When the newest look at everyone began; None: nobody looked yet.
+
+        >>> history.last_look_at() is not None
+        True
+        """
+        newest: datetime | None = pc.max(ingest.looks(self._store)["started_at"]).as_py()
+        return newest
+
+    def lock(self, name: str) -> contextlib.AbstractContextManager[None]:
+        """Hold a name of this history, so that one process alone does that work.
+
+        Raises:
+            Busy: Another process holds it.
+
+        >>> with history.lock("watch"):
+        ...     pass
+        """
+        return self._store.locked(name, wait=False)
+
+    def waiting(self) -> list[Run]:
+        """Runs that are staged and not taken in: other shards are still looking, or a collector was stopped.
+
+        >>> history.waiting()
+        []
+        """
+        return [rounds.waiting(staged) for staged in staging.all_staged(self._store)]
+
+    def finish(self, run: str) -> Run:
+        """Take in a run whose other shards will not come; whom they did not look at is unknown, not gone.
+
+        Raises:
+            NotLoaded: No such run waits.
+            Busy: One of its shards is looking at this moment.
+
+        >>> history.finish("monday")
+        Traceback (most recent call last):
+        exposurekit.errors.NotLoaded: No run of that name waits to be taken in
+        """
+        staged = staging.found(self._store, run)
+        if staged is None:
+            raise NotLoaded("No run of that name waits to be taken in")
+        return self._rounds.finish(staged)
+
+    def erase(self, user_id: int) -> int:
+        """Leave nothing of a person in any file: not in the tables, their older versions, or what is staged.
+
+        The sums are made anew without the person. An inbox of webhooks beside the history has its own `erase`; the
+        command ``exposurekit history erase`` does both.
+
+        Returns:
+            How many rows there were.
+
+        >>> history.erase(999_999)
+        0
+        """
+        with self._store.alone():
+            self._rounds.end_begun()
+            return upkeep.erase(self._store, int(user_id))
+
+    def values_of(self, user_id: int) -> set[str]:
+        """What findings say about a person by name: names, addresses of listings and links, references.
+
+        For whoever has to look for traces elsewhere before they are erased here.
+
+        >>> history.values_of(999_999)
+        set()
+        """
+        return upkeep.values_of(self._store, int(user_id))
+
+    def compact(self) -> None:
+        """Put many small files together; the old ones stay for a day, for whoever reads them. Done by itself, too.
+
+        >>> history.compact()
+        """
+        with self._store.alone():
+            self._rounds.end_begun()
+            upkeep.compact(self._store, ingest.last_seq(self._store))
+
+    def verify(self) -> dict[str, int]:
+        """Which of a history's promises its files break, and in how many rows; empty: none.
+
+        What an ingester that was killed left half done is ended first.
+
+        >>> history.verify()
+        {}
+        """
+        with self._store.alone():
+            self._rounds.end_begun()
+            return upkeep.broken(self._store)
+
+    def sync(self) -> None:
+        """See to it that what was written outlives a loss of power; each run does so when it is taken in.
+
+        >>> history.sync()
+        """
+        self._store.sync()
+
+    def close(self) -> None:
+        """End the engine. What is written stays."""
+        self._engine.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _parted(shard: str | None, run: str | None) -> tuple[int, int]:
+    if run is not None and not (run.strip() and run.isprintable()):
+        raise Misconfigured("The name of a run is some plain text, such as 2026-11-21")
+    if shard is None:
+        return 1, 1
+    with contextlib.suppress(ValueError):
+        number, _, of = shard.partition("/")
+        if 1 <= int(number) <= int(of) <= BUCKETS:
+            if run is None:
+                raise Misconfigured("The shards of a run share its name: say run=... too")
+            return int(number), int(of)
+    raise Misconfigured(f"A shard is one of several, such as 2/8, of {BUCKETS} at most")

@@ -1,0 +1,97 @@
+"""What an analyst says of findings and steps: labels, ticks and notes, beside what was observed. Changes none of that."""
+
+from typing import Any
+
+import pandas as pd
+
+from exposurekit.history import marks, queries
+from exposurekit.history.reading import Reading
+from exposurekit.history.shown import frame
+
+
+class Marking(Reading):
+    """A history that somebody writes in the margin of."""
+
+    def label(self, record: Any, label: str, *, reason: str = "") -> int:
+        """Say whether a finding is about the person: ``mine``, ``not mine`` or ``unsure``; the newest counts.
+
+        Args:
+            record: A row of `records`, `links` or `alerts`, or several as a table.
+            label: One of the three.
+            reason: Why, in your words.
+
+        Returns:
+            How many were labelled.
+
+        Raises:
+            Misconfigured: The label is none of the three, or the row does not tell what it is.
+
+        >>> history.label(history.records().iloc[0], "not mine", reason="another birth year")
+        1
+        """
+        return self._mark(record, marks.LABEL, marks.checked(label, marks.LABELS, "label"), reason)
+
+    def tick(self, step: Any, state: str = "done", *, note: str = "") -> int:
+        """Say how far a step of a manual removal is: ``done``, ``unable`` or ``open``; the newest counts.
+
+        Args:
+            step: A row of `Exposure.steps`, or several as a table.
+            state: One of the three.
+            note: What there is to say.
+
+        Returns:
+            How many were ticked.
+
+        Raises:
+            Misconfigured: The state is none of the three, or the row is no step.
+
+        >>> history.tick(exposure.steps().head(2))
+        2
+        """
+        return self._mark(step, marks.TICK, marks.checked(state, marks.TICKS, "tick"), note)
+
+    def note(self, thing: Any, text: str) -> int:
+        """Write a note beside a record, link, alert or step. All notes are kept.
+
+        >>> history.note(history.records().iloc[0], "asked them by letter")
+        1
+        """
+        return self._mark(thing, marks.NOTE, None, text)
+
+    def labels(self) -> pd.DataFrame:
+        """The newest label of each thing: ``user_id``, ``kind``, ``key``, ``value``, ``note``, ``marked_at``.
+
+        >>> history.labels()["value"].tolist()
+        ['not mine']
+        """
+        return self._marked(marks.LABEL, newest=True)
+
+    def ticks(self) -> pd.DataFrame:
+        """The newest tick of each step: ``user_id``, ``key``, ``step``, ``value``, ``note``, ``marked_at``.
+
+        >>> history.ticks()["value"].tolist()
+        ['done', 'done']
+        """
+        return self._marked(marks.TICK, newest=True)
+
+    def notes(self) -> pd.DataFrame:
+        """Every note, oldest first: ``user_id``, ``kind``, ``key``, ``note``, ``marked_at``.
+
+        >>> history.notes()["note"].tolist()
+        ['asked them by letter']
+        """
+        return self._marked(marks.NOTE, newest=False)
+
+    def _mark(self, thing: Any, mark: str, value: str | None, note: str) -> int:
+        places = [marks.place(row, self._records_by) for row in marks.rows(thing)]
+        if places:
+            self._store.append(
+                "marks", marks.table(places, mark=mark, value=value, note=note, at=self._clock())
+            )
+        return len(places)
+
+    def _marked(self, mark: str, *, newest: bool) -> pd.DataFrame:
+        found = frame(self._ask(queries.MARKS, ("marks",)))
+        of = found[found["mark"] == mark]
+        kept = of.drop_duplicates(["user_id", "kind", "key"], keep="last") if newest else of
+        return kept.drop(columns="mark").reset_index(drop=True)

@@ -1,0 +1,131 @@
+"""Answers as an analyst sees them: Arrow tables as pandas, and what is meant by a time. Asks nothing."""
+
+import contextlib
+from collections.abc import Iterable
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+from exposurekit.errors import Misconfigured
+
+When = str | date | datetime | None
+People = int | Iterable[int] | None
+DAY = timedelta(days=1)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DATE = len("2026-11-13")
+_POINTS = (["record_id"], ["site", "href"], ["site"])
+
+
+def until(when: str | date | datetime) -> datetime:
+    """An instant; of a day its end, in UTC.
+
+    Raises:
+        Misconfigured: It is no time.
+
+    >>> until("2026-11-13").isoformat(), until("2026-11-13T12:00Z").isoformat()
+    ('2026-11-13T23:59:59.999999+00:00', '2026-11-13T12:00:00+00:00')
+    """
+    if isinstance(when, datetime):
+        return when.astimezone(UTC) if when.tzinfo else when.replace(tzinfo=UTC)
+    if isinstance(when, date):
+        return end_of_day(when)
+    text = str(when).strip()
+    try:
+        if is_day(text):
+            return end_of_day(date.fromisoformat(text))
+        return until(datetime.fromisoformat(text))
+    except ValueError:
+        raise Misconfigured(
+            "A time is a datetime, a date, or text such as 2026-11-13 or 2026-11-13T12:00Z"
+        ) from None
+
+
+def is_day(when: str | date | datetime) -> bool:
+    """Whether a time is told as a day, and not as an instant.
+
+    >>> is_day("2026-11-13"), is_day("2026-11-13T00:00Z"), is_day(date(2026, 11, 13)), is_day(EPOCH)
+    (True, False, True, False)
+    """
+    if isinstance(when, date):
+        return not isinstance(when, datetime)
+    return len(str(when).strip()) <= _DATE
+
+
+def ids(user: Any) -> list[int]:
+    """One id of a person, or several, as `Exposure` takes them.
+
+    Raises:
+        Misconfigured: These are no ids.
+
+    >>> ids(np.int64(3)), ids([1, 2])
+    ([3], [1, 2])
+    """
+    found: list[int] = []
+    if not isinstance(user, str | bytes | bool | pd.DataFrame):
+        several = list(user) if isinstance(user, Iterable) else [user]
+        with contextlib.suppress(TypeError, ValueError, OverflowError):
+            found = [int(one) for one in several]
+        if found == several and all(-(2**63) <= one < 2**63 for one in found):
+            return found
+    raise Misconfigured("user is the id of a person, or a list of ids")
+
+
+def end_of_day(day: date) -> datetime:
+    """The last microsecond of a day in UTC.
+
+    >>> end_of_day(date(2026, 11, 13)).isoformat()
+    '2026-11-13T23:59:59.999999+00:00'
+    """
+    return datetime(day.year, day.month, day.day, tzinfo=UTC) + DAY - timedelta(microseconds=1)
+
+
+def frame(table: pa.Table) -> pd.DataFrame:
+    """As pandas shows it: text is str, what is missing NaN or NaT; numbers of which some are missing are Int64.
+
+    >>> frame(pa.table({"n": [1, None], "text": ["a", None]})).dtypes.map(str).tolist()
+    ['Int64', 'str']
+    """
+    return pd.DataFrame({name: series(table[name]) for name in table.column_names})
+
+
+def series(values: pa.ChunkedArray) -> Any:
+    """One column of `frame`.
+
+    >>> series(pa.chunked_array([[True, False]])).tolist()
+    [True, False]
+    """
+    if pa.types.is_integer(values.type) and values.null_count:
+        return values.cast(pa.int64()).to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)
+    if pa.types.is_list(values.type):
+        return pd.Series(pd.arrays.ArrowExtensionArray(values))
+    if pa.types.is_string(values.type):
+        return values.to_pandas().astype("str")
+    return values.to_pandas()
+
+
+def keys_of(alerts: pd.DataFrame, named: pd.DataFrame) -> "pd.Series[Any]":
+    """Which record each alert is about, where a service gives a record another id at each scan.
+
+    Args:
+        alerts: ``user_id``, ``record_id`` (as it was when the alert was written), ``site``, ``href``.
+        named: One row for each time that a record said something else: these columns, and ``key``.
+
+    Returns:
+        Int64, one for each alert, in its order: the key that its id points at, else its site and page, else its site
+        alone; missing where none of these points at one record, and one only.
+
+    >>> named = pd.DataFrame({"user_id": 1, "record_id": [5, 6], "site": ["a", "b"], "href": None, "key": [70, 80]})
+    >>> keys_of(named.assign(record_id=[6, 9]).drop(columns="key"), named).tolist()
+    [80, 80]
+    """
+    asked = alerts.astype({"record_id": "Int64", "site": "str", "href": "str"}).reset_index(drop=True)
+    known = named.astype({"record_id": "Int64", "site": "str", "href": "str", "key": "Int64"})
+    found: pd.Series[Any] = pd.Series(pd.NA, index=asked.index, dtype="Int64")
+    for names in _POINTS:
+        on = ["user_id", *names]
+        pairs = known[[*on, "key"]].dropna().drop_duplicates()
+        sure = pairs.drop_duplicates(on, keep=False)
+        found = found.fillna(asked[on].merge(sure, on=on, how="left")["key"])
+    return found

@@ -1,0 +1,28 @@
+"""One webhook delivery as an inbox hands it over. Knows no inbox."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from exposurekit.contract.webhooks import Delivery
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a service said by webhook, and when that came.
+
+    Attributes:
+        number: Its place in its inbox; ascending from 1.
+        received_at: When it was received, UTC.
+        webhook_id: What its sender calls it; empty where it does not.
+        delivery: What it says.
+
+    >>> from datetime import UTC
+    >>> from exposurekit.contract.webhooks import Delivery
+    >>> Told(1, datetime(2026, 11, 21, tzinfo=UTC), "msg_1", Delivery(user_id=12, events=[])).number
+    1
+    """
+
+    number: int
+    received_at: datetime
+    webhook_id: str
+    delivery: Delivery = field(repr=False)

@@ -1,0 +1,194 @@
+"""A real Spark cluster on loopback: a master and two workers, each a JVM of its own, and a session on them.
+
+Java is the machine's, or Debian's, put in at first use. Nothing listens but on 127.0.0.1; all ends with the tests.
+"""
+
+import fcntl
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HOST = "127.0.0.1"
+WORKERS = 2
+DEADLINE_S = 120.0
+JAVA = 17  # the oldest that Spark 4 runs on
+# Small and quickly up: these do nothing but keep books.
+DAEMON = ["-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dspark.master.rest.enabled=false"]
+DEFAULTS = f"""
+spark.driver.host {HOST}
+spark.driver.bindAddress {HOST}
+spark.driver.memory 768m
+spark.executor.memory 512m
+spark.driver.extraJavaOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
+spark.executor.extraJavaOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
+spark.ui.enabled false
+spark.ui.showConsoleProgress false
+spark.log.level ERROR
+# The first question waits for both executors.
+spark.scheduler.minRegisteredResourcesRatio 1.0
+spark.sql.shuffle.partitions 2
+"""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A cluster that runs, and the one session of this process on it."""
+
+    url: str
+    session: Any
+    directory: Path
+
+    def tasks(self) -> dict[str, int]:
+        """How many tasks each executor has done, by the scheduler's own books; the driver does none."""
+        context = self.session.sparkContext._jsc.sc()
+        context.listenerBus().waitUntilEmpty()  # the books are kept a little later
+        status = context.statusStore().executorList(True)
+        found = (status.apply(place) for place in range(status.size()))
+        return {one.id(): one.completedTasks() for one in found if one.id() != "driver"}
+
+    def executors(self) -> list[int]:
+        """How many executors each worker has started, by the directories it made for them."""
+        return [len(list(work.glob("app-*/*"))) for work in sorted(self.directory.glob("work-*"))]
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    with a_cluster() as cluster:
+        yield cluster
+
+
+@contextmanager
+def a_cluster() -> Iterator[Cluster]:
+    """Started for the block, and gone with it, whatever happens in it."""
+    with ExitStack() as ends:
+        java = _java()
+        directory = Path(tempfile.mkdtemp(prefix="exposurekit-spark-"))
+        ends.callback(shutil.rmtree, directory, ignore_errors=True)
+        master = directory / "master.log"
+        ends.enter_context(_daemon(java, master, "master.Master"))
+        _until(lambda: "New state: ALIVE" in master.read_text(), "the master is up", master)
+        url = re.search(r"spark://[\d.]+:\d+", master.read_text())[0]
+        for number in range(WORKERS):
+            place = ["--cores", "1", "--memory", "512m", "--work-dir", str(directory / f"work-{number}"), url]
+            log = directory / f"worker-{number}.log"
+            ends.enter_context(_daemon(java, log, "worker.Worker", *place))
+        # The driver's JVM starts while they do.
+        session = ends.enter_context(_session(url, directory))
+        _until(
+            lambda: master.read_text().count("Registering worker") == WORKERS, "the workers are there", master
+        )
+        yield Cluster(url, session, directory)
+
+
+@contextmanager
+def _daemon(java: str, log: Path, name: str, *arguments: str) -> Iterator[None]:
+    command = [java, *DAEMON, "-cp", f"{_home() / 'jars'}/*", f"org.apache.spark.deploy.{name}"]
+    command += ["--host", HOST, "--port", "0", "--webui-port", "0", *arguments]
+    scala = re.search(r"_([\d.]+)-", next((_home() / "jars").glob("spark-core_*.jar")).name)[1]
+    given = {"SPARK_LOCAL_IP": HOST, "SPARK_HOME": str(_home()), "SPARK_SCALA_VERSION": scala}
+    with log.open("wb") as said:
+        started = subprocess.Popen(
+            command,
+            stdout=said,
+            stderr=said,
+            stdin=subprocess.DEVNULL,
+            env=os.environ | given,
+            start_new_session=True,
+        )
+    try:
+        yield
+    finally:
+        _end(started)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ask it to stop; a worker's executors are of its group, and go with it."""
+    process.terminate()
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    with suppress(ProcessLookupError):  # none of them is left
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+@contextmanager
+def _session(url: str, directory: Path) -> Iterator[Any]:
+    """The session, and the driver's JVM behind it, which Spark alone would leave until Python ends."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    (directory / "spark-defaults.conf").write_text(f"{DEFAULTS}spark.local.dir {directory / 'local'}\n")
+    session = None
+    try:
+        with _environment(SPARK_CONF_DIR=str(directory), SPARK_LOCAL_IP=HOST):
+            session = SparkSession.builder.master(url).appName("tests").getOrCreate()
+        yield session
+    finally:
+        if session is not None:
+            session.stop()
+        if (gateway := SparkContext._gateway) is not None:
+            gateway.shutdown()
+            gateway.proc.stdin.close()  # at which it ends by itself
+            _end(gateway.proc)
+        SparkContext._gateway = SparkContext._jvm = None
+
+
+@contextmanager
+def _environment(**given: str) -> Iterator[None]:
+    before = os.environ.copy()
+    os.environ.update(given)
+    try:
+        yield
+    finally:
+        for name in given:
+            os.environ.pop(name) if name not in before else os.environ.update({name: before[name]})
+
+
+def _until(done: Callable[[], bool], what: str, log: Path) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not done():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"Not so within {DEADLINE_S:.0f} s: {what}\n{log.read_text()[-4000:]}")
+        time.sleep(0.05)
+
+
+def _home() -> Path:
+    import pyspark
+
+    return Path(pyspark.__file__).parent
+
+
+def _java() -> str:
+    """Where a Java is that Spark runs on; Debian's is put in if there is none, by one process at a time."""
+    with (Path(tempfile.gettempdir()) / "exposurekit-java.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if (found := _java_here()) is None:
+            environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+            for words in ("update", "install -y --no-install-recommends openjdk-17-jre-headless"):
+                subprocess.run(["apt-get", "-q", *words.split()], check=True, env=environment)
+            found = _java_here()
+    assert found is not None, f"no Java of version {JAVA} or newer, and none could be installed"
+    return found
+
+
+def _java_here() -> str | None:
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
+    if found is None:
+        return None
+    said = subprocess.run([found, "-version"], check=True, capture_output=True, text=True).stderr
+    version = re.search(r'version "(\d+)', said)
+    return found if version and int(version[1]) >= JAVA else None

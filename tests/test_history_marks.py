@@ -1,0 +1,132 @@
+"""Labels, ticks and notes stay with what they were said of, also where a service gives everything another id."""
+
+from datetime import timedelta
+
+import pytest
+from history_kit import DAWN, Clock, Person, Service, a_link, a_record, an_alert, seen_through
+
+from exposurekit.errors import Misconfigured
+from exposurekit.history import History
+
+TABLES = {"record": "records", "link": "links", "alert": "alerts"}
+
+
+@pytest.fixture(scope="module")
+def seen():
+    """A service, and an exposure of it."""
+    service = Service()
+    with seen_through(service) as exposure:
+        yield service, exposure
+
+
+def holding(status, more=0):
+    """Person 1, with ids that are as many more."""
+    records = [
+        a_record(11 + more, status, reference_id="007"),
+        a_record(12 + more, "on hold", "Elsewhere", reference_id="8", href="https://elsewhere.example/8"),
+    ]
+    links = [a_link("https://pages.example/1"), a_link(None, "No address")]
+    alerts = [an_alert("Found", record) for record in records] + [an_alert("Seen", links[0])]
+    return Person(records, links, alerts)
+
+
+@pytest.fixture(params=["id", "reference"])
+def marked(request, seen, tmp_path):
+    """A history of three looks, between which a record is removed and listed again; by reference, with other ids."""
+    service, exposure = seen
+    service.clear()
+    clock = Clock()
+    history = History(tmp_path / "history", clock=clock, records_by=request.param)
+    for day, status in enumerate(("discovered", "removed", "discovered")):
+        service.people[1] = holding(status, 10 * day if request.param == "reference" else 0)
+        clock.set(DAWN + timedelta(days=day))
+        history.collect(exposure)
+    return history, service, exposure, clock
+
+
+def placed(table):
+    return {(row["user_id"], row["kind"], row["key"]) for row in table.to_dict("records")}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_a_mark_is_kept_by_the_key_of_the_thing(marked, kind):
+    history, *_ = marked
+    changes = history.changes()
+    things = placed(changes[changes["kind"] == kind])
+    assert history.label(getattr(history, TABLES[kind])(), "unsure") == len(things)
+    assert placed(history.labels()) == things
+
+
+def test_what_says_its_own_kind_and_key_is_taken_by_these(marked):
+    history, _, _, clock = marked
+    changes = history.changes()
+    history.label(changes, "mine")
+    assert placed(history.labels()) == placed(changes)
+    clock.set(DAWN + timedelta(days=4))
+    moved = history.diff(DAWN, DAWN + timedelta(days=1)).things
+    assert history.label(moved.iloc[0], "not mine") == 1
+    labels = history.labels()
+    assert placed(labels[labels["value"] == "not mine"]) == placed(moved.head(1))
+    history.note(labels, "looked at again")
+    assert placed(history.notes()) == placed(labels)
+
+
+def test_a_listing_again_is_labelled_as_its_record(marked):
+    history, *_ = marked
+    again = history.relistings()
+    assert history.label(again.iloc[0], "not mine") == 1
+    assert placed(history.labels()) == {(1, "record", again["key"].iloc[0])}
+    assert placed(history.labels()) < placed(history.changes())
+
+
+def test_a_tick_outlives_the_next_scan(marked):
+    history, service, exposure, clock = marked
+    for more in (30, 40):
+        if history._records_by == "reference":
+            service.people[1] = holding("discovered", more)
+        steps = exposure.refresh().steps()
+        history.tick(steps)
+    assert len(history.ticks()) == len(steps) > 3
+    clock.set(DAWN + timedelta(days=4))
+    history.tick(steps.iloc[0], "unable")
+    assert sorted(history.ticks()["value"]) == ["done"] * (len(steps) - 1) + ["unable"]
+    history.note(history.ticks(), "by phone")
+    assert placed(history.notes()) == placed(history.ticks())
+    assert sorted(history.notes()["step"]) == sorted(steps["step_number"])
+
+
+@pytest.mark.parametrize(
+    ("table", "lacking"),
+    [
+        ("records", "reference_id"),
+        ("records", "site"),
+        ("alerts", "href"),
+        ("alerts", "site"),
+        ("steps", "url"),
+        ("steps", "site"),
+        ("records", "user_id"),
+    ],
+)
+def test_a_row_that_does_not_tell_which_thing_it_is_is_refused(seen, tmp_path, table, lacking):
+    service, exposure = seen
+    service.clear()
+    service.people[1] = holding("discovered")
+    history = History(tmp_path / "history", records_by="reference")
+    whole = getattr(exposure.refresh(), table)()
+    mark = history.tick if table == "steps" else history.label
+    with pytest.raises(Misconfigured, match=f"no {lacking}"):
+        mark(whole.drop(columns=lacking), *(["mine"] if table != "steps" else []))
+    assert len(history.notes()) == len(history.labels()) == 0
+
+
+def test_a_record_whose_reference_is_missing_is_refused(seen, tmp_path):
+    history = History(tmp_path / "history", records_by="reference")
+    row = {"user_id": 1, "record_id": 11, "site": "PeepFinder", "reference_id": None}
+    with pytest.raises(Misconfigured, match="no reference_id"):
+        history.label(row, "mine")
+
+
+def test_a_kind_that_is_none_is_refused(tmp_path):
+    history = History(tmp_path / "history")
+    with pytest.raises(Misconfigured, match="A kind is one of: record, link, alert, step"):
+        history.label({"user_id": 1, "kind": "person", "key": 7}, "mine")
