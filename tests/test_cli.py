@@ -59,6 +59,7 @@ def test_the_demo_serves_until_it_is_told_to_end(shell, number):
         lines = []
         while not lines or not lines[-1].startswith("{"):
             lines.append(process.stdout.readline())
+            assert lines[-1], "it ended by itself"
         told = json.loads(lines[-1])
         names = ("base_url", "integration_name", "api_key", "api_secret")
         exposure = ek.connect(**{name: told[name] for name in names})

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from exposurekit import __version__
-from exposurekit.cli import demo, integrator, serve, sites, status, users, webhooks
+from exposurekit.cli import demo, history, integrator, receive, serve, sites, status, users, watch, webhooks
 from exposurekit.errors import NEEDS_SERVICE, ExposureError
 from exposurekit.markup import plain
 
@@ -38,6 +38,10 @@ for command in (
     integrator.integrator,
     users.users,
     webhooks.webhooks,
+    history.collect,
+    history.history,
+    receive.receive,
+    watch.watch,
 ):
     cli.add_command(command)
 

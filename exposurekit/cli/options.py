@@ -1,13 +1,17 @@
 """The options that several commands share, under one name and with one meaning. Reads nothing but the command line."""
 
+import re
 import sys
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import click
 
 from exposurekit.service.terms import WHO_MAX
 
 ID_MAX = 2**63 - 1
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def who(text: str) -> str:
@@ -74,3 +78,36 @@ by_option = click.option(
 def on_a_terminal() -> bool:
     """Whether somebody can be asked."""
     return sys.stdin.isatty()
+
+
+class Span(click.ParamType[timedelta]):
+    """How long: a number and its unit, such as 90s, 30m, 6h or 1d."""
+
+    name = "span"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
+        """A positive span of time."""
+        if isinstance(value, timedelta):
+            return value
+        found = re.fullmatch(r"(\d{1,6}(?:\.\d+)?)([smhd])", str(value).strip())
+        seconds = float(found[1]) * _SECONDS[found[2]] if found else 0
+        if seconds < 1:
+            self.fail("a span of time is a number and its unit, such as 90s, 30m, 6h or 1d", param, ctx)
+        return timedelta(seconds=seconds)
+
+
+records_by_option = click.option(
+    "--records-by",
+    type=click.Choice(("id", "reference")),
+    help="What makes two records the same: their id, or their site and reference_id where a service gives a listing "
+    "another id at each scan. Default: what the history was made with; id for a new one.",
+)
+history_option = click.option(
+    "--history",
+    metavar="DIR",
+    default="exposure-history",
+    show_default=True,
+    envvar="EXPOSUREKIT_HISTORY",
+    show_envvar=True,
+    help="The directory of the history, or s3://...; made at first use.",
+)

@@ -1,0 +1,234 @@
+"""A history from a shell: one look at everyone, what was seen, and its upkeep. Reads no key but the connection's."""
+
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from exposurekit.cli import showing
+from exposurekit.cli.options import ID, history_option, json_option, records_by_option
+from exposurekit.errors import Misconfigured, NotLoaded
+from exposurekit.markup import plain
+
+_RUN_COLUMNS = (
+    *("seq", "origin", "finished_at", "listed", "whole", "partial", "failed"),
+    *("new", "came_into_view", "changed", "removed", "vanished", "relisted"),
+)
+
+
+@click.command()
+@history_option
+@records_by_option
+@click.option(
+    "--run",
+    help="The name of the run, such as 2026-11-21: who collects the same name again adds nothing. Default: a new one.",
+)
+@click.option("--shard", metavar="K/N", help="Collect one of N parts of a named run, such as 2/8.")
+@click.option(
+    "--user", "users", type=ID, multiple=True, help="Look at this person alone; several times for several."
+)
+@json_option
+def collect(
+    *,
+    history: str,
+    records_by: str | None,
+    run: str | None,
+    shard: str | None,
+    users: tuple[int, ...],
+    as_json: bool,
+) -> None:
+    """One look at everyone, kept in a history: for cron.
+
+    The connection comes from EXPOSUREKIT_BASE_URL, _INTEGRATION_NAME, _API_KEY and _API_SECRET, or a .env file. A
+    collection that is stopped, or killed, goes on where it stood at the next call.
+
+    Example: exposurekit collect --history ./exposure-history
+    """
+    from exposurekit.exposure import connect
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    exposure = connect()
+    with opened(history, records_by) as kept:
+        try:
+            found = kept.collect(exposure, run=run, shard=shard, only=users or None)
+        except KeyboardInterrupt:
+            click.echo("What was seen is kept; the next collect goes on from there.", err=True)
+            raise
+    if as_json:
+        told = {
+            "run": found.run,
+            "seq": found.seq,
+            "started_at": found.started_at,
+            "finished_at": found.finished_at,
+        }
+        showing.print_json(told | dict(found.people) | dict(found.counts) | {"waits_for": found.waits_for})
+    else:
+        click.echo(str(found))
+
+
+@click.group()
+def history() -> None:
+    """What was seen, and when; and its upkeep."""
+
+
+@history.command("show")
+@history_option
+@click.option(
+    "--every", default="day", type=click.Choice(("run", "day", "week", "month")), help="A row for each."
+)
+@click.option("--by", type=click.Choice(("site", "user_id")), help="Apart by this.")
+@click.option("--kind", default="record", type=click.Choice(("record", "link", "alert")), help="Of what.")
+@json_option
+def show(*, history: str, every: str, by: str | None, kind: str, as_json: bool) -> None:
+    """How many records had each status, over time, as last seen.
+
+    Example: exposurekit history show --every week
+    """
+    with existing(history) as kept:
+        table = kept.status_over_time(by=by, every=every, kind=kind)
+    showing.print_rows(_rows(table), as_json=as_json, none="Nothing was collected yet.")
+
+
+@history.command("runs")
+@history_option
+@json_option
+def runs(*, history: str, as_json: bool) -> None:
+    """Every run, and what it brought; then those that wait for a shard.
+
+    Example: exposurekit history runs
+    """
+    with existing(history) as kept:
+        table, waiting = kept.runs(), kept.waiting()
+    shown = table.drop(columns="source") if as_json else table[list(_RUN_COLUMNS)]  # a URL
+    showing.print_rows(_rows(shown), as_json=as_json, none="Nothing was collected yet.")
+    for run in waiting:
+        click.echo(str(run), err=True)
+
+
+@history.command("finish")
+@history_option
+@click.argument("run")
+def finish(*, history: str, run: str) -> None:
+    """Take in RUN though some of its shards never came; whom they did not look at is unknown, not gone.
+
+    Example: exposurekit history finish 2026-11-21
+    """
+    with existing(history) as kept:
+        click.echo(str(kept.finish(run)))
+
+
+@history.command("erase")
+@history_option
+@click.argument("user", type=ID)
+@click.option(
+    "--inbox", type=click.Path(path_type=Path, dir_okay=False), help="The inbox, where it lies elsewhere."
+)
+def erase(*, history: str, user: int, inbox: Path | None) -> None:
+    """Leave nothing of USER in any file of the history, nor in its webhook inbox.
+
+    Deliveries that do not say whose they are go where they hold the id as a number, or something of 6 characters or
+    more that the history knows of USER: a shorter text is in other people's too.
+
+    Example: exposurekit history erase 12
+    """
+    with existing(history) as kept:
+        place = _inbox_of(history, inbox)
+        values = kept.values_of(user)
+        # The letters first: where that fails and is done again, the history still tells what to look for.
+        letters = _erased_letters(place, user, values)
+        rows = kept.erase(user)
+    click.echo(f"{rows} rows are gone from every file of the history {plain(history)}.")
+    click.echo(letters)
+
+
+@history.command("verify")
+@history_option
+@json_option
+def verify(*, history: str, as_json: bool) -> None:
+    """Check what must be so in every history; ends with 1 where it is not.
+
+    Example: exposurekit history verify
+    """
+    with existing(history) as kept:
+        broken = kept.verify()
+    if as_json:
+        showing.print_json(broken)
+    elif broken:
+        for promise, rows in broken.items():
+            click.echo(f"Not so: {promise} ({rows} rows)", err=True)
+    else:
+        click.echo("Every promise holds.")
+    if broken:
+        sys.exit(1)
+
+
+@history.command("compact")
+@history_option
+def compact(*, history: str) -> None:
+    """Put many small files together. A collection does so by itself now and then.
+
+    Example: exposurekit history compact
+    """
+    with existing(history) as kept:
+        kept.compact()
+    click.echo("Done. The old files stay for a day, for whoever reads them.")
+
+
+def opened(path: str, records_by: str | None = None) -> Any:
+    """A history, made where there is none."""
+    from exposurekit.history import History
+
+    return History(path, records_by=records_by)
+
+
+def existing(path: str) -> Any:
+    """A history that is there.
+
+    Raises:
+        NotLoaded: There is none.
+    """
+    begun = [Path(path).expanduser() / name for name in ("history.json", "inbox.db")]
+    if "://" not in path and not any(file.is_file() for file in begun):
+        raise NotLoaded("There is no history there: exposurekit collect --history DIR begins one")
+    return opened(path)
+
+
+def _inbox_of(history: str, named: Path | None) -> Path | None:
+    if named is not None:
+        if not named.is_file():
+            raise Misconfigured("--inbox names no file: nothing was erased")
+        return named
+    beside = None if "://" in history else Path(history).expanduser() / "inbox.db"
+    return beside if beside is not None and beside.is_file() else None
+
+
+def _erased_letters(inbox: Path | None, user: int, values: set[str]) -> str:
+    """Erases them; what there is to tell of it."""
+    if inbox is None:
+        return "No inbox was searched: there is none beside it. Name one that lies elsewhere with --inbox."
+    from exposurekit.monitor.letters import Letters
+    from exposurekit.monitor.reading import VALUE_MIN, searched
+
+    letters = Letters(inbox)
+    try:
+        gone = letters.erase(user, values)
+    finally:
+        letters.close()
+    return (
+        f"{gone.letters} deliveries are gone from the inbox {plain(str(inbox))}; {gone.by_value} of them did not say "
+        f"whose they were and went for holding one of {len(searched(values))} values of {VALUE_MIN} characters or more."
+    )
+
+
+def _rows(table: Any) -> list[dict[str, Any]]:
+    """A table as rows of plain values; what is missing is None."""
+    plain = table.astype(object).where(table.notna(), None)
+    return [{name: _plain(value) for name, value in row.items()} for row in plain.to_dict("records")]
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "to_pydatetime"):
+        return value.to_pydatetime()
+    return value.item() if hasattr(value, "item") else value

@@ -1,0 +1,206 @@
+"""The webhook inbox as a process, and a look at what it could not read. Ends in peace on a signal."""
+
+import os
+import secrets
+import sys
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from exposurekit.cli.options import history_option, json_option
+from exposurekit.cli.showing import print_rows
+from exposurekit.errors import Misconfigured
+from exposurekit.markup import plain
+
+_IN_CLEAR = "Whoever may list this machine's processes sees a command line: rather set the variable."
+
+
+def inbox_options(command: Any) -> Any:
+    """What says where an inbox lies, and whom it lets in."""
+    for option in reversed(_INBOX_OPTIONS):
+        command = option(command)
+    return command
+
+
+_INBOX_OPTIONS = (
+    click.option(
+        "--inbox",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="The inbox, where it is not inbox.db of the history: for one that is no directory of this machine.",
+    ),
+    click.option("--host", default="127.0.0.1", help="The address to listen on."),
+    click.option(
+        "--path-secret",
+        envvar="EXPOSUREKIT_WEBHOOK_PATH_SECRET",
+        show_envvar=True,
+        help="The path that senders post to, which nobody can guess: 16 letters or more. Default, where there is no "
+        f"signing secret either: made once, and kept beside the inbox. {_IN_CLEAR}",
+    ),
+    click.option(
+        "--signing-secret",
+        "signing_secrets",
+        multiple=True,
+        envvar="EXPOSUREKIT_WEBHOOK_SIGNING_SECRET",
+        show_envvar=True,
+        help="Take only what is signed with it after Standard Webhooks; several times while one takes the other's "
+        f"place, in the variable separated by blanks. {_IN_CLEAR}",
+    ),
+)
+
+
+@click.command()
+@history_option
+@click.option("--port", default=8787, type=click.IntRange(0, 65535), help="The port; 0: any that is free.")
+@inbox_options
+@click.option("--quarantined", is_flag=True, help="List the deliveries that could not be read, and end.")
+@click.option(
+    "--show",
+    metavar="NUMBER",
+    type=click.IntRange(1, 2**63 - 1),
+    help="Print the body of one of them, control characters escaped, and end.",
+)
+@json_option
+def receive(
+    *,
+    history: str,
+    inbox: Path | None,
+    host: str,
+    port: int,
+    path_secret: str | None,
+    signing_secrets: tuple[str, ...],
+    quarantined: bool,
+    show: int | None,
+    as_json: bool,
+) -> None:
+    """Take webhook deliveries in, until Ctrl-C or SIGTERM; each is on the disk before its sender is told so.
+
+    They wait in the inbox until the history takes them in: exposurekit watch does. Callbacks go to http://HOST:PORT/
+    and the path secret, or to / alone where there is none; a proxy with TLS stands in front of anything but loopback.
+
+    Example: exposurekit receive --history ./history
+    """
+    if quarantined or show is not None:
+        _look(_file(history, inbox), show, as_json=as_json)
+        return
+    from exposurekit.monitor.inbox import CONNECTIONS_MAX
+    from exposurekit.service import logs
+    from exposurekit.serving import serve
+
+    letters, app = app_of(history, inbox=inbox, path_secret=path_secret, signing_secrets=signing_secrets)
+    logs.to_stderr()
+    try:
+        serve(app, host, port, connections_max=CONNECTIONS_MAX)
+    finally:
+        letters.close()
+
+
+def app_of(
+    history: str,
+    *,
+    inbox: Path | None,
+    path_secret: str | None,
+    signing_secrets: tuple[str, ...],
+    **_: Any,
+) -> tuple[Any, Any]:
+    """The inbox of a history and the application that fills it; says which path to configure, or where that is kept."""
+    from exposurekit.monitor.inbox import create_app
+    from exposurekit.monitor.letters import Letters
+
+    file = _file(history, inbox)
+    _make_directory(file.parent)
+    if path_secret is None and not signing_secrets:
+        place = file.with_suffix(".path")
+        path_secret, is_new = _kept_path(place)
+        # Not at each start: what a service manager reads here it keeps, for more people than the file has readers.
+        if is_new or sys.stdout.isatty():
+            click.echo(f"Have callbacks sent to this path, which is as secret as a password: /{path_secret}")
+        else:
+            click.echo(f"Have callbacks sent to the path that is kept in {plain(str(place))}")
+    letters = Letters(file)
+    return letters, create_app(letters, path_secret=path_secret, signing_secrets=signing_secrets)
+
+
+def _file(history: str, inbox: Path | None) -> Path:
+    if inbox is not None:
+        return inbox
+    if "://" in history:
+        raise Misconfigured("an inbox lies on a disk of this machine: name its file with --inbox")
+    return Path(history).expanduser() / "inbox.db"
+
+
+def _make_directory(directory: Path) -> None:
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        problem = error.strerror
+    else:
+        return
+    raise Misconfigured(f"the inbox's directory cannot be made: {problem}")
+
+
+def _kept_path(file: Path) -> tuple[str, bool]:
+    """The path made for this inbox, the same after a restart, and whether it was made now.
+
+    Two processes that begin at once agree on one.
+    """
+    from exposurekit.monitor.inbox import PATH_SECRET
+
+    path, is_new = "", False
+    with suppress(OSError, UnicodeError):
+        if not file.exists():
+            is_new = _write_once(file, secrets.token_urlsafe(32))
+        path = file.read_text(encoding="ascii").strip()
+    if PATH_SECRET.fullmatch(path):
+        return path, is_new
+    raise Misconfigured(
+        "the path kept beside the inbox cannot be read or written, or is spoiled: remove its file, for another "
+        "path, or give --path-secret"
+    )
+
+
+def _write_once(file: Path, text: str) -> bool:
+    """Whole or not at all, and never over another; whether it is this text that is there."""
+    draft = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
+    try:
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:
+            stream.write(f"{text}\n")
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.link(draft, file)
+    except FileExistsError:
+        return False
+    else:
+        return True
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _look(file: Path, number: int | None, *, as_json: bool) -> None:
+    from exposurekit.monitor.letters import Letters
+
+    if not file.is_file():
+        raise Misconfigured("there is no such inbox yet: exposurekit receive makes one")
+    letters = Letters(file)
+    try:
+        if number is None:
+            rows = [asdict(one) for one in letters.quarantined()]
+            print_rows(rows, as_json=as_json, none="Nothing is quarantined.")
+        else:
+            _show(letters.body(number))
+    finally:
+        letters.close()
+
+
+def _show(body: bytes | None) -> None:
+    if body is None:
+        raise Misconfigured("there is no such letter: --quarantined lists them")
+    text = body.decode("utf-8", "backslashreplace")
+    shown = "".join(one if one.isprintable() or one in "\n\t" else _escaped(one) for one in text)
+    click.echo(shown, nl=not shown.endswith("\n"))
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")

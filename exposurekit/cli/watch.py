@@ -1,0 +1,116 @@
+"""A watch from a shell: looks on a clock, takes webhooks in, and tells how it is doing. Ends in peace on a signal."""
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+
+from exposurekit.cli import showing
+from exposurekit.cli.history import opened
+from exposurekit.cli.options import Span, history_option, json_option, records_by_option
+from exposurekit.cli.receive import app_of, inbox_options
+from exposurekit.errors import Misconfigured
+
+STATE = "watch.json"
+
+
+@click.command()
+@history_option
+@records_by_option
+@click.option("--every", default="6h", type=Span(), help="From one look at everyone to the next.")
+@click.option(
+    "--receive", "port", metavar="PORT", type=click.IntRange(0, 65535), help="Take webhooks in, too."
+)
+@inbox_options
+@click.option(
+    "--status", is_flag=True, help="Say how the watch is doing, and end: with 1 where it is not well."
+)
+@json_option
+def watch(
+    *,
+    history: str,
+    records_by: str | None,
+    every: timedelta,
+    port: int | None,
+    status: bool,
+    as_json: bool,
+    **inbox: Any,
+) -> None:
+    """Look at everyone on a clock, until Ctrl-C or SIGTERM; with --receive, and at whom webhooks tell of.
+
+    The connection comes from EXPOSUREKIT_BASE_URL, _INTEGRATION_NAME, _API_KEY and _API_SECRET, or a .env file. What
+    fails is tried again; a restart goes on where it stood.
+
+    Example: exposurekit watch --every 6h --receive 8787
+    """
+    place = _state_of(history)
+    if status:
+        _tell(place, as_json=as_json)
+        return
+    from exposurekit.exposure import connect
+    from exposurekit.monitor.state import State
+    from exposurekit.monitor.watch import Watch
+    from exposurekit.service import logs
+
+    with ExitStack() as stack:
+        exposure = connect(progress=False)
+        kept = stack.enter_context(opened(history, records_by))
+        logs.to_stderr()
+        letters, receiving = None, None
+        if port is not None:
+            letters, app = app_of(history, **inbox)
+            stack.callback(letters.close)
+            receiving = _receiving(app, inbox["host"], port)
+        made = Watch(kept, exposure, every, State(place), letters)
+        _stop_on_signals(made)
+        made.run(receiving)
+    click.echo("Stopped; what was seen is kept.", err=True)
+
+
+@contextmanager
+def _receiving(app: Any, host: str, port: int) -> Iterator[None]:
+    from exposurekit.monitor.inbox import CONNECTIONS_MAX
+    from exposurekit.serving import running
+
+    with running(app, host, port, connections_max=CONNECTIONS_MAX) as base_url:
+        click.echo(f"Webhooks are received at {base_url}")
+        yield
+
+
+def _stop_on_signals(watch: Any) -> None:
+    def told(*_: object) -> None:
+        if watch.stop():
+            raise KeyboardInterrupt
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, told)
+
+
+def _state_of(history: str) -> Path:
+    if "://" in history:
+        raise Misconfigured("a watch tells its state in a directory of this machine: keep its history in one")
+    return Path(history).expanduser() / STATE
+
+
+def _tell(place: Path, *, as_json: bool) -> None:
+    from exposurekit.monitor.state import read
+
+    told = read(place)
+    if as_json:
+        showing.print_json(told)
+    else:
+        click.echo(f"The watch is {'well' if not told['problem'] else 'not well: ' + told['problem']}.")
+        for name in ("state", "every_s", "started_at", "next_look_at", "taken_in", "quarantined"):
+            if told.get(name) is not None:
+                click.echo(f"  {name.replace('_', ' ')}: {told[name]}")
+        if run := told.get("last_run"):
+            click.echo(
+                f"  last look: {run['finished_at']}, {run['whole']} people seen well, {run['failed']} failed"
+            )
+    if told["problem"]:
+        sys.exit(1)

@@ -1,0 +1,10 @@
+"""What keeps watch: the inbox of webhooks, and rounds on a clock. Speaks to a service over HTTP alone.
+
+From the wire to the history::
+
+    inbox       a request -> verified bytes -> 204      signatures  whether they are its sender's
+    writer      bytes -> one durable insert
+    letters     what was received, in one `database`
+    reading     bytes -> a delivery; or whom they are about
+    draining    letters -> the history, or quarantine
+"""

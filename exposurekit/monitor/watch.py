@@ -1,0 +1,242 @@
+"""Rounds on a clock: look at everyone every so often, and at whom a webhook tells of. Survives errors; stores nothing itself."""
+
+import logging
+import os
+import queue
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from exposurekit.client.fleet import Batch, Choose, Listing
+from exposurekit.errors import ExposureError
+from exposurekit.history import History
+from exposurekit.history.collecting import Source
+from exposurekit.history.store import Busy
+from exposurekit.monitor.draining import drain
+from exposurekit.monitor.letters import Letters
+from exposurekit.monitor.state import State
+
+DRAIN_EVERY = timedelta(seconds=10)
+WAIT_MAX = timedelta(seconds=60)
+# A service tells of many people within minutes, and each look at some lists everyone: one look for all of them.
+HINTS_AFTER = timedelta(minutes=2)
+# After a look that failed, doubled each time, never longer than the watch's own pace.
+AGAIN_FIRST = timedelta(minutes=1)
+_log = logging.getLogger("exposurekit.monitor")
+
+
+class Stopped(BaseException):
+    """Somebody asked the watch to end in the middle of a look; what was seen stays staged for the next."""
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class _Stopping:
+    """Whether the watch is to end. A signal's handler sets it, wherever the waiting stands: an Event would lock."""
+
+    def __init__(self) -> None:
+        self.is_set = False
+        self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()
+
+    def set(self) -> None:
+        self.is_set = True
+        self._bell.put(None)
+
+    def wait(self, seconds: float) -> bool:
+        with suppress(queue.Empty):
+            self._bell.get(timeout=seconds)
+        return self.is_set
+
+
+@dataclass(slots=True)
+class _Watched:
+    """A source whose looking can be stopped, and nothing else of it."""
+
+    source: Source
+    stopping: _Stopping
+    looking: bool = False
+
+    @property
+    def origin(self) -> str:
+        return self.source.origin
+
+    def stream(
+        self, take: Callable[[Batch], None], *, choose: Choose, progress: bool | None = None
+    ) -> Listing:
+        self.looking = True
+        try:
+            if self.stopping.is_set:
+                raise Stopped
+            return self.source.stream(take, choose=choose, progress=progress)
+        finally:
+            self.looking = False
+
+
+@dataclass(slots=True)
+class Watch:
+    """Collects every so often, takes in what webhooks tell, and looks again, together, at whom they tell of.
+
+    A look that fails is told in the state and tried again, soon at first; the watch goes on. Since a sender gives up
+    after its third retry, it is the look at everyone that makes the memory whole; webhooks make it early.
+
+    Attributes:
+        history: What remembers.
+        source: Whom to look at; an `Exposure`.
+        every: From the start of one look at everyone to the next.
+        state: Where the watch tells how it is doing.
+        letters: The inbox to drain; None: there is none.
+        clock: What time it is.
+        wait: Waits so many seconds, or until the watch is stopped; True: it was.
+
+    >>> watch = Watch(history, exposure, timedelta(hours=6), State(path))  # doctest: +SKIP
+    >>> watch.run()  # doctest: +SKIP
+    """
+
+    history: History
+    source: Source
+    every: timedelta
+    state: State
+    letters: Letters | None = None
+    clock: Callable[[], datetime] = _now
+    wait: Callable[[float], bool] | None = None
+    _stopping: _Stopping = field(default_factory=_Stopping, repr=False)
+    _watched: _Watched = field(init=False, repr=False)
+    _hints: frozenset[int] = field(default=frozenset(), repr=False)
+    _hinted_at: datetime | None = None
+    _failures: int = 0
+    _again_at: datetime | None = None
+
+    def __post_init__(self) -> None:
+        self._watched = _Watched(self.source, self._stopping)
+
+    def run(self, beside: AbstractContextManager[object] | None = None) -> None:
+        """Watch until `stop`.
+
+        Args:
+            beside: What is open for as long as this watches, such as a server; not touched where another watches.
+
+        Raises:
+            Busy: Another process watches with this history.
+        """
+        waits = self.wait or self._stopping.wait
+        with self._alone(), beside or nullcontext():
+            self.state.begin(os.getpid(), self.clock(), self.every)
+            try:
+                while not self._stopping.is_set:
+                    if waits(self._pause(self.turn())):
+                        break
+            except Stopped:
+                pass
+            finally:
+                self.state.end(self.clock())
+
+    def stop(self) -> bool:
+        """End soon: a look at once, whatever is being written when it is written. True: it is looking now."""
+        self._stopping.set()
+        return self._watched.looking
+
+    def turn(self) -> datetime:
+        """Do what is due now: drain the inbox, look at everyone, or at those whom webhooks told of.
+
+        Returns:
+            When the next look at everyone is due.
+        """
+        self._drain()
+        try:
+            self._look_if_due()
+            due_at = self._due_at()
+        except KeyboardInterrupt:
+            raise Stopped from None
+        except Exception as error:  # noqa: BLE001  whatever it was, the next look may go well
+            due_at = self._failed(error)
+        self.state.waits(due_at, self._inbox_counts())
+        return due_at
+
+    def _drain(self) -> None:
+        if self.letters is None:
+            return
+        with suppress(Busy):  # a collector takes in at this moment; the letters wait
+            try:
+                drained = drain(self.letters, self.history)
+            except Exception as error:
+                if isinstance(error, Busy):
+                    raise
+                self._undrained(error)
+            else:
+                self._hint(drained.user_ids)
+                self.state.drained(self.clock(), drained.taken, drained.quarantined)
+
+    def _hint(self, user_ids: frozenset[int]) -> None:
+        if user_ids and not self._hints:
+            self._hinted_at = self.clock()
+        self._hints |= user_ids
+
+    def _undrained(self, error: Exception) -> None:
+        if self.state.undrained(self.clock(), reason := _reason(error)):
+            _log.warning("the inbox could not be drained: %s", reason)
+
+    def _look_if_due(self) -> None:
+        due_at = self._due_at()
+        now = self.clock()  # after: where nobody looked yet, the look was due when that was asked
+        if due_at <= now:
+            self._look(None)
+        elif self._hinted_at is not None and now >= max(
+            self._hinted_at + HINTS_AFTER, self._again_at or self._hinted_at
+        ):
+            self._look(self._hints)
+
+    def _look(self, only: frozenset[int] | None) -> None:
+        self.state.looks(self.clock(), everyone=only is None)
+        run = self.history.collect(self._watched, only=only, progress=False)
+        self._hints, self._hinted_at = frozenset(), None
+        self._failures, self._again_at = 0, None
+        self.state.looked(self.clock(), run)
+        _log.info("%s", run)
+
+    def _failed(self, error: Exception) -> datetime:
+        """When to try again."""
+        self._failures += 1
+        again_at: datetime = self.clock() + min(self.every, AGAIN_FIRST * 2 ** min(self._failures - 1, 20))
+        reason = _reason(error)
+        self.state.failed(self.clock(), f"a look failed: {reason}", self._failures)
+        _log.warning("a look failed: %s", reason)
+        self._again_at = again_at
+        return again_at
+
+    def _due_at(self) -> datetime:
+        last = self.history.last_look_at()  # another process may have looked meanwhile
+        due_at = self.clock() if last is None else last + self.every
+        return due_at if self._again_at is None else max(due_at, self._again_at)
+
+    def _pause(self, due_at: datetime) -> float:
+        until = due_at - self.clock()
+        longest = WAIT_MAX if self.letters is None else DRAIN_EVERY
+        return max(timedelta(0), min(until, longest)).total_seconds()
+
+    def _inbox_counts(self) -> dict[str, Any] | None:
+        if self.letters is None:
+            return None
+        try:
+            counts = self.letters.counts()
+        except ExposureError:
+            return None
+        return {name: getattr(counts, name) for name in counts.__dataclass_fields__}
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(self.history.lock("watch"))
+            except Busy:
+                told = "watch --status tells how it is doing"
+                raise Busy(f"Another process watches with this history already; {told}") from None
+            yield
+
+
+def _reason(error: Exception) -> str:
+    # Another's error may name files, addresses or values: its kind is enough.
+    return str(error) if isinstance(error, ExposureError) else type(error).__name__

@@ -1,0 +1,47 @@
+"""An inbox on loopback for tests, and a sender that signs as the reference implementation does."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+from standardwebhooks import Webhook
+
+from exposurekit.monitor.inbox import create_app
+from exposurekit.monitor.letters import Letters
+from exposurekit.service.callbacks import new_secret
+from exposurekit.serving import running
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+PATH = "unguessable-path-0123456789"
+SECRET = new_secret()
+BODY = json.dumps({"user_id": 12, "events": []})
+LOOPBACK = "127.0.0.1"
+
+
+@contextmanager
+def listening(letters: Letters, **options: Any) -> Iterator[httpx.Client]:
+    """An inbox, and a client that posts to it."""
+    with running(create_app(letters, **options), LOOPBACK, 0) as base_url, httpx.Client() as http:
+        http.base_url = httpx.URL(base_url)
+        yield http
+
+
+def emptied(letters: Letters) -> Letters:
+    """Without any letters, whatever came before."""
+    with letters._database.writing() as connection:
+        connection.execute("DELETE FROM letters")
+    return letters
+
+
+def signed_headers(
+    secret: str = SECRET, at: datetime = NOW, body: str = BODY, webhook_id: str = "msg_1"
+) -> dict[str, str]:
+    """The headers of one attempt."""
+    return {
+        "webhook-id": webhook_id,
+        "webhook-timestamp": str(int(at.timestamp())),
+        "webhook-signature": Webhook(secret).sign(webhook_id, at, body),
+    }

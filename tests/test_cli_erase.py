@@ -1,0 +1,185 @@
+"""What is left of somebody who is erased, in any file of a history or its inbox: nothing."""
+
+import json
+import re
+
+import pyarrow.parquet as pq
+import pytest
+from cli_kit import Shell, error_of
+from history_kit import Person, Service, a_link, a_record, an_alert, seen_through
+
+from exposurekit.history import History
+from exposurekit.monitor.draining import drain
+from exposurekit.monitor.letters import Letters
+
+WHO = "Zoë Quillon"  # in every text about the person
+
+
+def somebody(tag):
+    """Of whom every text has the tag in it, and each is another."""
+    record = a_record(
+        int(tag.encode().hex()[-6:], 16),
+        name=f"{tag} name",
+        reference_id=f"{tag} reference",
+        href=f"https://peep.example/{tag}/1",
+        relations=[f"{tag} relation"],
+        aliases=[f"{tag} alias"],
+        locations=[f"{tag} Falls"],
+    )
+    link = a_link(f"https://page.example/?q={tag}", f'{tag} "title"')
+    alert = an_alert(f"{tag} text", record) | {"html": f"<p>{tag} html", "url": f"https://a.example/{tag}"}
+    return Person([record], [link], [alert])
+
+
+def texts_of(value):
+    """Every text within that has the tag in it."""
+    if isinstance(value, str):
+        return {value} if "Quillon" in value else set()
+    within = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return set().union(*map(texts_of, within))
+
+
+def texts_of_person(person):
+    return texts_of([person.records, person.links, person.alerts])
+
+
+def forms(text):
+    return {text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1].replace("/", r"\/")}
+
+
+def found_in(directory, texts):
+    """Which of the texts are in any file, as bytes or as what a Parquet file says."""
+    whole = []
+    for file in directory.rglob("*"):
+        if file.is_file():
+            whole.append(file.read_bytes().decode("utf-8", "replace"))
+            if file.suffix == ".parquet":
+                # With the rows as they are, and as JSON that was kept as a text.
+                whole += [str(pq.read_table(file, partitioning=None).to_pylist()).replace("\\\\", "\\")]
+    everything = "\n".join(whole)
+    return {text for text in texts if any(form in everything for form in forms(text))}
+
+
+def letter(user_id, **groups):
+    return json.dumps({"user_id": user_id, "events": list(groups), **groups}).encode()
+
+
+def told_by(run):
+    """How many rows and deliveries went, how many of these for one of how many values."""
+    said = (
+        r"(\d+) rows are gone from every file of the history history\.\n"
+        r"(\d+) deliveries are gone from the inbox history/inbox\.db; (\d+) of them did not say "
+        r"whose they were and went for holding one of (\d+) values of 6 characters or more\.\n"
+    )
+    return [int(number) for number in re.fullmatch(said, run.stdout).groups()]
+
+
+@pytest.fixture
+def told_of_quillon(tmp_path):
+    """A history that knows 7, whom a later look, a staged one, a delivery, a mark and letters tell of; and 8."""
+    directory = tmp_path / "history"
+    before, now, staged = (somebody(f"{WHO} {word}") for word in ("before", "now", "staged"))
+    service = Service({7: before, 8: somebody("Bram Fennimoor")})
+    letters = Letters(directory / "inbox.db")
+    with seen_through(service) as exposure, History(directory) as history:
+        history.collect(exposure, run="sunday")
+        service.people[7] = now
+        history.collect(exposure, run="monday")
+        history.label(history.records().query("user_id == 7"), "mine", reason=f"{WHO} reason")
+        letters.put("msg_1", letter(7, invented=[{"text": f"{WHO} delivery"}], records=now.records))
+        letters.put("msg_2", f'{{"name": "{json.dumps(f"{WHO} now name")[1:-1]}", '.encode())
+        letters.put("msg_3", b"unreadable, and about nobody")
+        drain(letters, history)
+        letters.put("msg_4", letter(7, records=[f"{WHO} waiting"]))
+        letters.put("msg_5", letter(8))
+        service.people[7] = staged
+        history.collect(exposure, run="tuesday", shard="2/2")
+    letters.close()
+    beside = {f"{WHO} {word}" for word in ("reason", "delivery", "waiting")}
+    return directory, beside.union(*map(texts_of_person, (before, now, staged)))
+
+
+def test_of_somebody_who_is_erased_no_file_holds_a_text(told_of_quillon, tmp_path):
+    directory, texts = told_of_quillon
+    others = {"Bram Fennimoor name", "Bram Fennimoor relation"}
+    assert found_in(directory, texts | others) == texts | others
+    assert found_in(directory, {"secret-7", "secret-8"}) == set()
+    run = Shell(tmp_path).here("history", "erase", "7", "--history", "history")
+    assert run.returncode == 0, run.stderr
+    rows, letters, by_value, values = told_by(run)
+    assert rows > 0
+    assert (letters, by_value) == (2, 1)
+    assert values > 10
+    assert found_in(directory, texts) == set()
+    assert "Quillon" not in "".join(found_in(directory, {WHO, "Quillon"}))
+    assert found_in(directory, others) == others
+    left = Letters(directory / "inbox.db")
+    assert (left.counts().waiting, left.counts().quarantined) == (1, 1)
+    left.close()
+    shell = Shell(tmp_path, EXPOSUREKIT_HISTORY="history")
+    assert shell.here("history", "verify").stdout == "Every promise holds.\n"
+    assert told_by(shell.here("history", "erase", "7")) == [0, 0, 0, 0]
+
+
+def test_a_letter_about_somebody_whom_only_a_staged_run_tells_of_goes_with_them(tmp_path):
+    directory = tmp_path / "history"
+    service = Service({7: somebody(WHO)})
+    letters = Letters(directory / "inbox.db")
+    with seen_through(service) as exposure, History(directory) as history:
+        history.collect(exposure, run="monday", shard="2/2")
+        letters.put("msg_1", f'{{"name": "{WHO} name", '.encode())
+        drain(letters, history)
+    letters.close()
+    texts = texts_of_person(service.people[7])
+    assert found_in(directory, texts) == texts
+    run = Shell(tmp_path).here("history", "erase", "7", "--history", "history")
+    assert run.returncode == 0, run.stderr
+    assert found_in(directory, texts) == set()
+
+
+def test_an_inbox_where_nothing_was_collected_yet_is_erased_too(tmp_path):
+    (tmp_path / "history").mkdir()
+    letters = Letters(tmp_path / "history" / "inbox.db")
+    letters.put_all([("msg_1", letter(7, records=[f"{WHO} waiting"])), ("msg_2", letter(8))])
+    letters.close()
+    run = Shell(tmp_path).here("history", "erase", "7", "--history", "history")
+    assert told_by(run) == [0, 1, 0, 0]
+    assert found_in(tmp_path / "history", {WHO}) == set()
+
+
+def test_a_short_value_takes_no_letter_of_others_with_it(tmp_path):
+    directory = tmp_path / "history"
+    person = Person(
+        [a_record(1, name="Al", reference_id="0042")], [a_link(f"https://page.example/{WHO}", "a")]
+    )
+    letters = Letters(directory / "inbox.db")
+    with seen_through(Service({7: person})) as exposure, History(directory) as history:
+        history.collect(exposure)
+        letters.put_all(
+            [("msg_1", b"unreadable, also 0042"), ("msg_2", f"https://page.example/{WHO}?".encode())]
+        )
+        drain(letters, history)
+        assert {"a", "Al", "0042"} < history.values_of(7)
+    letters.close()
+    run = Shell(tmp_path).here("history", "erase", "7", "--history", "history")
+    assert told_by(run)[1:3] == [1, 1]
+    left = Letters(directory / "inbox.db")
+    assert [one.number for one in left.quarantined()] == [1]
+    left.close()
+
+
+def test_where_no_inbox_is_searched_it_says_so_and_one_that_is_not_there_erases_nothing(tmp_path):
+    with seen_through(Service({7: somebody(WHO)})) as exposure, History(tmp_path / "history") as history:
+        history.collect(exposure)
+    shell = Shell(tmp_path, EXPOSUREKIT_HISTORY="history")
+    missing = shell.here("history", "erase", "7", "--inbox", "elsewhere.db")
+    assert (missing.returncode, error_of(missing)) == (1, "Error: --inbox names no file: nothing was erased")
+    assert found_in(tmp_path / "history", {f"{WHO} name"})
+    rows, inbox = shell.here("history", "erase", "7").stdout.splitlines()
+    assert rows.endswith("rows are gone from every file of the history history.")
+    assert inbox.startswith("No inbox was searched: ")
+    elsewhere = Letters(tmp_path / "elsewhere.db")
+    elsewhere.put("msg_1", letter(7))
+    elsewhere.close()
+    told = shell.here("history", "erase", "7", "--inbox", "elsewhere.db").stdout
+    assert "1 deliveries are gone from the inbox elsewhere.db;" in told

@@ -1,0 +1,167 @@
+"""The watch as an operator's process: what it receives, what it tells, and how it ends."""
+
+import json
+import re
+import signal
+import time
+
+import faults
+import httpx
+import pytest
+from cli_kit import Shell, error_of, said_until
+from inbox_kit import BODY, PATH, signed_headers
+from inbox_kit import SECRET as SIGNING_SECRET
+from watch_kit import KEY, PEOPLE, SECRET, Fleet
+
+from exposurekit.monitor.letters import utc_now
+
+PATIENCE_S = 60
+WATCH = ("watch", "--every", "1h")
+SEEN = f"{len(PEOPLE)} people seen well"
+
+
+@pytest.fixture
+def fleet():
+    return Fleet(utc_now)
+
+
+@pytest.fixture
+def shell(fleet, tmp_path):
+    with faults.running(fleet) as server:
+        yield Shell(
+            tmp_path,
+            EXPOSUREKIT_BASE_URL=server.base_url,
+            EXPOSUREKIT_INTEGRATION_NAME="acme",
+            EXPOSUREKIT_API_KEY=KEY,
+            EXPOSUREKIT_API_SECRET=SECRET,
+            EXPOSUREKIT_HISTORY="history",
+        )
+
+
+def status(shell):
+    run = shell.here("watch", "--status", "--json")
+    return run.returncode, json.loads(run.stdout)
+
+
+def eventually(ask):
+    """What is asked for, once it is so."""
+    until = time.monotonic() + PATIENCE_S
+    while not (found := ask()):
+        assert time.monotonic() < until, "it did not come to pass"
+        time.sleep(0.05)
+    return found
+
+
+def inbox_of(process):
+    return re.search(r"http://\S+", process.stdout.readline()).group()
+
+
+def ended(process, number=signal.SIGTERM):
+    """How it ended, and all that it says from now on."""
+    process.send_signal(number)
+    out, err = process.communicate(timeout=PATIENCE_S)
+    assert err.endswith("Stopped; what was seen is kept.\n")
+    assert "Traceback" not in err
+    return process.returncode, out + err
+
+
+def is_silent_about(shell, *told):
+    service = shell.environment["EXPOSUREKIT_BASE_URL"].split("//")[1]
+    for secret in (KEY, SECRET, SIGNING_SECRET, PATH, service, "secret-"):
+        assert secret not in "".join(told)
+
+
+def verifies(shell):
+    return shell.here("history", "verify").stdout == "Every promise holds.\n"
+
+
+def test_it_looks_receives_what_is_signed_and_ends_while_it_waits(shell, fleet):
+    shell.environment["EXPOSUREKIT_WEBHOOK_SIGNING_SECRET"] = SIGNING_SECRET
+    body = BODY.replace("12", "3")
+    headers = signed_headers(at=utc_now(), body=body)
+    with shell.started(*WATCH, "--receive", "0") as process:
+        inbox = inbox_of(process)
+        looked = said_until(process, SEEN)
+        assert httpx.post(inbox, content=body).status_code == 401
+        assert httpx.post(inbox, content=body, headers=headers).status_code == 204
+        eventually(lambda: status(shell)[1]["taken_in"])
+        second = shell(*WATCH, "--receive", "0")
+        assert "watch --status tells" in error_of(second)
+        assert second.returncode == 1
+        prose = shell.here("watch", "--status")
+        assert (prose.returncode, prose.stdout.splitlines()[0]) == (0, "The watch is well.")
+        code, told = status(shell)
+        assert (code, told["alive"], told["taken_in"], told["failures_in_a_row"]) == (0, True, 1, 0)
+        code, rest = ended(process)
+    assert code == 0
+    code, told = status(shell)
+    assert (code, told["state"], told["problem"]) == (1, "stopped", "it was stopped")
+    assert sorted(fleet.asked) == list(PEOPLE)
+    assert verifies(shell)
+    is_silent_about(shell, looked, rest, second.stderr, prose.stdout, json.dumps(told))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_receives_while_a_slow_service_is_looked_at_and_ends_amid(shell, fleet, number):
+    fleet.fault = faults.BlackHole()
+    with shell.started(*WATCH, "--receive", "0") as process:
+        path = process.stdout.readline().split()[-1]
+        inbox = inbox_of(process)
+        eventually(lambda: fleet.listed_at)
+        assert httpx.post(inbox + path, content=BODY).status_code == 204
+        assert httpx.post(inbox, content=BODY).status_code == 404
+        assert status(shell)[1]["state"] == "looking"
+        code, rest = ended(process, number)
+    assert code == 0
+    assert status(shell)[1]["state"] == "stopped"
+    assert verifies(shell)
+    is_silent_about(shell, rest)
+    assert path not in rest
+    if number == signal.SIGTERM:
+        fleet.fault = None
+        with shell.started(*WATCH, "--receive", "0") as process:
+            assert process.stdout.readline().split()[-1] == "history/inbox.path"
+            assert httpx.post(inbox_of(process) + path, content=BODY).status_code == 204
+            said_until(process, SEEN)
+            assert ended(process)[0] == 0
+        assert status(shell)[1]["taken_in"] == 1
+        assert verifies(shell)
+
+
+def test_of_a_watch_that_was_killed_the_status_says_that_it_is_gone(shell, fleet):
+    fleet.fault = faults.server_error()
+    with shell.started(*WATCH) as process:
+        said_until(process, "a look failed: List users was refused (500")
+        eventually(lambda: status(shell)[1]["failures_in_a_row"])
+        code, told = status(shell)
+        assert code == 1
+        assert told["problem"].startswith("it failed 1 times in a row: a look failed: List users")
+        process.kill()
+        process.wait()
+    prose = shell.here("watch", "--status")
+    assert prose.returncode == 1
+    assert prose.stdout.splitlines()[0] == "The watch is not well: its process is gone."
+    fleet.fault = None
+    with shell.started(*WATCH) as process:
+        looked = said_until(process, SEEN)
+        assert status(shell)[0] == 0
+        assert ended(process)[0] == 0
+    assert verifies(shell)
+    is_silent_about(shell, prose.stdout, looked, json.dumps(told))
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--status"], 1, "No watch was begun with this history"),
+        (["--every", "0s"], 2, "a span of time is a number and its unit"),
+        (["--every", "soon"], 2, "a span of time is a number and its unit"),
+        (["--history", "s3://bucket/history"], 1, "in a directory of this machine"),
+        (["--receive", "0", "--path-secret", "short"], 1, "a path secret has 16 to 200"),
+    ],
+)
+def test_what_it_cannot_watch_with_is_told(shell, words, code, said):
+    run = shell.here("watch", *words)
+    assert run.returncode == code
+    assert said in run.stderr
+    is_silent_about(shell, run.stderr)

@@ -1,0 +1,289 @@
+"""The inbox's letters on the disk: kept once, given in order, set apart, forgotten, and erased to the last byte."""
+
+import json
+import sqlite3
+import stat
+import threading
+from datetime import UTC, datetime, timedelta
+from urllib.parse import quote, quote_plus
+
+import pytest
+
+from exposurekit.errors import Misconfigured
+from exposurekit.monitor import letters as room
+from exposurekit.monitor.database import NotKept
+from exposurekit.monitor.letters import Erased, Letters
+from exposurekit.service.clock import FrozenClock
+
+START = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
+MOMENT = timedelta(microseconds=1)
+
+
+@pytest.fixture
+def clock():
+    return FrozenClock(START)
+
+
+@pytest.fixture
+def letters(tmp_path, clock):
+    made = Letters(tmp_path / "inbox.db", clock=clock.now, busy_s=0.05)
+    yield made
+    made.close()
+
+
+def about(user_id, **more):
+    return json.dumps({"user_id": user_id, "events": [], **more}).encode()
+
+
+def numbers(letters):
+    return [letter.number for letter in letters.undrained(0)]
+
+
+def test_a_letter_is_kept_as_it_came_and_with_its_instant(letters):
+    body = bytes(range(256))
+    assert letters.put("msg_1", body) is True
+    [letter] = letters.undrained(0)
+    assert (letter.number, letter.received_at, letter.webhook_id, letter.body) == (1, START, "msg_1", body)
+    assert letters.body(1) == body
+    assert letters.body(2) is None
+    assert "body" not in repr(letter)
+
+
+def test_the_file_is_its_owners_alone_and_written_through(letters, tmp_path):
+    assert not list(tmp_path.iterdir())  # made at first use
+    letters.put("msg_1", b"{}")
+    found = {file.name: stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()}
+    assert found == {"inbox.db": 0o600, "inbox.db-wal": 0o600, "inbox.db-shm": 0o600}
+    with letters._database.reading() as connection:
+        told = [
+            connection.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("journal_mode", "synchronous", "secure_delete", "busy_timeout")
+        ]
+    assert told == ["wal", 2, 1, 50]
+
+
+def test_an_inbox_keeps_its_name_and_shares_it_with_no_other(letters, tmp_path):
+    again, other = Letters(tmp_path / "inbox.db"), Letters(tmp_path / "other.db")
+    assert letters.identity == again.identity != other.identity
+    again.close()
+    other.close()
+
+
+def test_an_inbox_that_gives_drained_numbers_again_takes_another_name(letters):
+    assert letters.renew(0) is False
+    letters.put_all([("msg_1", b"{}"), ("msg_2", about(12))])
+    letters.erase(12)
+    before = letters.identity
+    assert letters.renew(2) is False  # the number was given, though its letter is erased
+    assert letters.identity == before
+    assert letters.renew(3) is True
+    assert letters.identity != before
+    assert numbers(letters) == [1]
+
+
+def test_the_same_id_with_the_same_bytes_is_the_same_letter_for_ninety_days(letters, clock):
+    assert letters.put("msg_1", b"{}") is True
+    clock.advance(room.KNOWN_FOR - MOMENT)
+    letters.forget(1)
+    assert letters.put("msg_1", b"{}") is False
+    clock.advance(2 * MOMENT)
+    letters.forget(1)
+    assert letters.put("msg_1", b"{}") is True
+
+
+def test_the_same_id_with_other_bytes_is_another_letter(letters):
+    assert letters.put_all([("msg_1", b"{}"), ("msg_1", b"[]"), ("msg_1", b"{}")]) == [True, True, False]
+    assert [letter.body for letter in letters.undrained(0)] == [b"{}", b"[]"]
+
+
+def test_without_an_id_the_same_bytes_are_the_same_letter_while_a_sender_tries_again(letters, clock):
+    assert timedelta(minutes=46) <= room.SAME_WITHIN
+    assert letters.put_all([(None, b"{}"), (None, b"{}"), ("msg_1", b"{}")]) == [True, False, True]
+    clock.advance(room.SAME_WITHIN - MOMENT)
+    letters.forget(2)
+    assert letters.put(None, b"{}") is False
+    clock.advance(MOMENT)
+    assert letters.put(None, b"{}") is True
+
+
+def test_letters_are_given_in_order_past_a_number_and_in_bounded_batches(letters):
+    letters.put_all([(f"msg_{number}", b"%d" % number) for number in range(1, 8)])
+    assert [letter.number for letter in letters.undrained(2, 3)] == [3, 4, 5]
+    large = b"x" * (room.BATCH_BYTES // 2)
+    letters.put_all([(f"large_{number}", large) for number in range(3)])
+    letters.put("larger", large * 3)
+    assert [letter.number for letter in letters.undrained(7)] == [8, 9]
+    assert [letter.number for letter in letters.undrained(10)] == [11]
+
+
+def test_what_is_quarantined_is_listed_without_its_body_and_never_forgotten(letters):
+    letters.put_all([("msg_1", b"secret"), ("msg_2", b"{}"), ("msg_3", b"{}")])
+    letters.quarantine(1, "not JSON")
+    [quarantined] = letters.quarantined()
+    assert (quarantined.number, quarantined.reason, quarantined.size) == (1, "not JSON", 6)
+    assert "secret" not in repr(quarantined)
+    assert numbers(letters) == [2, 3]
+    letters.forget(2)
+    assert numbers(letters) == [3]
+    assert (letters.body(1), letters.body(2)) == (b"secret", None)
+    counts = letters.counts()
+    assert (counts.waiting, counts.quarantined, counts.known, counts.oldest_at) == (1, 1, 1, START)
+
+
+def test_a_number_is_never_given_again(letters, clock):
+    letters.put("msg_1", b"{}")
+    clock.advance(room.KNOWN_FOR + MOMENT)
+    letters.forget(1)
+    letters.put("msg_2", b"{}")
+    assert letters.counts().known == 0
+    assert numbers(letters) == [2]
+
+
+def test_a_file_that_is_held_by_another_is_told_and_nothing_is_kept(letters, tmp_path):
+    letters.put("msg_1", b"{}")
+    other = sqlite3.connect(tmp_path / "inbox.db", isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(NotKept, match="SQLITE_BUSY"):
+        letters.put_all([("msg_2", b"{}"), ("msg_3", b"{}")])
+    other.close()
+    assert letters.put_all([("msg_2", b"{}"), ("msg_3", b"{}")]) == [True, True]
+
+
+def test_a_file_that_was_moved_away_is_not_written_to_any_more(letters, tmp_path):
+    letters.put("msg_1", b"{}")
+    before = letters.identity
+    for file in tmp_path.iterdir():
+        file.rename(tmp_path / f"moved-{file.name}")
+    assert letters.put("msg_1", b"{}") is True
+    assert letters.identity != before
+
+
+@pytest.mark.parametrize("content", [b"not a database, but sixteen bytes and more", None])
+def test_another_file_is_not_taken_for_an_inbox(tmp_path, content):
+    file = tmp_path / "other.db"
+    if content is None:
+        with sqlite3.connect(file) as other:
+            other.execute("CREATE TABLE mine (x)")
+        other.close()
+    else:
+        file.write_bytes(content)
+    before = file.read_bytes()
+    with pytest.raises(Misconfigured, match="should be the inbox is another"):
+        Letters(file).counts()
+    assert content is None or file.read_bytes() == before
+
+
+def test_a_directory_that_is_not_there_is_told(tmp_path):
+    with pytest.raises(Misconfigured, match="No such file or directory"):
+        Letters(tmp_path / "nowhere" / "inbox.db").counts()
+
+
+def test_threads_and_two_openings_share_one_file_and_each_letter_is_new_once(tmp_path):
+    """Also where they meet in making it."""
+    opened = [Letters(tmp_path / "inbox.db") for _ in range(2)]
+    opened[0].counts()
+    news = []
+
+    def put(letters):
+        news.extend(letters.put(f"msg_{number}", b"{}") for number in range(40))
+
+    threads = [threading.Thread(target=put, args=(letters,)) for letters in opened * 2]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(news), sum(news)) == (160, 40)
+    assert opened[0].counts().waiting == 40
+    for letters in opened:
+        letters.close()
+
+
+# --- erasure ------------------------------------------------------------------------------------------
+
+NAME, STREET, MAIL = "Zoë Quillfeather", "1 Fern/Row & Co", "juniper@mail.example"
+VALUES = (NAME, STREET, MAIL, " ")
+ABOUT_12 = {
+    "json": about(12, note=f"{NAME} {STREET}"),
+    "json, id as text": about("12"),
+    "json, not a delivery": json.dumps({"user_id": 12, "who": NAME}, ensure_ascii=False).encode(),
+    "xml": b"<hash><user-id type='integer'>12</user-id><events type='array'/></hash>",
+    "cut, the id": b'{"user_id": 12, "events": [',
+    "cut, a name": f'{{"name": "{NAME}'.encode(),
+    "cut, an escaped name": json.dumps(NAME)[:-1].encode(),
+    "cut, escaped in capitals": rb'"ZO\u00CB QUILLFEATHER',
+    "cut, a slash escaped": rb'"1 Fern\/Row & Co',
+    "a form": f"name={quote_plus(NAME)}".encode(),
+    "percent": quote(MAIL).lower().encode() + b"&",
+    "XML references": b"<a>1 Fern/Row &amp; Co",
+    "XML numbers": b"<a>Zo&#xEB; Quillfeather",
+    "UTF-16": NAME.encode("utf-16"),
+    "UTF-16 after a byte": b'"' + NAME.encode("utf-16-le"),
+    "Latin-1": NAME.encode("latin-1"),
+    "no user_id": json.dumps({"user": {"id": 12}}).encode(),
+    "emoji": json.dumps(f"{NAME} \U0001f600").encode(),
+}
+NOT_ABOUT_12 = {
+    "another": about(13, note="number 12"),
+    "a longer number": b'{"user_id": 112, "x": 1205',
+    "nothing": b"",
+    "blanks": b"    ",
+}
+
+
+@pytest.mark.parametrize("name", ABOUT_12)
+@pytest.mark.parametrize("quarantined", [False, True])
+def test_a_letter_about_the_person_is_erased_however_it_is_written(letters, name, quarantined):
+    letters.put("msg_1", ABOUT_12[name])
+    if quarantined:
+        letters.quarantine(1, "not a delivery")
+    assert letters.erase(12, VALUES).letters == 1
+    assert letters.body(1) is None
+
+
+@pytest.mark.parametrize("name", NOT_ABOUT_12)
+def test_a_letter_about_another_stays(letters, name):
+    letters.put("msg_1", NOT_ABOUT_12[name])
+    assert letters.erase(12, VALUES) == Erased(0, 0)
+    assert letters.body(1) == NOT_ABOUT_12[name]
+
+
+def test_a_value_beyond_sixteen_bits_is_found_where_it_is_escaped(letters):
+    letters.put("msg_1", json.dumps("Ada W. \U0001f600")[:-1].encode())
+    assert letters.erase(12, ["ada w. \U0001f600"]) == Erased(1, 1)
+
+
+def test_a_value_of_few_characters_tells_nobody(letters):
+    """Whoever's letter it is has it too."""
+    letters.put_all([("msg_1", b"a page, Fernon"), ("msg_2", b"user=12, Fernon"), ("msg_3", b"Fernon X")])
+    assert letters.erase(12, ["a", " Ferno ", "Fernon x"]) == Erased(2, 1)
+    assert numbers(letters) == [1]
+
+
+def test_after_an_erasure_no_byte_of_the_person_is_in_any_file(letters, tmp_path):
+    """Drained letters, too, whose bodies were dropped before."""
+    canary = "Quillfeather"
+    letters.put_all([(f"msg_{number}", about(12 + number % 2, text=canary * 900)) for number in range(60)])
+    letters.put_all([(f"cut_{number}", canary.encode() * 900) for number in range(9)])
+    for number in range(61, 70):
+        letters.quarantine(number, "not JSON")
+    letters.forget(20)
+    kept = len(letters.undrained(0))
+    assert letters.erase(12, [canary]) == Erased(20 + 9, 9)
+    assert letters.erase(13) == Erased(kept - 20, 0)
+    files = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    assert set(files) == {"inbox.db", "inbox.db-wal", "inbox.db-shm"}
+    assert files["inbox.db-wal"] == b""
+    assert [name for name, content in files.items() if canary.encode() in content] == []
+    assert letters.put("msg_0", b"{}") is True
+
+
+def test_a_reader_in_the_way_of_an_erasure_is_told_and_it_can_be_done_again(letters, tmp_path):
+    letters.put("msg_1", about(12, text="Quillfeather"))
+    reader = sqlite3.connect(tmp_path / "inbox.db", isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT * FROM letters").fetchone()
+    with pytest.raises(NotKept, match=r"erase again|SQLITE_"):
+        letters.erase(12)
+    reader.close()
+    assert letters.erase(12) == Erased(0, 0)
+    assert all(b"Quillfeather" not in file.read_bytes() for file in tmp_path.iterdir())
