@@ -3,24 +3,28 @@
 import asyncio
 import atexit
 import tempfile
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from concurrent.futures import wait
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Self
+
+import pandas as pd
 
 from exposurekit.client import Client
 from exposurekit.client.progress import progress_bar
 from exposurekit.errors import NEEDS_SERVICE, Misconfigured
 from exposurekit.exposure import Exposure, connect
+from exposurekit.history import History
 
 PEOPLE, SEED, DAYS = 25, 7, 14
 NAME = "demo"
 ATTESTED_BY = "nobody: these people are invented"
 LOOPBACK = ("127.0.0.0/8",)
 LOOK_S = 0.1
+_DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,7 @@ class Demo:
 
     Attributes:
         exposure: Everyone registered there, as tables; loaded on first use, and anew when time has passed.
+        history: What was seen of everyone: one run before anybody was registered, and one at the end of each day.
         client: The eight operations.
         connection: What `connect` and `Client` need to connect to it once more.
         world: The make-believe web: its people, its sites, and what is really so there.
@@ -36,6 +41,7 @@ class Demo:
     """
 
     exposure: Exposure
+    history: History
     client: Client
     connection: dict[str, str] = field(repr=False)
     world: Any = field(repr=False)
@@ -44,7 +50,7 @@ class Demo:
     _running: ExitStack = field(repr=False)
 
     def advance(self, days: float = 0, *, progress: bool | None = None) -> None:
-        """Let time pass: what becomes due is done when it is due, and `exposure` is looked at anew.
+        """Let time pass: what becomes due is done when it is due, `history` collects each day, `exposure` looks anew.
 
         Args:
             days: How many.
@@ -58,7 +64,7 @@ class Demo:
         """
         if days < 0:
             raise Misconfigured("days is zero or more: time does not go back")
-        self._works.advance(timedelta(days=days), progress)
+        self._works.advance(timedelta(days=days), self.exposure, self.history, progress)
         self.exposure.refresh()
 
     def agreement(self) -> Any:
@@ -74,6 +80,28 @@ class Demo:
         columns = records[["user_id", "site", "reference_id", "status"]].itertuples(index=False)
         said = [Said(self._works.registered[row[0]], *map(str, row[1:])) for row in columns]
         return agreement(self.world, said, scanned_at=self._works.scanned_at())
+
+    def agreement_by_day(self) -> pd.DataFrame:
+        """What `history` remembers of each day, beside what was really so in the world then.
+
+        Returns:
+            One row a day: ``at`` (when the history looked, UTC), ``open`` and of these ``listed`` at that moment,
+            ``removed`` and of these ``gone``, ``late`` (otherwise at that moment, but so within two weeks before: a
+            service looks weekly, and twice), ``wrong`` (never so in that time); int64, records.
+
+        >>> with ek.demo(people=2, days=1) as young:
+        ...     int(young.agreement_by_day()["wrong"].sum())
+        0
+        """
+        from exposurekit.service.world.agreement import Said, on_day
+
+        days = []
+        for at in self.history.runs()["finished_at"].unique():
+            records = self.history.records(as_of=at)[["user_id", "site", "reference_id", "status"]]
+            rows = records.itertuples(index=False)
+            said = [Said(self._works.registered[row[0]], *map(str, row[1:])) for row in rows]
+            days.append(asdict(on_day(self.world, said, at.to_pydatetime())))
+        return pd.DataFrame(days).astype({"at": "datetime64[us, UTC]"})
 
     def close(self) -> None:
         """End the service; its people and its database go with it. The second time nothing."""
@@ -122,10 +150,12 @@ def demo(people: int = PEOPLE, *, days: float = DAYS, seed: int = SEED, progress
         works = _Works(directory, world)
         connection, told = works.begin(stack)
         client = stack.enter_context(_client(connection))
-        works.register(client, progress)
-        works.advance(timedelta(days=days), progress)
         exposure = connect(client=client, progress=progress)
-        made = Demo(exposure, client, connection, world, told, works, stack.pop_all())
+        history = stack.enter_context(History(directory / "history", clock=clock.now))
+        history.collect(exposure, progress=False)
+        works.register(client, progress)
+        works.advance(timedelta(days=days), exposure, history, progress)
+        made = Demo(exposure, history, client, connection, world, told, works, stack.pop_all())
     atexit.register(made.close)
     return made
 
@@ -173,20 +203,31 @@ class _Works:
                 self.registered[user.id] = index
                 bar(index + 1, len(self._world.people))
 
-    def advance(self, by: timedelta, progress: bool | None) -> None:  # noqa: FBT001
-        """Do what is due, each thing at its time, until so much time has passed."""
-        clock = self._world.clock
-        began, until = clock.now(), clock.now() + by
-
-        async def pass_by() -> None:
-            await self._worker.settle()
-            while (due := await self._worker.next_due()) is not None and due <= until:
-                clock.advance(max(due - clock.now(), timedelta()))
-                await self._worker.settle()
-            clock.advance(until - clock.now())
-
+    def advance(
+        self,
+        by: timedelta,
+        exposure: Exposure,
+        history: History,
+        progress: bool | None,  # noqa: FBT001
+    ) -> None:
+        """Day after day: do what is due, each thing at its time; and at the end of each, have the history look."""
+        until, passed = self._world.clock.now() + by, 0
         with progress_bar("days", progress) as bar:
-            self._in_service(pass_by(), lambda: bar((clock.now() - began).days, by.days))
+            while True:
+                self._in_service(self._pass_by(min(until, self._world.clock.now() + _DAY)))
+                history.collect(exposure, progress=False)
+                passed += 1
+                bar(min(passed, by.days), by.days)
+                if self._world.clock.now() >= until:
+                    break
+
+    async def _pass_by(self, until: datetime) -> None:
+        clock = self._world.clock
+        await self._worker.settle()
+        while (due := await self._worker.next_due()) is not None and due <= until:
+            clock.advance(max(due - clock.now(), timedelta()))
+            await self._worker.settle()
+        clock.advance(until - clock.now())
 
     def scanned_at(self) -> list[datetime]:
         """When everybody was scanned: at registration, and every week."""
@@ -195,16 +236,15 @@ class _Works:
         scans = (self._world.clock.now() - self._began) // SCAN_EVERY
         return [self._began + SCAN_EVERY * number for number in range(scans + 1)]
 
-    def _in_service(self, do: Coroutine[Any, Any, None], watch: Callable[[], None] = lambda: None) -> None:
+    def _in_service(self, do: Coroutine[Any, Any, None]) -> None:
         """Do it in the service's own loop, and wait; Ctrl-C stops the waiting and what is waited for."""
         doing = asyncio.run_coroutine_threadsafe(do, self._worker.loop)
         try:
             while not wait([doing], timeout=LOOK_S).done:
-                watch()
+                pass
         except BaseException:
             doing.cancel()
             raise
-        watch()
         doing.result()
 
 

@@ -43,6 +43,35 @@ def test_the_control_can_fail(demo):
     assert found.recall < 0.1
 
 
+def test_its_history_remembers_each_day_as_it_was_in_its_world(demo):
+    days, counts = demo.agreement_by_day(), demo.history.status_over_time(every="run")
+    assert days["wrong"].tolist() == [0] * 16
+    assert counts["total"].tolist() == (days["open"] + days["removed"]).tolist()
+    assert counts["removed"].tolist() == days["removed"].tolist()
+    assert counts["total"].iloc[-1] == len(demo.exposure.records())
+    assert days["removed"].iloc[-1] > days["removed"].iloc[3] > 0
+    assert demo.history.verify() == {}
+
+
+def test_the_control_of_a_day_can_fail(demo):
+    from exposurekit.service.world.agreement import Said, on_day
+
+    now = demo.world.clock.now()
+    listed = next(truth for truth in demo.world.listings() if truth.visible and truth.quirks == ())
+    site, reference_id = listed.site, listed.reference_id
+    said = [Said(0, site, reference_id, "discovered"), Said(0, site, "no such listing", "discovered")]
+    assert on_day(demo.world, said, now).wrong == 1
+    assert on_day(demo.world, [Said(0, site, "no such listing", "removed")], now).gone == 1
+
+
+def test_its_history_began_before_anybody_was_registered(demo):
+    """So that of each record it is known within a day when it was found."""
+    assert demo.history.runs()["listed"].iloc[0] == 0
+    changes = demo.history.changes()
+    assert not changes["left_censored"].any()
+    assert changes["not_before"].notna().all()
+
+
 def test_everything_happens_to_somebody(demo):
     texts = demo.exposure.alerts()["text"].str.partition(":")[0]
     happened = {"New record", "Opt-out submitted", "Removal verified", "Exposure found"}
@@ -128,7 +157,7 @@ def test_nothing_of_it_is_left(tmp_path):
         capture_output=True,
         text=True,
     ).stdout
-    assert said == "1\n"
+    assert said == "2\n"  # its own directory, and what DuckDB spills into
     assert not list(tmp_path.iterdir())
 
 

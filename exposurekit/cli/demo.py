@@ -10,9 +10,11 @@ from typing import Any
 
 import click
 
+from exposurekit.cli.showing import print_columns
 from exposurekit.errors import Misconfigured
 from exposurekit.markup import plain
 
+DAYS_SHOWN = 20
 TABLES = ("users", "records", "links", "alerts", "steps")
 
 
@@ -47,6 +49,7 @@ def demo(*, people: int, days: int, seed: int, out: Path, serve: bool, as_json: 
         )
         _print_tables(shown.exposure)
         _print_agreement(shown)
+        _print_history(shown)
         _write_page(shown.exposure, out)
         click.echo(f"\nWrote {out}: exposure by site and status. Open it in any browser.")
         if serve:
@@ -107,6 +110,31 @@ def _print_agreement(shown: Any) -> None:
     click.echo("\nWhat the service says, and what is so in its world:")
     for line in lines:
         click.echo(f"  {line}")
+
+
+def _print_history(shown: Any) -> None:
+    """What the history remembers, day by day, beside what was so."""
+    from exposurekit.contract.values import STATUSES
+
+    days = shown.agreement_by_day()
+    counts = shown.history.status_over_time(every="run")
+    columns = {
+        "day": counts["at"].dt.strftime("%Y-%m-%d"),
+        **{name.replace(" ", "_"): counts[name] for name in (*STATUSES, "total")},
+        "really_listed": days["listed"],
+        "really_gone": days["gone"],
+        "late": days["late"],
+        "wrong": days["wrong"],
+    }
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    click.echo("\nhistory.status_over_time(), one look a day, and what was really so in its world then:")
+    print_columns(rows if len(rows) <= DAYS_SHOWN else rows[:: -(-len(rows) // DAYS_SHOWN)] + rows[-1:])
+    same = bool((counts["total"].to_numpy() == (days["open"] + days["removed"]).to_numpy()).all())
+    wrong = int(days["wrong"].sum())
+    click.echo(
+        f"  {len(days)} days: {wrong} records are told otherwise than the world had them within two weeks"
+        f"{'' if same else '; and the sums do not agree with the records'}"
+    )
 
 
 def _share(value: float | None) -> str:

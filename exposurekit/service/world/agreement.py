@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from exposurekit.contract.values import REMOVED
 from exposurekit.service.world.web import Truth, World
@@ -79,6 +79,52 @@ def agreement(world: World, said: Iterable[Said], *, scanned_at: Sequence[dateti
         removed=len(removed),
         really_gone=sum(_is_gone(world, one, scanned_at[-1:]) for one in removed),
     )
+
+
+LATE = timedelta(days=14)  # everybody is scanned weekly, and what is gone is looked for twice
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """What was remembered at the end of a day, beside what was so.
+
+    Attributes:
+        at: When it was looked.
+        open: Records that were said to be open, and of these ``listed``: those that a site showed at that moment.
+        removed: Records that were said to be removed, and of these ``gone``: those that no site showed.
+        late: What was otherwise at that moment, but as it was said within the two weeks before.
+        wrong: What was not so in that time, at any moment.
+    """
+
+    at: datetime
+    open: int
+    listed: int
+    removed: int
+    gone: int
+    late: int
+    wrong: int
+
+
+def on_day(world: World, said: Iterable[Said], at: datetime) -> Day:
+    """Compare what was said at an instant with the world as it was then.
+
+    Args:
+        world: What is so.
+        said: Every record, with its status as it was said then.
+        at: The instant.
+    """
+    records = list(said)
+    removed = [one for one in records if one.status == REMOVED]
+    others = [one for one in records if one.status != REMOVED]
+    listed = [one for one in others if world.is_listed(*_said(one), at)]
+    gone = [one for one in removed if not world.is_listed(*_said(one), at)]
+    wrong = sum(not _lately(world, one, at) for one in records)
+    off = len(records) - len(listed) - len(gone)
+    return Day(at, len(others), len(listed), len(removed), len(gone), off - wrong, wrong)
+
+
+def _lately(world: World, one: Said, at: datetime) -> bool:
+    return world.was_listed(*_said(one), since=at - LATE, until=at, listed=one.status != REMOVED)
 
 
 def _is_gone(world: World, one: Said, before: Sequence[datetime]) -> bool:

@@ -33,6 +33,15 @@ class Ledger:
         away = self._away.get(entry, ())
         return not any(begin <= at and (end is None or at < end) for begin, end in away)
 
+    def was(self, entry: Entry, *, visible: bool, since: datetime, until: datetime) -> bool:
+        """Whether the site showed the listing, or did not, at any moment between two instants, these included."""
+        away = self._away.get(entry, ())
+        if visible and any(since <= begin <= until for begin, _ in away):
+            return True  # what was taken off stood there until then, if only for a moment
+        turns = [entry.since, entry.until, *(turn for span in away for turn in span)]
+        moments = [since, until, *(turn for turn in turns if turn is not None and since <= turn <= until)]
+        return any(self.visible(entry, moment) == visible for moment in moments)
+
     def note(self, site: str, reference_id: str, at: datetime, *, accepted: bool) -> None:
         """Remember that a request was made."""
         self.opt_outs.append(OptOut(site, reference_id, at, accepted))

@@ -106,6 +106,15 @@ class World:
         entry = self._ground.shelves.at(site, reference_id)
         return entry is not None and self._ground.ledger.visible(entry, at or self.clock.now())
 
+    def was_listed(
+        self, site: str, reference_id: str, *, since: datetime, until: datetime, listed: bool = True
+    ) -> bool:
+        """Whether a site showed a listing at any moment between two instants; with ``listed`` false, did not show it."""
+        entry = self._ground.shelves.at(site, reference_id)
+        if entry is None:
+            return not listed
+        return self._ground.ledger.was(entry, visible=listed, since=since, until=until)
+
     def pages(self) -> list[PageTruth]:
         """What stands on every page: one row for each who is mentioned there."""
         ordinary = [truth for page in self._pages.values() for truth in page.truths()]
