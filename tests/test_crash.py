@@ -61,6 +61,7 @@ def short_runs():
         run.communicate()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("database", SHORT)
 def test_processes_are_killed_under_load_and_every_event_is_told_once(short_runs, database):
     said, _ = short_runs[database].communicate(timeout=PATIENCE_S)

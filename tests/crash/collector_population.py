@@ -1,0 +1,73 @@
+"""Invented people whose listings move from run to run, in a way that a seed repeats; and what each run ought to see."""
+
+import random
+from dataclasses import dataclass, field
+
+from history_kit import Person, Service, a_link, a_record, an_alert
+from history_reference import Seen
+
+STATUSES = ("discovered", "discovered", "pending removal", "removed", "on hold")
+SITES = ("PeepFinder", "Namesake", "Kinfolk")
+
+
+@dataclass
+class Population:
+    """Who is registered with a service, run by run.
+
+    Attributes:
+        service: The script of `faults.running`.
+        looks: What a look at each person of a run ought to come to, by the name of the run.
+    """
+
+    seed: int
+    people: int
+    service: Service = field(default_factory=Service)
+    looks: dict[str, dict[int, Seen]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._drawn = random.Random(f"people {self.seed}")  # noqa: S311  a draw that can be repeated
+        self._next = 1
+        for _ in range(self.people):
+            self._register()
+
+    def advance(self) -> str:
+        """On to the next run: its name."""
+        for person in self.service.people.values() if self.looks else ():
+            self._move(person)
+        self._come_and_go()
+        self.service.broken = dict.fromkeys(self._some(0.02), "no user")
+        name = f"run-{len(self.looks) + 1}"
+        self.looks[name] = {user_id: self.service.seen(user_id, "id") for user_id in self.service.people}
+        return name
+
+    def _some(self, share: float) -> list[int]:
+        return [user_id for user_id in self.service.people if self._drawn.random() < share]
+
+    def _register(self) -> None:
+        user_id, self._next = self._next, self._next + 1
+        sites = self._drawn.sample(SITES, self._drawn.randint(0, 3))
+        records = [
+            a_record(10 * user_id + place, self._drawn.choice(STATUSES), site)
+            for place, site in enumerate(sites)
+        ]
+        links = [
+            a_link(f"https://page.example/{user_id}/{place}") for place in range(self._drawn.randint(0, 2))
+        ]
+        alerts = [an_alert("Look at this", record) for record in records[:1]]
+        self.service.people[user_id] = Person(records, links, alerts)
+
+    def _move(self, person: Person) -> None:
+        person.scanning = self._drawn.random() < 0.03
+        person.records = [
+            record | ({"status": self._drawn.choice(STATUSES)} if self._drawn.random() < 0.15 else {})
+            for record in person.records
+            if self._drawn.random() > 0.01
+        ]
+        person.links = [link for link in person.links if self._drawn.random() > 0.02]
+
+    def _come_and_go(self) -> None:
+        if self.looks:
+            for user_id in self._some(0.01):
+                del self.service.people[user_id]
+            for _ in range(self._drawn.randint(0, 3)):
+                self._register()
