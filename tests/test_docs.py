@@ -38,13 +38,15 @@ def demo():
 
 
 @pytest.fixture(scope="module")
-def names(demo):
-    """What an example may take for granted: a demo of 10 people, and one more."""
+def names(demo, tmp_path_factory):
+    """What an example may take for granted: a demo of 10 people, and one more; and a history of one look at them."""
     user = demo.client.create_user(
         first_name="Juniper", last_name="Quillfeather", addresses=[{"city": "Oakmere", "state": "CA"}]
     )
     rooms = {name: getattr(ek, name) for name in ("analysis", "charts", "frames", "markup")}
     exposure = ek.connect(client=demo.client)
+    history = ek.History(tmp_path_factory.mktemp("docs") / "history")
+    history.collect(exposure)
     # Of someone whose first alert is about a listing.
     alerts = exposure.alerts().groupby("user_id").head(1)
     key = exposure.key(int(alerts[alerts["source_type"] == "record"]["user_id"].iloc[0]))
@@ -67,6 +69,7 @@ def names(demo):
         "client": demo.client,
         "connection": demo.connection,
         "exposure": exposure,
+        "history": history,
     }
 
 
@@ -86,13 +89,14 @@ def public():
         value = getattr(ek, name)
         if inspect.isclass(value) or inspect.isfunction(value):
             yield name, value
-    for owner in (ek.Client, ek.AsyncClient, ek.Exposure):
+    owners = (ek.Client, ek.AsyncClient, ek.Exposure, *ek.History.__mro__[:-1])
+    for owner in owners:
         for name, value in vars(owner).items():
             if not name.startswith("_") and inspect.isfunction(value):
                 yield f"{owner.__name__}.{name}", value
     for room in (ek.analysis, ek.charts, ek.frames, ek.markup):
         for name, value in vars(room).items():
-            if inspect.isfunction(value) and value.__module__ == room.__name__ and not name.startswith("_"):
+            if inspect.isfunction(value) and value.__module__.startswith(room.__name__) and name[0] != "_":
                 yield f"{room.__name__}.{name}", value
 
 
@@ -101,10 +105,13 @@ def test_a_public_name_has_an_example(name, value):
     text = inspect.getdoc(value) or ""
     assert text, f"{name} has no docstring"
     plain = inspect.isclass(value) and issubclass(value, Exception)
-    assert ">>>" in text or plain or name in {"Client.close", "AsyncClient.aclose"}, f"{name} has no example"
+    assert ">>>" in text or plain or name in {"Client.close", "AsyncClient.aclose", "History.close"}, (
+        f"{name} has no example"
+    )
 
 
-def test_the_python_of_the_readme_runs_as_it_stands(demo, monkeypatch, capsys):
+def test_the_python_of_the_readme_runs_as_it_stands(demo, monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)  # a history is made where one stands
     for name, value in demo.connection.items():
         monkeypatch.setenv(f"EXPOSUREKIT_{name.upper()}", value)
     scope = {}
