@@ -12,6 +12,8 @@ from exposurekit.history import History
 from exposurekit.monitor.draining import drain
 from exposurekit.monitor.letters import Letters
 
+pytestmark = pytest.mark.long  # processes of their own
+
 WHO = "Zoë Quillon"  # in every text about the person
 
 

@@ -18,6 +18,8 @@ from watch_kit import KEY, SECRET
 
 from exposurekit.history import History
 
+pytestmark = pytest.mark.long  # processes of their own
+
 PATIENCE_S = 60
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 HOSTILE = "Peep\x1b[31m\u202eFinder\r\n2  look"

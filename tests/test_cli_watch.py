@@ -15,6 +15,8 @@ from watch_kit import KEY, PEOPLE, SECRET, Fleet
 
 from exposurekit.monitor.letters import utc_now
 
+pytestmark = pytest.mark.long  # processes of their own
+
 PATIENCE_S = 60
 WATCH = ("watch", "--every", "1h")
 SEEN = f"{len(PEOPLE)} people seen well"

@@ -13,6 +13,8 @@ from crash.receiver_run import Load, Receiver, _judged
 
 from exposurekit.monitor.letters import Letters
 
+pytestmark = pytest.mark.long  # processes of their own
+
 RUN = Path(__file__).parent / "crash" / "receiver_run.py"
 PATIENCE_S = 200
 
