@@ -180,10 +180,6 @@ class Store:
         if once and self.version(name, once[0]) >= once[1]:
             return
         made = TABLES[name]
-        if not self.is_local and not isinstance(rows, pa.Table):
-            rows = pa.concat_tables(
-                list(rows)
-            )  # deltalake cannot read from afar while it waits for what to write
         try:
             write_deltalake(
                 self._made(name),
@@ -254,7 +250,8 @@ class Store:
     def _ready(self, rows: Any, schema: pa.Schema) -> Any:
         if not self.is_local and not isinstance(rows, pa.Table):
             # deltalake cannot read from afar while it waits for what to write
-            rows = pa.Table.from_batches([batch for part in rows for batch in pa.table(part).to_batches()])
+            parts = [one if isinstance(one, pa.Table) else pa.Table.from_batches([one]) for one in rows]
+            rows = pa.concat_tables(parts) if parts else schema.empty_table()
         return _shaped(rows, schema)
 
     def _uri(self, name: str) -> str:
