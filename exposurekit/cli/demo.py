@@ -127,8 +127,9 @@ def _print_history(shown: Any) -> None:
         "wrong": days["wrong"],
     }
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    every = -(-len(rows) // DAYS_SHOWN)
     click.echo("\nhistory.status_over_time(), one look a day, and what was really so in its world then:")
-    print_columns(rows if len(rows) <= DAYS_SHOWN else rows[:: -(-len(rows) // DAYS_SHOWN)] + rows[-1:])
+    print_columns(rows[:-1:every] + rows[-1:])
     same = bool((counts["total"].to_numpy() == (days["open"] + days["removed"]).to_numpy()).all())
     wrong = int(days["wrong"].sum())
     click.echo(
