@@ -4,6 +4,7 @@ import os
 import sqlite3
 import threading
 import uuid
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -107,6 +108,7 @@ class Database:
             _make(self._path)
             self._file = _identity_of(self._path)
             self._connection = _connected(self._path, self._busy_s)
+            weakref.finalize(self, self._connection.close)  # where whoever opened it forgets to
         return self._connection
 
 
