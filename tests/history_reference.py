@@ -80,7 +80,6 @@ class Reference:
     runs: list[Row] = field(default_factory=list)
     things: dict[tuple[str, int, int], list[Row]] = field(default_factory=dict)
     drained: dict[str, int] = field(default_factory=dict)
-    interrupted: datetime | None = None  # when a run without a name began that never came to an end
     _parts: dict[str, dict[str, Look]] = field(default_factory=dict)
 
     # --- looks ---------------------------------------------------------------------------------------

@@ -73,11 +73,10 @@ _WITHIN = "AND bucket BETWEEN $low AND $high"
 _STANDING = ("seq", "seen_at", "site", "status", "prev_status", "episode", "episode_at", "left_censored")
 
 
-def state(kind: str, *, bucketed: bool = True) -> str:
+def state(kind: str) -> str:
     """Every thing of a kind as it stood before the run, with the hash of what it said."""
-    within = _WITHIN if bucketed else ""
-    recent = _RECENT.format(table="changes", within=f"AND kind = '{kind}' {within}")
-    said = _RECENT.format(table=CONTENT_OF[kind], within=within)
+    recent = _RECENT.format(table="changes", within=f"AND kind = '{kind}' {_WITHIN}")
+    said = _RECENT.format(table=CONTENT_OF[kind], within=_WITHIN)
     newer = ", ".join(
         f"CASE WHEN recent.seq IS NULL THEN old.{name} ELSE recent.{name} END AS {name}" for name in _STANDING
     )
@@ -85,7 +84,7 @@ def state(kind: str, *, bucketed: bool = True) -> str:
     SELECT before.* EXCLUDE (old_hash), coalesce(said.hash, old_hash) AS hash FROM (
         SELECT coalesce(recent.user_id, old.user_id) AS user_id, coalesce(recent.key, old.key) AS key,
             {newer}, old.hash AS old_hash
-        FROM (SELECT * FROM checkpoint WHERE kind = '{kind}' {within}) AS old
+        FROM (SELECT * FROM checkpoint WHERE kind = '{kind}' {_WITHIN}) AS old
         FULL JOIN ({recent}) AS recent ON recent.user_id = old.user_id AND recent.key = old.key
     ) AS before LEFT JOIN ({said}) AS said ON said.user_id = before.user_id AND said.key = before.key
     """
