@@ -5,7 +5,7 @@ Reads no file and answers nothing: that is for `engines` and `spark`.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
 from urllib.parse import unquote
@@ -35,12 +35,24 @@ _TOKENS = re.compile(
 )
 
 
+_BUCKET = re.compile(r"/bucket=(\d+)/")
+
+
 class FilesMoved(ExposureError):
     """A file that was listed is gone, as after a vacuum: list anew, and ask again."""
 
     def __init__(self) -> None:
         super().__init__(
             "Files that were listed are gone, or cannot be seen from here: list anew and ask again"
+        )
+
+
+class Damaged(ExposureError):
+    """A file is not what was written, or is gone for good."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "A file of this history cannot be read; verify() says which: exposurekit history verify. Put it back from a copy"
         )
 
 
@@ -58,6 +70,19 @@ class Files:
     uris: Sequence[str]
     schema: pa.Schema
     dataset: Callable[[], pyarrow.dataset.Dataset] | None = None
+
+    def within(self, first: int, last: int) -> "Files":
+        """Those of some buckets alone; all where they are not told apart by path.
+
+        >>> from exposurekit.history.asking import Files
+        >>> Files(["/t/bucket=3/a.parquet", "/t/bucket=12/b.parquet"], pa.schema([])).within(4, 20).uris
+        ['/t/bucket=12/b.parquet']
+        """
+        buckets = [_BUCKET.search(uri) for uri in self.uris]
+        if self.dataset is not None or not all(buckets):
+            return self
+        pairs = zip(self.uris, buckets, strict=True)
+        return replace(self, uris=[uri for uri, found in pairs if found and first <= int(found[1]) <= last])
 
 
 class Engine(Protocol):
@@ -79,6 +104,7 @@ class Engine(Protocol):
 
         Raises:
             FilesMoved: A file is gone since it was listed.
+            Damaged: A file is not what was written.
             TypeError: A parameter, a declared column or a column of the answer is of another type.
         """
 

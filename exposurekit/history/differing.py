@@ -36,6 +36,7 @@ WITH staged AS (
         OR ($scope = 'everyone' AND (people.listed OR people.outcome = 'told'))
 )
 SELECT * REPLACE (CASE WHEN registered THEN $known_from ELSE known_from END AS known_from),
+    (user_id % 64)::INTEGER AS bucket,
     coalesce(whole_at, CASE WHEN registered THEN $known_from ELSE known_from END) AS bound
 FROM beside
 """
@@ -91,10 +92,12 @@ def state(kind: str) -> str:
 
 
 def seen(kind: str) -> str:
-    """What is compared of the things of one kind, read once: as the table ``seen``."""
+    """What is compared of the things of one kind, read once: as the table ``seen``. Who failed was not seen."""
     return f"""
 CREATE OR REPLACE TEMP TABLE seen AS
-SELECT user_id, key, part, bucket, thing_site, thing_status, hash FROM staged_{kind}
+SELECT staged.user_id, key, staged.part, staged.bucket, thing_site, thing_status, hash
+FROM staged_{kind} AS staged JOIN looked ON looked.user_id = staged.user_id AND looked.part = staged.part
+WHERE what IN ('whole', 'partial', 'told')
 """
 
 
@@ -103,9 +106,7 @@ def step(kind: str) -> str:
     return f"""
 WITH state AS ({state(kind)}),
 present AS (
-    SELECT staged.user_id, staged.key, staged.part, thing_site, thing_status, staged.hash
-    FROM seen AS staged JOIN looked ON looked.user_id = staged.user_id AND looked.part = staged.part
-    WHERE what IN ('whole', 'partial', 'told') {_WITHIN}
+    SELECT * FROM seen WHERE true {_WITHIN}
 ), both_sides AS (
     SELECT
         coalesce(present.user_id, state.user_id) AS user_id, coalesce(present.key, state.key) AS key,
@@ -113,7 +114,7 @@ present AS (
         coalesce(state.site, present.thing_site) AS site, state.status AS prev_status,
         CASE WHEN state.status = '{UNKNOWN}' THEN state.prev_status ELSE state.status END AS known_status,
         state.episode, state.episode_at, state.left_censored, state.seen_at AS seen_before
-    FROM present FULL JOIN state ON state.user_id = present.user_id AND state.key = present.key
+    FROM state FULL JOIN present ON state.user_id = present.user_id AND state.key = present.key
 ), judged AS (
     SELECT both_sides.*, looked.seen_at,
         greatest(bound, seen_before) AS not_before,
@@ -124,7 +125,7 @@ present AS (
             WHEN what = 'unlisted' AND prev_status <> '{VANISHED}' THEN '{UNKNOWN}'
             ELSE prev_status
         END AS status
-    FROM both_sides JOIN looked USING (user_id)
+    FROM both_sides JOIN (SELECT * FROM looked WHERE true {_WITHIN}) AS looked USING (user_id)
     WHERE seen_before IS NULL OR seen_before <= looked.began
 ), moved AS (
     SELECT *,

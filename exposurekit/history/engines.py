@@ -22,6 +22,7 @@ import pyarrow.fs
 from exposurekit.errors import Misconfigured
 from exposurekit.history.asking import (
     DUCKDB,
+    Damaged,
     Engine,
     Files,
     FilesMoved,
@@ -36,9 +37,12 @@ from exposurekit.history.asking import (
 )
 from exposurekit.history.spark import Spark
 
-__all__ = ["DuckDB", "Engine", "Files", "FilesMoved", "Spark", "engine_of"]
+__all__ = ["Damaged", "DuckDB", "Engine", "Files", "FilesMoved", "Spark", "engine_of"]
 
 _SPILL = "exposurekit-duckdb-"
+# How many rows a file has is not known before, so that a join would hold the larger side; and the newest row of each
+# thing would be found by reading the files twice.
+_TOO_CLEVER = "join_order,build_side_probe_side,late_materialization,top_n_window_elimination"
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -77,8 +81,8 @@ class DuckDB:
         self._connection = duckdb.connect(":memory:", config=settings)
         with contextlib.suppress(duckdb.Error):  # where ICU is not built in there is no zone but UTC
             self._connection.execute("SET GLOBAL TimeZone = 'UTC'")
-        if as_written:  # how many rows a file has is not known before: a join would hold the larger side
-            self._connection.execute("SET disabled_optimizers = 'join_order,build_side_probe_side'")
+        if as_written:
+            self._connection.execute(f"SET disabled_optimizers = '{_TOO_CLEVER}'")
         self._end = weakref.finalize(self, _ended, self._connection, spill)
 
     def ask(
@@ -96,6 +100,7 @@ class DuckDB:
 
         Raises:
             FilesMoved: A file is gone since it was listed.
+            Damaged: A file is not what was written.
 
         >>> from exposurekit.history.engines import DuckDB
         >>> with DuckDB() as engine, engine.views({"ids": pa.table({"id": [3, 4]})}) as cursor:
@@ -106,11 +111,14 @@ class DuckDB:
         with contextlib.closing(self._connection.cursor()) as cursor:
             try:
                 for name, table in tables.items():
-                    _lay(cursor, checked(name), table)
+                    lay(cursor, checked(name), table)
                 yield cursor
-            except duckdb.Error:
-                if any(_gone(table) for table in tables.values() if isinstance(table, Files)):
+            except duckdb.Error as error:
+                files = [table for table in tables.values() if isinstance(table, Files)]
+                if any(_gone(table) for table in files):
                     raise FilesMoved from None
+                if any(_is_about(error, table) for table in files):
+                    raise Damaged from None
                 raise
 
     def close(self) -> None:
@@ -149,7 +157,8 @@ def engine_of(engine: object = None) -> Engine:
     raise Misconfigured("An engine is None, 'duckdb', a Spark session or the address of a Spark master")
 
 
-def _lay(cursor: duckdb.DuckDBPyConnection, name: str, table: Files | pa.Table) -> None:
+def lay(cursor: duckdb.DuckDBPyConnection, name: str, table: Files | pa.Table) -> None:
+    """Have a cursor see a table under a name, in place of what it saw there."""
     if isinstance(table, pa.Table):
         cursor.register(name, table)
     elif not table.uris:
@@ -159,7 +168,7 @@ def _lay(cursor: duckdb.DuckDBPyConnection, name: str, table: Files | pa.Table) 
     elif table.dataset is not None:
         cursor.register(name, table.dataset())
     else:
-        cursor.execute(f"CREATE TEMP VIEW {quoted(name)} AS {_reading(table)}")
+        cursor.execute(f"CREATE OR REPLACE TEMP VIEW {quoted(name)} AS {_reading(table)}")
 
 
 def _reading(table: Files) -> str:
@@ -188,6 +197,12 @@ def _text(value: str) -> str:
 def _from_path(name: str, kind: str) -> str:
     value = f"url_decode(regexp_extract(_path, {_text(f'.*/{re.escape(name)}=([^/]*)/')}, 1))"
     return f"CAST(NULLIF({value}, '{_HIVE_NULL}') AS {kind}) AS {quoted(name)}"
+
+
+def _is_about(error: duckdb.Error, table: Files) -> bool:
+    """Whether DuckDB complains of what is in a file: it names that one, or, where it cannot read on, nothing at all."""
+    told = str(error)
+    return type(error) is duckdb.Error or "Parquet" in told or any(path_of(uri) in told for uri in table.uris)
 
 
 def _gone(table: Files) -> bool:

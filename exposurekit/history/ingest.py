@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from exposurekit.cards import NAME_MAX, card, short
 from exposurekit.history import differing, staging, upkeep
 from exposurekit.history.engines import DuckDB, Files
 from exposurekit.history.staging import PEOPLE, Staged
@@ -31,6 +32,8 @@ class Run:
         counts: How many records are ``new``, ``removed``, ``vanished``, ``relisted``, ... and links and alerts new.
         complete: Whether the list of users was whole.
         waits_for: The shards that have not ended.
+        shards: How many collectors share it, where it is not taken in.
+        was_there: Whether it was taken in before it was asked for; nothing was added then.
 
     >>> run = history.last_run()
     >>> run.new, run.gone, run.failed
@@ -46,6 +49,8 @@ class Run:
     counts: Mapping[str, int]
     complete: bool = True
     waits_for: tuple[int, ...] = ()
+    shards: int = 1
+    was_there: bool = False
 
     @property
     def duration(self) -> timedelta | None:
@@ -72,17 +77,30 @@ class Run:
         """People who could not be looked at."""
         return self.people.get("failed", 0)
 
+    def __repr__(self) -> str:
+        return f"Run({str(self)!r})"
+
+    def _repr_html_(self) -> str:
+        counted = [(name, self.people) for name in ("listed", *PEOPLE_COUNTED)]
+        counted += [(name, self.counts) for name in COUNTED]
+        told = {name.replace("_", " "): f"{of[name]:,}" for name, of in counted if of.get(name)}
+        facts = {"origin": self.origin, "began": self.started_at, "ended": self.finished_at, **told}
+        return card(f"Run {self.run}" if self.seq is not None else str(self), facts)
+
     def __str__(self) -> str:
+        name = short(self.run, NAME_MAX)
         if self.seq is None:
+            if self.waits_for and self.shards == 1:
+                return f"run {name}: begun, and did not end; the next collect goes on with it"
             waits = ", ".join(map(str, self.waits_for))
             awaited = f"shard {waits}" if waits else "another process: collect again"
-            return f"run {self.run}: staged, waits for {awaited}"
+            return f"run {name}: staged, waits for {awaited}"
         told = [f"{self.people.get('whole', 0):,} people seen well"]
         told += [f"{self.people[name]:,} {name}" for name in PEOPLE_COUNTED[1:] if self.people.get(name)]
         told += [
             f"{self.counts[name]:,} {name.replace('_', ' ')}" for name in COUNTED if self.counts.get(name)
         ]
-        return f"run {self.run}: {', '.join(told)}"
+        return f"run {name}: {', '.join(told)}"
 
 
 def of_row(row: Mapping[str, Any]) -> Run:
@@ -168,30 +186,34 @@ class _Ingest:
         return self._store.version(last, "ingest") >= self._seq
 
     def _write(self) -> None:
+        known = self._known()
         with (
             DuckDB(memory_limit=upkeep.MEMORY, as_written=True) as engine,
-            engine.views(self._views()) as cursor,
+            engine.views(known | self._said()) as cursor,
         ):
             cursor.execute(differing.LOOKED, self._given(differing.LOOKED))
-            self._write_changes(cursor)
+            self._write_changes(cursor, known)
             counts = self._write_cube(engine) | self._looks_counted(cursor)
             self._write_rest(cursor, counts)
 
-    def _views(self) -> dict[str, Files]:
-        """What was known, and what is staged: the same at every attempt, since people are written last."""
-        after = self._parameters["checkpointed"]
-        known = self._store.snapshot("people", "checkpoint")
-        known |= {name: self._store.since(name, after) for name in upkeep.READ_SINCE}
-        staged = {f"staged_{kind}": self._staged.files(kind) for kind in (PEOPLE, *KINDS)}
-        return known | staged
+    def _known(self) -> dict[str, Files]:
+        """What was known: the same at every attempt, since people are written last."""
+        return self._store.snapshot("people") | upkeep.known(self._store, self._parameters["checkpointed"])
+
+    def _said(self) -> dict[str, Files]:
+        """What is staged."""
+        return {f"staged_{kind}": self._staged.files(kind) for kind in (PEOPLE, *KINDS)}
 
     def _values(self) -> dict[str, Any]:
         plan, ends = self._staged.plan, self._staged.ends()
         complete = len(ends) >= plan.shards and all(end.complete for end in ends.values())
+        erased_at = self._store.erased_at()
         before = [
             row["started_at"]
             for row in looks(self._store).to_pylist()
             if row["complete"] and row["finished_at"] <= plan.started_at and row["seq"] < self._seq
+            # Whoever was erased was seen by the looks before that: these tell no longer who is new.
+            if erased_at is None or row["started_at"] > erased_at
         ]
         return {
             "seq": self._seq,
@@ -208,7 +230,7 @@ class _Ingest:
         """The parameters that a text names."""
         return {name: value for name, value in (self._parameters | more).items() if f"${name}" in text}
 
-    def _write_changes(self, cursor: Any) -> None:
+    def _write_changes(self, cursor: Any, before: Mapping[str, Files]) -> None:
         """Compared group by group, and written when enough has changed: what a run says is read once for each writing."""
         known = upkeep.kinds_of(self._store)
         for kind in KINDS:
@@ -216,11 +238,14 @@ class _Ingest:
             cursor.execute(differing.seen(kind))
             [[rows]] = cursor.execute("SELECT count(*) FROM seen").fetchall()
             if rows or kind in known:
-                self._compare(cursor, kind, upkeep.grouped(rows))
+                self._compare(cursor, kind, upkeep.grouped(rows), before)
 
-    def _compare(self, cursor: Any, kind: str, groups: list[tuple[int, int]]) -> None:
+    def _compare(
+        self, cursor: Any, kind: str, groups: list[tuple[int, int]], before: Mapping[str, Files]
+    ) -> None:
         begin, text = 0, differing.step(kind)
         for number, (low, high) in enumerate(groups):
+            upkeep.narrow(cursor, before, low, high)
             into = "CREATE OR REPLACE TEMP TABLE step AS" if low == begin else "INSERT INTO step"
             cursor.execute(f"{into} {text}", self._given(text, low=low, high=high))
             held = cursor.execute("SELECT count(*) FROM step").fetchall()[0][0]
