@@ -67,11 +67,12 @@ def letter(user_id, **groups):
 
 
 def told_by(run):
-    """How many rows and deliveries went, how many of these for one of how many values."""
+    """How many rows and deliveries went, how many of these from quarantine, and for one of how many values."""
     said = (
         r"(\d+) rows are gone from every file of the history history\.\n"
-        r"(\d+) deliveries are gone from the inbox history/inbox\.db; (\d+) of them did not say "
-        r"whose they were and went for holding one of (\d+) values of 6 characters or more\.\n"
+        r"(\d+) deliveries are gone from the inbox history/inbox\.db, (\d+) of them quarantined; (\d+) of them did "
+        r"not say whose they were and went for holding one of (\d+) values of 6 characters or more\.\n"
+        r"The next collect, or a watch that runs, brings them back unless the service lists them no longer\.\n"
     )
     return [int(number) for number in re.fullmatch(said, run.stdout).groups()]
 
@@ -108,9 +109,9 @@ def test_of_somebody_who_is_erased_no_file_holds_a_text(told_of_quillon, tmp_pat
     assert found_in(directory, {"secret-7", "secret-8"}) == set()
     run = Shell(tmp_path).here("history", "erase", "7", "--history", "history")
     assert run.returncode == 0, run.stderr
-    rows, letters, by_value, values = told_by(run)
+    rows, letters, quarantined, by_value, values = told_by(run)
     assert rows > 0
-    assert (letters, by_value) == (2, 1)
+    assert (letters, quarantined, by_value) == (2, 1, 1)
     assert values > 10
     assert found_in(directory, texts) == set()
     assert "Quillon" not in "".join(found_in(directory, {WHO, "Quillon"}))
@@ -120,7 +121,7 @@ def test_of_somebody_who_is_erased_no_file_holds_a_text(told_of_quillon, tmp_pat
     left.close()
     shell = Shell(tmp_path, EXPOSUREKIT_HISTORY="history")
     assert shell.here("history", "verify").stdout == "Every promise holds.\n"
-    assert told_by(shell.here("history", "erase", "7")) == [0, 0, 0, 0]
+    assert told_by(shell.here("history", "erase", "7")) == [0, 0, 0, 0, 0]
 
 
 def test_a_letter_about_somebody_whom_only_a_staged_run_tells_of_goes_with_them(tmp_path):
@@ -145,7 +146,8 @@ def test_an_inbox_where_nothing_was_collected_yet_is_erased_too(tmp_path):
     letters.put_all([("msg_1", letter(7, records=[f"{WHO} waiting"])), ("msg_2", letter(8))])
     letters.close()
     run = Shell(tmp_path).here("history", "erase", "7", "--history", "history")
-    assert told_by(run) == [0, 1, 0, 0]
+    assert told_by(run) == [0, 1, 0, 0, 0]
+    assert not (tmp_path / "history" / "history.json").exists()
     assert found_in(tmp_path / "history", {WHO}) == set()
 
 
@@ -164,7 +166,7 @@ def test_a_short_value_takes_no_letter_of_others_with_it(tmp_path):
         assert {"a", "Al", "0042"} < history.values_of(7)
     letters.close()
     run = Shell(tmp_path).here("history", "erase", "7", "--history", "history")
-    assert told_by(run)[1:3] == [1, 1]
+    assert told_by(run)[1:4] == [1, 1, 1]
     left = Letters(directory / "inbox.db")
     assert [one.number for one in left.quarantined()] == [1]
     left.close()
@@ -177,11 +179,11 @@ def test_where_no_inbox_is_searched_it_says_so_and_one_that_is_not_there_erases_
     missing = shell.here("history", "erase", "7", "--inbox", "elsewhere.db")
     assert (missing.returncode, error_of(missing)) == (1, "Error: --inbox names no file: nothing was erased")
     assert found_in(tmp_path / "history", {f"{WHO} name"})
-    rows, inbox = shell.here("history", "erase", "7").stdout.splitlines()
+    rows, inbox, _ = shell.here("history", "erase", "7").stdout.splitlines()
     assert rows.endswith("rows are gone from every file of the history history.")
     assert inbox.startswith("No inbox was searched: ")
     elsewhere = Letters(tmp_path / "elsewhere.db")
     elsewhere.put("msg_1", letter(7))
     elsewhere.close()
     told = shell.here("history", "erase", "7", "--inbox", "elsewhere.db").stdout
-    assert "1 deliveries are gone from the inbox elsewhere.db;" in told
+    assert "1 deliveries are gone from the inbox elsewhere.db, 0 of them quarantined;" in told

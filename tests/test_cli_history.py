@@ -108,6 +108,9 @@ def test_collect_tells_in_a_line_and_the_same_name_adds_nothing(shell, fleet):
         *(0, "monday", 1, 20, []),
     )
     assert fleet.asked == []
+    assert told["was_there"] is True
+    prose = shell.here("collect", "--history", "history", "--run", "monday").stdout
+    assert prose.endswith(" 20 came into view (it was there already; nothing was added)\n")
     runs = shell.here("history", "runs", "--history", "history", "--json")
     assert [row["run"] for row in json.loads(runs.stdout)] == ["monday"]
     is_silent_about(shell, first, again, runs)
@@ -126,6 +129,43 @@ def test_shards_share_a_run_and_the_last_takes_it_in(shell, fleet):
     assert last.stdout.startswith("run monday: 20 people seen well")
     assert sorted(fleet.asked) == list(range(1, 21))
     is_silent_about(shell, first, waiting, last)
+
+
+def test_whom_nobody_registered_is_told_and_where_there_is_nobody_else_that_is_an_error(shell):
+    words = ("collect", "--history", "history", "--user")
+    nobody = shell.here(*words, "999")
+    assert (nobody.returncode, nobody.stderr) == (1, "999 is not registered\n")
+    some = shell.here(*words, "998", "--user", "3", "--json")
+    assert (some.returncode, some.stderr) == (0, "998 is not registered\n")
+    assert json.loads(some.stdout)["not_registered"] == [998]
+    assert shell.here(*words, "3").stderr == ""
+
+
+def test_a_look_that_failed_is_not_said_to_wait_for_a_shard(shell, fleet):
+    fleet.is_slow = True
+    with shell.started("collect", "--history", "history") as process:
+        assert fleet.eight_wait.wait(PATIENCE_S)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=PATIENCE_S)
+    [told] = shell.here("history", "runs", "--history", "history").stderr.splitlines()[1:]
+    assert told.endswith(": begun, and did not end; the next collect goes on with it")
+
+
+def test_a_shard_without_a_run_says_what_to_give(shell):
+    assert error_of(shell.here("collect", "--shard", "1/2")).endswith("give the run a name, too: --run NAME")
+
+
+@pytest.mark.parametrize(
+    "path", ["s3://AKIA:sekret@bucket/x", "http://user:sekret@host.example/x", "file", "/proc/x"]
+)
+@pytest.mark.parametrize(
+    "words", [("collect",), ("history", "runs"), ("history", "erase", "1"), ("watch",), ("receive",)]
+)
+def test_a_path_that_is_none_is_told_in_a_line_that_does_not_repeat_it(shell, words, path):
+    (shell.directory / "file").touch()
+    run = shell.here(*words, "--history", path)
+    assert run.returncode == 1
+    assert "sekret" not in error_of(run)
 
 
 def test_a_history_stays_with_what_records_are_known_by_and_is_made_with_what_is_said(shell):

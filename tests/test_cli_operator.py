@@ -164,7 +164,7 @@ def test_who_only_looks_does_not_wait_for_whoever_writes(file_operator):
 def test_a_callback_is_vetted_and_its_new_secret_shown_once(operator):
     ok(operator.here("integrator", "add", "acme", "--no-attestation"))
     run = operator.here("integrator", "set-callback", "acme", HOOK, "--new-secret")
-    [secret] = re.findall(r"^EXPOSUREKIT_WEBHOOK_SECRET=(whsec_\S+)\n$", ok(run))
+    [secret] = re.findall(r"^EXPOSUREKIT_WEBHOOK_SIGNING_SECRET=(whsec_\S+)\n$", ok(run))
     stored = operator.work(lambda work: callbacks.find(work, "acme"))
     assert (stored.url, stored.secret) == (HOOK, secret)
     assert told(operator.here("integrator", "list", "--json"))[0]["has_callback"] is True
@@ -454,6 +454,7 @@ def test_people_without_activation_or_consent_are_not_scanned(operator):
     assert people == {"registered": 1, "active": 0, "with_consent": 1, "may_be_scanned": 0}
 
 
+@pytest.mark.long
 def test_a_database_that_is_busy_is_told_in_one_line(file_operator):
     jane(file_operator)
     with closing(sqlite3.connect(file_operator.directory / "service.db", isolation_level=None)) as other:

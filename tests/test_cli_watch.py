@@ -3,7 +3,9 @@
 import json
 import re
 import signal
+import socket
 import time
+from urllib.parse import urlsplit
 
 import faults
 import httpx
@@ -83,10 +85,13 @@ def test_it_looks_receives_what_is_signed_and_ends_while_it_waits(shell, fleet):
     headers = signed_headers(at=utc_now(), body=body)
     with shell.started(*WATCH, "--receive", "0") as process:
         inbox = inbox_of(process)
+        begun = said_until(process, "watching ")
+        assert begun.endswith(f"watching {shell.directory}/history every 1h; next look at once\n")
         looked = said_until(process, SEEN)
         assert httpx.post(inbox, content=body).status_code == 401
         assert httpx.post(inbox, content=body, headers=headers).status_code == 204
         eventually(lambda: status(shell)[1]["taken_in"])
+        assert said_until(process, "deliveries: ").endswith("deliveries: 1 taken in, 0 quarantined\n")
         second = shell(*WATCH, "--receive", "0")
         assert "watch --status tells" in error_of(second)
         assert second.returncode == 1
@@ -107,8 +112,8 @@ def test_it_looks_receives_what_is_signed_and_ends_while_it_waits(shell, fleet):
 def test_it_receives_while_a_slow_service_is_looked_at_and_ends_amid(shell, fleet, number):
     fleet.fault = faults.BlackHole()
     with shell.started(*WATCH, "--receive", "0") as process:
-        path = process.stdout.readline().split()[-1]
-        inbox = inbox_of(process)
+        address = urlsplit(inbox_of(process))
+        path, inbox = address.path, f"http://{address.netloc}"
         eventually(lambda: fleet.listed_at)
         assert httpx.post(inbox + path, content=BODY).status_code == 204
         assert httpx.post(inbox, content=BODY).status_code == 404
@@ -122,7 +127,6 @@ def test_it_receives_while_a_slow_service_is_looked_at_and_ends_amid(shell, flee
     if number == signal.SIGTERM:
         fleet.fault = None
         with shell.started(*WATCH, "--receive", "0") as process:
-            assert process.stdout.readline().split()[-1] == "history/inbox.path"
             assert httpx.post(inbox_of(process) + path, content=BODY).status_code == 204
             said_until(process, SEEN)
             assert ended(process)[0] == 0
@@ -137,7 +141,7 @@ def test_of_a_watch_that_was_killed_the_status_says_that_it_is_gone(shell, fleet
         eventually(lambda: status(shell)[1]["failures_in_a_row"])
         code, told = status(shell)
         assert code == 1
-        assert told["problem"].startswith("it failed 1 times in a row: a look failed: List users")
+        assert told["problem"].startswith("it failed once: a look failed: List users")
         process.kill()
         process.wait()
     prose = shell.here("watch", "--status")
@@ -150,6 +154,42 @@ def test_of_a_watch_that_was_killed_the_status_says_that_it_is_gone(shell, fleet
         assert ended(process)[0] == 0
     assert verifies(shell)
     is_silent_about(shell, prose.stdout, looked, json.dumps(told))
+
+
+def test_a_watch_that_begins_anew_still_tells_the_last_look_and_the_last_error(shell, fleet):
+    with shell.started(*WATCH) as process:
+        said_until(process, SEEN)
+        ended(process)
+    looked = status(shell)[1]["last_run"]
+    (shell.directory / "history" / "watch.json").write_text(
+        json.dumps(
+            status(shell)[1] | {"last_error": {"at": "2026-03-01T20:00:00+00:00", "reason": "a look failed"}}
+        )
+    )
+    with shell.started(*WATCH) as process:
+        assert re.search(
+            r"every 1h; next look at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", said_until(process, "watching ")
+        )
+        code, told = status(shell)
+        prose = shell.here("watch", "--status").stdout
+        ended(process)
+    assert (code, told["last_run"], told["failures_in_a_row"]) == (0, looked, 0)
+    assert f"  last look: {looked['finished_at']}, {SEEN}, 0 failed\n" in prose
+    assert prose.endswith("  last error: 2026-03-01T20:00:00+00:00, a look failed\n")
+
+
+def test_where_a_watch_cannot_begin_no_path_for_webhooks_is_made_or_told(shell):
+    with shell.started(*WATCH) as process:
+        said_until(process, SEEN)
+        second = shell(*WATCH, "--receive", "0")
+        ended(process)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        in_use = shell(*WATCH, "--receive", str(taken.getsockname()[1]))
+    assert "watch --status tells" in error_of(second)
+    assert "it is in use" in in_use.stderr
+    assert "Traceback" not in in_use.stderr
+    assert (second.stdout, in_use.stdout, second.returncode, in_use.returncode) == ("", "", 1, 1)
+    assert not list((shell.directory / "history").glob("inbox*"))
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from exposurekit.service import findings, tables
 from exposurekit.service.clock import FrozenClock
 from exposurekit.service.front.server import running
 
+pytestmark = pytest.mark.long  # processes of their own
 NETWORK = ("--callback-network", "127.0.0.0/8")
 PATIENCE_S = 30
 JUNIPER = {"first_name": "Juniper", "last_name": "Quill", "addresses": [{"city": "Oak", "state": "CA"}]}

@@ -204,14 +204,15 @@ class Crowded(pyarrow.fs.LocalFileSystem):
     """Files of somebody whom another is always a step ahead of."""
 
     def move(self, src, dest):
-        Store(Path(dest).parent).settings(records_by="id", otherwise="id")
+        Store(Path(dest).parent).begin()
         super().move(src, dest)
 
 
-def test_two_may_open_a_new_history_at_once(tmp_path):
+def test_two_may_begin_a_new_history_at_once(tmp_path):
     store = Store(tmp_path / "history")
     store.files = Crowded()
-    assert store.settings(records_by="id", otherwise="id") == "id"
+    store.begin()
+    assert store.settings(records_by=None, otherwise="reference") == "id"
 
 
 # --- the verdict of the short run ---------------------------------------------------------------------

@@ -116,7 +116,7 @@ def test_a_row_that_does_not_tell_which_thing_it_is_is_refused(seen, tmp_path, t
     mark = history.tick if table == "steps" else history.label
     with pytest.raises(Misconfigured, match=f"no {lacking}"):
         mark(whole.drop(columns=lacking), *(["mine"] if table != "steps" else []))
-    assert len(history.notes()) == len(history.labels()) == 0
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_record_whose_reference_is_missing_is_refused(seen, tmp_path):
@@ -124,6 +124,28 @@ def test_a_record_whose_reference_is_missing_is_refused(seen, tmp_path):
     row = {"user_id": 1, "record_id": 11, "site": "PeepFinder", "reference_id": None}
     with pytest.raises(Misconfigured, match="no reference_id"):
         history.label(row, "mine")
+
+
+@pytest.mark.parametrize("words", [5, None, ["a"], b"a"])
+def test_what_is_no_text_is_neither_reason_nor_note(tmp_path, words):
+    history, row = History(tmp_path / "history"), {"user_id": 1, "record_id": 11}
+    step = {"user_id": 1, "record_id": 11, "url": None, "step_number": 1, "step": "Call them"}
+    marks = (
+        lambda: history.label(row, "mine", reason=words),
+        lambda: history.note(row, words),
+        lambda: history.tick(step, note=words),
+    )
+    for mark in marks:
+        with pytest.raises(Misconfigured, match="is text, such as"):
+            mark()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_note_that_says_nothing_is_refused(tmp_path):
+    for nothing in ("", " \n"):
+        with pytest.raises(Misconfigured, match="A note says something"):
+            History(tmp_path / "history").note({"user_id": 1, "record_id": 11}, nothing)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_kind_that_is_none_is_refused(tmp_path):

@@ -362,6 +362,7 @@ def seen():
         yield service, exposure
 
 
+@pytest.mark.long
 @settings(
     max_examples=int(ASKED_FOR or 6),
     derandomize=not ASKED_FOR,

@@ -231,6 +231,43 @@ def test_a_duration_is_asked_for_until_the_end_of_a_day(remembered, question):
     pd.testing.assert_frame_equal(ask(as_of="2030-01-01"), ask())
 
 
+@pytest.mark.parametrize(
+    "when",
+    [
+        *(
+            "9999-12-31",
+            date.max,
+            "9999-12-31T23:59:59.999999Z",
+            datetime.max.replace(tzinfo=UTC),
+            pd.NaT,
+            np.nan,
+            20261113,
+            True,
+        ),
+        *(np.int64(20261113), "", "soon", ["2026-03-01", "2026-03-02"], {}),
+    ],
+)
+def test_what_is_no_time_is_refused_by_every_question(remembered, when):
+    remembered.look(0, one=[a_record(11)])
+    history = remembered.history
+    for ask in (history.diff, history.records, history.by_site, history.stale):
+        with pytest.raises(Misconfigured, match="A time is a datetime, a date, or text such as 2026-11-13"):
+            ask(when)
+
+
+def test_what_nobody_can_be_seen_through_is_refused(remembered):
+    history, exposure = remembered.history, remembered.exposure
+    for source in ("x", None, exposure.client):
+        with pytest.raises(Misconfigured, match="collect\\(\\) looks through an Exposure"):
+            history.collect(source)
+    with pytest.raises(Misconfigured, match="The name of a run is some plain text"):
+        history.collect(exposure, run=5)
+    for given in ({"shard": 5}, {"shard": "3/2"}, {"shard": "1/2"}, {"only": "x"}, {"only": [1.5]}):
+        with pytest.raises(Misconfigured):
+            history.collect(exposure, **given)
+    assert not history.waiting()
+
+
 # --- the borders of a diff ----------------------------------------------------------------------------
 
 

@@ -268,7 +268,7 @@ def test_after_an_erasure_no_byte_of_the_person_is_in_any_file(letters, tmp_path
         letters.quarantine(number, "not JSON")
     letters.forget(20)
     kept = len(letters.undrained(0))
-    assert letters.erase(12, [canary]) == Erased(20 + 9, 9)
+    assert letters.erase(12, [canary]) == Erased(20 + 9, 9, quarantined=9)
     assert letters.erase(13) == Erased(kept - 20, 0)
     files = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
     assert set(files) == {"inbox.db", "inbox.db-wal", "inbox.db-shm"}

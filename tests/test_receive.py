@@ -15,7 +15,7 @@ import pytest
 from cli_kit import Shell, error_of, said_until
 from inbox_kit import BODY, PATH, SECRET, signed_headers
 
-from exposurekit.cli.receive import app_of
+from exposurekit.cli.receive import door_of, receiving
 from exposurekit.monitor.letters import Letters, utc_now
 from exposurekit.service.callbacks import new_secret
 from exposurekit.serving import _is_loopback
@@ -57,15 +57,18 @@ def kept(shell):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_without_a_secret_a_path_is_made_told_once_and_the_same_after_a_restart(shell, number):
-    told = []
+    told, path = [], None
     for _ in range(2):
         with shell.started(*RECEIVE) as process:
             told.append(process.stdout.readline().split()[-1])
-            assert httpx.post(listening(process) + told[0], content=BODY).status_code == 204
+            path = path or urlsplit(told[0]).path
+            base_url = listening(process)
+            assert told[0].startswith(base_url) is (len(told) == 1)
+            assert httpx.post(base_url + path, content=BODY).status_code == 204
             log = ended(process, number)
-            assert told[0] not in log + process.stdout.read()
+            assert path not in log + process.stdout.read()
     assert told[1] == "history/inbox.path"
-    assert re.fullmatch(r"/[A-Za-z0-9_-]{43}", told[0])
+    assert re.fullmatch(r"/[A-Za-z0-9_-]{43}", path)
     assert kept(shell) == [BODY.encode()]
     modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in (shell.directory / "history").iterdir()}
     assert modes == {"inbox.db": 0o600, "inbox.path": 0o600}
@@ -75,7 +78,10 @@ def test_on_a_terminal_the_path_is_told_each_time(tmp_path):
     ours, theirs = pty.openpty()
     with os.fdopen(theirs, "w") as terminal, contextlib.redirect_stdout(terminal):
         for _ in range(2):
-            app_of(str(tmp_path), inbox=None, path_secret=None, signing_secrets=())
+            door = door_of(str(tmp_path), inbox=None, path_secret=None, signing_secrets=())
+            with receiving(door, "127.0.0.1", 0):
+                pass
+            door.letters.close()
         told = os.read(ours, 10_000).decode()
     os.close(ours)
     assert told.count((tmp_path / "inbox.path").read_text().strip()) == 2
@@ -95,10 +101,39 @@ def test_secrets_by_environment_are_told_nowhere(tmp_path):
             for headers in (signed_headers(at=utc_now()), signed_headers(), {})
         ]
         log = ended(process)
-        assert process.stdout.read() == ""
+        said = process.stdout.read()
+    assert said == f"Webhooks are received at {base_url}, at the path that was given\n"
     assert answers == [204, 401, 401]
-    assert not [secret for secret in (PATH, SECRET, "msg_1") if secret in log]
+    assert not [secret for secret in (PATH, SECRET, "msg_1") if secret in log + said]
     assert not (shell.directory / "history" / "inbox.path").exists()
+
+
+def test_secrets_of_a_dotenv_file_are_those_of_the_variables(shell):
+    (shell.directory / ".env").write_text(f"EXPOSUREKIT_WEBHOOK_SIGNING_SECRET='{new_secret()} {SECRET}'\n")
+    with shell.started(*RECEIVE) as process:
+        base_url = listening(process)
+        headers = ({}, signed_headers(at=utc_now()))
+        answers = [httpx.post(base_url, content=BODY, headers=one).status_code for one in headers]
+        ended(process)
+        assert process.stdout.read() == f"Webhooks are received at {base_url}/\n"
+    assert answers == [401, 204]
+
+
+def test_where_it_cannot_begin_no_path_is_made_or_told(shell):
+    history = shell.directory / "history"
+    history.mkdir()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        in_use = shell("receive", "--history", "history", "--port", port)
+    (history / "inbox.db").write_text("a letter to nobody, long enough to be no database at all" * 9)
+    another = shell(*RECEIVE)
+    assert "it is in use" in error_of(in_use)
+    assert error_of(another).endswith(
+        "the file that should be the inbox is another: name one that is not there yet"
+    )
+    assert {run.returncode for run in (in_use, another)} == {1}
+    assert in_use.stdout + another.stdout == ""
+    assert [file.name for file in history.iterdir()] == ["inbox.db"]
 
 
 def test_a_request_that_has_begun_is_answered_before_the_end(shell):

@@ -104,6 +104,7 @@ class Scene:
 @contextmanager
 def a_scene(directory: Path) -> Iterator[Scene]:
     """A service of five people and an empty history; the client asks once and never waits."""
+    directory.mkdir()
     clock = FrozenClock(START)
     fleet = Fleet(clock.now)
     at_once = Patience(retries=0, first_s=0)

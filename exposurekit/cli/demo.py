@@ -1,4 +1,4 @@
-"""The demo from a shell: a service with invented people, looked at as an analyst would. Keeps nothing but the page."""
+"""The demo from a shell: a service with invented people, looked at as an analyst would. Leaves the page, and the demo for the next time."""
 
 import json
 import os
@@ -22,6 +22,7 @@ TABLES = ("users", "records", "links", "alerts", "steps")
 @click.option("--people", default=25, type=click.IntRange(0, 5000), help="How many people to invent.")
 @click.option("--days", default=14, type=click.IntRange(0, 3650), help="How many days pass.")
 @click.option("--seed", default=7, help="The same seed gives the same people and listings.")
+@click.option("--anew", is_flag=True, help="Make it anew, though one like it was made before and kept.")
 @click.option(
     "--out",
     default="exposure.html",
@@ -32,17 +33,18 @@ TABLES = ("users", "records", "links", "alerts", "steps")
 @click.option(
     "--json", "as_json", is_flag=True, help="End with one line of JSON: the connection, and what was made."
 )
-def demo(*, people: int, days: int, seed: int, out: Path, serve: bool, as_json: bool) -> None:
+def demo(*, people: int, days: int, seed: int, anew: bool, out: Path, serve: bool, as_json: bool) -> None:
     """A whole service and an invented web, looked at as an analyst would. Needs no account.
 
     Starts both on loopback, registers PEOPLE, and lets DAYS pass: listings are found, taken down, looked for again,
     and told by webhook. Then loads everyone through the client into tables, prints those, says how far they agree
-    with what is really so, and writes a page with the chart of exposure by site.
+    with what is really so, and writes a page with the chart of exposure by site. What came of the days is kept in the
+    cache: the next time it is there at once.
     """
     from exposurekit.demonstration import demo as running_demo
 
     _check_writable(out)
-    with running_demo(people, days=days, seed=seed) as shown:
+    with running_demo(people, days=days, seed=seed, cache=not anew) as shown:
         click.echo(
             f"A service runs at {shown.connection['base_url']}: {people} invented people are registered, "
             f"and {days} days have passed."

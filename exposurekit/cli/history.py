@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from exposurekit.cli import showing
-from exposurekit.cli.options import ID, history_option, json_option, records_by_option
+from exposurekit.cli.options import ID, history_option, json_option, local, records_by_option
 from exposurekit.errors import Misconfigured, NotLoaded
 from exposurekit.markup import plain
 
@@ -42,12 +42,15 @@ def collect(
     """One look at everyone, kept in a history: for cron.
 
     The connection comes from EXPOSUREKIT_BASE_URL, _INTEGRATION_NAME, _API_KEY and _API_SECRET, or a .env file. A
-    collection that is stopped, or killed, goes on where it stood at the next call.
+    collection that is stopped, or killed, goes on where it stood at the next call. Where nobody of those named by
+    --user is registered it ends with 1.
 
     Example: exposurekit collect --history ./exposure-history
     """
     from exposurekit.exposure import connect
 
+    if shard is not None and run is None:
+        raise Misconfigured("the shards of a run share its name: give the run a name, too: --run NAME")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     exposure = connect()
     with opened(history, records_by) as kept:
@@ -56,6 +59,7 @@ def collect(
         except KeyboardInterrupt:
             click.echo("What was seen is kept; the next collect goes on from there.", err=True)
             raise
+        strangers = _strangers(kept, found, users)
     if as_json:
         told = {
             "run": found.run,
@@ -63,9 +67,16 @@ def collect(
             "started_at": found.started_at,
             "finished_at": found.finished_at,
         }
-        showing.print_json(told | dict(found.people) | dict(found.counts) | {"waits_for": found.waits_for})
+        told |= dict(found.people) | dict(found.counts) | {"waits_for": found.waits_for}
+        showing.print_json(told | {"was_there": found.was_there, "not_registered": strangers})
+    elif found.was_there:
+        click.echo(f"{found} (it was there already; nothing was added)")
     else:
         click.echo(str(found))
+    for user in strangers:
+        click.echo(f"{user} is not registered", err=True)
+    if strangers and len(strangers) == len(set(users)):
+        sys.exit(1)
 
 
 @click.group()
@@ -129,18 +140,23 @@ def erase(*, history: str, user: int, inbox: Path | None) -> None:
     """Leave nothing of USER in any file of the history, nor in its webhook inbox.
 
     Deliveries that do not say whose they are go where they hold the id as a number, or something of 6 characters or
-    more that the history knows of USER: a shorter text is in other people's too.
+    more that the history knows of USER: a shorter text is in other people's too. The next collect, or a watch that
+    runs, brings USER back unless the service lists them no longer: unregister them there first.
 
     Example: exposurekit history erase 12
     """
-    with existing(history) as kept:
-        place = _inbox_of(history, inbox)
-        values = kept.values_of(user)
+    place = _inbox_of(history, inbox)
+    is_begun = inbox is not None or place is None or _is_begun(history)  # else an inbox is all there is
+    with existing(history) if is_begun else opened(history) as kept:
+        values = kept.values_of(user) if is_begun else set()
         # The letters first: where that fails and is done again, the history still tells what to look for.
         letters = _erased_letters(place, user, values)
-        rows = kept.erase(user)
+        rows = kept.erase(user) if is_begun else 0
     click.echo(f"{rows} rows are gone from every file of the history {plain(history)}.")
     click.echo(letters)
+    click.echo(
+        "The next collect, or a watch that runs, brings them back unless the service lists them no longer."
+    )
 
 
 @history.command("verify")
@@ -157,7 +173,7 @@ def verify(*, history: str, as_json: bool) -> None:
         showing.print_json(broken)
     elif broken:
         for promise, rows in broken.items():
-            click.echo(f"Not so: {promise} ({rows} rows)", err=True)
+            click.echo(f"Not so: {promise} ({rows} row{'' if rows == 1 else 's'})", err=True)
     else:
         click.echo("Every promise holds.")
     if broken:
@@ -189,10 +205,25 @@ def existing(path: str) -> Any:
     Raises:
         NotLoaded: There is none.
     """
-    begun = [Path(path).expanduser() / name for name in ("history.json", "inbox.db")]
-    if "://" not in path and not any(file.is_file() for file in begun):
+    kept = opened(path)
+    if not _is_begun(path):
         raise NotLoaded("There is no history there: exposurekit collect --history DIR begins one")
-    return opened(path)
+    return kept
+
+
+def _is_begun(path: str) -> bool:
+    """Whether there is a history; of one that is elsewhere it is the first question that tells."""
+    directory = local(path)
+    return directory is None or (directory / "history.json").is_file()
+
+
+def _strangers(kept: Any, run: Any, users: tuple[int, ...]) -> list[int]:
+    """Whom of those asked for the service does not list: a look at some has a row of each whom it does."""
+    if run.was_there or run.seq is None:
+        return []
+    told = kept.exceptions()
+    listed = set(told.loc[told["seq"] == run.seq, "user_id"])
+    return [user for user in dict.fromkeys(users) if user not in listed]
 
 
 def _inbox_of(history: str, named: Path | None) -> Path | None:
@@ -200,7 +231,8 @@ def _inbox_of(history: str, named: Path | None) -> Path | None:
         if not named.is_file():
             raise Misconfigured("--inbox names no file: nothing was erased")
         return named
-    beside = None if "://" in history else Path(history).expanduser() / "inbox.db"
+    directory = local(history)
+    beside = None if directory is None else directory / "inbox.db"
     return beside if beside is not None and beside.is_file() else None
 
 
@@ -217,8 +249,9 @@ def _erased_letters(inbox: Path | None, user: int, values: set[str]) -> str:
     finally:
         letters.close()
     return (
-        f"{gone.letters} deliveries are gone from the inbox {plain(str(inbox))}; {gone.by_value} of them did not say "
-        f"whose they were and went for holding one of {len(searched(values))} values of {VALUE_MIN} characters or more."
+        f"{gone.letters} deliveries are gone from the inbox {plain(str(inbox))}, {gone.quarantined} of them quarantined; "
+        f"{gone.by_value} of them did not say whose they were and went for holding one of {len(searched(values))} values "
+        f"of {VALUE_MIN} characters or more."
     )
 
 

@@ -210,8 +210,12 @@ def integrator_set_callback(
     if as_json:
         showing.print_json({"integration_name": name, "signed": signed, "webhook_secret": shown})
     elif shown:
-        click.echo(f"EXPOSUREKIT_WEBHOOK_SECRET={shown}")
-        click.echo("The secret is shown this once: whoever receives checks signatures with it.", err=True)
+        click.echo(f"EXPOSUREKIT_WEBHOOK_SIGNING_SECRET={shown}")
+        click.echo(
+            "The secret is shown this once. Where the line stands in the environment or a .env file, exposurekit "
+            "receive and watch check signatures with it.",
+            err=True,
+        )
     else:
         click.echo(f"{name} is told from now on, {'signed' if signed else 'not signed'}.")
 

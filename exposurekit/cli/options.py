@@ -2,12 +2,14 @@
 
 import re
 import sys
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import click
 
+from exposurekit.errors import Misconfigured
 from exposurekit.service.terms import WHO_MAX
 
 ID_MAX = 2**63 - 1
@@ -78,6 +80,15 @@ by_option = click.option(
 def on_a_terminal() -> bool:
     """Whether somebody can be asked."""
     return sys.stdin.isatty()
+
+
+def local(history: str) -> Path | None:
+    """The directory of a history on this machine; None: it is none."""
+    if "://" in history:
+        return None
+    with suppress(RuntimeError):
+        return Path(history).expanduser()
+    raise Misconfigured("--history begins with ~ and somebody's name: there is nobody of it")
 
 
 class Span(click.ParamType[timedelta]):

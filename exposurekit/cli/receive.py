@@ -2,20 +2,24 @@
 
 import os
 import secrets
+import signal
 import sys
-from contextlib import suppress
-from dataclasses import asdict
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import click
 
-from exposurekit.cli.options import history_option, json_option
+from exposurekit.cli.options import history_option, json_option, local
 from exposurekit.cli.showing import print_rows
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ExposureError, Misconfigured
 from exposurekit.markup import plain
 
-_IN_CLEAR = "Whoever may list this machine's processes sees a command line: rather set the variable."
+_IN_CLEAR = (
+    "Whoever may list this machine's processes sees a command line: rather set the variable, or a .env file."
+)
 
 
 def inbox_options(command: Any) -> Any:
@@ -85,50 +89,123 @@ def receive(
     if quarantined or show is not None:
         _look(_file(history, inbox), show, as_json=as_json)
         return
-    from exposurekit.monitor.inbox import CONNECTIONS_MAX
     from exposurekit.service import logs
-    from exposurekit.serving import serve
 
-    letters, app = app_of(history, inbox=inbox, path_secret=path_secret, signing_secrets=signing_secrets)
+    door = door_of(history, inbox=inbox, path_secret=path_secret, signing_secrets=signing_secrets)
     logs.to_stderr()
-    try:
-        serve(app, host, port, connections_max=CONNECTIONS_MAX)
-    finally:
-        letters.close()
+    with closing(door.letters), _signalled() as wait, receiving(door, host, port):
+        wait()
 
 
-def app_of(
+@dataclass(slots=True)
+class Door:
+    """The application of an inbox, as `serving` takes it.
+
+    It opens when its server has the port: before that no path is made for senders, and none is told.
+    """
+
+    letters: Any
+    path_secret: str | None = field(repr=False)
+    signing_secrets: tuple[str, ...] = field(repr=False)
+    _kept_in: Path | None = None
+    _is_new: bool = False
+    _app: Any = field(default=None, repr=False)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """As ASGI has it."""
+        if scope["type"] == "lifespan":
+            try:
+                self.open()
+            except ExposureError:
+                await receive()
+                await send({"type": "lifespan.startup.failed"})
+                raise
+        await self._app(scope, receive, send)
+
+    def check(self) -> None:
+        """Whether what was given is a secret, before anything is made."""
+        if self.path_secret is not None or self.signing_secrets:
+            self._make()
+
+    def open(self) -> None:
+        """Make the inbox, and a path for senders where no secret was given."""
+        _make_directory(self.letters.path.parent)
+        self.letters.counts()  # an inbox that cannot be used needs no path
+        if self.path_secret is None and not self.signing_secrets:
+            self._kept_in = self.letters.path.with_suffix(".path")
+            self.path_secret, self._is_new = _kept_path(self._kept_in)
+        self._make()
+
+    def told(self, base_url: str) -> str:
+        """Where callbacks are to be sent, or where that is kept."""
+        if self._kept_in is None:
+            given = "/" if self.path_secret is None else ", at the path that was given"
+            return f"Webhooks are received at {base_url}{given}"
+        # Not at each start: what a service manager reads here it keeps, for more people than the file has readers.
+        if self._is_new or sys.stdout.isatty():
+            return f"Have callbacks sent to this address, which is as secret as a password: {base_url}/{self.path_secret}"
+        return f"Webhooks are received at {base_url} and the path that is kept in {plain(str(self._kept_in))}"
+
+    def _make(self) -> None:
+        from exposurekit.monitor.inbox import create_app
+
+        self._app = create_app(
+            self.letters, path_secret=self.path_secret, signing_secrets=self.signing_secrets
+        )
+
+
+def door_of(
     history: str,
     *,
     inbox: Path | None,
     path_secret: str | None,
     signing_secrets: tuple[str, ...],
     **_: Any,
-) -> tuple[Any, Any]:
-    """The inbox of a history and the application that fills it; says which path to configure, or where that is kept."""
-    from exposurekit.monitor.inbox import create_app
+) -> Door:
+    """The inbox of a history, and who is let in; what is not given comes from a ``.env`` file, where it has it."""
+    from exposurekit.client.environment import webhook_secrets
     from exposurekit.monitor.letters import Letters
 
-    file = _file(history, inbox)
-    _make_directory(file.parent)
-    if path_secret is None and not signing_secrets:
-        place = file.with_suffix(".path")
-        path_secret, is_new = _kept_path(place)
-        # Not at each start: what a service manager reads here it keeps, for more people than the file has readers.
-        if is_new or sys.stdout.isatty():
-            click.echo(f"Have callbacks sent to this path, which is as secret as a password: /{path_secret}")
-        else:
-            click.echo(f"Have callbacks sent to the path that is kept in {plain(str(place))}")
-    letters = Letters(file)
-    return letters, create_app(letters, path_secret=path_secret, signing_secrets=signing_secrets)
+    path, signing = webhook_secrets()
+    door = Door(Letters(_file(history, inbox)), path_secret or path, signing_secrets or signing)
+    door.check()
+    return door
+
+
+@contextmanager
+def receiving(door: Door, host: str, port: int) -> Iterator[None]:
+    """Take deliveries in, for as long as the block lasts; says where."""
+    from exposurekit.monitor.inbox import CONNECTIONS_MAX
+    from exposurekit.serving import running
+
+    with running(door, host, port, connections_max=CONNECTIONS_MAX) as base_url:
+        click.echo(door.told(base_url))
+        yield
+
+
+@contextmanager
+def _signalled() -> Iterator[Callable[[], object]]:
+    """What waits for Ctrl-C or SIGTERM; one that comes before the waiting counts, one that comes after ends at once."""
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)  # of threads that begin from now on, too
+
+    def wait() -> None:
+        signal.sigwait(numbers)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    try:
+        yield wait
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _file(history: str, inbox: Path | None) -> Path:
     if inbox is not None:
         return inbox
-    if "://" in history:
+    directory = local(history)
+    if directory is None:
         raise Misconfigured("an inbox lies on a disk of this machine: name its file with --inbox")
-    return Path(history).expanduser() / "inbox.db"
+    return directory / "inbox.db"
 
 
 def _make_directory(directory: Path) -> None:
@@ -196,7 +273,9 @@ def _look(file: Path, number: int | None, *, as_json: bool) -> None:
 
 def _show(body: bytes | None) -> None:
     if body is None:
-        raise Misconfigured("there is no such letter: --quarantined lists them")
+        raise Misconfigured(
+            "there is no such letter: it never came, or was taken in or erased; --quarantined lists those set apart"
+        )
     text = body.decode("utf-8", "backslashreplace")
     shown = "".join(one if one.isprintable() or one in "\n\t" else _escaped(one) for one in text)
     click.echo(shown, nl=not shown.endswith("\n"))

@@ -2,8 +2,7 @@
 
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,10 @@ import click
 
 from exposurekit.cli import showing
 from exposurekit.cli.history import opened
-from exposurekit.cli.options import Span, history_option, json_option, records_by_option
-from exposurekit.cli.receive import app_of, inbox_options
+from exposurekit.cli.options import Span, history_option, json_option, local, records_by_option
+from exposurekit.cli.receive import door_of, inbox_options, receiving
 from exposurekit.errors import Misconfigured
+from exposurekit.markup import plain
 
 STATE = "watch.json"
 
@@ -61,25 +61,15 @@ def watch(
         exposure = connect(progress=False)
         kept = stack.enter_context(opened(history, records_by))
         logs.to_stderr()
-        letters, receiving = None, None
+        letters, beside = None, None
         if port is not None:
-            letters, app = app_of(history, **inbox)
-            stack.callback(letters.close)
-            receiving = _receiving(app, inbox["host"], port)
+            door = door_of(history, **inbox)
+            letters = stack.enter_context(closing(door.letters))
+            beside = receiving(door, inbox["host"], port)
         made = Watch(kept, exposure, every, State(place), letters)
         _stop_on_signals(made)
-        made.run(receiving)
+        made.run(beside)
     click.echo("Stopped; what was seen is kept.", err=True)
-
-
-@contextmanager
-def _receiving(app: Any, host: str, port: int) -> Iterator[None]:
-    from exposurekit.monitor.inbox import CONNECTIONS_MAX
-    from exposurekit.serving import running
-
-    with running(app, host, port, connections_max=CONNECTIONS_MAX) as base_url:
-        click.echo(f"Webhooks are received at {base_url}")
-        yield
 
 
 def _stop_on_signals(watch: Any) -> None:
@@ -92,9 +82,10 @@ def _stop_on_signals(watch: Any) -> None:
 
 
 def _state_of(history: str) -> Path:
-    if "://" in history:
+    directory = local(history)
+    if directory is None:
         raise Misconfigured("a watch tells its state in a directory of this machine: keep its history in one")
-    return Path(history).expanduser() / STATE
+    return directory / STATE
 
 
 def _tell(place: Path, *, as_json: bool) -> None:
@@ -112,5 +103,7 @@ def _tell(place: Path, *, as_json: bool) -> None:
             click.echo(
                 f"  last look: {run['finished_at']}, {run['whole']} people seen well, {run['failed']} failed"
             )
+        if error := told.get("last_error"):
+            click.echo(f"  last error: {error['at']}, {plain(error['reason'])}")
     if told["problem"]:
         sys.exit(1)

@@ -8,16 +8,19 @@ from typing import Any, Self
 
 import pyarrow.compute as pc
 
+from exposurekit.cards import card
 from exposurekit.errors import Misconfigured, NotLoaded
 from exposurekit.history import ingest, rounds, staging, upkeep
 from exposurekit.history.collecting import Source, stretches
-from exposurekit.history.engines import engine_of
+from exposurekit.history.engines import Damaged, engine_of
 from exposurekit.history.ingest import Run
-from exposurekit.history.marking import Marking
 from exposurekit.history.rounds import Rounds
+from exposurekit.history.shown import ids, one_id
 from exposurekit.history.store import Store
 from exposurekit.history.tables import BUCKETS
 from exposurekit.history.told import Told
+from exposurekit.history.weighing import Weighing
+from exposurekit.keyed import Keyed
 
 RECORDS_BY = ("id", "reference")
 
@@ -26,16 +29,21 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-class History(Marking):
+class History(Weighing, Keyed):
     """What was seen, and when: a directory of Delta tables that any number of processes may read while one writes.
 
     Run by run it remembers of each record, link and alert when its status was first seen to be another. A failed or
     partial look never reads as a removal. No key and no secret is ever in it; people's data is: keep it as you keep the
-    service's own.
+    service's own. ``history["records"]`` is ``history.records()``, and a notebook completes the name.
 
     >>> history.collect(exposure).failed
     0
     """
+
+    keyed = (
+        *("records", "links", "alerts", "steps", "people", "runs", "exceptions", "changes", "deliveries"),
+        *("labels", "ticks", "notes"),
+    )
 
     def __init__(
         self,
@@ -46,10 +54,11 @@ class History(Marking):
         clock: Callable[[], datetime] = _now,
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
-        """Open a history; where there is none, a directory is made for it.
+        """Open a history; where there is none, its directory is made when something is first written.
 
         Args:
-            path: A directory, or ``s3://...`` as deltalake takes it.
+            path: A directory, which is a new or an empty one where there is no history yet; or ``s3://...`` as deltalake
+                takes it.
             engine: What answers: None for DuckDB here; a Spark session, or the ``spark://host:port`` of a cluster.
             records_by: What makes two records the same: their ``id``; or ``reference``, site and ``reference_id``, where
                 a service gives a listing another id at each scan. A history stays with what it was made with, which
@@ -58,7 +67,8 @@ class History(Marking):
             storage_options: As deltalake takes them, for a path that is not local.
 
         Raises:
-            Misconfigured: ``records_by`` is not what the history was made with, or an argument makes no sense.
+            Misconfigured: ``records_by`` is not what the history was made with, an argument makes no sense, or the path
+                cannot be reached, is a file, or holds other things.
         """
         if records_by not in (None, *RECORDS_BY):
             raise Misconfigured(f"records_by is one of: {', '.join(RECORDS_BY)}")
@@ -73,6 +83,26 @@ class History(Marking):
             return f"History({self._store.uri!r}, {self.last_run().seq:,} runs)"
         except NotLoaded:
             return f"History({self._store.uri!r}, empty)"
+
+    def _repr_html_(self) -> str:
+        facts: dict[str, object] = {"lies at": self.path, "runs": "none yet: collect() takes the first look"}
+        with contextlib.suppress(NotLoaded):
+            run = self.last_run()
+            facts |= {"runs": f"{run.seq:,}", "as of": run.finished_at, "newest": run}
+        return card("History", facts)
+
+    @property
+    def provenance(self) -> str:
+        """Where the tables come from: how many runs, when the newest ended, and how many people it listed.
+
+        Raises:
+            NotLoaded: Nothing was collected yet.
+
+        >>> history.provenance.startswith("history of ")
+        True
+        """
+        run = self.last_run()
+        return f"history of {run.seq:,} runs · as of {run.finished_at:%Y-%m-%d %H:%M} UTC · {run.people['listed']:,} people"
 
     @property
     def path(self) -> str:
@@ -99,22 +129,27 @@ class History(Marking):
             run: The name of the run: who collects the same name adds nothing. None: a new one.
             shard: ``2/8``: the second of eight collectors that share a named run, one part of the people each. The run
                 is taken in when the last of them ends.
-            only: Look at these people alone; says nothing of the others.
+            only: Look at these people alone; says nothing of the others. Of these, the ``people["listed"]`` of what is
+                returned are registered.
             progress: Whether to show a progress bar; None: in a notebook and in a terminal.
 
         Returns:
-            What it brought; with ``seq`` None where other shards have not ended.
+            What it brought; with ``seq`` None where other shards have not ended, and ``was_there`` where the run was
+                taken in before.
 
         Raises:
             Busy: Another process collects at this moment; give the run a name to share it.
-            Misconfigured: The shard makes no sense, or needs the name of a run.
+            Misconfigured: There is nobody to be seen through ``exposure``, an argument makes no sense, or the directory
+                cannot be made.
             ExposureError: The list of users could not be had. What was seen stays staged.
 
         >>> history.collect(exposure, run="monday").new, history.collect(exposure, run="monday").run
         (0, 'monday')
         """
-        part = _parted(shard, run)
-        return self._rounds.collect(exposure, run=run, part=part, only=only, progress=progress)
+        if not (hasattr(exposure, "stream") and hasattr(exposure, "origin")):
+            raise Misconfigured("collect() looks through an Exposure, as ek.connect() gives it")
+        part, chosen = _parted(shard, run), None if only is None else ids(only)
+        return self._rounds.collect(exposure, run=run, part=part, only=chosen, progress=progress)
 
     def take(self, told: Sequence[Told], inbox: str) -> int:
         """Take in what a service told by webhook: observations of what they say, never of an absence.
@@ -195,33 +230,55 @@ class History(Marking):
         """Leave nothing of a person in any file: not in the tables, their older versions, or what is staged.
 
         The sums are made anew without the person. An inbox of webhooks beside the history has its own `erase`; the
-        command ``exposurekit history erase`` does both.
+        command ``exposurekit history erase`` does both. The next `collect`, or a watch that runs, brings the person back
+        unless the service lists them no longer. Since nobody knows any more who was seen before, whoever first appears
+        after an erasure is a baseline, and not new, until a whole look at everyone was begun after it.
+
+        Args:
+            user_id: One id; a whole number of 0 or more.
 
         Returns:
             How many rows there were.
 
+        Raises:
+            Misconfigured: This is no id; nothing was erased.
+            NotLoaded: There is no history.
+
         >>> history.erase(999_999)
         0
         """
+        whom = one_id(user_id)
+        self._store.check_is_there()
         with self._store.alone():
             self._rounds.end_begun()
-            return upkeep.erase(self._store, int(user_id))
+            self._store.note_erasure(self._clock())  # first: a process may be killed before all rows are gone
+            return upkeep.erase(self._store, whom)
 
     def values_of(self, user_id: int) -> set[str]:
         """What findings say about a person by name: names, addresses of listings and links, references.
 
         For whoever has to look for traces elsewhere before they are erased here.
 
+        Raises:
+            Misconfigured: This is no id.
+            NotLoaded: There is no history.
+
         >>> history.values_of(999_999)
         set()
         """
-        return upkeep.values_of(self._store, int(user_id))
+        whom = one_id(user_id)
+        self._store.check_is_there()
+        return upkeep.values_of(self._store, whom)
 
     def compact(self) -> None:
         """Put many small files together; the old ones stay for a day, for whoever reads them. Done by itself, too.
 
+        Raises:
+            NotLoaded: There is no history.
+
         >>> history.compact()
         """
+        self._store.check_is_there()
         with self._store.alone():
             self._rounds.end_begun()
             upkeep.compact(self._store, ingest.last_seq(self._store))
@@ -229,13 +286,19 @@ class History(Marking):
     def verify(self) -> dict[str, int]:
         """Which of a history's promises its files break, and in how many rows; empty: none.
 
-        What an ingester that was killed left half done is ended first.
+        What an ingester that was killed left half done is ended first. Promises about a table of which a file cannot be
+        read are not looked into: that it can is a promise, too.
+
+        Raises:
+            NotLoaded: There is no history.
 
         >>> history.verify()
         {}
         """
+        self._store.check_is_there()
         with self._store.alone():
-            self._rounds.end_begun()
+            with contextlib.suppress(Damaged):
+                self._rounds.end_begun()
             return upkeep.broken(self._store)
 
     def sync(self) -> None:
@@ -257,14 +320,14 @@ class History(Marking):
 
 
 def _parted(shard: str | None, run: str | None) -> tuple[int, int]:
-    if run is not None and not (run.strip() and run.isprintable()):
+    if run is not None and not (isinstance(run, str) and run.strip() and run.isprintable()):
         raise Misconfigured("The name of a run is some plain text, such as 2026-11-21")
     if shard is None:
         return 1, 1
     with contextlib.suppress(ValueError):
-        number, _, of = shard.partition("/")
+        number, _, of = str(shard).partition("/")
         if 1 <= int(number) <= int(of) <= BUCKETS:
             if run is None:
-                raise Misconfigured("The shards of a run share its name: say run=... too")
+                raise Misconfigured("The shards of a run share its name: give the run a name, too")
             return int(number), int(of)
     raise Misconfigured(f"A shard is one of several, such as 2/8, of {BUCKETS} at most")

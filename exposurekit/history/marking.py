@@ -4,7 +4,9 @@ from typing import Any
 
 import pandas as pd
 
+from exposurekit.errors import Misconfigured
 from exposurekit.history import marks, queries
+from exposurekit.history.place import reached
 from exposurekit.history.reading import Reading
 from exposurekit.history.shown import frame
 
@@ -24,12 +26,14 @@ class Marking(Reading):
             How many were labelled.
 
         Raises:
-            Misconfigured: The label is none of the three, or the row does not tell what it is.
+            Misconfigured: The label is none of the three, the reason is no text, or the row does not tell what it is.
 
         >>> history.label(history.records().iloc[0], "not mine", reason="another birth year")
         1
         """
-        return self._mark(record, marks.LABEL, marks.checked(label, marks.LABELS, "label"), reason)
+        return self._mark(
+            record, marks.LABEL, marks.checked(label, marks.LABELS, "label"), marks.words(reason, "reason")
+        )
 
     def tick(self, step: Any, state: str = "done", *, note: str = "") -> int:
         """Say how far a step of a manual removal is: ``done``, ``unable`` or ``open``; the newest counts.
@@ -43,19 +47,26 @@ class Marking(Reading):
             How many were ticked.
 
         Raises:
-            Misconfigured: The state is none of the three, or the row is no step.
+            Misconfigured: The state is none of the three, the note is no text, or the row is no step.
 
         >>> history.tick(exposure.steps().head(2))
         2
         """
-        return self._mark(step, marks.TICK, marks.checked(state, marks.TICKS, "tick"), note)
+        return self._mark(
+            step, marks.TICK, marks.checked(state, marks.TICKS, "tick"), marks.words(note, "note")
+        )
 
     def note(self, thing: Any, text: str) -> int:
         """Write a note beside a record, link, alert or step. All notes are kept.
 
+        Raises:
+            Misconfigured: The note is no text, or says nothing; or the row does not tell what it is.
+
         >>> history.note(history.records().iloc[0], "asked them by letter")
         1
         """
+        if not marks.words(text, "note").strip():
+            raise Misconfigured("A note says something: give a text")
         return self._mark(thing, marks.NOTE, None, text)
 
     def labels(self) -> pd.DataFrame:
@@ -85,9 +96,9 @@ class Marking(Reading):
     def _mark(self, thing: Any, mark: str, value: str | None, note: str) -> int:
         places = [marks.place(row, self._records_by) for row in marks.rows(thing)]
         if places:
-            self._store.append(
-                "marks", marks.table(places, mark=mark, value=value, note=note, at=self._clock())
-            )
+            made = marks.table(places, mark=mark, value=value, note=note, at=self._clock())
+            with reached():
+                self._store.append("marks", made)
         return len(places)
 
     def _marked(self, mark: str, *, newest: bool) -> pd.DataFrame:

@@ -112,6 +112,17 @@ def checked(value: str, allowed: tuple[str, ...], what: str) -> str:
     return value
 
 
+def words(text: str, what: str) -> str:
+    """What somebody wrote, if it is text.
+
+    Raises:
+        Misconfigured: It is not.
+    """
+    if not isinstance(text, str):
+        raise Misconfigured(f"A {what} is text, such as 'another birth year'")
+    return text
+
+
 def table(
     marks: Iterable[Mapping[str, Any]], *, mark: str, value: str | None, note: str, at: datetime
 ) -> pa.Table:

@@ -8,6 +8,7 @@ import pandas as pd
 
 from exposurekit import analysis, frames
 from exposurekit.analysis.over_time import Every
+from exposurekit.cards import NAME_MAX, card, rows, short
 from exposurekit.contract.values import STATUSES
 from exposurekit.errors import Misconfigured
 from exposurekit.history import queries
@@ -37,7 +38,14 @@ class Diff:
 
     def __repr__(self) -> str:
         pairs = zip(self.counts["what"], self.counts["n"], strict=True)
-        return f"Diff({', '.join(f'{n:,} {what}' for what, n in pairs if n) or 'nothing known'})"
+        return f"Diff({', '.join(f'{n:,} {short(what, NAME_MAX)}' for what, n in pairs if n) or 'nothing known'})"
+
+    def _repr_html_(self) -> str:
+        moved = [(what, f"{n:,}") for what, n in zip(self.counts["what"], self.counts["n"], strict=True)]
+        caused = self.why[["cause", "n", "open"]].itertuples(index=False)
+        why = [(cause, f"{n:+,}" if n else "0", f"{still:,}") for cause, n, still in caused]
+        parts = rows("things", ("what", "n"), moved), rows("why", ("cause", "n", "then open"), why)
+        return card("Diff", {}, *parts)
 
 
 class Reading(Stored):

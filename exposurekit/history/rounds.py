@@ -3,7 +3,7 @@
 import contextlib
 import secrets
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from exposurekit.history import ingest, keys, staging
@@ -38,7 +38,7 @@ class Rounds:
         with self.store.locked(_lock(run, number), wait=run is not None):
             if run and (row := ingest.row_of(self.store, run)) is not None:
                 self.tidy(run)
-                return ingest.of_row(row)
+                return replace(ingest.of_row(row), was_there=True)
             plan = self._plan(exposure, run, shards, only)
             staged = staging.begun(self.store, plan, number)
             if number not in staged.ends():
@@ -160,5 +160,6 @@ def _lock(run: str | None, shard: int) -> str:
 
 def waiting(staged: Staged) -> Run:
     """A run that is not taken in yet."""
-    plan, waits = staged.plan, staged.waits_for
-    return Run(plan.run, None, plan.started_at, None, plan.origin, {}, {}, waits_for=waits)
+    plan = staged.plan
+    begun = Run(plan.run, None, plan.started_at, None, plan.origin, {}, {})
+    return replace(begun, waits_for=staged.waits_for, shards=plan.shards)

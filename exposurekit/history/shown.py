@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
+from numbers import Integral, Number
 from typing import Any
 
 import pandas as pd
@@ -27,19 +28,19 @@ def until(when: str | date | datetime) -> datetime:
     >>> until("2026-11-13").isoformat(), until("2026-11-13T12:00Z").isoformat()
     ('2026-11-13T23:59:59.999999+00:00', '2026-11-13T12:00:00+00:00')
     """
+    with contextlib.suppress(ValueError, OverflowError):  # no time, or on the last of all days
+        if not isinstance(when, Number) and not pd.isna(when) and _instant(when) + DAY:
+            return _instant(when)
+    raise Misconfigured("A time is a datetime, a date, or text such as 2026-11-13 or 2026-11-13T12:00Z")
+
+
+def _instant(when: str | date | datetime) -> datetime:
     if isinstance(when, datetime):
         return when.astimezone(UTC) if when.tzinfo else when.replace(tzinfo=UTC)
     if isinstance(when, date):
         return end_of_day(when)
     text = str(when).strip()
-    try:
-        if is_day(text):
-            return end_of_day(date.fromisoformat(text))
-        return until(datetime.fromisoformat(text))
-    except ValueError:
-        raise Misconfigured(
-            "A time is a datetime, a date, or text such as 2026-11-13 or 2026-11-13T12:00Z"
-        ) from None
+    return end_of_day(date.fromisoformat(text)) if is_day(text) else _instant(datetime.fromisoformat(text))
 
 
 def is_day(when: str | date | datetime) -> bool:
@@ -51,6 +52,20 @@ def is_day(when: str | date | datetime) -> bool:
     if isinstance(when, date):
         return not isinstance(when, datetime)
     return len(str(when).strip()) <= _DATE
+
+
+def one_id(user_id: object) -> int:
+    """The id of one person: a whole number, and nothing that only reads like one.
+
+    Raises:
+        Misconfigured: It is none.
+
+    >>> one_id(np.int64(3))
+    3
+    """
+    if isinstance(user_id, Integral) and not isinstance(user_id, bool) and 0 <= int(user_id) < 2**63:
+        return int(user_id)
+    raise Misconfigured("The id of a person is a whole number of 0 or more, such as 12: take it from user_id")
 
 
 def ids(user: Any) -> list[int]:

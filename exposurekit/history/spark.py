@@ -14,6 +14,7 @@ import pyarrow as pa
 from exposurekit.errors import Misconfigured
 from exposurekit.history.asking import (
     SPARK,
+    Damaged,
     Files,
     FilesMoved,
     asked,
@@ -90,6 +91,8 @@ class Spark:
             except (PySparkException, Py4JError) as error:
                 if re.search("PATH_NOT_FOUND|FILE_NOT_EXIST|FileNotFoundException", str(error)):
                     raise FilesMoved from None
+                if re.search("FAILED_READ_FILE|not a Parquet file|CANNOT_READ_FILE", str(error)):
+                    raise Damaged from None
                 raise
         return plain(found)
 

@@ -6,9 +6,7 @@ log that lists the least and the greatest name of each file would outlive the er
 
 import contextlib
 import fcntl
-import json
 import os
-import secrets
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,97 +14,31 @@ from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
-import pyarrow.fs
 from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
-from deltalake.exceptions import CommitFailedError, TableNotFoundError
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
-from exposurekit.errors import ExposureError, Misconfigured
-from exposurekit.history.engines import Files, lives
+from exposurekit.errors import ExposureError
+from exposurekit.history.engines import Damaged, Files, lives
+from exposurekit.history.place import Place, reached
 from exposurekit.history.tables import TABLES
 
 # A writer holds a group of rows for each of 64 buckets until it is full: small ones, so that it never holds a whole run.
 _WRITER = WriterProperties(compression="ZSTD", compression_level=3, max_row_group_size=8_192)
 _COMPACTOR = WriterProperties(compression="ZSTD", compression_level=3, max_row_group_size=131_072)
-_ABOUT = "history.json"
 TRIES = 5
-_UNREACHED = "%[]*?{}"  # what deltalake, or an engine, takes for something else in a path
 
 
 class Busy(ExposureError):
     """Another process writes to this history at this moment."""
 
 
-class Store:
-    """Tables in a directory, or wherever deltalake reaches; made when something is first written."""
+class Store(Place):
+    """The tables of a history, in its place."""
 
     def __init__(self, path: str | Path, storage_options: Mapping[str, str] | None = None) -> None:
-        self.uri = str(path).rstrip("/")
-        self.is_local = "://" not in self.uri
-        if self.is_local:
-            self.uri = str(Path(self.uri).expanduser().absolute())
-            if set(self.uri) & set(_UNREACHED):
-                raise Misconfigured(
-                    f"A history's path has none of {' '.join(_UNREACHED)} in it: choose another"
-                )
-        self._options = dict(storage_options or {}) or None
+        super().__init__(path, storage_options)
         self._opened: dict[str, DeltaTable] = {}
         self._reading = threading.Lock()
-        self.files, self.root = self._file_system()
-
-    def place(self, *names: str) -> str:
-        """A path within the history, for `files`."""
-        return "/".join((self.root, *names))
-
-    def settings(self, *, records_by: str | None, otherwise: str) -> str:
-        """What tells records apart in this history; made with what is wanted where it is new.
-
-        Raises:
-            Misconfigured: It is there, and was made otherwise; or what it was made with cannot be read.
-        """
-        place = self.place(_ABOUT)
-        if self.files.get_file_info(place).type == pa.fs.FileType.NotFound:
-            self.make(self.root)
-            self.write_json(place, {"records_by": records_by or otherwise})
-        try:
-            found = str(dict(self.read_json(place))["records_by"])
-        except (ValueError, TypeError, KeyError):
-            raise Misconfigured(f"{_ABOUT} of this history cannot be read: put it back from a copy") from None
-        if records_by is not None and found != records_by:
-            raise Misconfigured(f"This history was made with records_by={found!r}: open it so")
-        return found
-
-    def make(self, place: str) -> None:
-        """A directory, which nobody but its owner looks into; one that is there stays as it is."""
-        if not self.is_local:
-            self.files.create_dir(place, recursive=True)
-        elif not Path(place).is_dir():
-            Path(place).parent.mkdir(parents=True, exist_ok=True)
-            Path(place).mkdir(mode=0o700, exist_ok=True)
-
-    def sync(self) -> None:
-        """What was written outlives a loss of power."""
-        if self.is_local:
-            os.sync()
-
-    def read_json(self, place: str) -> Any:
-        """A small file of ours."""
-        with self.files.open_input_stream(place) as stream:
-            return json.loads(stream.read())
-
-    def write_json(self, place: str, value: Any) -> None:
-        """Put a small file there, whole or not at all."""
-        with self.whole(place) as stream:
-            stream.write(json.dumps(value).encode())
-
-    @contextlib.contextmanager
-    def whole(self, place: str) -> Iterator[Any]:
-        """A file that appears when it is written to its end."""
-        within, _, name = place.rpartition("/")
-        draft = f"{within}/.{name}.{os.getpid()}.{secrets.token_hex(4)}" if self.is_local else place
-        with self.files.open_output_stream(draft) as stream:
-            yield stream
-        if draft != place:
-            self.files.move(draft, place)
 
     def table(self, name: str) -> DeltaTable | None:
         """A table as it is now; None: nothing was ever written to it."""
@@ -118,6 +50,8 @@ class Store:
                     self._opened[name] = DeltaTable(self._uri(name), storage_options=self._options)
             except TableNotFoundError:
                 return None
+            except DeltaError:
+                raise Damaged from None
             return self._opened[name]
 
     def snapshot(self, *names: str) -> dict[str, Files]:
@@ -126,16 +60,17 @@ class Store:
 
     def rows(self, name: str) -> pa.Table:
         """A small table whole, in any order."""
-        for turn in range(TRIES):
+        for _ in range(TRIES):
             try:
                 table = self.table(name)
                 if table is None:
                     return TABLES[name].schema.empty_table()
                 return table.to_pyarrow_table().select(TABLES[name].names).cast(TABLES[name].schema)
             except FileNotFoundError:  # taken off the disk since it was listed
-                if turn == TRIES - 1:
-                    raise
-        raise AssertionError
+                continue
+            except (OSError, pa.ArrowException):
+                break
+        raise Damaged
 
     def sizes(self, name: str) -> list[tuple[str, int, int]]:
         """Of each file of a table: its URI, how many rows, and the greatest seq among them (0: not kept)."""
@@ -235,12 +170,15 @@ class Store:
 
     @contextlib.contextmanager
     def locked(self, name: str, *, wait: bool = True) -> Iterator[None]:
-        """Hold a name of this history; the lock goes with the process that holds it."""
+        """Hold a name of this history, which is begun where there is none; the lock goes with its process."""
+        self.begin()
         if not self.is_local:
             yield
             return
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
-        with os.fdopen(os.open(Path(self.root, f".{name}.lock"), flags, 0o600), "r+b") as file:
+        with reached():
+            lock = os.open(Path(self.root, f".{name}.lock"), flags, 0o600)
+        with os.fdopen(lock, "r+b") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             except BlockingIOError:
@@ -261,8 +199,10 @@ class Store:
         if (table := self.table(name)) is not None:
             return table
         made = TABLES[name]
+        self.begin()
         if self.is_local:
-            self.make(self._uri(name))
+            with reached():
+                self.make(self._uri(name))
         kept = {"delta.dataSkippingStatsColumns": "seq"} if "seq" in made.names else {}
         return DeltaTable.create(
             self._uri(name),
@@ -281,22 +221,6 @@ class Store:
         if not self.is_local:
             return Files(tuple(table.file_uris()), schema, table.to_pyarrow_dataset)
         return Files(tuple(table.file_uris()), schema)
-
-    def _file_system(self) -> tuple[pa.fs.FileSystem, str]:
-        if self.is_local:
-            return pa.fs.LocalFileSystem(), self.uri
-        if not self.uri.startswith("s3://"):
-            found: tuple[pa.fs.FileSystem, str] = pa.fs.FileSystem.from_uri(self.uri)
-            return found
-        told = {name.lower(): value for name, value in (self._options or {}).items()}
-        known = {
-            "aws_access_key_id": "access_key",
-            "aws_secret_access_key": "secret_key",
-            "aws_region": "region",
-            "aws_endpoint_url": "endpoint_override",
-        }
-        given = {known[name]: value for name, value in told.items() if name in known}
-        return pa.fs.S3FileSystem(**given), self.uri.removeprefix("s3://")
 
 
 def _shaped(rows: Any, schema: pa.Schema) -> Any:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from exposurekit.errors import Misconfigured, NotLoaded
 from exposurekit.history import queries
-from exposurekit.history.engines import Engine, FilesMoved
+from exposurekit.history.engines import Damaged, Engine, FilesMoved
 from exposurekit.history.ingest import Run, of_row
 from exposurekit.history.shown import DAY, EPOCH, People, When, end_of_day, frame, ids, is_day, until
 from exposurekit.history.store import Store
@@ -27,7 +27,7 @@ FIRST_DAY, LAST_DAY = -(2**31), 2**31 - 1
 
 
 class Stored:
-    """What a history holds, row by row."""
+    """What a history holds, row by row. Where none was begun, each question raises `NotLoaded`."""
 
     _store: Store
     _engine: Engine
@@ -53,11 +53,12 @@ class Stored:
         """The newest run.
 
         Raises:
-            NotLoaded: Nothing was collected yet.
+            NotLoaded: Nothing was collected yet, or there is no history.
 
         >>> history.last_run().failed
         0
         """
+        self._store.check_is_there()
         rows = self._store.rows("runs").sort_by("seq").to_pylist()
         if not rows:
             raise NotLoaded("This history is empty: collect() takes the first look")
@@ -107,16 +108,18 @@ class Stored:
         **more: pa.Table,
     ) -> pa.Table:
         """What a question answers; several that belong together are given the same ``upto``."""
+        self._store.check_is_there()
         named = dict(given or {})
         if ":upto" in sql and "upto" not in named:
             named["upto"] = self._moment().upto
         for _ in range(TRIES):
             with contextlib.suppress(FilesMoved):
                 return self._engine.ask(sql, self._store.snapshot(*names) | more, named)
-        raise FilesMoved
+        raise Damaged  # nobody takes files away that often
 
     def _moment(self) -> "Moment":
         """The newest run that counts now, and from when to when everything was seen."""
+        self._store.check_is_there()
         runs = self._store.rows("runs")
         if not runs.num_rows:
             return Moment(0, None, None)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from exposurekit.cards import NAME_MAX, card, short
 from exposurekit.contract.webhooks import Delivery
 
 
@@ -26,3 +27,11 @@ class Told:
     received_at: datetime
     webhook_id: str
     delivery: Delivery = field(repr=False)
+
+    def __repr__(self) -> str:
+        return f"Told({self.number}, webhook_id={short(self.webhook_id, NAME_MAX)!r})"
+
+    def _repr_html_(self) -> str:
+        facts = {"number": self.number, "received": self.received_at, "webhook": self.webhook_id}
+        told = {"user": self.delivery.user_id, "events": len(self.delivery.events)}
+        return card("Told", facts | told)

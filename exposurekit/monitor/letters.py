@@ -59,10 +59,17 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Erased:
-    """How many letters an erasure deleted; ``by_value``: those that told nobody's id, and held one of the values."""
+    """How many letters an erasure deleted.
+
+    Attributes:
+        letters: In all.
+        by_value: Of these, those that told nobody's id, and held one of the values.
+        quarantined: Of these, those that had been set apart.
+    """
 
     letters: int
     by_value: int
+    quarantined: int = 0
 
 
 def utc_now() -> datetime:
@@ -229,9 +236,13 @@ class Letters:
         with self._database.writing() as connection:
             more, _ = self._about(seen, user_id, details)  # what came meanwhile
             gone = found | more
+            apart = connection.execute(
+                "SELECT number FROM letters WHERE body IS NOT NULL AND reason IS NOT NULL"
+            ).fetchall()
             connection.executemany("DELETE FROM letters WHERE number = ?", [(number,) for number in gone])
         self._database.scrub()
-        return Erased(len(gone), sum(by == "value" for by in gone.values()))
+        by_value = sum(by == "value" for by in gone.values())
+        return Erased(len(gone), by_value, sum(number in gone for [number] in apart))
 
     def close(self) -> None:
         """Let go of the file; the next use opens it again."""

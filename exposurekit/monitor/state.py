@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from exposurekit.errors import Misconfigured, NotLoaded
+from exposurekit.errors import ExposureError, Misconfigured, NotLoaded
 from exposurekit.history import Run
 
 SILENT_S = 300  # a watch that lives writes at least each minute, but for the length of a look
@@ -27,12 +27,15 @@ class State:
     _value: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def begin(self, pid: int, at: datetime, every: timedelta) -> None:
-        """The watch begins; drafts of one that was killed go."""
+        """The watch begins; drafts of one that was killed go. Its last look and its last error are those of the one before."""
         for draft in self.path.parent.glob(f".{self.path.name}.*"):
             with suppress(OSError):
                 draft.unlink()
         self._value = {"failures_in_a_row": 0, "last_error": None, "inbox_error": None}
         self._value |= {"taken_in": 0, "quarantined": 0}
+        with suppress(ExposureError):  # none was begun before, or its file is spoiled
+            before = read(self.path)
+            self._value |= {name: before[name] for name in ("last_run", "last_error") if before.get(name)}
         self._put(
             at, state="waiting", pid=pid, born=_born(pid), started_at=_text(at), every_s=every.total_seconds()
         )
@@ -128,7 +131,9 @@ def _problem(value: dict[str, Any]) -> str | None:
     if value["state"] == "waiting" and silent > SILENT_S:
         return f"it has been silent for {silent:.0f} s"
     if value["failures_in_a_row"]:
-        return f"it failed {value['failures_in_a_row']} times in a row: {value['last_error']['reason']}"
+        many = value["failures_in_a_row"]
+        often = "once" if many == 1 else f"{many} times in a row"
+        return f"it failed {often}: {value['last_error']['reason']}"
     if value.get("inbox_error"):
         return f"the inbox could not be drained: {value['inbox_error']}"
     return None

@@ -14,6 +14,7 @@ from exposurekit.errors import ExposureError
 from exposurekit.history import History
 from exposurekit.history.collecting import Source
 from exposurekit.history.store import Busy
+from exposurekit.markup import plain
 from exposurekit.monitor.draining import drain
 from exposurekit.monitor.letters import Letters
 from exposurekit.monitor.state import State
@@ -125,6 +126,12 @@ class Watch:
         waits = self.wait or self._stopping.wait
         with self._alone(), beside or nullcontext():
             self.state.begin(os.getpid(), self.clock(), self.every)
+            _log.info(
+                "watching %s every %s; next look %s",
+                plain(self.history.path),
+                _span(self.every),
+                self._first(),
+            )
             try:
                 while not self._stopping.is_set:
                     if waits(self._pause(self.turn())):
@@ -168,6 +175,8 @@ class Watch:
                 self._undrained(error)
             else:
                 self._hint(drained.user_ids)
+                if drained.taken or drained.quarantined:
+                    _log.info("deliveries: %d taken in, %d quarantined", drained.taken, drained.quarantined)
                 self.state.drained(self.clock(), drained.taken, drained.quarantined)
 
     def _hint(self, user_ids: frozenset[int]) -> None:
@@ -212,6 +221,14 @@ class Watch:
         due_at = self.clock() if last is None else last + self.every
         return due_at if self._again_at is None else max(due_at, self._again_at)
 
+    def _first(self) -> str:
+        """When the first look is, as far as the history tells."""
+        try:
+            due_at = self._due_at()
+        except ExposureError:
+            return "at once"
+        return "at once" if due_at <= self.clock() else f"at {due_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
     def _pause(self, due_at: datetime) -> float:
         until = due_at - self.clock()
         longest = WAIT_MAX if self.letters is None else DRAIN_EVERY
@@ -235,6 +252,14 @@ class Watch:
                 told = "watch --status tells how it is doing"
                 raise Busy(f"Another process watches with this history already; {told}") from None
             yield
+
+
+def _span(every: timedelta) -> str:
+    """As the command takes it: 6h, 10m, 90s."""
+    units = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
+    seconds = every.total_seconds()
+    unit, size = next((one for one in units if not seconds % one[1]), units[-1])
+    return f"{seconds / size:g}{unit}"
 
 
 def _reason(error: Exception) -> str:

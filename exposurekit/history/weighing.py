@@ -1,0 +1,176 @@
+"""Questions on what was seen together with what an analyst said of it, and on what may come. Writes nothing."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from exposurekit import analysis, frames
+from exposurekit.analysis.forecasting import ARRIVALS_DAYS, HORIZONS
+from exposurekit.errors import Misconfigured
+from exposurekit.history import marks
+from exposurekit.history.marking import Marking
+from exposurekit.history.shown import When
+
+
+class Weighing(Marking):
+    """A history that an analyst works with."""
+
+    def steps(self, as_of: When = None) -> pd.DataFrame:
+        """What a human must do, and how far it is: one row for each step of each alert that is listed.
+
+        Args:
+            as_of: An instant, or a day (until its end, UTC); None: now. Ticks are always the newest.
+
+        Returns:
+            The columns of `Exposure.steps`, ``first_seen_at`` (of the alert) and those of `ticked`.
+
+        Raises:
+            NotLoaded: Nothing was seen by then.
+
+        Source: specification, "Alert".
+
+        >>> history.steps().columns.tolist()[-3:]
+        ['tick', 'tick_note', 'ticked_at']
+        """
+        alerts = self.alerts(as_of)
+        listed = alerts[alerts["standing"] == analysis.LISTED]
+        return self.ticked(frames.steps_of(listed, beside=("first_seen_at",)))
+
+    def ticked(self, steps: pd.DataFrame) -> pd.DataFrame:
+        """Steps, and what was ticked of them.
+
+        Args:
+            steps: As `Exposure.steps` gives them.
+
+        Returns:
+            The same rows, and ``tick`` (``done``, ``unable`` or ``open``; missing: nobody said), ``tick_note`` (text),
+            ``ticked_at`` (UTC).
+
+        Raises:
+            Misconfigured: The rows are no steps.
+
+        >>> len(history.ticked(exposure.steps())) == len(exposure.steps())
+        True
+        """
+        ticks = self.ticks().rename(columns={"value": "tick", "note": "tick_note", "marked_at": "ticked_at"})
+        return self._beside(steps, ticks, marks.STEP, ["tick", "tick_note", "ticked_at"])
+
+    def labelled(self, records: pd.DataFrame | None = None) -> pd.DataFrame:
+        """Records, and what was said of them: are they about the person?
+
+        Args:
+            records: As `Exposure.records` or `records` give them; None: those that are known now.
+
+        Returns:
+            The same rows, and ``label`` (``mine``, ``not mine`` or ``unsure``; missing: nobody said), ``label_reason``
+            (text), ``labelled_at`` (UTC).
+
+        Raises:
+            Misconfigured: The rows are no records.
+
+        >>> "label" in history.labelled().columns
+        True
+        """
+        given = self.records() if records is None else records
+        named = {"value": "label", "note": "label_reason", "marked_at": "labelled_at"}
+        labels = self.labels().rename(columns=named)
+        return self._beside(given, labels, "record", [*named.values()])
+
+    def work_queue(self) -> pd.DataFrame:
+        """The manual removals that are left, in the order that clears most for the time: `analysis.work_queue`.
+
+        >>> history.work_queue().columns.tolist()[:3]
+        ['place', 'group', 'site']
+        """
+        return analysis.work_queue(self.steps())
+
+    def precision(self) -> pd.DataFrame:
+        """What share of each site's findings are about the person, as far as labelled: `analysis.precision`.
+
+        >>> history.precision().columns.tolist()[:2]
+        ['site', 'mine']
+        """
+        return analysis.precision(self.labelled())
+
+    def coverage(self) -> pd.DataFrame:
+        """How long ago everybody was last seen well: `analysis.coverage`.
+
+        >>> int(history.coverage()["people"].sum()) == len(exposure.users())
+        True
+        """
+        return analysis.coverage(self.people(), at=self._clock())
+
+    def site_health(self) -> pd.DataFrame:
+        """Which sites look as if they could not be read: `analysis.site_health`.
+
+        >>> history.site_health().columns.tolist()[0]
+        'site'
+        """
+        return analysis.site_health(self.records(), at=self._clock())
+
+    def flows(self, by: str | None = None, *, as_of: When = None) -> pd.DataFrame:
+        """Episodes of being open by their age: what `analysis.time_to_removal`, `survival` and `forecast` take.
+
+        Args:
+            by: ``site``, or None for all together.
+            as_of: A day, and no instant in it. None: the last look's day.
+
+        Returns:
+            One row for each number of episodes that came or went at one age: ``days``, ``flow``, ``left_censored``,
+            ``n`` and the group.
+
+        Raises:
+            NotLoaded: Nothing was seen by then.
+            Misconfigured: ``by`` or ``as_of`` makes no sense.
+
+        >>> sorted(history.flows().columns)
+        ['days', 'flow', 'left_censored', 'n']
+        """
+        if by not in (None, "site"):
+            raise Misconfigured("by is one of: None, site")
+        return self._flows(by, as_of)
+
+    def forecast(
+        self, days: Sequence[int] = HORIZONS, *, arrivals_days: int = ARRIVALS_DAYS, level: float = 0.95
+    ) -> pd.DataFrame:
+        """How many records will be open, if things go on as they went: `analysis.forecast`.
+
+        Args:
+            days: How far ahead of the last look's day.
+            arrivals_days: Over how many days before it new records are counted.
+            level: Of the band.
+
+        Raises:
+            NotLoaded: Nothing was collected yet.
+
+        >>> history.forecast(days=[30]).columns.tolist()[:2]
+        ['days', 'open_now']
+        """
+        return analysis.forecast(
+            self.records(),
+            self.flows(),
+            self.relistings(),
+            at=self._until(None),
+            days=days,
+            arrivals_days=arrivals_days,
+            level=level,
+        )
+
+    def _beside(self, rows: pd.DataFrame, said: pd.DataFrame, kind: str, columns: list[str]) -> pd.DataFrame:
+        """Rows, and what was said of each."""
+        of_kind = said.loc[said["kind"] == kind, ["user_id", "key", *columns]]
+        self._places(rows.head(1), kind)  # one tells whether they are of this kind at all
+        # Whose things nobody said anything of need no looking up.
+        about = np.flatnonzero(rows["user_id"].isin(of_kind["user_id"]))
+        keyed = pd.DataFrame(self._places(rows.iloc[about], kind), columns=["user_id", "key"]).astype("int64")
+        found = keyed.merge(of_kind, on=["user_id", "key"], how="left").set_axis(about)
+        found = found.reindex(range(len(rows)))
+        return rows.assign(**{name: found[name].array for name in columns})
+
+    def _places(self, rows: pd.DataFrame, kind: str) -> list[dict[str, Any]]:
+        places = [marks.place(row, self._records_by) for row in marks.rows(rows)]
+        if any(place["kind"] != kind for place in places):
+            raise Misconfigured(f"These rows are no {kind}s: take them from {kind}s()")
+        return places

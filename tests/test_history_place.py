@@ -1,0 +1,141 @@
+"""Where a history may lie, when it is made, and what is said where it cannot be."""
+
+import json
+import traceback
+from pathlib import Path
+
+import pytest
+from history_kit import Person, Service, a_record, seen_through
+
+from exposurekit.errors import Misconfigured, NotLoaded
+from exposurekit.history import History
+
+NOWHERE = {
+    "AWS_ACCESS_KEY_ID": "key",
+    "AWS_SECRET_ACCESS_KEY": "sekret",
+    "AWS_REGION": "us-east-1",
+    "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
+}
+QUESTIONS = (
+    *(
+        "records",
+        "links",
+        "alerts",
+        "runs",
+        "people",
+        "exceptions",
+        "changes",
+        "deliveries",
+        "labels",
+        "ticks",
+    ),
+    *("notes", "status_over_time", "by_site", "time_to_removal", "survival", "relistings", "stale", "steps"),
+    *("last_run", "verify", "compact"),
+)
+
+
+@pytest.fixture(scope="module")
+def exposure():
+    with seen_through(Service({1: Person([a_record(11)])})) as exposure:
+        yield exposure
+
+
+def told(error):
+    return "".join(traceback.format_exception(error.value))
+
+
+@pytest.mark.parametrize(
+    "path", [None, "", "  ", 5, b"history", ["history"], "a\0b", "s3://", "~nobody-of-that-name/history"]
+)
+def test_what_is_no_path_is_refused(tmp_path, monkeypatch, path):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(Misconfigured, match="path"):
+        History(path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("http://user:sekret@host.example/x", "s3://AKIA:sekret@bucket/x", "gs://user:sekret@bucket/x"),
+        *("s3://bucket/x?secret_key=sekret", "sekret://host.example/x", "s3://bucket/sekret"),
+    ],
+)
+def test_a_place_that_cannot_be_reached_is_told_without_its_path(path):
+    with pytest.raises(Misconfigured) as error:
+        History(path, storage_options=NOWHERE)
+    assert len(str(error.value).splitlines()) == 1
+    assert "sekret" not in told(error)
+
+
+@pytest.mark.parametrize("path", ["file", "file/within", "/proc/nothing-is-made-here", "/"])
+def test_where_no_directory_can_be_is_told_at_the_latest_when_something_is_written(tmp_path, exposure, path):
+    (tmp_path / "file").touch()
+    with pytest.raises(Misconfigured, match=r"kept there: |choose an empty or new") as error:
+        History(tmp_path / path).collect(exposure)
+    assert str(tmp_path) not in str(error.value)
+
+
+def test_a_directory_of_other_things_is_refused_and_one_of_ours_is_taken(tmp_path, exposure):
+    for name in ("inbox.db", "inbox.db-wal", "inbox.path", "watch.json", ".watch.lock", ".watch.json.1.ab"):
+        (tmp_path / name).touch()
+    (tmp_path / "lost+found").mkdir()
+    with History(tmp_path) as history:
+        assert history.collect(exposure).seq == 1
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.odt").touch()
+    with pytest.raises(Misconfigured, match="choose an empty or new directory"):
+        History(tmp_path / "other")
+    assert [file.name for file in (tmp_path / "other").iterdir()] == ["thesis.odt"]
+    (tmp_path / "diary.txt").touch()
+    assert len(History(tmp_path).runs()) == 1  # one that is there stays one
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_of_a_history_that_is_not_there_nothing_is_known_and_none_is_made(tmp_path, question):
+    history = History(tmp_path / "a" / "b")
+    with pytest.raises(NotLoaded, match="There is no history there yet"):
+        getattr(history, question)()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_neither_erases_nor_finishes_nor_diffs_where_there_is_none(tmp_path):
+    history = History(tmp_path / "typo")
+    for ask in (history.erase, history.values_of, lambda _: history.finish("x"), history.diff):
+        with pytest.raises(NotLoaded):
+            ask(1)
+    assert history.last_look_at() is None
+    assert history.waiting() == []
+    assert repr(history).endswith("empty)")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda history, exposure: history.collect(exposure),
+        lambda history, _: history.take([], "mine"),
+        lambda history, _: history.note({"user_id": 1, "record_id": 11}, "seen"),
+    ],
+    ids=["collect", "take", "note"],
+)
+def test_it_is_made_when_something_is_first_written(tmp_path, exposure, write):
+    history = History(tmp_path / "a" / "b", records_by="id")
+    write(history, exposure)
+    assert json.loads((tmp_path / "a" / "b" / "history.json").read_text()) == {"records_by": "id"}
+    assert (tmp_path / "a" / "b").stat().st_mode & 0o777 == 0o700
+    assert len(history.runs()) in (0, 1)
+
+
+def test_who_opened_it_before_it_was_begun_otherwise_writes_nothing_of_another_kind(tmp_path, exposure):
+    first = History(tmp_path / "history")
+    History(tmp_path / "history", records_by="reference").collect(exposure)
+    with pytest.raises(Misconfigured, match="made with records_by='reference'"):
+        first.collect(exposure)
+
+
+def test_a_path_is_taken_as_it_stands(tmp_path, exposure, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    History("here/").collect(exposure)
+    assert History(Path("here")).path == str(tmp_path / "here") == History("here").path
+    assert len(History(tmp_path / "here").runs()) == 1
