@@ -1,10 +1,6 @@
-"""The threshold: what the contract validated becomes tables. Columns and dtypes are declared here, once. Fetches nothing.
-
-Rows become Arrow in batches, Arrow becomes pandas at the end: a person's dicts live no longer than their batch.
-"""
+"""From what the contract validated to Arrow tables, and on to DataFrames. Declares no column."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,123 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from exposurekit.contract.resources import Alert, User
+from exposurekit.errors import MissingColumns
+from exposurekit.frames.columns import CATEGORY, SECONDS, TABLES, TEXT_DTYPE, UTC, Column
 
 # Many small arrays that come and go: Arrow's own pool would keep 25 MB more of them for later, and be slower.
 _POOL = pa.system_memory_pool()
-_UTC = pa.timestamp("us", "UTC")
-_TEXT = pd.StringDtype(na_value=np.nan)
-_TEXTS = pd.ArrowDtype(pa.list_(pa.string()))
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """What a column holds: as it is read, and as pandas shows it."""
-
-    arrow: pa.DataType
-    dtype: Any
-
-
-ID = Kind(pa.int64(), np.dtype("int64"))
-MAYBE_ID = Kind(pa.int64(), pd.Int64Dtype())
-TEXT = Kind(pa.large_string(), _TEXT)  # as pandas keeps it: no copy at the end
-CATEGORY = Kind(pa.string(), "category")
-TEXTS = Kind(pa.list_(pa.string()), _TEXTS)
-SMALL = Kind(pa.int16(), pd.Int16Dtype())
-FLAG = Kind(pa.bool_(), np.dtype("bool"))
-SECONDS = Kind(pa.int64(), pd.DatetimeTZDtype("us", "UTC"))
-INSTANT = Kind(_UTC, pd.DatetimeTZDtype("us", "UTC"))
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column: its name, what it holds, and the field it is read from (dots go into objects)."""
-
-    name: str
-    kind: Kind
-    source: str = ""
-
-    @property
-    def path(self) -> list[str]:
-        """The field's place in the resource."""
-        return (self.source or self.name).split(".")
-
-
-USER_ID = Column("user_id", ID)
-TABLES: dict[str, tuple[Column, ...]] = {
-    "users": (
-        Column("user_id", ID, "id"),
-        Column("first_name", TEXT),
-        Column("middle_name", TEXT),
-        Column("last_name", TEXT),
-        Column("birth_date", SECONDS),
-        Column("is_scanning", FLAG),
-        Column("identification_on_file", FLAG),
-    ),
-    "records": (
-        USER_ID,
-        Column("record_id", ID, "id"),
-        Column("site", CATEGORY),
-        Column("status", CATEGORY),
-        Column("name", TEXT),
-        Column("age", SMALL),
-        Column("href", TEXT),
-        Column("relations", TEXTS),
-        Column("aliases", TEXTS),
-        Column("locations", TEXTS),
-        Column("reference_id", TEXT),
-        Column("user_fields_required_for_removal", TEXTS),
-    ),
-    "links": (USER_ID, Column("url", TEXT), Column("title", TEXT), Column("contains", TEXTS)),
-    "alerts": (
-        USER_ID,
-        Column("alert_number", ID),
-        Column("source_type", CATEGORY),
-        Column("text", TEXT),
-        Column("html", TEXT),
-        Column("url", TEXT),
-        Column("guide", TEXT),
-        Column("opt_out_procedure", TEXTS),
-        Column("record_id", MAYBE_ID, "source.record.id"),
-        Column("site", CATEGORY, "source.record.site"),
-        Column("status", CATEGORY, "source.record.status"),
-        Column("href", TEXT, "source.record.href"),
-        Column("link_url", TEXT, "source.link.url"),
-        Column("link_title", TEXT, "source.link.title"),
-    ),
-    "steps": (
-        USER_ID,
-        Column("alert_number", ID),
-        Column("step_number", ID),
-        Column("step", TEXT),
-        Column("source_type", CATEGORY),
-        Column("record_id", MAYBE_ID),
-        Column("site", CATEGORY),
-        Column("status", CATEGORY),
-        Column("url", TEXT),
-    ),
-    "aliases": (
-        USER_ID,
-        Column("alias_id", ID, "id"),
-        Column("first_name", TEXT),
-        Column("last_name", TEXT),
-        Column("alias_type", CATEGORY),
-    ),
-    "emails": (USER_ID, Column("email_id", ID, "id"), Column("address", TEXT)),
-    "phone_numbers": (USER_ID, Column("phone_number_id", ID, "id"), Column("number", TEXT)),
-    "addresses": (
-        USER_ID,
-        Column("address_id", ID, "id"),
-        *(Column(name, TEXT) for name in ("address1", "address2", "city", "state", "zip", "country")),
-    ),
-    "service_history": (USER_ID, Column("event", CATEGORY), Column("occurred_at", INSTANT)),
-    "failures": (
-        USER_ID,
-        Column("operation", TEXT),
-        Column("error", CATEGORY),
-        Column("status", SMALL),
-        Column("reason", TEXT),
-    ),
-}
 OF_USER = ("records", "links", "aliases", "emails", "phone_numbers", "addresses")
 EVENTS = {"activated_service_on": "activated", "deactivated_service_on": "deactivated"}
 _DERIVED = {"user_id", "alert_number"}  # not a field of the resource itself
@@ -153,7 +37,7 @@ def _branch(tree: Mapping[str, Any]) -> pa.StructType:
     return pa.struct([(name, _branch(of) if isinstance(of, dict) else of) for name, of in tree.items()])
 
 
-_ENTRY = pa.struct([(name, _UTC) for name in EVENTS])
+_ENTRY = pa.struct([(name, UTC) for name in EVENTS])
 _USER = pa.struct(
     [
         *_struct(TABLES["users"]),
@@ -167,7 +51,7 @@ _ALERTS = pa.struct([("user_id", pa.int64()), ("alerts", pa.list_(_struct(TABLES
 def people(users: Sequence[Mapping[str, Any]]) -> pa.Array:
     """User objects as plain dicts, as validated by the contract, packed: a tenth of the memory, nothing lost.
 
-    >>> len(people([client.get_user(key).model_dump()]))
+    >>> len(frames.people([client.get_user(key).model_dump()]))
     1
     """
     return pa.array(users, type=_USER, memory_pool=_POOL)
@@ -176,7 +60,7 @@ def people(users: Sequence[Mapping[str, Any]]) -> pa.Array:
 def told(alerts: Sequence[Mapping[str, Any]]) -> pa.Array:
     """``{"user_id": ..., "alerts": [...]}`` for each of some people, likewise packed.
 
-    >>> len(told([{"user_id": key.id, "alerts": []}]))
+    >>> len(frames.told([{"user_id": key.id, "alerts": []}]))
     1
     """
     return pa.array(alerts, type=_ALERTS, memory_pool=_POOL)
@@ -185,7 +69,7 @@ def told(alerts: Sequence[Mapping[str, Any]]) -> pa.Array:
 def flatten(packed_people: Sequence[pa.Array], packed_alerts: Sequence[pa.Array]) -> Tables:
     """What `people` and `told` packed, as Arrow tables: one for each kind of thing.
 
-    >>> flatten([people([client.get_user(key).model_dump()])], [])["users"].num_rows
+    >>> frames.flatten([frames.people([client.get_user(key).model_dump()])], [])["users"].num_rows
     1
     """
     users = pa.concat_arrays(packed_people, memory_pool=_POOL) if packed_people else people([])
@@ -210,6 +94,33 @@ def _steps(alerts: pa.Table) -> pa.Table:
     columns = {name: pc.take(alerts[name], of_alert, memory_pool=_POOL) for name in shared}
     columns |= {"step": procedures.flatten(), "step_number": pc.add(_numbers(procedures), 1)}
     return pa.table({column.name: columns[column.name] for column in TABLES["steps"]})
+
+
+def steps_of(alerts: pd.DataFrame, *, beside: Sequence[str] = ()) -> pd.DataFrame:
+    """The steps of some alerts: one row for each of an ``opt_out_procedure``, numbered from 1.
+
+    Args:
+        alerts: As `Exposure.alerts` gives them, or a part of it.
+        beside: More columns of the alerts to keep.
+
+    Raises:
+        MissingColumns: ``alerts`` lacks a column.
+
+    Source: specification, "Alert".
+
+    >>> frames.steps_of(exposure.alerts()).equals(exposure.steps())
+    True
+    """
+    shown = [column.name for column in TABLES["steps"]]
+    needed = [name for name in shown if name not in ("step", "step_number")]
+    MissingColumns.check("steps_of", alerts.columns, ("opt_out_procedure", *needed, *beside))
+    told = alerts[["opt_out_procedure", *needed, *beside]].reset_index(drop=True)
+    steps = told.explode("opt_out_procedure").dropna(subset="opt_out_procedure")
+    number = steps.groupby(level=0).cumcount() + 1
+    steps = steps.assign(
+        step=steps["opt_out_procedure"].astype(TEXT_DTYPE), step_number=number.astype("int64")
+    )
+    return steps[[*shown, *beside]].reset_index(drop=True)
 
 
 def _service_history(ids: pa.Array, lists: pa.ListArray) -> pa.Table:
@@ -261,7 +172,7 @@ def _stored(column: Column, items: pa.StructArray) -> pa.Array:
 def of_items(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     """Single things, ``{"user_id": ..., "item": {...}}`` each, as one Arrow table of ``records``, ``links`` or ``alerts``.
 
-    >>> of_items("links", []).column_names
+    >>> frames.of_items("links", []).column_names
     ['user_id', 'url', 'title', 'contains']
     """
     items = pa.array([row["item"] for row in rows], type=_struct(TABLES[name]))
@@ -275,7 +186,7 @@ def frame(name: str, batches: Sequence[pa.Table]) -> pd.DataFrame:
     Sites, statuses and source types are categories in alphabetical order; lists are Arrow lists (``explode``
     is cheap); instants are UTC; text that may be missing is NaN, numbers that may be missing ``<NA>``.
 
-    >>> frame("links", []).columns.tolist()
+    >>> frames.frame("links", []).columns.tolist()
     ['user_id', 'url', 'title', 'contains']
     """
     table = pa.concat_tables(batches) if batches else _nothing(name)
@@ -292,7 +203,7 @@ def _series(column: Column, values: pa.ChunkedArray) -> "pd.Series[Any]":
     if kind is CATEGORY:
         return pd.Series(_categories(values), copy=True)
     if kind is SECONDS:
-        values = values.cast(pa.timestamp("s", "UTC")).cast(_UTC)
+        values = values.cast(pa.timestamp("s", "UTC")).cast(UTC)
     from_arrow = getattr(kind.dtype, "__from_arrow__", None)
     array = from_arrow(values) if from_arrow else values.to_numpy()
     # Arrow lends its numbers for reading only, so they are copied; texts and lists stay where they are.
@@ -303,13 +214,13 @@ def _series(column: Column, values: pa.ChunkedArray) -> "pd.Series[Any]":
 def _categories(values: pa.ChunkedArray) -> pd.Categorical:
     encoded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
     found: pd.Categorical = encoded.unify_dictionaries().to_pandas().array
-    return found.set_categories(pd.Index(sorted(found.categories), dtype=_TEXT))
+    return found.set_categories(pd.Index(sorted(found.categories), dtype=TEXT_DTYPE))
 
 
 def failures(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     """People who could not be loaded, as an Arrow table.
 
-    >>> failures([]).column_names
+    >>> frames.failures([]).column_names
     ['user_id', 'operation', 'error', 'status', 'reason']
     """
     return pa.table(

@@ -1,0 +1,42 @@
+"""The threshold: what the contract validated becomes tables, and tables become DataFrames. Fetches nothing.
+
+Rows become Arrow in batches, Arrow becomes pandas at the end: a person's dicts live no longer than their batch.
+
+::
+
+    columns    every table's columns and dtypes      building    the tables themselves
+"""
+
+from exposurekit.frames.building import (
+    EVENTS,
+    OF_USER,
+    Tables,
+    failures,
+    flatten,
+    frame,
+    of_alerts,
+    of_items,
+    of_users,
+    people,
+    steps_of,
+    told,
+)
+from exposurekit.frames.columns import CATEGORY, TABLES, Column
+
+__all__ = [
+    "CATEGORY",
+    "EVENTS",
+    "OF_USER",
+    "TABLES",
+    "Column",
+    "Tables",
+    "failures",
+    "flatten",
+    "frame",
+    "of_alerts",
+    "of_items",
+    "of_users",
+    "people",
+    "steps_of",
+    "told",
+]

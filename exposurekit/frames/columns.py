@@ -1,0 +1,123 @@
+"""Columns and dtypes of every table, declared once: as a field is read, and as pandas shows it. Builds nothing."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+UTC = pa.timestamp("us", "UTC")
+TEXT_DTYPE = pd.StringDtype(na_value=np.nan)
+_TEXTS = pd.ArrowDtype(pa.list_(pa.string()))
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a column holds: as it is read, and as pandas shows it."""
+
+    arrow: pa.DataType
+    dtype: Any
+
+
+ID = Kind(pa.int64(), np.dtype("int64"))
+MAYBE_ID = Kind(pa.int64(), pd.Int64Dtype())
+TEXT = Kind(pa.large_string(), TEXT_DTYPE)  # as pandas keeps it: no copy at the end
+CATEGORY = Kind(pa.string(), "category")
+TEXTS = Kind(pa.list_(pa.string()), _TEXTS)
+SMALL = Kind(pa.int16(), pd.Int16Dtype())
+FLAG = Kind(pa.bool_(), np.dtype("bool"))
+SECONDS = Kind(pa.int64(), pd.DatetimeTZDtype("us", "UTC"))
+INSTANT = Kind(UTC, pd.DatetimeTZDtype("us", "UTC"))
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: its name, what it holds, and the field it is read from (dots go into objects)."""
+
+    name: str
+    kind: Kind
+    source: str = ""
+
+    @property
+    def path(self) -> list[str]:
+        """The field's place in the resource."""
+        return (self.source or self.name).split(".")
+
+
+USER_ID = Column("user_id", ID)
+TABLES: dict[str, tuple[Column, ...]] = {
+    "users": (
+        Column("user_id", ID, "id"),
+        Column("first_name", TEXT),
+        Column("middle_name", TEXT),
+        Column("last_name", TEXT),
+        Column("birth_date", SECONDS),
+        Column("is_scanning", FLAG),
+        Column("identification_on_file", FLAG),
+    ),
+    "records": (
+        USER_ID,
+        Column("record_id", ID, "id"),
+        Column("site", CATEGORY),
+        Column("status", CATEGORY),
+        Column("name", TEXT),
+        Column("age", SMALL),
+        Column("href", TEXT),
+        Column("relations", TEXTS),
+        Column("aliases", TEXTS),
+        Column("locations", TEXTS),
+        Column("reference_id", TEXT),
+        Column("user_fields_required_for_removal", TEXTS),
+    ),
+    "links": (USER_ID, Column("url", TEXT), Column("title", TEXT), Column("contains", TEXTS)),
+    "alerts": (
+        USER_ID,
+        Column("alert_number", ID),
+        Column("source_type", CATEGORY),
+        Column("text", TEXT),
+        Column("html", TEXT),
+        Column("url", TEXT),
+        Column("guide", TEXT),
+        Column("opt_out_procedure", TEXTS),
+        Column("record_id", MAYBE_ID, "source.record.id"),
+        Column("site", CATEGORY, "source.record.site"),
+        Column("status", CATEGORY, "source.record.status"),
+        Column("href", TEXT, "source.record.href"),
+        Column("link_url", TEXT, "source.link.url"),
+        Column("link_title", TEXT, "source.link.title"),
+    ),
+    "steps": (
+        USER_ID,
+        Column("alert_number", ID),
+        Column("step_number", ID),
+        Column("step", TEXT),
+        Column("source_type", CATEGORY),
+        Column("record_id", MAYBE_ID),
+        Column("site", CATEGORY),
+        Column("status", CATEGORY),
+        Column("url", TEXT),
+    ),
+    "aliases": (
+        USER_ID,
+        Column("alias_id", ID, "id"),
+        Column("first_name", TEXT),
+        Column("last_name", TEXT),
+        Column("alias_type", CATEGORY),
+    ),
+    "emails": (USER_ID, Column("email_id", ID, "id"), Column("address", TEXT)),
+    "phone_numbers": (USER_ID, Column("phone_number_id", ID, "id"), Column("number", TEXT)),
+    "addresses": (
+        USER_ID,
+        Column("address_id", ID, "id"),
+        *(Column(name, TEXT) for name in ("address1", "address2", "city", "state", "zip", "country")),
+    ),
+    "service_history": (USER_ID, Column("event", CATEGORY), Column("occurred_at", INSTANT)),
+    "failures": (
+        USER_ID,
+        Column("operation", TEXT),
+        Column("error", CATEGORY),
+        Column("status", SMALL),
+        Column("reason", TEXT),
+    ),
+}
