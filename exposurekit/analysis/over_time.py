@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from exposurekit.analysis.sites import with_total
+from exposurekit.analysis.standing import with_total
 from exposurekit.analysis.statuses import OTHER, UNKNOWN, VANISHED
 from exposurekit.analysis.tally import Instants, Ints, add, aware, columns_of, grouped, instants
 from exposurekit.contract.values import STATUSES

@@ -1,0 +1,422 @@
+"""What a human must do, beside a queue made alert by alert: nothing is lost, nothing stands there twice."""
+
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from payloads import TEXT
+
+from exposurekit import frames
+from exposurekit.analysis import work_queue
+from exposurekit.contract.resources import Alert
+from exposurekit.errors import Misconfigured, MissingColumns
+
+DAWN = datetime(2026, 3, 1, tzinfo=UTC)
+QUEUE = {
+    "place": "int64",
+    "group": "str",
+    "site": "str",
+    "user_id": "int64",
+    "alert_number": "int64",
+    "record_id": "Int64",
+    "state": "str",
+    **dict.fromkeys(["steps", "done", "unable"], "int64"),
+    "minutes": "float64",
+    "first_seen_at": "datetime64[us, UTC]",
+    **dict.fromkeys(["listings", "people"], "int64"),
+    "listings_a_minute": "float64",
+}
+COLUMNS = ["user_id", "alert_number", "record_id", "site", "status", "url", "ticks"]
+FINISHED = ["removed", "pending removal", "vanished", "unknown"]
+
+
+def alert(user, number, record_id=None, *, site=None, status="discovered", url=None, ticks=(None,)):
+    """One alert: whose, which of theirs, about what; and a tick, or none, for each of its steps."""
+    about = (site or "Seekfolk", status) if record_id is not None else (site, None)
+    return dict(zip(COLUMNS, (user, number, record_id, *about, url, ticks), strict=True))
+
+
+def steps(*alerts, **more):
+    """The steps of some alerts, as `History.steps` gives them; without ``ticked`` as `Exposure.steps` does."""
+    table = pd.DataFrame(alerts, columns=COLUMNS, dtype="object").explode("ticks", ignore_index=True)
+    table = table.rename(columns={"ticks": "tick"})
+    table["step_number"] = table.groupby(["user_id", "alert_number"]).cumcount() + 1
+    kinds = dict.fromkeys(["user_id", "alert_number", "step_number"], "int64") | {"record_id": "Int64"}
+    texts = dict.fromkeys(["site", "status"], "category") | dict.fromkeys(["url", "tick"], "str")
+    return table.astype(kinds | texts).assign(**more)
+
+
+def shape(table):
+    return {name: str(dtype) for name, dtype in table.dtypes.items()}
+
+
+def told(table, *columns):
+    return [
+        tuple(None if pd.isna(cell) else cell for cell in row)
+        for row in table[[*columns]].itertuples(index=False)
+    ]
+
+
+# --- one row an alert -------------------------------------------------------------------------------------
+
+
+def test_an_alert_is_one_row_and_says_how_far_it_is():
+    """Specification, "Alert", ``opt_out_procedure``."""
+    table = work_queue(
+        steps(
+            alert(1, 0, 2**53 + 1, url="https://seekfolk.example/out", ticks=("done", None, "open")),
+            alert(2, 3, 12, site="Peoplepile", url="https://peoplepile.example", ticks=(None, None)),
+        )
+    )
+    assert shape(table) == QUEUE
+    assert told(table, *[*QUEUE][:11]) == [
+        (1, "peoplepile.example", "Peoplepile", 2, 3, 12, "open", 2, 0, 0, 4.0),
+        (2, "seekfolk.example", "Seekfolk", 1, 0, 2**53 + 1, "started", 3, 1, 0, 4.0),
+    ]
+    assert table["first_seen_at"].isna().all()
+    assert told(table, "listings", "people", "listings_a_minute") == [(1, 1, 1 / 7)] * 2
+
+
+@pytest.mark.parametrize(
+    ("ticks", "state", "minutes"),
+    [
+        ((None,), "open", 2.0),
+        (("open", "open"), "open", 4.0),
+        (("done", None), "started", 2.0),
+        (("done", "done"), "done", 0.0),
+        (("done", "unable"), "unable", 0.0),
+        (("unable", None, "open"), "unable", 0.0),
+        (("Done", "nearly"), "open", 4.0),  # none of the three words
+    ],
+)
+def test_the_state_of_an_alert_is_that_of_its_steps(ticks, state, minutes):
+    [row] = work_queue(steps(alert(1, 0, 7, ticks=ticks))).to_dict("records")
+    assert (row["state"], row["minutes"]) == (state, minutes)
+    assert (row["steps"], row["done"], row["unable"]) == (
+        len(ticks),
+        ticks.count("done"),
+        ticks.count("unable"),
+    )
+
+
+def test_without_ticks_every_step_is_open_and_without_an_instant_no_age_is_known():
+    plain = steps(alert(1, 0, 7, ticks=("done", "unable"))).drop(columns="tick")
+    [row] = work_queue(plain).to_dict("records")
+    assert (row["state"], row["minutes"], row["first_seen_at"]) == ("open", 4.0, pd.NaT)
+    seen = work_queue(steps(alert(1, 0, 7), first_seen_at=DAWN))
+    assert seen["first_seen_at"].tolist() == [DAWN]
+
+
+@pytest.mark.parametrize("status", FINISHED)
+def test_what_is_removed_under_way_or_gone_needs_nobody(status):
+    assert len(work_queue(steps(alert(1, 0, 7, status=status)))) == 0
+
+
+@pytest.mark.parametrize("status", ["verifying", "", "<b>removed</b>", "Removed"])
+def test_a_status_that_the_specification_does_not_name_needs_somebody(status):
+    assert len(work_queue(steps(alert(1, 0, 7, status=status)))) == 1
+
+
+def test_alerts_that_are_listed_no_longer_need_nobody():
+    both = [alert(1, 0, 7), alert(1, 1, 8)]
+    table = work_queue(steps(*both, standing=pd.Categorical(["vanished", "listed"])))
+    assert table["alert_number"].tolist() == [1]
+
+
+def test_of_several_alerts_about_one_listing_the_newest_counts():
+    about = [
+        alert(1, 9, 7, ticks=(None,)),
+        alert(1, 10, 7, ticks=(None, None)),
+        alert(1, 2, 7, ticks=("done",)),
+    ]
+    assert told(work_queue(steps(*about)), "alert_number", "steps") == [(10, 2)]
+    others = [alert(2, 9, 7), alert(1, 11, 8)]
+    assert len(work_queue(steps(*about, *others))) == 3
+
+
+def test_of_several_alerts_about_one_page_the_newest_counts():
+    page = "https://pages.example/1"
+    table = work_queue(steps(alert(1, 0, url=page), alert(1, 1, url=page), alert(1, 2, url=page + "0")))
+    assert table["alert_number"].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("url", [None, "", " "])
+def test_alerts_that_do_not_say_what_they_are_about_are_all_kept(url):
+    assert len(work_queue(steps(alert(1, 0, url=url), alert(1, 1, url=url)))) == 2
+
+
+def test_a_page_whose_address_looks_like_an_id_is_no_listing():
+    assert len(work_queue(steps(alert(1, 0, 7, url="https://seekfolk.example"), alert(1, 1, url="7")))) == 2
+
+
+# --- their order ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("url", "group"),
+    [
+        ("https://optout.example/a?b#c", "optout.example"),
+        ("http://www.OptOut.example:8443", "optout.example"),
+        (" HTTPS://optout.example", "optout.example"),
+        ("https://somebody:secret@optout.example/a", "optout.example"),
+        ("https://good.example@evil.example", "evil.example"),
+        ("https://optout.example?mail=a@evil.example", "optout.example"),
+        ("https://optout.example#@evil.example", "optout.example"),
+        ("https://optout.example\\@evil.example", "optout.example"),  # as browsers read it
+        ("http://[2001:db8::1]:80/", "[2001:db8::1]"),
+        ("https://wwwoptout.example", "wwwoptout.example"),
+        ("javascript:alert(1)", "Seekfolk"),
+        ("mailto:a@optout.example", "Seekfolk"),
+        ("https://", "Seekfolk"),
+        ("optout.example", "Seekfolk"),
+        ("", "Seekfolk"),
+        (None, "Seekfolk"),
+    ],
+)
+def test_alerts_stand_together_by_the_host_that_they_point_at(url, group):
+    table = work_queue(steps(alert(1, 0, 7, url=url)))
+    assert told(table, "group", "site") == [(group, "Seekfolk")]
+
+
+def test_sister_sites_stand_together_and_share_one_visit():
+    out = "https://optout.example/"
+    table = work_queue(
+        steps(
+            alert(1, 0, 1, site="Sister", url=out + "s"),
+            alert(1, 1, 2, site="Alone", url="https://alone.example"),
+            alert(2, 0, 3, site="Brother", url=out + "b", ticks=("done", None, None)),
+        )
+    )
+    assert told(table, "group", "site", "listings", "people", "listings_a_minute") == [
+        ("optout.example", "Brother", 2, 2, 2 / (3 + 2 + 4)),
+        ("optout.example", "Sister", 2, 2, 2 / (3 + 2 + 4)),
+        ("alone.example", "Alone", 1, 1, 1 / 5),
+    ]
+
+
+def test_what_clears_more_a_minute_comes_first_then_what_helps_more_people():
+    one_person = [alert(1, number, number, site="Mine") for number in range(2)]
+    two_people = [alert(user, 5, 50 + user, site="Theirs") for user in (1, 2)]
+    long = [alert(3, 0, 99, site="All", ticks=(None,) * 4)]
+    assert work_queue(steps(*long, *one_person, *two_people))["group"].tolist() == ["Theirs"] * 2 + [
+        "Mine"
+    ] * 2 + ["All"]
+
+
+def test_in_a_group_what_was_started_comes_first():
+    table = work_queue(steps(alert(1, 0, 1), alert(2, 0, 2, ticks=("done", None)), alert(3, 0, 3)))
+    assert told(table, "user_id", "state") == [(2, "started"), (1, "open"), (3, "open")]
+
+
+def test_what_needs_nobody_any_more_stands_at_the_end_with_what_is_left_of_its_group():
+    table = work_queue(
+        steps(
+            alert(1, 0, 1, ticks=("done",)),
+            alert(2, 0, 2),
+            alert(3, 0, 3, ticks=("unable",)),
+            alert(4, 0, 4, site="Finished", ticks=("done",)),
+        )
+    )
+    assert told(table, "place", "user_id", "state", "listings", "people", "listings_a_minute") == [
+        (1, 2, "open", 1, 1, 0.2),
+        (2, 3, "unable", 1, 1, 0.2),
+        (3, 1, "done", 1, 1, 0.2),
+        (4, 4, "done", 0, 0, 0.0),
+    ]
+
+
+def test_the_minutes_are_the_analysts_to_set():
+    queue = work_queue(steps(alert(1, 0, 1, ticks=(None, None))), visit_minutes=10, step_minutes=0.5)
+    assert told(queue, "minutes", "listings_a_minute") == [(1.0, 1 / 11)]
+    queue = work_queue(steps(alert(1, 0, 1)), visit_minutes=0)
+    assert told(queue, "minutes", "listings_a_minute") == [(2.0, 0.5)]
+    queue = work_queue(steps(alert(1, 0, 1)), step_minutes=0)
+    assert told(queue, "minutes", "listings_a_minute") == [(0.0, 1 / 3)]
+
+
+@pytest.mark.parametrize(
+    ("visit", "step"), [(-1, 2), (3, -0.1), (0, 0), (float("nan"), 2), (3, float("nan")), (float("inf"), 1)]
+)
+def test_minutes_that_are_none_are_refused(visit, step):
+    with pytest.raises(Misconfigured, match="visit_minutes and step_minutes are minutes, and not both zero"):
+        work_queue(steps(alert(1, 0, 1)), visit_minutes=visit, step_minutes=step)
+
+
+# --- beside one made by hand ------------------------------------------------------------------------------
+
+HOSTS = {
+    "https://www.a.example/x": "a.example",
+    "http://b.example": "b.example",
+    "ftp://c.example": None,
+    "": None,
+}
+ALERTS = st.lists(
+    st.builds(
+        alert,
+        st.sampled_from([1, 2, 2**63 - 1]),
+        st.just(0),
+        st.none() | st.sampled_from([1, 2, 2**53, 2**53 + 1]),
+        site=st.sampled_from(["A", "B", "<i>", "nan"]) | TEXT,
+        status=st.sampled_from(["discovered", "verifying", *FINISHED]),
+        url=st.none() | st.sampled_from([*HOSTS]),
+        ticks=st.lists(st.sampled_from([None, None, "open", "done", "unable"]), min_size=1, max_size=3),
+    ),
+    max_size=9,
+)
+
+
+def queue_of(alerts):
+    """The queue, made alert by alert: (group, site, user, number, record, state, minutes, listings, people, rate)."""
+    newest = {}
+    for one in alerts:
+        if one["record_id"] is None or one["status"] not in FINISHED:
+            page = one["url"] if one["record_id"] is None and one["url"] else None
+            about = one["record_id"] or page or ("nothing", one["alert_number"])
+            newest[one["user_id"], about] = one  # they come in the order of their numbers
+    rows, groups = [], {}
+    for one in newest.values():
+        ticks, group = one["ticks"], HOSTS.get(one["url"]) or one["site"]
+        state = "started" if "done" in ticks else "open"
+        state = "done" if {*ticks} == {"done"} else "unable" if "unable" in ticks else state
+        minutes = 0.0 if state in ("done", "unable") else 2.0 * sum(tick != "done" for tick in ticks)
+        rows.append(
+            (group, one["site"], one["user_id"], one["alert_number"], one["record_id"], state, minutes)
+        )
+        if state in ("open", "started"):
+            groups.setdefault(group, []).append((one["user_id"], minutes))
+    return sorted((shared(row, groups.get(row[0], [])) for row in rows), key=turn)
+
+
+def shared(row, left):
+    minutes = 3 + sum(minutes for _, minutes in left)
+    return (*row, len(left), len({user for user, _ in left}), len(left) / minutes)
+
+
+def turn(row):
+    group, site, user, number, _, state, _, _, people, rate = row
+    last = {"done": 2, "unable": 1}.get(state, 0)
+    return (
+        last,
+        -rate,
+        -people,
+        group is None,
+        group or "",
+        site is None,
+        site or "",
+        state != "started",
+        user,
+        number,
+    )
+
+
+@settings(max_examples=50, deadline=None)
+@given(ALERTS)
+def test_the_queue_is_that_of_each_alert_looked_at_for_itself(alerts):
+    numbered = [one | {"alert_number": number} for number, one in enumerate(alerts)]
+    table = work_queue(steps(*numbered))
+    assert shape(table) == QUEUE
+    expected = queue_of(numbered)
+    columns = [
+        "group",
+        "site",
+        "user_id",
+        "alert_number",
+        "record_id",
+        "state",
+        "minutes",
+        "listings",
+        "people",
+    ]
+    assert told(table, *columns) == [row[:9] for row in expected]
+    assert table["listings_a_minute"].tolist() == pytest.approx([row[9] for row in expected])
+    assert table["place"].tolist() == [*range(1, len(expected) + 1)]
+
+
+def test_alerts_that_tell_neither_a_host_nor_a_site_have_no_group():
+    table = work_queue(steps(alert(1, 0), alert(2, 0, 5)))
+    assert told(table, "group", "site", "listings") == [("Seekfolk", "Seekfolk", 1), (None, None, 1)]
+
+
+# --- tables as they come ----------------------------------------------------------------------------------
+
+
+def test_no_steps_give_the_same_columns():
+    none = frames.frame("steps", [])
+    for table in (none, none.astype("object"), steps(), steps(alert(1, 0, 7, status="removed"))):
+        assert (shape(work_queue(table)), len(work_queue(table))) == (QUEUE, 0)
+
+
+@pytest.mark.parametrize("missing", [["url"], ["status", "url"], ["user_id"], ["step_number", "record_id"]])
+def test_a_table_that_lacks_columns_is_told_which(missing):
+    order = ["user_id", "alert_number", "step_number", "record_id", "site", "status", "url"]
+    names = ", ".join(name for name in order if name in missing)
+    with pytest.raises(
+        MissingColumns, match=f"^work_queue needs the columns {names}, and the table lacks them$"
+    ):
+        work_queue(steps(alert(1, 0, 7)).drop(columns=missing))
+
+
+def test_the_steps_that_an_exposure_gives_are_taken_as_they_are():
+    record = {"id": 7, "name": "", "site": "Seekfolk", "status": "discovered", "reference_id": "7"}
+    record |= dict.fromkeys(("relations", "aliases", "locations"), ())
+    about = {"source_type": "record", "source": {"record": record}, "url": "https://seekfolk.example/p/7"}
+    page = {"source_type": "link", "source": {"link": {"url": "https://pages.example/1", "title": "A page"}}}
+    several = [
+        about | {"opt_out_procedure": ["Open it", "Press Remove"]},
+        page | {"opt_out_procedure": "Write."},
+    ]
+    given_by = frames.of_alerts(
+        {5: [Alert.model_validate({"text": "", "html": ""} | one) for one in several]}
+    )
+    table = work_queue(given_by["steps"])
+    assert told(table, "group", "site", "user_id", "record_id", "steps") == [
+        (None, None, 5, None, 1),
+        ("seekfolk.example", "Seekfolk", 5, 7, 2),
+    ]
+    again = frames.steps_of(given_by["alerts"])
+    pd.testing.assert_frame_equal(again, given_by["steps"])
+    pd.testing.assert_frame_equal(work_queue(again), table)
+
+
+def test_the_index_means_nothing_and_the_table_stays_as_it_is():
+    table = steps(
+        alert(1, 0, 7, ticks=("done", None)), alert(2, 0, 8, site="B"), alert(2, 1, url="https://b.example")
+    )
+    before, expected = table.copy(deep=True), work_queue(table)
+    for other in (
+        table.set_index(pd.Index([7] * 4)),
+        table[::-1],
+        table.astype({"site": "str", "status": "object"}),
+    ):
+        pd.testing.assert_frame_equal(work_queue(other), expected)
+    pd.testing.assert_frame_equal(table, before)
+
+
+def test_a_hundred_thousand_steps_are_queued():
+    n, chance = 50_000, np.random.default_rng(7)
+    alerts = np.arange(n).repeat(2)
+    table = pd.DataFrame(
+        {
+            "user_id": alerts // 10,
+            "alert_number": alerts % 10,
+            "step_number": 1 + np.arange(2 * n) % 2,
+            "record_id": pd.array(alerts, dtype="Int64"),
+            "site": pd.Categorical.from_codes(alerts % 60, [f"Site {k}" for k in range(60)]),
+            "status": "discovered",
+            "url": pd.Series([f"https://site{k % 60}.example/p/{k}" for k in alerts], dtype="str"),
+            "tick": pd.Series(
+                chance.choice(["done", "open", "unable"], 2 * n, p=[0.3, 0.6, 0.1]), dtype="str"
+            ),
+            "first_seen_at": DAWN + pd.to_timedelta(alerts, unit="s"),
+        }
+    )
+    queue = work_queue(table)
+    assert len(queue) == n
+    assert int(queue["done"].sum()) == int((table["tick"] == "done").sum())
+    assert queue["first_seen_at"].min() == DAWN
+    assert queue["first_seen_at"].max() == DAWN + timedelta(seconds=n - 1)
+    groups = queue.loc[queue["state"].isin(["open", "started"]), "group"]
+    assert (groups != groups.shift()).sum() == 60  # each stands together
