@@ -53,7 +53,7 @@ def test_other_is_shown_only_where_there_is_other():
 def test_many_sites_stand_together_and_none_is_lost():
     rows = [(f"Site {number:03}", "discovered", number) for number in range(200)]
     figure = figure_of(*rows)
-    assert len(figure.data[0].y) == charts.SITES_SHOWN + 1
+    assert len(figure.data[0].y) == charts.SHOWN + 1
     assert figure.layout.yaxis.ticktext[-1] == "175 more sites"
     assert sum(sum(bar.x) for bar in figure.data) == 200
 

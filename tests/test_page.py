@@ -51,7 +51,7 @@ def test_nothing_is_loaded_from_outside(html):
 
 
 def test_the_chart_has_its_text_and_its_numbers(html):
-    assert "1 listings are not removed yet" in html
+    assert "1 listing is not removed yet" in html
     assert "<td>Near</td>" in html
 
 

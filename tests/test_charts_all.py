@@ -1,0 +1,280 @@
+"""What every chart holds to: a question of its own, a finding in words, and no text from outside as markup."""
+
+import inspect
+import json
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+import pytest
+
+from exposurekit import analysis, charts
+from exposurekit.errors import MissingColumns
+
+NOW = pd.Timestamp("2026-03-31T12:00Z")
+HOSTILE = '<a href="//x.example">A</a>%{meta.summary}$x$'
+# These make tables for other questions, or are a list of people; no chart is of the same name.
+NOT_DRAWN = {"counts", "diff", "diff_counts", "is_open", "on_file", "stale"}
+QUESTIONS = {name for name in analysis.__all__ if inspect.isfunction(getattr(analysis, name))} - NOT_DRAWN
+
+
+def records():
+    statuses = ["discovered", "pending removal", "removed", "verifying", "discovered", "vanished"]
+    return pd.DataFrame(
+        {
+            "user_id": [1, 1, 2, 2, 3, 3],
+            "site": ["Near", "Far", "Near", "Far", "Near", "Far"],
+            "status": statuses,
+            "locations": [["Oakmere, CA"], [], ["Fernton, NC"], [], ["Oakmere, CA"], []],
+            "user_fields_required_for_removal": [["birth_date"], ["zip", "pet"], [], ["pet"], ["zip"], []],
+            "label": ["mine", "not mine", None, "mine", "unsure", None],
+            "first_seen_at": NOW - pd.Timedelta(days=20),
+            "changed_at": NOW - pd.Timedelta(days=5),
+        }
+    )
+
+
+def transitions():
+    return pd.DataFrame(
+        {
+            "at": pd.to_datetime(["2026-03-02T09:00Z", "2026-03-03T09:00Z", "2026-03-06T09:00Z"]),
+            "site": ["Near", "Far", "Near"],
+            "user_id": [1, 2, 1],
+            "prev_status": [None, None, "discovered"],
+            "status": ["discovered", "verifying", "removed"],
+            "left_censored": False,
+            "n": [5, 4, 2],
+        }
+    )
+
+
+def over_time(by=None):
+    looks = pd.DataFrame({"at": transitions()["at"], "people": 3, "unseen": [0, 1, 0]})
+    return analysis.status_over_time(transitions(), looks, by=by)
+
+
+def flows():
+    return pd.DataFrame(
+        {
+            "site": ["Near"] * 4 + ["Far"] * 2,
+            "days": [0, 2, 5, 9, 0, 9],
+            "flow": ["entered", "removed", "removed", "open", "entered", "open"],
+            "left_censored": False,
+            "n": [10, 4, 3, 3, 5, 5],
+        }
+    )
+
+
+def relistings():
+    return pd.DataFrame(
+        {
+            "site": ["Near", "Near", "Far"],
+            "was": ["removed", "vanished", "removed"],
+            "gone_days": [10.5, 3.0, np.nan],
+        }
+    )
+
+
+def steps():
+    return pd.DataFrame(
+        {
+            "user_id": [1, 1, 2, 3],
+            "alert_number": [0, 0, 1, 2],
+            "step_number": [1, 2, 1, 1],
+            "record_id": pd.array([11, 11, 12, None], dtype="Int64"),
+            "site": ["Near", "Near", "Far", None],
+            "status": ["discovered", "discovered", "discovered", None],
+            "url": ["https://near.example/a", "https://near.example/a", None, "https://page.example/b"],
+            "tick": ["done", None, "unable", None],
+        }
+    )
+
+
+def forecast():
+    row = {
+        "open_now": 9,
+        "of_open": 4.5,
+        "of_gone": 1.0,
+        "of_new": 2.0,
+        "open": 7.5,
+        "low": 3.0,
+        "high": 12.0,
+    }
+    return pd.DataFrame([{"days": days, **row, "beyond": days // 60} for days in (30, 60, 90)])
+
+
+def people():
+    seen = pd.to_datetime(["2026-03-31T06:00Z", None, "2026-03-01T06:00Z"])
+    return pd.DataFrame({"listed": True, "whole_at": seen, "outcome": ["whole", "failed", "partial"]})
+
+
+FILLED = pd.DataFrame({"user_id": [1], "field": ["zip"]})
+TABLES = {
+    "by_site": lambda: analysis.by_site(records()),
+    "by_user": lambda: analysis.by_user(records()),
+    "user_by_site": lambda: analysis.user_by_site(records()),
+    "by_kind": lambda: analysis.by_kind(pd.DataFrame({"contains": [["email"], ["zip"]], "user_id": [1, 2]})),
+    "by_state": lambda: analysis.by_state(records()),
+    "status_over_time": over_time,
+    "status_over_time by site": lambda: over_time("site"),
+    "status_over_time by user": lambda: over_time("user_id"),
+    "changes": lambda: analysis.changes(transitions(), pd.Timestamp("2026-03-02"), NOW, open_before=3),
+    "forecast": forecast,
+    "time_to_removal": lambda: analysis.time_to_removal(flows()),
+    "time_to_removal of all": lambda: analysis.time_to_removal(flows(), by=None),
+    "survival": lambda: analysis.survival(flows()),
+    "survival by site": lambda: analysis.survival(flows(), by="site"),
+    "relistings": relistings,
+    "blockers": lambda: analysis.blockers(records(), FILLED),
+    "best_next_fields": lambda: analysis.best_next_fields(records(), FILLED),
+    "work_queue": lambda: analysis.work_queue(steps()),
+    "precision": lambda: analysis.precision(records()),
+    "coverage": lambda: analysis.coverage(people(), at=NOW),
+    "site_health": lambda: analysis.site_health(records(), at=NOW),
+}
+each = pytest.mark.parametrize("name", TABLES)
+
+
+def draw(name, table, **given):
+    return getattr(charts, name.split()[0])(table, **given)
+
+
+def hostile(table):
+    """The table with the worst text in every cell that holds text."""
+    found = table.copy()
+    for column in found:
+        if pd.api.types.is_string_dtype(found[column]):
+            found[column] = [HOSTILE + str(place) for place in range(len(found))]
+    return found
+
+
+def strings(value):
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for one in value.values():
+            yield from strings(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from strings(one)
+
+
+def read_as_markup(figure):
+    """The strings of a figure in which Plotly would read a tag, a template or a formula that is not the house's own."""
+    drawn = json.loads(figure.to_json())
+    drawn["layout"].pop("meta", None)
+    own = ("<br>", "<extra></extra>", "%{customdata}", "%{customdata:,d}", "%{y:,d}", "%{z:,d}")
+    found = []
+    for text in strings(drawn):
+        rest = text
+        for allowed in own:
+            rest = rest.replace(allowed, "")
+        if "<" in rest or "%{" in rest or "$" in rest:
+            found.append(text)
+    return found
+
+
+def test_every_question_has_its_chart():
+    assert {name.split()[0] for name in TABLES} == QUESTIONS
+    assert set(charts.__all__) >= QUESTIONS
+
+
+@each
+def test_a_chart_says_its_finding_and_its_numbers(name):
+    figure = draw(name, TABLES[name](), provenance="As of today")
+    finding, _, summary = charts.describe(figure).partition(". ")
+    assert finding
+    assert figure.layout.title.text.replace("<br>", " ") == finding
+    assert any(letter.isdigit() for letter in summary)
+    assert figure.layout.title.subtitle.text == "As of today"
+
+
+@each
+def test_a_chart_leaves_the_background_to_the_theme(name):
+    layout = draw(name, TABLES[name]()).layout
+    assert layout.paper_bgcolor == layout.plot_bgcolor == "rgba(0,0,0,0)"
+
+
+@each
+def test_no_text_from_outside_is_markup(name):
+    table = hostile(TABLES[name]())
+    figure = draw(name, table, provenance=HOSTILE)
+    assert read_as_markup(figure) == []
+    assert "&lt;a href" in json.dumps([*strings(json.loads(figure.to_json())["layout"]["title"])])
+
+
+def test_a_status_or_a_site_that_names_a_column_is_text_too():
+    named = over_time().rename(columns={"discovered": HOSTILE})
+    assert read_as_markup(charts.status_over_time(named)) == []
+    matrix = analysis.user_by_site(records()).rename(columns={"Near": HOSTILE})
+    assert read_as_markup(charts.user_by_site(matrix)) == []
+
+
+def test_the_check_for_markup_finds_markup():
+    for place in ({"title": HOSTILE}, {"xaxis": {"ticktext": ["<b>a</b>"]}}, {"title": "%{meta.summary}"}):
+        assert len(read_as_markup(go.Figure(layout=place))) == 1
+    assert read_as_markup(go.Figure(go.Bar(x=[1], customdata=["<i>a</i>"], name="$a$"))) == [
+        "<i>a</i>",
+        "$a$",
+    ]
+
+
+@each
+def test_an_empty_table_gives_a_chart_that_says_so(name):
+    figure = draw(name, TABLES[name]().iloc[:0])
+    assert figure.layout.title.text
+    assert charts.describe(figure)
+    assert not figure.data
+
+
+def lacks(name, table, column):
+    """The columns that a chart asks for, once one is gone; none where it does without."""
+    try:
+        draw(name, table.drop(columns=column))
+    except MissingColumns as error:
+        return error.missing
+    return ()
+
+
+@pytest.mark.parametrize("name", [name for name in TABLES if name != "user_by_site"])
+def test_a_table_that_lacks_a_column_is_told_which(name):
+    """A column that a chart does without may be missing; there is no other error than the one that names it."""
+    table = TABLES[name]()
+    asked = {column: lacks(name, table, column) for column in table}
+    assert any(asked.values())
+    assert all(missing in ((), (column,)) for column, missing in asked.items())
+
+
+def test_a_matrix_that_is_none_is_told_so():
+    with pytest.raises(MissingColumns, match=r"user_id \(as its index\)"):
+        charts.user_by_site(TABLES["user_by_site"]().reset_index())
+
+
+@each
+def test_a_notebook_gets_plain_json_and_no_way_to_upload(name):
+    bundle = draw(name, TABLES[name]())._repr_mimebundle_()
+    drawn = json.loads(json.dumps(bundle))["application/vnd.plotly.v1+json"]
+    assert drawn["config"]["showSendToCloud"] is False
+    assert drawn["config"]["plotlyServerURL"] == ""
+    assert drawn["config"]["typesetMath"] is False
+
+
+@each
+def test_what_has_a_name_is_told_apart_without_colour(name):
+    traces = [
+        trace for trace in draw(name, TABLES[name]()).data if trace.name and trace.showlegend is not False
+    ]
+    looks = []
+    for trace in traces:
+        drawn = trace.to_plotly_json()
+        marker, line = drawn.get("marker", {}), drawn.get("line", {})
+        pattern = drawn.get("fillpattern", marker.get("pattern", {})).get("shape")
+        looks.append((trace.type, drawn.get("fill"), pattern, line.get("dash"), marker.get("symbol")))
+    assert len(set(looks)) == len(looks)
+
+
+@each
+def test_a_chart_is_one_line_in_a_terminal(name):
+    said = repr(draw(name, hostile(TABLES[name]())))
+    assert said.startswith("Chart(")
+    assert "\n" not in said

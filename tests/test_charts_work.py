@@ -1,0 +1,123 @@
+"""Charts of work: whom to ask for what, and where a human begins."""
+
+import numpy as np
+import pandas as pd
+
+from exposurekit import analysis, charts
+
+NOTHING_FILLED = pd.DataFrame({"user_id": pd.Series([], dtype="int64"), "field": pd.Series([], dtype="str")})
+
+
+def waiting(*rows):
+    """Records that wait: whose they are, and what they require."""
+    table = pd.DataFrame(rows, columns=["user_id", "user_fields_required_for_removal"])
+    return table.assign(site="Near", status="discovered")
+
+
+def blocked(*rows):
+    return charts.blockers(analysis.blockers(waiting(*rows), NOTHING_FILLED))
+
+
+def asked(*rows, **given):
+    return charts.best_next_fields(analysis.best_next_fields(waiting(*rows), NOTHING_FILLED, **given))
+
+
+def queue(*rows):
+    columns = ["group", "state", "listings", "people", "listings_a_minute"]
+    table = pd.DataFrame(rows, columns=columns)
+    return table.assign(place=range(1, len(table) + 1))
+
+
+def test_cells_hold_the_removals_that_a_field_alone_lets_start():
+    figure = blocked((1, ["birth_date"]), (1, ["birth_date"]), (1, ["zip", "email"]), (2, ["birth_date"]))
+    assert figure.layout.xaxis.ticktext == ("birth_date", "email", "zip")
+    assert figure.layout.yaxis.ticktext == ("user 1", "user 2")
+    assert [[*row] for row in figure.data[0].z] == [[2, 0, 0], [1, None, None]]
+    said = "birth_date is missing most: with it alone 3 removals of 2 people can start"
+    assert figure.layout.title.text == said
+
+
+def test_a_field_that_nobody_can_see_stands_apart_in_grey():
+    figure = blocked((1, ["birth_date"]), (1, ["pet"]), (1, ["pet"]))
+    known, other = figure.data
+    assert figure.layout.xaxis.ticktext == ("birth_date", "pet (not known)")
+    assert [[*row] for row in known.z] == [[1, None]]
+    assert [[*row] for row in other.z] == [[None, 2]]
+    assert known.colorscale != other.colorscale
+    assert "pet: 2 removals with it alone" in charts.describe(figure)
+    assert "whether it is on file is not known" in charts.describe(figure)
+    assert figure.layout.title.text.startswith("birth_date is missing most")
+
+
+def test_where_no_field_alone_helps_it_is_said():
+    figure = blocked((1, ["zip", "email"]))
+    assert figure.layout.title.text == "No field alone lets a removal start; email is missing for 1 listing"
+
+
+def test_of_a_hundred_people_twenty_five_have_a_row_and_the_others_one():
+    figure = blocked(*((user, ["zip"]) for user in range(100)))
+    assert len(figure.layout.yaxis.ticktext) == charts.SHOWN + 1
+    assert figure.layout.yaxis.ticktext[-1] == "75 more people"
+    assert [row[0] for row in figure.data[0].z][-2:] == [1, 75]
+    assert figure.data[0].zmax == 1
+
+
+def test_of_a_hundred_fields_the_most_helpful_are_drawn():
+    figure = blocked(*((1, [f"field_{place:03}"]) for place in range(100)))
+    assert len(figure.layout.xaxis.ticktext) == charts.SHOWN
+    assert "Not drawn: 75 more fields." in charts.describe(figure)
+
+
+def test_asks_add_up():
+    figure = asked((1, ["birth_date"]), (1, ["birth_date"]), (2, ["birth_date"]), (3, ["zip", "email"]))
+    before, new = figure.data
+    assert ([*before.x], [*new.x], [*new.text]) == ([0, 2, 3], [2, 1, 1], ["2", "3", "4"])
+    assert figure.layout.title.text == "Ask 2 people for birth_date: 3 removals can start"
+    assert "With 3 asks 4 removals can start" in charts.describe(figure)
+
+
+def test_of_many_asks_twenty_five_are_drawn():
+    figure = asked(*((user, ["zip"]) for user in range(100)), asks=100)
+    assert len(figure.data[0].x) == charts.SHOWN
+    assert "With 100 asks 100 removals can start" in charts.describe(figure)
+    assert "Not drawn: 75 more asks." in charts.describe(figure)
+
+
+def test_a_queue_begins_where_its_table_begins():
+    table = queue(
+        ("near.example", "open", 2, 2, 0.25),
+        ("near.example", "started", 2, 2, 0.25),
+        ("far.example", "open", 1, 1, 0.2),
+        ("far.example", "done", 1, 1, 0.2),
+    )
+    figure = charts.work_queue(table)
+    assert figure.layout.yaxis.ticktext == ("1. near.example", "2. far.example")
+    states = {trace.name: [*trace.x] for trace in figure.data}
+    assert states == {"started": [1, 0], "open": [1, 1], "unable": [0, 0], "done": [0, 1], "minutes": [8, 5]}
+    assert figure.layout.title.text == "Begin at near.example: 2 listings of 2 people in 8 minutes"
+    assert "13 minutes in all" in charts.describe(figure)
+
+
+def test_states_have_patterns_of_their_own():
+    figure = charts.work_queue(queue(("near.example", "open", 1, 1, 0.2)))
+    shapes = [trace.marker.pattern.shape for trace in figure.data if trace.showlegend is not False]
+    assert len(set(shapes)) == len(shapes) == 4
+
+
+def test_a_queue_of_what_is_done_leaves_nothing():
+    figure = charts.work_queue(
+        queue(("near.example", "done", 0, 0, 0.0), ("far.example", "unable", 0, 0, 0.0))
+    )
+    assert figure.layout.title.text == "Nothing is left that can be done by hand"
+    assert "1 unable, 1 done" in charts.describe(figure)
+
+
+def test_a_place_that_is_not_told_is_called_so():
+    figure = charts.work_queue(queue((np.nan, "open", 1, 1, 0.2)))
+    assert figure.layout.yaxis.ticktext == ("1. not told",)
+
+
+def test_of_many_places_the_first_are_drawn():
+    figure = charts.work_queue(queue(*((f"{place:03}.example", "open", 1, 1, 0.2) for place in range(500))))
+    assert len(figure.layout.yaxis.ticktext) == charts.SHOWN
+    assert "Not drawn: 475 more places." in charts.describe(figure)
