@@ -4,18 +4,22 @@ import asyncio
 import os
 import subprocess
 import sys
+from datetime import timedelta
 
 import pytest
 
 import exposurekit as ek
 
+long = pytest.mark.long  # weeks pass
+
 
 @pytest.fixture(scope="module")
 def demo():
-    with ek.demo(people=12, days=15, seed=5) as demo:
+    with ek.demo(people=12, days=15, seed=5, cache=False) as demo:
         yield demo
 
 
+@long
 def test_what_it_says_is_so_in_its_world(demo):
     found = demo.agreement()
     assert found.records > 50
@@ -27,6 +31,7 @@ def test_what_it_says_is_so_in_its_world(demo):
     assert found.out_of_reach > 0
 
 
+@long
 def test_the_control_can_fail(demo):
     """An agreement that finds nothing wrong with wrong records would say nothing about right ones."""
     from exposurekit.service.world.agreement import Said, agreement
@@ -43,6 +48,7 @@ def test_the_control_can_fail(demo):
     assert found.recall < 0.1
 
 
+@long
 def test_its_history_remembers_each_day_as_it_was_in_its_world(demo):
     days, counts = demo.agreement_by_day(), demo.history.status_over_time(every="run")
     assert days["wrong"].tolist() == [0] * 16
@@ -53,6 +59,7 @@ def test_its_history_remembers_each_day_as_it_was_in_its_world(demo):
     assert demo.history.verify() == {}
 
 
+@long
 def test_the_control_of_a_day_can_fail(demo):
     from exposurekit.service.world.agreement import Said, on_day
 
@@ -64,6 +71,7 @@ def test_the_control_of_a_day_can_fail(demo):
     assert on_day(demo.world, [Said(0, site, "no such listing", "removed")], now).gone == 1
 
 
+@long
 def test_its_history_began_before_anybody_was_registered(demo):
     """So that of each record it is known within a day when it was found."""
     assert demo.history.runs()["listed"].iloc[0] == 0
@@ -72,6 +80,7 @@ def test_its_history_began_before_anybody_was_registered(demo):
     assert changes["not_before"].notna().all()
 
 
+@long
 def test_everything_happens_to_somebody(demo):
     texts = demo.exposure.alerts()["text"].str.partition(":")[0]
     happened = {"New record", "Opt-out submitted", "Removal verified", "Exposure found"}
@@ -79,6 +88,7 @@ def test_everything_happens_to_somebody(demo):
     assert set(demo.exposure.records()["status"]) == {"discovered", "pending removal", "removed"}
 
 
+@long
 def test_its_integrator_is_told_what_the_tables_say(demo):
     demo.advance(days=1)  # every window has closed by then
     told = demo.told.told
@@ -90,6 +100,7 @@ def test_its_integrator_is_told_what_the_tables_say(demo):
     assert told["removed_records"] == removals.sum()
 
 
+@long
 def test_time_passes_and_does_not_go_back(demo):
     before = demo.world.clock.now()
     demo.advance(days=0.5)
@@ -98,15 +109,17 @@ def test_time_passes_and_does_not_go_back(demo):
         demo.advance(days=-1)
 
 
+@long
 def test_the_same_seed_tells_the_same():
     def told():
-        with ek.demo(people=3, days=8, seed=11) as small:
+        with ek.demo(people=3, days=8, seed=11, cache=False) as small:
             records = small.exposure.records()
             return sorted(zip(records["site"], records["reference_id"], records["status"], strict=True))
 
     assert told() == told() != []
 
 
+@long
 def test_somebody_who_registers_is_scanned_at_once(demo):
     person = demo.world.people[0]
     user = demo.client.create_user(**person.request(), asynchronous=False)
@@ -114,11 +127,13 @@ def test_somebody_who_registers_is_scanned_at_once(demo):
     assert user.records
 
 
+@long
 def test_everyone_is_loaded_whole(demo):
     assert len(demo.exposure.users()) == 12
     assert demo.exposure.failures().empty
 
 
+@long
 def test_a_step_stands_for_each_line_of_each_procedure(demo):
     alerts = demo.exposure.alerts()
     assert len(demo.exposure.steps()) == alerts["opt_out_procedure"].list.len().sum()
@@ -161,6 +176,7 @@ def test_nothing_of_it_is_left(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@long
 def test_its_repr_shows_no_credentials(demo):
     assert demo.connection["api_secret"] not in repr(demo)
     assert demo.connection["api_key"] not in repr(demo)
@@ -169,3 +185,15 @@ def test_its_repr_shows_no_credentials(demo):
 def test_a_negative_number_of_people_is_refused():
     with pytest.raises(ek.Misconfigured, match="zero or more"), ek.demo(people=-1):
         pass
+
+
+def test_a_day_and_its_history_pass_together():
+    """The history takes looks in behind; when the days have passed, it has them all."""
+    with ek.demo(people=2, days=2, progress=False) as small:
+        runs = small.history.runs()
+        assert runs["listed"].tolist() == [0, 2, 2]
+        assert (runs["started_at"].diff().dropna() == timedelta(days=1)).all()
+        small.advance(days=1.5)
+        assert small.history.last_look_at() == small.world.clock.now()
+        assert len(small.history.runs()) == 5
+        assert small.history.verify() == {}

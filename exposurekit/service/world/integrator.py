@@ -3,7 +3,9 @@
 import base64
 import hmac
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, Self
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -32,6 +34,16 @@ class Integrator:
     refused: int = 0
     told: Counter[str] = field(default_factory=Counter)
     _known: set[str] = field(default_factory=set, repr=False)
+
+    @classmethod
+    def with_past(cls, past: Mapping[str, Any]) -> Self:
+        """One that was told what another was."""
+        return cls(**{**past, "told": Counter(past["told"]), "_known": set(past["_known"])})
+
+    def past(self) -> dict[str, Any]:
+        """What it was told, as plain JSON; its secret with it."""
+        counted = {"deliveries": self.deliveries, "refused": self.refused, "told": dict(self.told)}
+        return {"secret": self.secret, **counted, "_known": sorted(self._known)}
 
     @property
     def app(self) -> Starlette:

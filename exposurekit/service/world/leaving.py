@@ -1,7 +1,8 @@
 """Requests to be taken off the make-believe sites, and what became of them. Checks no form, forgets nothing."""
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from exposurekit.service.world.listings import Entry, Shelves
 
@@ -54,6 +55,32 @@ class Ledger:
             if self.visible(each, at):
                 self._take_off(each, at)
 
+    def past(self) -> dict[str, Any]:
+        """What has happened, as plain JSON; `take_up` goes on from it."""
+        return {
+            "opt_outs": [[*one[:2], one.at.isoformat(), one.accepted] for one in self.opt_outs],
+            "away": [
+                [entry.site.name, entry.reference_id, [_told(span) for span in spans]]
+                for entry, spans in self._away.items()
+            ],
+        }
+
+    def take_up(self, past: Mapping[str, Any], shelves: Shelves) -> None:
+        """Go on from what has happened, in place of what is known.
+
+        Raises:
+            LookupError: It did not happen to these listings.
+        """
+        self.opt_outs[:] = [
+            OptOut(site, reference_id, datetime.fromisoformat(at), accepted)
+            for site, reference_id, at, accepted in past["opt_outs"]
+        ]
+        self._away.clear()
+        for site, reference_id, spans in past["away"]:
+            if (entry := shelves.at(site, reference_id)) is None:
+                raise LookupError("there is no such listing in this world")
+            self._away[entry] = [_span(*span) for span in spans]
+
     def _take_off(self, entry: Entry, at: datetime) -> None:
         if entry.leaves_after is None:
             return
@@ -63,3 +90,12 @@ class Ledger:
         begin = at + entry.leaves_after
         stays = entry.returns_after[len(away)] if len(away) < len(entry.returns_after) else None
         away.append((begin, None if stays is None else begin + stays))
+
+
+def _told(span: tuple[datetime, datetime | None]) -> tuple[str, str | None]:
+    begin, end = span
+    return begin.isoformat(), None if end is None else end.isoformat()
+
+
+def _span(begin: str, end: str | None) -> tuple[datetime, datetime | None]:
+    return datetime.fromisoformat(begin), None if end is None else datetime.fromisoformat(end)

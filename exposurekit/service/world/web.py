@@ -2,10 +2,11 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 from urllib.parse import urlsplit
 
 from exposurekit.service.clock import Clock, FrozenClock
@@ -95,6 +96,24 @@ class World:
         if not isinstance(self.clock, FrozenClock):
             raise TypeError("only a world with a FrozenClock can be told that time passes")
         self.clock.advance(timedelta(days=days, minutes=minutes))
+
+    def past(self) -> dict[str, Any]:
+        """What has happened since it began, as plain JSON: another world of the same making goes on from it."""
+        now, told = self.clock.now().isoformat(), {"requests": dict(self.requests)}
+        return told | {"now": now, "mailbox": self.mailbox} | self._ground.ledger.past()
+
+    def take_up(self, past: Mapping[str, Any]) -> None:
+        """Go on from where another of the same people, seed and beginning stood.
+
+        Raises:
+            LookupError: It is not the past of such a world.
+            TypeError: The clock is not one that can be told to.
+        """
+        self._ground.ledger.take_up(past, self._ground.shelves)
+        self.requests.update(past["requests"])
+        self.mailbox[:] = [Mail(*mail) for mail in past["mailbox"]]
+        gone_by = datetime.fromisoformat(past["now"]) - self.clock.now()
+        self.advance(days=gone_by / timedelta(days=1))
 
     def listings(self, at: datetime | None = None) -> list[Truth]:
         """Every listing that is there, was or will be; `visible` at an instant, or now."""
