@@ -1,11 +1,14 @@
 """The only place that makes markup out of text that came from outside. Never trusts it."""
 
+import contextlib
 import html
 import re
+from urllib.parse import urlsplit
 
 import nh3
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
+_SCHEMES = {"http", "https"}
 _TAGS = {"a", "b", "br", "code", "em", "i", "li", "ol", "p", "strong", "ul"}
 
 
@@ -36,6 +39,25 @@ def plain(text: object) -> str:
     return _CONTROL.sub("", re.sub("[\n\u2028\u2029]", " ", str(text)))
 
 
+def linked(url: object, words: object = None) -> str:
+    """A link to an address from outside, which opens apart and tells nobody where it was clicked; its host is its text.
+
+    What is no http or https address is no link, but stands there as text.
+
+    >>> linked("https://site.example/opt-out?id=7")
+    '<a href="https://site.example/opt-out?id=7" target="_blank" rel="noopener noreferrer nofollow">site.example</a>'
+    >>> linked("javascript:x()")
+    'javascript:x()'
+    """
+    text = plain(url).strip()
+    with contextlib.suppress(ValueError):
+        parts = urlsplit(text)
+        if parts.scheme in _SCHEMES and parts.hostname:
+            shown = escaped(parts.hostname if words is None else words)
+            return f'<a href="{escaped(text)}" target="_blank" rel="noopener noreferrer nofollow">{shown}</a>'
+    return escaped(text)
+
+
 def fragment(markup: str) -> str:
     """Markup from outside, such as an alert's ``html``, with all but plain formatting taken out.
 
@@ -48,7 +70,7 @@ def fragment(markup: str) -> str:
         markup,
         tags=_TAGS,
         attributes={"a": {"href"}},
-        url_schemes={"http", "https"},
+        url_schemes=_SCHEMES,
         link_rel="noopener noreferrer nofollow",
         url_relative="deny",
     )

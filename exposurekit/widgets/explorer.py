@@ -1,0 +1,236 @@
+"""A table to filter, sort, search and page through; the browser has one page of it. Changes nothing in the table."""
+
+import contextlib
+from keyword import iskeyword
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from ipywidgets import HTML, Button, Dropdown, HBox, Layout, SelectMultiple, Text, Textarea
+
+from exposurekit.errors import Misconfigured
+from exposurekit.markup import escaped, plain
+from exposurekit.widgets import twin
+from exposurekit.widgets.filtering import Filter, TextIndex, unordered
+from exposurekit.widgets.grid import Grid
+from exposurekit.widgets.panel import Panel
+
+PAGES = (20, 50, 100)
+CHOICES = 200  # a column with more different values is searched, not picked from
+CELL_MAX = 200
+
+
+class Explorer(Panel):
+    """Any table, page by page; what is filtered and selected is a DataFrame, and code that gives the same.
+
+    Args:
+        frame: A table of any size; its rows stay where they are.
+        name: What the table is called in the code.
+
+    Attributes:
+        filter: What is asked now, as a value.
+
+    Raises:
+        Misconfigured: ``frame`` is no table.
+
+    >>> explorer = ek.widgets.Explorer(exposure.records(), name="records")
+    >>> explorer.choose("status", ["discovered"])
+    >>> explorer.code
+    "records[records['status'].isin(['discovered'])]"
+    """
+
+    def __init__(self, frame: pd.DataFrame, *, name: str = "frame") -> None:
+        if not isinstance(frame, pd.DataFrame) or len({*map(str, frame.columns)}) < len(frame.columns):
+            raise Misconfigured("An explorer takes a table whose columns have different names")
+        if not name.isidentifier() or iskeyword(name):
+            raise Misconfigured("name is what the table is called in your notebook, such as records")
+        self._frame, self._called = frame.reset_index(drop=True), name
+        self._texts = TextIndex(self._frame)
+        self.filter = Filter()
+        self._selected: set[int] = set()
+        self._is_offering = False
+        self._page, self._places = 0, np.arange(len(frame))
+        self._grid = Grid(self.answering(self._sort), self.answering(self._choose_row))
+        super().__init__(self._controls())
+        self._show()
+
+    def _controls(self) -> list[Any]:
+        self._search = Text(description="Search", placeholder="any text", continuous_update=False)
+        self._column = Dropdown(
+            description="Column",
+            options=[("choose a column", None), *((plain(c), c) for c in _choices(self._frame))],
+        )
+        self._values = SelectMultiple(description="Values", rows=5)
+        self._size = Dropdown(description="Rows", options=PAGES, value=PAGES[0], layout=Layout(width="10em"))
+        self._code = Textarea(description="Code", disabled=True, rows=2, layout=Layout(width="auto"))
+        self._far = HTML()
+        clear, back, on = (Button(description=words) for words in ("Clear", "Previous page", "Next page"))
+        self._search.observe(self.answering(self._typed), "value")
+        self._column.observe(self.answering(lambda change: self._offer(change["new"])), "value")
+        self._values.observe(self.answering(self._picked), "value")
+        self._size.observe(self.answering(lambda _: self._turn(0, first=True)), "value")
+        clear.on_click(self.answering(lambda _: self.clear()))
+        back.on_click(self.answering(lambda _: self._turn(-1)))
+        on.on_click(self.answering(lambda _: self._turn(1)))
+        row = Layout(flex_flow="row wrap")
+        asked = HBox([self._search, self._column, self._values, clear], layout=row)
+        return [asked, self._grid, HBox([back, on, self._size, self._far], layout=row), self._code]
+
+    def show(self, frame: pd.DataFrame) -> None:
+        """Show another table with the same columns; what is asked stays, what was ticked goes."""
+        self._frame, self._selected = frame.reset_index(drop=True), set()
+        self._texts = TextIndex(self._frame)
+        self._ask(self.filter)
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """What is left of the table, sorted as shown; a copy."""
+        return self._frame.iloc[self._places].copy()
+
+    @property
+    def selection(self) -> pd.DataFrame:
+        """The rows that are ticked, whatever is filtered; a copy.
+
+        >>> len(ek.widgets.Explorer(exposure.records()).selection)
+        0
+        """
+        return self._frame.iloc[sorted(self._selected)].copy()
+
+    @property
+    def code(self) -> str:
+        """What gives the same rows in the notebook."""
+        by = self.filter.sort
+        as_text = by is not None and unordered(self._frame[by[0]])
+        return self.filter.code(self._called, as_text=as_text)
+
+    def search(self, text: str) -> None:
+        """Keep rows of which any text holds this, in any case.
+
+        >>> explorer = ek.widgets.Explorer(exposure.records())
+        >>> explorer.search("no such text")
+        >>> len(explorer.frame)
+        0
+        """
+        self._ask(Filter(text.strip(), self.filter.chosen, self.filter.sort))
+        self._search.value = text
+
+    def choose(self, column: str, values: Any) -> None:
+        """Keep rows whose column has one of these values; none: any.
+
+        Raises:
+            Misconfigured: The table has no such column, or its values are lists.
+        """
+        if column not in self._frame.columns:
+            raise Misconfigured("The table has no such column")
+        if isinstance(values, str) or unordered(self._frame[column]):
+            raise Misconfigured("values is a list of what one column may be; a column of lists has none")
+        chosen = {name: kept for name, kept in self.filter.chosen.items() if name != column}
+        self._ask(
+            Filter(
+                self.filter.search,
+                chosen | ({column: tuple(values)} if len(values) else {}),
+                self.filter.sort,
+            )
+        )
+
+    def clear(self) -> None:
+        """Ask for everything again; what is ticked stays."""
+        self._column.value = None
+        self._ask(Filter())
+        self._search.value = ""
+
+    def line(self) -> str:
+        """How many rows are shown, in one line."""
+        return f"Explorer: {len(self._places):,} of {len(self._frame):,} rows, {len(self._selected)} selected"
+
+    def to_html(self) -> str:
+        """The first rows that are left, and the code.
+
+        >>> "<table>" in ek.widgets.Explorer(exposure.records()).to_html()
+        True
+        """
+        shown = twin.table(self.frame.head(twin.ROWS), caption=self.line())
+        return f"<section>{shown}<p><code>{escaped(self.code)}</code></p></section>"
+
+    def _ask(self, asked: Filter) -> None:
+        self._places = asked.rows(self._frame, self._texts)
+        self.filter, self._page = asked, 0
+        self._show()
+
+    def _sort(self, said: str) -> None:
+        """Sort by the column that the browser calls so; again: the other way round."""
+        by = self.filter.sort
+        column = next(name for name in self._frame.columns if str(name) == said)
+        ascending = not (by and by[0] == column and by[1])
+        self._ask(Filter(self.filter.search, self.filter.chosen, (column, ascending)))
+
+    def _offer(self, column: str | None) -> None:
+        """The values that a column may be picked by; what is picked already stays so."""
+        offered = [] if column is None else _choices(self._frame[[column]]).get(column, [])
+        picked = () if column is None else self.filter.chosen.get(column, ())
+        self._is_offering = True
+        try:
+            self._values.options = [(plain(value)[:CELL_MAX], value) for value in offered]
+            self._values.value = tuple(value for value in offered if value in picked)
+        finally:
+            self._is_offering = False
+
+    def _picked(self, change: Any) -> None:
+        column = self._column.value
+        if column is not None and not self._is_offering:
+            self.choose(column, change["new"])
+
+    def _typed(self, change: Any) -> None:
+        if change["new"].strip() != self.filter.search:
+            self.search(change["new"])
+
+    def _choose_row(self, row: tuple[int, bool]) -> None:
+        index, selected = row
+        self._selected = self._selected | {index} if selected else self._selected - {index}
+        self._show()
+
+    def _turn(self, ahead: int, *, first: bool = False) -> None:
+        last = max(0, -(-len(self._places) // self._size.value) - 1)
+        self._page = 0 if first else max(0, min(last, self._page + ahead))
+        self._show()
+
+    def _show(self) -> None:
+        size, begin = self._size.value, self._page * self._size.value
+        places = self._places[begin : begin + size]
+        shown = self._frame.iloc[places]
+        with self._grid.hold_sync():
+            self._grid.columns = [str(name) for name in self._frame.columns]
+            self._grid.rows = [
+                [int(place), [_text(value) for value in row]]
+                for place, row in zip(places, shown.itertuples(index=False), strict=True)
+            ]
+            by, ascending = self.filter.sort or (None, True)
+            self._grid.sort = [*((None, True) if by is None else (str(by), ascending))]
+            self._grid.selected = sorted(self._selected & {*map(int, places)})
+            self._grid.caption = self.line()
+        to = min(begin + size, len(self._places))
+        self._far.value = (
+            f'<p role="status">Rows {begin + 1 if to else 0:,} to {to:,} of {len(self._places):,}</p>'
+        )
+        self._code.value = self.code
+
+
+def _choices(frame: pd.DataFrame) -> dict[Any, list[Any]]:
+    """The columns that one picks values of, and these."""
+    found = {}
+    for column in frame.columns:
+        if unordered(frame[column]):
+            continue  # lists are searched by code
+        values = frame[column].dropna().drop_duplicates()
+        if 0 < len(values) <= CHOICES:
+            with contextlib.suppress(TypeError):  # what has no order, is searched too
+                found[column] = sorted(values.tolist())
+    return found
+
+
+def _text(value: object) -> str:
+    """A cell as plain text for the browser, which puts it in as text."""
+    if twin.is_missing(value):
+        return "—"
+    found = ", ".join(map(str, value)) if isinstance(value, (list, tuple, np.ndarray)) else str(value)
+    return plain(found)[:CELL_MAX]

@@ -1,0 +1,213 @@
+"""A real JupyterLab or Notebook 7 on loopback, and a real Chromium that reaches nothing else: what leaves is counted."""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import nbformat
+import pytest
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+NO_BROWSER = "no Chromium: apt-get install chromium"
+LOOPBACK = {"127.0.0.1", "localhost", "::1"}
+TOKEN = "loopback-only"  # of a server that this test alone reaches
+PATIENCE_MS = 120_000
+_READY = (
+    "() => { const shown = window.jupyterapp?.shell?.currentWidget?.context?.sessionContext;"
+    " return shown?.isReady && shown?.session?.kernel?.status === 'idle'; }"
+)
+# Nobody is asked about news, and every cell is drawn, seen or not.
+_SETTINGS = {
+    "page_config.json": {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}},
+    "default_setting_overrides.json": {"@jupyterlab/notebook-extension:tracker": {"windowingMode": "none"}},
+}
+# In a workspace of its own: the lab would open again what was open before.
+FRONTS = {"lab": ("lab", "lab/workspaces/{stem}/tree"), "notebook": ("notebook", "notebooks")}
+
+
+def needs_browser():
+    """Skip where there is no browser; where the gate runs there is one, or it fails."""
+    if CHROMIUM is None:
+        if os.environ.get("CI"):
+            pytest.fail(NO_BROWSER)
+        pytest.skip(NO_BROWSER)
+
+
+def free_port():
+    with socket.socket() as asked:
+        asked.bind(("127.0.0.1", 0))
+        return asked.getsockname()[1]
+
+
+@contextlib.contextmanager
+def jupyter(directory: Path, front: str):
+    """The address of a Jupyter server over a directory, for as long as the block lasts."""
+    port, log = free_port(), directory / f"{front}.log"
+    private = {
+        name: str(directory / ".jupyter" / name)
+        for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
+    }
+    command = [
+        *(sys.executable, "-m", "jupyter", FRONTS[front][0], "--no-browser", "--allow-root"),
+        *(f"--port={port}", "--ip=127.0.0.1", "--ServerApp.port_retries=0"),
+        *(f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={directory}"),
+        "--LabApp.expose_app_in_browser=True",
+        "--JupyterNotebookApp.expose_app_in_browser=True",
+    ]
+    settings = Path(private["JUPYTER_CONFIG_DIR"], "labconfig")
+    settings.mkdir(parents=True, exist_ok=True)
+    for name, value in _SETTINGS.items():
+        (settings / name).write_text(json.dumps(value))
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, env=os.environ | private, stdout=out, stderr=out)
+        try:
+            _wait_for(f"http://127.0.0.1:{port}/api/status?token={TOKEN}", process, log)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+            process.wait(20)
+
+
+def _wait_for(address, process, log):
+    for _ in range(300):
+        with contextlib.suppress(OSError):
+            urllib.request.urlopen(address, timeout=2).close()  # noqa: S310  of loopback
+            return
+        assert process.poll() is None, log.read_text()[-2000:]
+        time.sleep(0.1)  # until another process listens
+    raise AssertionError(log.read_text()[-2000:])
+
+
+@dataclass
+class Sight:
+    """What a browser did beside what was asked: requests that would have left, scripts of somebody else's, errors."""
+
+    left: list = field(default_factory=list)
+    dialogs: list = field(default_factory=list)
+    errors: list = field(default_factory=list)
+
+
+@contextlib.contextmanager
+def browsing(*, dark=False, width=1300, height=1400):
+    """A page of a Chromium that reaches loopback alone, and what it saw."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        arguments = ["--no-sandbox", "--disable-gpu", "--disable-quic"]
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        context = browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light"
+        )
+        page, sight = context.new_page(), Sight()
+        context.route(lambda address: urlsplit(address).hostname not in LOOPBACK, _blocking(sight))
+        page.on("dialog", lambda dialog: (sight.dialogs.append(dialog.message), dialog.dismiss()))
+        page.on("pageerror", lambda error: sight.errors.append(str(error)))
+        page.set_default_timeout(PATIENCE_MS)
+        try:
+            yield page, sight
+        finally:
+            browser.close()
+
+
+def _blocking(sight):
+    def block(route):
+        if not route.request.url.startswith(("data:", "blob:")):
+            sight.left.append(route.request.url)
+            route.abort()
+        else:
+            route.continue_()
+
+    return block
+
+
+def written(path: Path, *cells: str) -> Path:
+    """A notebook with these cells."""
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    nbformat.write(notebook, path)
+    return path
+
+
+def opened(page, address: str, front: str, name: str):
+    """Open a notebook, and wait until its kernel is idle."""
+    within = FRONTS[front][1].format(stem=Path(name).stem)
+    page.goto(f"{address}/{within}/{name}?token={TOKEN}")
+    page.wait_for_selector(".jp-Notebook")
+    page.wait_for_function(_READY)
+
+
+def run_all(page):
+    """Run every cell, and wait for the last."""
+    told(page, "notebook:run-all-cells")
+    page.wait_for_function(
+        "() => { const all = [...document.querySelectorAll('.jp-Notebook .jp-CodeCell .jp-InputPrompt')];"
+        " return all.length && all.every(one => /\\[\\d+\\]/.test(one.textContent)); }"
+    )
+
+
+def told(page, command: str):
+    """Have the application do something. What it answers is not waited for: some never do."""
+    page.evaluate("(command) => { window.jupyterapp.commands.execute(command); }", command)
+
+
+def restarted(page):
+    """Restart the kernel, and wait until it is idle; answers the question whether that is meant."""
+    told(page, "notebook:restart-kernel")
+    page.locator(".jp-Dialog .jp-mod-accept").click()
+    page.wait_for_selector(".jp-Dialog", state="detached")
+    page.wait_for_function(_READY)
+    told(page, "notebook:clear-all-cell-outputs")
+
+
+def clicked(page, shapes):
+    """Click a bar of a chart in its middle: what is drawn above it takes the click, as from a person."""
+    place = shapes.first.bounding_box()
+    page.mouse.move(place["x"] + place["width"] / 2, place["y"] + place["height"] / 2, steps=4)
+    page.mouse.down()
+    page.mouse.up()
+
+
+def hovered(page, chart):
+    """Move the pointer down over a chart, near its left, where bars begin."""
+    chart.scroll_into_view_if_needed()
+    place = chart.bounding_box()
+    left, top = place["x"] + place["width"] / 3, place["y"] + 90
+    page.mouse.move(left, top)
+    page.mouse.move(left + 30, place["y"] + place["height"] - 60, steps=25)
+
+
+def saved(page, path: Path) -> dict:
+    """Save the notebook; what its file then holds."""
+    before = path.stat().st_mtime_ns
+    told(page, "docmanager:save")
+    for _ in range(200):
+        if path.stat().st_mtime_ns != before:
+            break
+        page.wait_for_timeout(50)
+    return json.loads(path.read_text())
+
+
+def outputs(notebook: dict, mime: str) -> list:
+    """Everything of one kind that a notebook's outputs hold."""
+    found = [
+        output["data"][mime]
+        for cell in notebook["cells"]
+        for output in cell.get("outputs", [])
+        if mime in output.get("data", {})
+    ]
+    return ["".join(one) if isinstance(one, list) else one for one in found]
+
+
+def said(text: str) -> str:
+    """A text without its runs of white space."""
+    return re.sub(r"\s+", " ", text).strip()

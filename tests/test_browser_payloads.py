@@ -1,0 +1,125 @@
+"""Hostile text in every field that a service tells, shown by every chart, widget, table and card in a real browser."""
+
+import shutil
+
+import jupyter_kit as kit
+import pytest
+from history_kit import Clock, Person, Service, a_link, a_record, an_alert, seen_through
+from hostile_texts import BEACON, PAYLOADS, RUN
+
+from exposurekit.history import History
+
+pytestmark = pytest.mark.long  # a browser, twice
+OPEN = """
+import pandas as pd, exposurekit as ek
+from IPython.display import display
+pd.set_option("display.max_colwidth", None, "display.max_rows", None)
+tables = {name: pd.read_pickle(f"{name}.pickle") for name in ("users", "records", "links", "alerts", "steps")}
+records, links, alerts = (tables[name] for name in ("records", "links", "alerts"))
+history = ek.History("history")
+"""
+SHOWN = {
+    "tables": "display(*tables.values(), history.records(), history.links(), history.alerts(), history.steps())",
+    "charts": """
+from exposurekit import analysis as ask, charts as draw
+on_file = pd.DataFrame({"user_id": pd.Series([], dtype="int64"), "field": pd.Series([], dtype="str")})
+diff = history.diff(history.runs()["finished_at"].iloc[0])
+hostile = records["site"].iloc[0]
+for chart in (
+    draw.by_site(ask.by_site(records), provenance=hostile), draw.by_user(ask.by_user(records)),
+    draw.user_by_site(ask.user_by_site(records)), draw.by_kind(ask.by_kind(links)),
+    draw.by_state(ask.by_state(records)), draw.status_over_time(history.status_over_time(), provenance=hostile),
+    draw.status_over_time(history.status_over_time(by="site")), draw.changes(diff.why),
+    draw.time_to_removal(history.time_to_removal()), draw.survival(history.survival(by="site")),
+    draw.relistings(history.relistings()), draw.blockers(ask.blockers(records, on_file)),
+    draw.best_next_fields(ask.best_next_fields(records, on_file)), draw.work_queue(history.work_queue()),
+    draw.precision(history.precision()), draw.coverage(history.coverage()),
+    draw.site_health(history.site_health()), draw.forecast(history.forecast()),
+):
+    display(chart)
+""",
+    "widgets": """
+shown = ek.widgets.Dashboard(history=history)
+checklist = ek.widgets.OptOutChecklist(alerts, history)
+explorer = ek.widgets.Explorer(records, name="records")
+explorer._size.value = 100
+labels = ek.widgets.RecordLabels(records, history)
+display(shown, checklist, explorer, labels, ek.widgets.ConnectionPanel(history=history))
+shown.pick(sites=[hostile] if (hostile := records["site"].iloc[0]) else None)
+for _ in range(len(alerts)):
+    checklist.step(1)
+for _ in range(len(records)):
+    labels.step(1)
+""",
+    "twins": "from IPython.display import HTML\n"
+    "display(*[HTML(one.to_html()) for one in (shown, checklist, explorer, labels)])",
+    "values": "display(history, history.last_run(), *[chart for chart in [draw.by_site(ask.by_site(records))]])",
+}
+
+
+def hostile(number, payload):
+    """Somebody of whom every text is hostile."""
+    record = a_record(
+        number,
+        site=payload,
+        name=payload,
+        href=payload,
+        relations=[payload],
+        aliases=[payload],
+        locations=[payload],
+        status=payload if number % 3 else "discovered",
+        user_fields_required_for_removal=[payload],
+    ) | {"reference_id": payload}
+    link = a_link(payload, payload) | {"contains": [payload]}
+    alerts = [
+        an_alert(payload, source)
+        | {"html": payload, "url": payload, "guide": payload, "opt_out_procedure": [payload, payload]}
+        for source in (record, link)
+    ]
+    return Person([record], [link], alerts)
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
+    """What a hostile service told, over HTTP, and two looks at it."""
+    kit.needs_browser()
+    directory = tmp_path_factory.mktemp("hostile")
+    service, clock = Service(), Clock()
+    service.people = {number: hostile(number, text) for number, text in enumerate(PAYLOADS, 1)}
+    with seen_through(service) as exposure, History(directory / "history", clock=clock) as history:
+        history.collect(exposure)
+        service.people[1].records[0]["status"] = "removed"
+        history.collect(exposure)
+        for name in ("users", "records", "links", "alerts", "steps"):
+            getattr(exposure, name)().to_pickle(directory / f"{name}.pickle")
+    return directory
+
+
+@pytest.mark.parametrize("front", ["lab", "notebook"])
+def test_nothing_runs_and_nothing_leaves(told, tmp_path, front):
+    directory = tmp_path / "work"
+    shutil.copytree(told, directory)
+    kit.written(directory / "hostile.ipynb", OPEN, *SHOWN.values())
+    with kit.jupyter(directory, front) as address, kit.browsing(height=2400) as (page, sight):
+        kit.opened(page, address, front, "hostile.ipynb")
+        kit.run_all(page)
+        page.locator(".exposurekit-grid tbody tr").first.wait_for()
+        page.locator(".js-plotly-plot").first.wait_for(state="attached")
+        for chart in page.locator(".js-plotly-plot").all():
+            kit.hovered(page, chart)  # what a label says is drawn then
+        page.wait_for_timeout(1_000)
+        assert page.locator(".jp-OutputArea-output[data-mime-type*=error]").all_inner_texts() == []
+        assert page.evaluate("() => window.ran") is None
+        assert (sight.left, sight.dialogs) == ([], [])
+
+
+def test_the_control_can_fail(tmp_path):
+    """The same texts, taken for markup, run and call home: what is looked for would be seen."""
+    kit.needs_browser()
+    cell = f"from IPython.display import HTML\nHTML('''<img src=x onerror={RUN}><img src={BEACON}/a.png>''')"
+    kit.written(tmp_path / "control.ipynb", cell)
+    with kit.jupyter(tmp_path, "lab") as address, kit.browsing() as (page, sight):
+        kit.opened(page, address, "lab", "control.ipynb")
+        kit.run_all(page)
+        page.wait_for_function("() => window.ran === 1")
+        assert f"{BEACON}/a.png" in sight.left

@@ -1,0 +1,173 @@
+"""Widgets in a real JupyterLab and a real Notebook 7, in a real Chromium that reaches loopback alone."""
+
+import shutil
+
+import jupyter_kit as kit
+import pytest
+
+import exposurekit as ek
+
+pytestmark = pytest.mark.long  # a browser, twice
+TABLES = """
+import pandas as pd, exposurekit as ek
+records, alerts = pd.read_pickle("records.pickle"), pd.read_pickle("alerts.pickle")
+history = ek.History("history")
+"""
+MANY = """
+import numpy as np
+many = pd.concat([records] * (200_000 // len(records) + 1), ignore_index=True).head(200_000)
+many["place"] = np.arange(len(many))
+explorer = ek.widgets.Explorer(many, name="many")
+explorer
+"""
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    """What a real service told of three people, and a history of it, in a directory."""
+    kit.needs_browser()
+    directory = tmp_path_factory.mktemp("tables")
+    with ek.demo(people=3, days=2) as demo:
+        demo.exposure.records().to_pickle(directory / "records.pickle")
+        demo.exposure.alerts().to_pickle(directory / "alerts.pickle")
+        shutil.copytree(demo.history.path, directory / "history")
+    return directory
+
+
+@pytest.fixture(scope="module", params=["lab", "notebook"])
+def front(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def server(front, tables, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("work") / front
+    shutil.copytree(tables, directory)
+    with kit.jupyter(directory, front) as address:
+        yield directory, address
+
+
+def test_a_tick_reaches_the_history_and_outlives_the_kernel(server, front):
+    directory, address = server
+    kit.written(directory / "steps.ipynb", TABLES, "ek.widgets.OptOutChecklist(alerts, history)")
+    with kit.browsing() as (page, sight):
+        kit.opened(page, address, front, "steps.ipynb")
+        kit.run_all(page)
+        box = page.locator(".widget-checkbox input").first
+        box.wait_for()
+        assert not box.is_checked()
+        box.check()
+        _status(page, "1 of 1 done")
+        kit.restarted(page)
+        kit.run_all(page)
+        _status(page, "; 1 of")  # what is done stands last, so another alert is shown
+        assert sight.left == []
+    assert ek.History(directory / "history").ticks()["value"].tolist() == ["done"]
+
+
+def test_the_next_alert_comes_by_a_key(server, front):
+    directory, address = server
+    kit.written(directory / "keys.ipynb", TABLES, "ek.widgets.OptOutChecklist(alerts, history)")
+    with kit.browsing() as (page, _):
+        kit.opened(page, address, front, "keys.ipynb")
+        kit.run_all(page)
+        pick = page.locator(".widget-dropdown select").first
+        pick.wait_for()
+        page.locator(".exposurekit-panel").first.focus()
+        page.keyboard.press("n")
+        page.wait_for_function("() => document.querySelector('.widget-dropdown select').selectedIndex === 1")
+        page.keyboard.press("p")
+        page.wait_for_function("() => document.querySelector('.widget-dropdown select').selectedIndex === 0")
+
+
+def test_a_click_on_a_bar_and_the_pickers_reach_python(server, front):
+    directory, address = server
+    kit.written(
+        directory / "dashboard.ipynb", TABLES, "dashboard = ek.widgets.Dashboard(history=history)\ndashboard"
+    )
+    with kit.browsing() as (page, sight):
+        kit.opened(page, address, front, "dashboard.ipynb")
+        kit.run_all(page)
+        bars = page.locator(".js-plotly-plot").first.locator(".bars .point path")
+        bars.first.wait_for(state="attached")
+        _status(page, "records, now")
+        kit.clicked(page, bars)
+        _status(page, "sites: ")
+        page.get_by_role("button", name="Clear").first.click()
+        page.wait_for_function(
+            "() => !/sites: /.test(document.querySelector('.exposurekit-panel [role=status]').textContent)"
+        )
+        page.get_by_label("Statuses").select_option("removed")
+        _status(page, "statuses: removed")
+        assert page.locator("[data-title*='Share'], [data-title*='loud']").count() == 0
+        assert page.locator(".modebar-btn").count() > 0  # there are buttons, and none that uploads
+        assert sight.left == []
+
+
+def test_the_browser_has_one_page_of_200_000_rows(server, front):
+    directory, address = server
+    kit.written(directory / "rows.ipynb", TABLES, MANY)
+    with kit.browsing() as (page, sight):
+        kit.opened(page, address, front, "rows.ipynb")
+        kit.run_all(page)
+        _status(page, "Rows 1 to 20 of 200,000")
+        page.get_by_role("button", name="Next page").click()
+        _status(page, "Rows 21 to 40 of 200,000")
+        grid = page.locator(".exposurekit-grid")
+        assert grid.locator("tbody tr").count() == 20
+        for _ in range(2):
+            grid.get_by_role("button", name="sort by place").click()
+        grid.get_by_role("cell", name="199999", exact=True).wait_for()
+        grid.get_by_role("checkbox").first.check()
+        page.get_by_text("1 selected").first.wait_for()
+        assert sight.left == []
+
+
+def test_the_static_twin_stands_where_a_notebook_is_opened_again(server, front):
+    directory, address = server
+    path = kit.written(
+        directory / "twin.ipynb",
+        TABLES,
+        "ek.charts.by_site(ek.analysis.by_site(records))",  # on top: what is far below is drawn when it is seen
+        'ek.widgets.OptOutChecklist(alerts[alerts["opt_out_procedure"].list.len() > 0].head(3))',
+        "ek.widgets.Explorer(records.head(3))",
+    )
+    with kit.browsing() as (page, _):
+        kit.opened(page, address, front, "twin.ipynb")
+        kit.run_all(page)
+        box = page.locator(".widget-checkbox input").first
+        box.wait_for()
+        assert not page.locator("[class$=-twin]").first.is_visible()
+        box.check()
+        page.locator("[class$=-twin] li", has_text="☑").first.wait_for(state="attached")
+        notebook = kit.saved(page, path)
+        kit.told(page, "kernelmenu:shutdown")
+    assert "☑" in "".join(kit.outputs(notebook, "text/html"))
+    with kit.browsing() as (page, sight):
+        kit.opened(page, address, front, "twin.ipynb")
+        page.locator("[class$=-twin] li", has_text="☑").first.wait_for()
+        page.locator("[class$=-twin] table").first.wait_for()
+        page.locator(".jp-RenderedPlotly").first.wait_for()  # as a picture, until it is pointed at
+        assert sight.left == []
+
+
+def _status(page, words):
+    page.wait_for_function(
+        "(words) => [...document.querySelectorAll('[role=status]')].some(one => one.textContent.includes(words))",
+        arg=words,
+    )
+
+
+def test_the_control_can_fail(server, front):
+    """What would leave is seen, and does not leave."""
+    directory, address = server
+    kit.written(
+        directory / "leak.ipynb",
+        "from IPython.display import HTML\nHTML('<img src=\"https://beacon.example/x.png\">')",
+    )
+    with kit.browsing() as (page, sight):
+        kit.opened(page, address, front, "leak.ipynb")
+        kit.run_all(page)
+        page.wait_for_selector(".jp-OutputArea-output img", state="attached")
+        page.wait_for_timeout(500)
+        assert set(sight.left) == {"https://beacon.example/x.png"}

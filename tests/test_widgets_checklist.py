@@ -1,0 +1,196 @@
+"""The steps of manual removals: ticks and notes are kept, and what is done stands last."""
+
+import shutil
+
+import ipywidgets
+import pandas as pd
+import pytest
+import widgets_kit as kit
+from history_kit import Clock
+
+from exposurekit.errors import ExposureError, Misconfigured, NotLoaded
+from exposurekit.history import History
+from exposurekit.widgets import OptOutChecklist
+
+
+@pytest.fixture(scope="module")
+def exposure():
+    with kit.seen() as exposure:
+        yield exposure
+
+
+@pytest.fixture(scope="module")
+def alerts(exposure):
+    return exposure.alerts()
+
+
+@pytest.fixture
+def history(exposure, tmp_path):
+    return kit.a_history(tmp_path, exposure, Clock())
+
+
+def rows(checklist):
+    """The controls of each step that is shown: its box, whether it cannot be done, and the note."""
+    found = [
+        [kind for kind in one.children if type(kind) in (Box, Toggle, ipywidgets.Text)]
+        for one in kit.within(checklist)
+        if isinstance(one, ipywidgets.HBox)
+    ]
+    return [row for row in found if len(row) == 3]
+
+
+Box, Toggle = ipywidgets.Checkbox, ipywidgets.ToggleButton
+
+
+def said(checklist):
+    """How far each step that is shown is."""
+    of = checklist.steps[
+        (checklist.steps["user_id"] == checklist.alert["user_id"])
+        & (checklist.steps["alert_number"] == checklist.alert["alert_number"])
+    ]
+    return [None if pd.isna(tick) else tick for tick in of["tick"]]
+
+
+def test_a_step_is_a_box_with_its_number_and_words(alerts):
+    boxes = [row[0].description for row in rows(OptOutChecklist(alerts))]
+    assert boxes == ["1. Open the listing.", "2. Choose remove."]
+
+
+def test_ticks_and_notes_are_there_again(alerts, history):
+    checklist = OptOutChecklist(alerts, history)
+    (done, _, note), (_, unable, _) = rows(checklist)
+    done.value = True
+    note.value = "by phone"
+    unable.value = True
+    assert checklist.error is None
+    assert sorted(history.ticks()["value"]) == ["done", "unable"]
+    user = checklist.alert["user_id"]
+    again = OptOutChecklist(alerts, History(history.path))
+    while again.alert["user_id"] != user or not rows(again):
+        again.step(1)
+    (done, unable, note), (other, cannot, _) = rows(again)
+    assert (done.value, unable.value, note.value) == (True, False, "by phone")
+    assert (other.value, cannot.value) == (False, True)
+    assert "by phone" in again.to_html()
+
+
+def test_done_and_unable_exclude_each_other(alerts, history):
+    checklist = OptOutChecklist(alerts, history)
+    done, unable, _ = rows(checklist)[0]
+    for control, other, state in ((done, unable, "done"), (unable, done, "unable"), (done, unable, "done")):
+        control.value = True
+        assert other.value is False
+        assert said(checklist) == [state, None]
+        assert history.ticks()["value"].tolist() == [state]
+    done.value = False
+    assert said(checklist) == ["open", None]
+    assert "done" not in history.ticks()["value"].tolist()
+
+
+def test_a_note_alone_leaves_the_step_open(alerts, history):
+    checklist = OptOutChecklist(alerts, history)
+    rows(checklist)[0][2].value = "asked for a form"
+    assert said(checklist) == ["open", None]
+    assert checklist.steps["tick_note"].dropna().tolist() == ["asked for a form"]
+
+
+def test_an_alert_that_is_done_stands_last_of_those_that_need_somebody(alerts, history):
+    checklist = OptOutChecklist(alerts, history)
+    first = checklist.order[0]
+    assert repr(checklist) == "OptOutChecklist: 0 of 3 alerts that need somebody done; 6 alerts in all"
+    for done, _, _ in rows(checklist):
+        done.value = True
+    assert repr(checklist) == "OptOutChecklist: 1 of 3 alerts that need somebody done; 6 alerts in all"
+    again = OptOutChecklist(alerts, history)
+    assert again.order[2] == first
+    assert again.order[0] != first
+    assert sorted(again.order) == [*range(6)]
+
+
+def test_progress_is_told_and_drawn(alerts):
+    checklist = OptOutChecklist(alerts)
+    bar = kit.the(checklist, ipywidgets.IntProgress, "Steps")
+    assert (bar.value, bar.max) == (0, 2)
+    rows(checklist)[0][0].value = True
+    assert (bar.value, bar.max) == (1, 2)
+    rows(checklist)[1][1].value = True
+    [told] = kit.statuses(checklist)
+    assert told.startswith("1 of 2 done, 1 unable; 0 of 3 alerts")
+    pick = kit.the(checklist, ipywidgets.Dropdown, "Alert")
+    assert "1 of 2 done, 1 unable" in {value: label for label, value in pick.options}[0]
+
+
+def test_without_a_history_the_widget_says_that_nothing_is_kept(alerts, history):
+    assert "No history was given" in kit.statuses(OptOutChecklist(alerts))[0]
+    assert "No history was given" not in kit.statuses(OptOutChecklist(alerts, history))[0]
+
+
+def test_an_alert_without_steps_says_so(alerts):
+    checklist = OptOutChecklist(alerts)
+    pick = kit.the(checklist, ipywidgets.Dropdown, "Alert")
+    pick.value = 5
+    assert checklist.error is None
+    assert not len(checklist.alert["opt_out_procedure"])
+    assert rows(checklist) == []
+    assert "tells no steps" in kit.html_of(checklist)
+    assert "tells no steps" in checklist.to_html()
+    assert kit.statuses(checklist)[0].startswith("no steps; ")
+
+
+def test_the_next_alert_comes_by_key_button_and_picker(alerts):
+    checklist = OptOutChecklist(alerts)
+    pick = kit.the(checklist, ipywidgets.Dropdown, "Alert")
+    ways = [
+        (lambda: kit.strike(checklist, "n"), 1),
+        (lambda: kit.press(checklist, "Next alert"), 2),
+        (lambda: kit.strike(checklist, "p"), 1),
+        (lambda: kit.press(checklist, "Previous alert"), 0),
+        (lambda: kit.strike(checklist, "p"), 0),
+        (lambda: setattr(pick, "value", 5), 5),
+        (lambda: kit.strike(checklist, "n"), 5),
+        (lambda: kit.strike(checklist, "x"), 5),
+    ]
+    for way, place in ways:
+        way()
+        assert pick.value == place
+        assert checklist.alert.name == checklist.order[place]
+
+
+def test_a_table_without_alerts_works(history):
+    checklist = OptOutChecklist(kit.empty("alerts"), history)
+    for key in "np":
+        kit.strike(checklist, key)
+    assert checklist.error is None
+    assert "No alerts." in kit.html_of(checklist)
+    assert repr(checklist) == "OptOutChecklist: 0 of 0 alerts that need somebody done; 0 alerts in all"
+    with pytest.raises(Misconfigured, match="no alert"):
+        _ = checklist.alert
+
+
+def test_a_tick_that_cannot_be_kept_is_told_and_not_shown_as_kept(alerts, history, tmp_path):
+    checklist = OptOutChecklist(alerts, history)
+    shutil.rmtree(history.path)
+    (tmp_path / "history").write_text("a file stands here")
+    rows(checklist)[0][0].value = True
+    assert checklist.error is not None
+    assert type(checklist.error).__name__ in kit.alerted(checklist) or str(checklist.error) in kit.alerted(
+        checklist
+    )
+    assert str(tmp_path) not in kit.alerted(checklist)
+    assert said(checklist) == [None, None]
+
+
+def test_a_history_that_is_not_there_is_told_at_once(alerts, tmp_path):
+    with pytest.raises(NotLoaded, match="no history there yet"):
+        OptOutChecklist(alerts, History(tmp_path / "another"))
+
+
+@pytest.mark.parametrize("alerts", [None, [], "alerts"])
+def test_what_is_no_table_is_refused(alerts):
+    with pytest.raises(Misconfigured, match="alerts is a table"):
+        OptOutChecklist(alerts)
+
+
+def test_another_table_is_refused():
+    with pytest.raises(ExposureError):
+        OptOutChecklist(kit.empty("records"))

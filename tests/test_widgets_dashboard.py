@@ -1,0 +1,328 @@
+"""Charts and a table over one set of records: what is picked, by whatever way, filters all of them."""
+
+from datetime import date, timedelta
+
+import ipywidgets
+import pandas as pd
+import plotly.graph_objects as go
+import pytest
+import widgets_kit as kit
+from history_kit import DAWN, Clock, Person, a_record, seen_through
+
+from exposurekit import analysis, charts
+from exposurekit.errors import Misconfigured, NotLoaded
+from exposurekit.history import History
+from exposurekit.widgets import Dashboard
+
+FIRST = DAWN.date()
+
+
+@pytest.fixture(scope="module")
+def looked(tmp_path_factory):
+    """An exposure, and a history of three days; on the second a site is gone, and on the third person 4 comes."""
+    service, clock = kit.three_people(), Clock()
+    service.people[3].records.append(a_record(39, "discovered", "Gone"))
+    history = History(tmp_path_factory.mktemp("looked") / "history", clock=clock)
+    with seen_through(service) as exposure:
+        for day in range(3):
+            if day == 1:
+                service.people[3].records.pop()
+            if day == 2:
+                service.people[4] = Person([a_record(41, "discovered", "Elsewhere")])
+            clock.set(DAWN + timedelta(days=day))
+            history.collect(exposure.refresh(), progress=False)
+        yield exposure.refresh(), history
+
+
+@pytest.fixture(params=["exposure", "history", "both"])
+def dashboard(request, looked):
+    exposure, history = looked
+    made = {"exposure": (exposure, None), "history": (None, history), "both": (exposure, history)}
+    return Dashboard(*made[request.param])
+
+
+@pytest.fixture
+def dated(looked):
+    return Dashboard(history=looked[1])
+
+
+def figures(dashboard):
+    return [one for one in kit.within(dashboard) if isinstance(one, go.FigureWidget)]
+
+
+def click(figure, trace, place):
+    """A click on a point, as plotly says it."""
+    of = figure.data[trace]
+    figure._js2py_pointsCallback = {
+        "event_type": "plotly_click",
+        "points": {
+            "trace_indexes": [trace],
+            "point_indexes": [place],
+            "xs": [str(of.x[place])],
+            "ys": [str(of.y[place])],
+        },
+        "device_state": {
+            "alt": False,
+            "ctrl": False,
+            "meta": False,
+            "shift": False,
+            "button": 0,
+            "buttons": 1,
+        },
+        "selector": None,
+    }
+
+
+def row(figure, site):
+    """The place of a site's bar."""
+    [place] = [place for place, text in enumerate(figure.layout.yaxis.ticktext) if text.startswith(site)]
+    return place
+
+
+def total(figure):
+    """How many listings the bars are of."""
+    return sum(sum(bar.x) for bar in figure.data if bar.type == "bar")
+
+
+CONTROLS = {
+    "sites": (ipywidgets.SelectMultiple, "Sites", ("PeepFinder", "Elsewhere"), ()),
+    "statuses": (ipywidgets.SelectMultiple, "Statuses", ("removed",), ()),
+    "user": (ipywidgets.Combobox, "User", "2", ""),
+}
+
+
+@pytest.mark.parametrize("what", CONTROLS)
+def test_a_pick_by_control_is_a_pick_by_attribute(dashboard, what):
+    kind, described, moved, none = CONTROLS[what]
+    picked = int(moved) if what == "user" else moved
+    before = dashboard.records
+    kit.the(dashboard, kind, described).value = moved
+    assert dashboard.error is None
+    assert getattr(dashboard, what) == picked
+    by_control = dashboard.records
+    assert 0 < len(by_control) < len(before)
+    kit.press(dashboard, "Clear", 0)
+    assert kit.the(dashboard, kind, described).value == none
+    pd.testing.assert_frame_equal(dashboard.records, before)
+    dashboard.pick(**{what: picked})
+    assert kit.the(dashboard, kind, described).value == moved
+    pd.testing.assert_frame_equal(dashboard.records, by_control)
+
+
+def test_picks_add_up_and_charts_and_table_are_of_them(dashboard):
+    dashboard.pick(sites=["PeepFinder", "Elsewhere"])
+    kit.the(dashboard, ipywidgets.SelectMultiple, "Statuses").value = ("discovered",)
+    kit.the(dashboard, ipywidgets.Combobox, "User").value = "2"
+    assert dashboard.sites == ("PeepFinder", "Elsewhere")
+    records = dashboard.records
+    assert records[["user_id", "site", "status"]].to_numpy().tolist() == [[2, "PeepFinder", "discovered"]]
+    assert list(figures(dashboard)[0].layout.yaxis.ticktext) == ["PeepFinder"]
+    assert total(figures(dashboard)[0]) == 1
+    assert len(kit.grid(dashboard).rows) == 1
+    [said, *_] = kit.statuses(dashboard)
+    assert said == repr(dashboard)
+    assert said.startswith("Dashboard: 1 of ")
+    assert said.endswith(", user 2, sites: PeepFinder, Elsewhere, statuses: discovered")
+
+
+def test_the_bars_are_those_of_the_question(dashboard):
+    table = analysis.by_site(dashboard.records)
+    wanted = charts.by_site(table, provenance=dashboard._provenance())
+    assert [list(bar.x) for bar in figures(dashboard)[0].data] == [list(bar.x) for bar in wanted.data]
+    assert figures(dashboard)[0].layout.yaxis.ticktext == wanted.layout.yaxis.ticktext
+    assert total(figures(dashboard)[0]) == len(dashboard.records)
+
+
+@pytest.mark.parametrize("site", ["PeepFinder", "Elsewhere", "Thirdplace"])
+def test_a_click_picks_a_site_and_lets_it_go(dashboard, site):
+    everything = dashboard.records
+    chart = figures(dashboard)[0]
+    click(chart, 0, row(chart, site))
+    assert dashboard.error is None
+    assert dashboard.sites == (site,)
+    assert {*dashboard.records["site"]} == {site}
+    assert kit.the(dashboard, ipywidgets.SelectMultiple, "Sites").value == (site,)
+    click(chart, 0, 0)
+    assert dashboard.sites == ()
+    pd.testing.assert_frame_equal(dashboard.records, everything)
+
+
+def test_a_click_keeps_what_else_is_picked(dashboard):
+    dashboard.pick(statuses=["discovered"], user=1)
+    chart = figures(dashboard)[0]
+    click(chart, 0, row(chart, "Thirdplace"))
+    assert (dashboard.sites, dashboard.statuses, dashboard.user) == (("Thirdplace",), ("discovered",), 1)
+    assert len(dashboard.records) == 1
+
+
+def test_a_click_on_the_rest_picks_nothing(looked):
+    dashboard = Dashboard(looked[0])
+    dashboard._all = kit.records(2_400)
+    dashboard.pick()
+    chart = figures(dashboard)[0]
+    assert len(chart.layout.yaxis.ticktext) == charts.SHOWN + 1
+    click(chart, 0, charts.SHOWN)
+    assert dashboard.sites == ()
+    click(chart, 0, charts.SHOWN - 1)
+    assert dashboard.sites == (chart.layout.yaxis.ticktext[0],)
+    assert dashboard.error is None
+
+
+def test_a_click_on_a_day_picks_the_day(dated):
+    over_time = figures(dated)[1]
+    click(over_time, 0, 0)
+    assert dated.error is None
+    assert dated.day == FIRST
+    assert "Gone" in {*dated.records["site"]}
+    assert len(dated.records) == 10
+    assert kit.the(dated, ipywidgets.SelectionSlider, "Day").value == FIRST
+    assert "Gone" in [value for _, value in kit.the(dated, ipywidgets.SelectMultiple, "Sites").options]
+
+
+def test_the_slider_moves_to_a_day_and_back_to_now(dated):
+    now = dated.records
+    slider = kit.the(dated, ipywidgets.SelectionSlider, "Day")
+    slider.value = FIRST + timedelta(days=1)
+    assert dated.day == FIRST + timedelta(days=1)
+    assert (len(now), len(dated.records)) == (11, 10)
+    assert f"as of {dated.day}" in dated.to_html()
+    slider.value = "now"
+    assert dated.day is None
+    pd.testing.assert_frame_equal(dated.records, now)
+
+
+def test_now_is_what_the_service_says_and_a_day_what_the_history_does(looked):
+    dashboard = Dashboard(*looked)
+    assert "vanished" not in {*dashboard.records["status"]}
+    dashboard.pick(day=FIRST + timedelta(days=2), statuses=["vanished"])
+    assert {*dashboard.records["site"]} == {"Gone"}
+
+
+@pytest.mark.parametrize("day", ["2026-03-01", FIRST, pd.Timestamp(DAWN)], ids=["text", "date", "instant"])
+def test_a_day_is_picked_in_any_form(dated, day):
+    dated.pick(day=day)
+    assert dated.day == FIRST
+
+
+@pytest.mark.parametrize(
+    "picked", [{"day": "yesterday"}, {"sites": "PeepFinder"}, {"statuses": "removed"}], ids=str
+)
+def test_a_pick_of_no_such_form_is_refused(dated, picked):
+    with pytest.raises(Misconfigured):
+        dated.pick(**picked)
+    assert (dated.day, dated.sites, dated.statuses) == (None, (), ())
+
+
+def test_a_day_that_no_slider_has_stays_when_something_else_is_picked(dated):
+    later = FIRST + timedelta(days=9)
+    dated.pick(day=later)
+    kit.the(dated, ipywidgets.SelectMultiple, "Statuses").value = ("removed",)
+    assert (dated.day, dated.statuses) == (later, ("removed",))
+
+
+def test_a_site_that_is_gone_stays_picked_when_something_else_is_picked(looked):
+    dashboard = Dashboard(*looked)
+    dashboard.pick(day=FIRST, sites=["Gone"])
+    kit.the(dashboard, ipywidgets.SelectionSlider, "Day").value = "now"
+    assert dashboard.sites == ("Gone",)
+    assert kit.the(dashboard, ipywidgets.SelectMultiple, "Sites").value == ("Gone",)
+    assert dashboard.records.empty
+
+
+@pytest.mark.parametrize(
+    "picked", [{"user": 2}, {"sites": ["Thirdplace"]}, {"user": 2, "sites": ["Thirdplace"]}], ids=str
+)
+def test_counts_over_time_are_of_the_people_and_sites_that_are_picked(dated, picked):
+    dated.pick(**picked)
+    counted = dated._counted()
+    assert counted["total"].iloc[-1] == len(dated.records) > 0
+    wanted = charts.status_over_time(counted).data
+    assert [repr(one.y) for one in figures(dated)[1].data] == [repr(one.y) for one in wanted]
+    assert dated.error is None
+
+
+def test_counts_over_time_end_with_the_day(dated):
+    dated.pick(day=FIRST + timedelta(days=1))
+    assert len(dated._counted()) == 2
+    assert dated._counted()["total"].iloc[-1] == 9
+
+
+def test_a_day_without_a_history_is_a_clear_error(looked):
+    dashboard = Dashboard(looked[0])
+    with pytest.raises(Misconfigured, match="A day is asked of a history, and this dashboard has none"):
+        dashboard.pick(day="2026-03-01", sites=["PeepFinder"])
+    assert (dashboard.day, dashboard.sites) == (None, ())
+
+
+def test_a_day_before_all_looks_is_a_clear_error_and_changes_nothing(dated):
+    with pytest.raises(NotLoaded):
+        dated.pick(day=FIRST - timedelta(days=1))
+    assert dated.day is None
+    assert len(dated.records) == 11
+
+
+def test_somebody_who_was_never_seen_changes_nothing(dated):
+    kit.the(dated, ipywidgets.Combobox, "User").value = "999"
+    assert isinstance(dated.error, NotLoaded)
+    assert kit.alerted(dated) == str(dated.error)
+    assert dated.user is None
+    assert len(dated.records) == len(kit.grid(dated).rows) == 11
+
+
+@pytest.mark.parametrize("said", ["Odalys", "1.5", "-1", "²", "1" * 5_000])
+def test_what_is_no_id_is_told_and_not_repeated(dashboard, said):
+    kit.the(dashboard, ipywidgets.Combobox, "User").value = said
+    assert "User is the id of a person" in kit.alerted(dashboard)
+    assert said not in kit.alerted(dashboard)
+    assert dashboard.user is None
+    kit.the(dashboard, ipywidgets.Combobox, "User").value = "everyone"
+    assert kit.alerted(dashboard) == ""
+    assert dashboard.error is None
+
+
+def test_no_figure_uploads(dashboard):
+    for _ in range(2):
+        for figure in figures(dashboard):
+            assert charts.CONFIG.items() <= figure._config.items()
+            assert figure._config["showSendToCloud"] is False
+            assert figure._config["plotlyServerURL"] == ""
+        dashboard.pick(user=1)
+
+
+def test_a_service_without_records_works():
+    service = kit.three_people()
+    for person in service.people.values():
+        person.records, person.alerts = [], []
+    with seen_through(service) as exposure:
+        dashboard = Dashboard(exposure)
+        dashboard.pick(statuses=["removed"])
+        kit.the(dashboard, ipywidgets.Combobox, "User").value = "1"
+        assert dashboard.error is None
+        assert repr(dashboard).startswith("Dashboard: 0 of 0 records, now, user 1")
+        assert "<caption>" in dashboard.to_html()
+
+
+def test_a_history_without_records_works(tmp_path):
+    service = kit.three_people()
+    for person in service.people.values():
+        person.records, person.alerts = [], []
+    with seen_through(service) as exposure:
+        history = kit.a_history(tmp_path, exposure, Clock())
+    dashboard = Dashboard(history=history)
+    dashboard.pick(day=FIRST, sites=["Gone"])
+    assert dashboard.records.empty
+    assert dashboard.error is None
+
+
+def test_neither_service_nor_history_and_an_empty_history_are_refused(tmp_path):
+    with pytest.raises(Misconfigured, match="Give an exposure"):
+        Dashboard()
+    with pytest.raises(NotLoaded):
+        Dashboard(history=History(tmp_path / "nothing"))
+
+
+def test_days_are_those_of_the_history(dated):
+    [*days, (_, now)] = kit.the(dated, ipywidgets.SelectionSlider, "Day").options
+    assert [value for _, value in days] == [FIRST + timedelta(days=n) for n in range(3)]
+    assert now == "now"
+    assert isinstance(days[0][1], date)

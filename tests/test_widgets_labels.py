@@ -1,0 +1,104 @@
+"""Is this the person? What is said stays said, and what nobody said comes first."""
+
+import ipywidgets
+import pytest
+import widgets_kit as kit
+from history_kit import Clock
+
+from exposurekit.errors import ExposureError, Misconfigured
+from exposurekit.history import History
+from exposurekit.widgets import RecordLabels
+
+
+@pytest.fixture(scope="module")
+def exposure():
+    with kit.seen() as exposure:
+        yield exposure
+
+
+@pytest.fixture(scope="module")
+def records(exposure):
+    return exposure.records()
+
+
+@pytest.fixture
+def history(exposure, tmp_path):
+    return kit.a_history(tmp_path, exposure, Clock())
+
+
+def test_a_label_and_its_reason_are_kept_and_there_again(records, history):
+    labels = RecordLabels(records, history)
+    first = labels.record["record_id"]
+    kit.the(labels, ipywidgets.Text, "Reason").value = " another birth date "
+    kit.press(labels, "Not mine")
+    assert labels.error is None
+    assert kit.the(labels, ipywidgets.Text, "Reason").value == ""
+    assert history.labels()[["value", "key"]].to_numpy().tolist() == [["not mine", first]]
+    again = RecordLabels(records, History(history.path))
+    row = again.records[again.records["record_id"] == first].iloc[0]
+    assert (row["label"], row["label_reason"]) == ("not mine", "another birth date")
+    assert repr(again) == "RecordLabels: 1 of 9 records labelled"
+    assert "another birth date" in again.to_html()
+
+
+def test_what_nobody_labelled_comes_first(records, history):
+    history.label(records.iloc[[0, 2]], "mine")
+    labels = RecordLabels(records, history)
+    shown = []
+    for _ in range(len(records)):
+        shown.append(int(labels.record["record_id"]))
+        kit.press(labels, "Skip")
+    ids = records["record_id"].tolist()
+    assert shown == [*ids[1:2], *ids[3:], ids[0], ids[2]]
+
+
+@pytest.mark.parametrize(("key", "label"), [("m", "mine"), ("n", "not mine"), ("u", "unsure")])
+def test_a_key_labels_and_goes_on(records, history, key, label):
+    labels = RecordLabels(records, history)
+    kit.strike(labels, key)
+    assert history.labels()["value"].tolist() == [label]
+    assert labels.record["record_id"] == records["record_id"].iloc[1]
+    kit.strike(labels, "k")
+    assert f"{label}" in kit.html_of(labels).split("</p>")[0]
+    kit.strike(labels, "j")
+    assert labels.record["record_id"] == records["record_id"].iloc[1]
+
+
+def test_at_either_end_it_stays(records, history):
+    labels = RecordLabels(records, history)
+    kit.press(labels, "Back")
+    assert labels.record["record_id"] == records["record_id"].iloc[0]
+    for _ in range(20):
+        kit.press(labels, "Skip")
+    assert labels.record["record_id"] == records["record_id"].iloc[-1]
+    assert kit.statuses(labels)[0].startswith("9 of 9 ·")
+
+
+def test_a_label_that_is_none_is_refused_and_nothing_moves(records, history):
+    labels = RecordLabels(records, history)
+    with pytest.raises(Misconfigured):
+        labels.label("perhaps")
+    assert labels.record["record_id"] == records["record_id"].iloc[0]
+    assert repr(labels) == "RecordLabels: 0 of 9 records labelled"
+
+
+def test_a_table_without_records_works_and_a_label_of_nothing_is_told(history):
+    labels = RecordLabels(kit.empty("records"), history)
+    kit.strike(labels, "j")
+    assert labels.error is None
+    assert "No records." in kit.html_of(labels)
+    kit.strike(labels, "m")
+    assert kit.alerted(labels) == "There is no record to show"
+    assert isinstance(labels.error, Misconfigured)
+    assert repr(labels) == "RecordLabels: 0 of 0 records labelled"
+
+
+@pytest.mark.parametrize("records", [None, [], "records"])
+def test_what_is_no_table_is_refused(records, history):
+    with pytest.raises(Misconfigured, match="records is a table"):
+        RecordLabels(records, history)
+
+
+def test_another_table_is_refused(exposure, history):
+    with pytest.raises(ExposureError):
+        RecordLabels(exposure.emails(), history)
