@@ -7,27 +7,31 @@ from typing import Any
 
 import pandas as pd
 
-from exposurekit import frames
+from exposurekit import analysis, frames
+from exposurekit.cards import card
 from exposurekit.client import Client, behind, fleet
 from exposurekit.client.client import twin
 from exposurekit.client.progress import progress_bar
 from exposurekit.contract.resources import UserKey
 from exposurekit.errors import Misconfigured, NotLoaded, warn
+from exposurekit.keyed import Keyed
 from exposurekit.look import Look
 
 People = int | Iterable[int] | None
 
 
-class Exposure:
+class Exposure(Keyed):
     """Everyone whom an integrator has registered, as tables. One load serves them all; `refresh` looks again.
 
     Each table has one row a thing and the key columns ``user_id`` and, where the thing has an id of its own,
     ``record_id``, ``alias_id``, ... Names of columns are the specification's. No table holds a secret. A table is
-    yours to change; only its raw ``.array`` is shared with the next one.
+    yours to change; only its raw ``.array`` is shared with the next one. ``exposure["records"]`` works too.
 
     >>> exposure.records(user=key.id)["user_id"].unique().tolist() == [key.id]
     True
     """
+
+    keyed = (*frames.TABLES, "on_file")
 
     def __init__(self, client: Client, *, at_once: int = fleet.AT_ONCE, progress: bool | None = None) -> None:
         """Look through this client.
@@ -50,6 +54,19 @@ class Exposure:
         if self._look is None:
             return f"Exposure({self.client!r}, not loaded yet)"
         return f"Exposure({self.client!r}, {self._look})"
+
+    def _repr_html_(self) -> str:
+        facts: dict[str, object] = {"service": self.origin, "people": "none yet: a table loads them"}
+        if (look := self._look) is not None:
+            facts |= {"people": look, "as of": look.at}
+            for name, waiting in look.batches.items():
+                facts[name] = f"{len(self._shown.get(name, ())) + sum(map(len, waiting)):,} rows"
+        return card("Exposure", facts)
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether people are here already; where not, the first table loads them."""
+        return self._look is not None
 
     @property
     def provenance(self) -> str:
@@ -153,6 +170,18 @@ class Exposure:
         ['user_id', 'address_id', 'address1', 'address2', 'city', 'state', 'zip', 'country']
         """
         return self._table("addresses", user)
+
+    def on_file(self, user: People = None) -> pd.DataFrame:
+        """Which fields of each person are filled, by the names in which removals ask for them: no value of any.
+
+        Returns:
+            As `analysis.on_file`: ``user_id``, ``field``.
+
+        >>> exposure.on_file(user=key.id)["field"].tolist()[:2]
+        ['address1', 'birth_date']
+        """
+        of = {name: self._table(name, user) for name in ("addresses", "emails", "phone_numbers", "aliases")}
+        return analysis.on_file(self.users(user), **of)
 
     def service_history(self, user: People = None) -> pd.DataFrame:
         """When the service was ``activated`` or ``deactivated``: ``event``, ``occurred_at`` (UTC), oldest first.

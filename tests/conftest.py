@@ -1,14 +1,33 @@
+import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 
 import pytest
+from jupyter_kit import CHROMIUM, NO_BROWSER
 from service_kit import STORES, Service, a_service, stored_in
+
+SERVER = "postgresql"  # in the name of each test that is run on it
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """What is cached stays apart from what a user has cached; the processes of one run share it."""
+    if not hasattr(config, "workerinput"):
+        place = tempfile.mkdtemp(prefix="exposurekit-tests-")
+        os.environ["XDG_CACHE_HOME"] = place
+        config.add_cleanup(lambda: shutil.rmtree(place, ignore_errors=True))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test that asks for a Spark cluster is a long one."""
+    """A Spark cluster or a PostgreSQL makes a test a long one: the same promise is kept on what is embedded, too."""
     for item in items:
-        if "cluster" in getattr(item, "fixturenames", ()) or "[spark" in item.name:
+        if "cluster" in getattr(item, "fixturenames", ()) or "[spark" in item.name or SERVER in item.name:
             item.add_marker("long")
+
+
+def pytest_report_header() -> list[str]:
+    """Where there is no browser, one line says what that leaves out, and how to get it."""
+    return [] if CHROMIUM else [f"browser tests are skipped: {NO_BROWSER}"]
 
 
 @pytest.fixture(scope="module", params=STORES)

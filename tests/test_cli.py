@@ -37,6 +37,7 @@ def test_the_demo_prints_the_tables_and_writes_the_page(shell):
     assert "Plotly.newPlot" in (shell.directory / told["out"]).read_text()
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_demo(shell):
     def figures(seed):
         return shell(

@@ -13,6 +13,8 @@ from exposurekit.contract.operations import OPERATIONS, PREFIX
 from exposurekit.service.findings import discover_link, discover_record
 from exposurekit.service.front import openapi, schemas
 
+pytestmark = pytest.mark.long  # hundreds of requests for each operation
+
 load_all_checks()
 NAMES = (
     "not_a_server_error",

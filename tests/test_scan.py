@@ -620,6 +620,7 @@ def said(house, users):
     ]
 
 
+@pytest.mark.long
 def test_a_month_in_the_world_agrees_with_what_is_so(store, tmp_path, capsys):
     """Issue: precision and recall of matches, no invented person ever a record, every removed record really gone."""
     people = 12 if store == "sqlite" else 4  # one month of twelve is enough of the same

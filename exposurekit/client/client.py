@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
+from exposurekit.cards import card
 from exposurekit.client import calls, wire
 from exposurekit.client.calls import Call, Key, Paging
 from exposurekit.client.connection import Connection
@@ -163,6 +164,9 @@ class Client(Connection):
 
         return Blocking(self.transport)
 
+    def _repr_html_(self) -> str:
+        return _card(self)
+
     def close(self) -> None:
         """Close the connections that are kept open."""
         if "_carrier" in self.__dict__:
@@ -277,6 +281,9 @@ class AsyncClient(Connection):
 
         return over_httpx.awaiting(self.transport)
 
+    def _repr_html_(self) -> str:
+        return _card(self)
+
     async def aclose(self) -> None:
         """Close the connections that are kept open."""
         if "_carrier" in self.__dict__:
@@ -288,6 +295,18 @@ class AsyncClient(Connection):
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+
+def _card(client: Connection) -> str:
+    access = client.access
+    facts = {
+        "service": access.base_url,
+        "integration": access.integration_name,
+        "format": access.format,
+        "seconds a try": f"{client.timeout:g}",
+        "further tries": client.patience.retries,
+    }
+    return card(type(client).__name__, facts)
 
 
 def twin(client: Client, connections: int) -> AsyncClient:

@@ -4,7 +4,8 @@ Read tolerantly where the specification is silent, strictly where it speaks. Unk
 ``model_extra``; unknown statuses, source types and kinds of data are kept as text.
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from operator import itemgetter
 from typing import Annotated, Any, ClassVar
 
@@ -18,11 +19,17 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
+from exposurekit.cards import NAME_MAX, card, numbered, rows, short
 from exposurekit.contract.values import Age, BirthDate, Id, Instant, Secret, Steps
+
+_KINDS_MAX = 12
 
 
 class Resource(BaseModel):
-    """What all resources share: frozen, tolerant of unknown fields, and a repr without personal data."""
+    """What all resources share: frozen, tolerant of unknown fields, and a repr and a card without personal data.
+
+    What a notebook shows is saved with it and sent around: names, addresses and the like are in `model_dump` alone.
+    """
 
     model_config = ConfigDict(
         frozen=True,
@@ -39,7 +46,23 @@ class Resource(BaseModel):
         """Ids, states and counts: enough to tell two apart, nothing about a person."""
         for name in self.shown:
             value = getattr(self, name)
-            yield name, len(value) if isinstance(value, list) else value
+            if isinstance(value, str):
+                yield name, short(value, NAME_MAX)
+            else:
+                yield name, len(value) if isinstance(value, list) else value
+
+    def _repr_html_(self) -> str:
+        return card(type(self).__name__, self._facts(), *self._parts())
+
+    def _facts(self) -> Mapping[str, object]:
+        return {_words(name): value for name, value in self.__repr_args__()}
+
+    def _parts(self) -> Iterable[str]:
+        return ()
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
 
 
 class UserKey(Resource):
@@ -109,6 +132,12 @@ class Record(Resource):
     reference_id: str
     user_fields_required_for_removal: list[str] | None = None  # None: not told (only Get user tells)
 
+    def _facts(self) -> Mapping[str, object]:
+        required = self.user_fields_required_for_removal
+        asked = required if required is None else ", ".join(required[:_KINDS_MAX]) or "nothing"
+        counts = {name: len(getattr(self, name)) for name in ("relations", "aliases", "locations")}
+        return {**super()._facts(), **counts, "removal requires": asked}
+
 
 def _or_wrapped(source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
     bare = handler(source)
@@ -133,6 +162,9 @@ class Link(Resource):
     url: str | None = None
     title: str
     contains: list[str] | None = None  # None: not told (webhook items leave it out)
+
+    def _facts(self) -> Mapping[str, object]:
+        return {"contains": None if self.contains is None else ", ".join(self.contains[:_KINDS_MAX])}
 
 
 class AlertSource(Resource):
@@ -160,6 +192,17 @@ class Alert(Resource):
     opt_out_procedure: Steps = Field(default=None, validate_default=True)
     source_type: str
     source: AlertSource
+
+    def _facts(self) -> Mapping[str, object]:
+        about: dict[str, object] = {"about": self.source_type}
+        if (record := self.source.record) is not None:
+            about |= {"record": record.id, "site": record.site, "status": record.status}
+        return {**about, "guide": self.guide}
+
+    def _parts(self) -> Iterable[str]:
+        if self.opt_out_procedure:
+            return (numbered(self.opt_out_procedure),)
+        return ("<p>No steps: the service told of nothing to be done by hand.</p>",)
 
 
 class ServiceHistoryEntry(Resource):
@@ -202,6 +245,20 @@ class User(Resource):
     def key(self) -> UserKey:
         """The id and secret that later calls about this user need."""
         return UserKey(id=self.id, secret=self.secret)
+
+    def _facts(self) -> Mapping[str, object]:
+        on_file = ("aliases", "emails", "phone_numbers", "addresses")
+        counts = {_words(name): len(getattr(self, name)) for name in on_file}
+        asked = {"identification on file": self.identification_on_file, "is scanning": self.is_scanning}
+        return {"id": self.id, **counts, **asked, "records": len(self.records), "links": len(self.links)}
+
+    def _parts(self) -> Iterable[str]:
+        statuses = Counter(record.status for record in self.records).most_common(_KINDS_MAX)
+        kinds = Counter(kind for link in self.links for kind in link.contains or ()).most_common(_KINDS_MAX)
+        if statuses:
+            yield rows("records by status", ("status", "records"), statuses)
+        if kinds:
+            yield rows("links by what they hold", ("kind", "links"), kinds)
 
 
 class Reply(Resource):

@@ -1,0 +1,33 @@
+"""Tables that can be asked for by name, in brackets, where a notebook completes the name. Holds none itself."""
+
+from typing import Any, ClassVar
+
+
+class Keyed:
+    """What has its tables as methods, and gives them by their names as well.
+
+    >>> from exposurekit.keyed import Keyed
+    >>> class Shelf(Keyed):
+    ...     keyed = ("books",)
+    ...
+    ...     def books(self):
+    ...         return ["Ulysses"]
+    >>> Shelf()["books"]
+    ['Ulysses']
+    """
+
+    keyed: ClassVar[tuple[str, ...]] = ()
+    __iter__ = None  # brackets alone would make it a sequence, and a loop over it would ask for table 0
+
+    def __getitem__(self, name: str) -> Any:
+        """The table of that name, as the method of that name gives it.
+
+        Raises:
+            KeyError: There is none; the message lists those that there are.
+        """
+        if name not in self.keyed:
+            raise KeyError(f"{type(self).__name__} has no such table; it has: {', '.join(self.keyed)}")
+        return getattr(self, name)()
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return [*self.keyed]

@@ -1,0 +1,312 @@
+"""``frame.exposure``: the questions on a table in hand, and a copy of it that holds nothing personal."""
+
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+from history_kit import Clock, Person, Service, a_link, a_record, an_alert, seen_through
+
+import exposurekit as ek
+from exposurekit import analysis, charts
+from exposurekit.errors import Misconfigured, MissingColumns
+from exposurekit.history import History
+from exposurekit.redaction import INSTANTS, NUMBERS, WORDS, redacted
+
+CANARY = {
+    "name": "Canaria Listed",
+    "href": "https://canary.example/listed",
+    "relations": ["Canary Relation"],
+    "aliases": ["Canary Otherwise"],
+    "locations": ["Canarytown, CA"],
+    "reference_id": "canary-000123",
+    "age": 97,
+}
+GIVEN = {
+    "alerts": {"text": "Canary text", "guide": "Canary guide", "opt_out_procedure": ["Open canary.example"]}
+}
+# The one person of these tests' service, as it has them in every answer.
+PERSONAL = ("canar", "odalys", "wren", "fennimoor", "503555", "fir way", "tall pines", "01234", "1979-06")
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory):
+    """An exposure of a service of two people, and a history of it with marks."""
+    service = Service()
+    record = a_record(7, site="Lookup", **CANARY)
+    link = a_link("https://canary.example/page", "Canary Title")
+    alerts = [
+        an_alert("Canary text", record) | GIVEN["alerts"],
+        an_alert("Canary text", link) | GIVEN["alerts"],
+    ]
+    service.people[1] = Person([record, a_record(8, "removed", "Otherwise")], [link], alerts)
+    path = tmp_path_factory.mktemp("accessor") / "history"
+    with seen_through(service) as exposure, History(path, clock=Clock()) as history:
+        history.collect(exposure)
+        history.label(history.records().iloc[0], "not mine", reason="Canary reason")
+        history.note(history.records().iloc[0], "Canary note")
+        yield exposure, history
+
+
+@pytest.fixture(scope="module")
+def exposure(seen):
+    return seen[0]
+
+
+@pytest.fixture(scope="module")
+def history(seen):
+    return seen[1]
+
+
+# --- questions ----------------------------------------------------------------------------------------
+
+ON = {
+    "by_site": "records",
+    "by_user": "records",
+    "user_by_site": "records",
+    "by_state": "records",
+    "by_kind": "links",
+    "work_queue": "steps",
+}
+
+
+@pytest.mark.parametrize("question", ON)
+def test_a_question_is_that_of_the_analysis(exposure, question):
+    table = exposure[ON[question]]
+    answer = getattr(table.exposure, question)()
+    pd.testing.assert_frame_equal(answer, getattr(analysis, question)(table))
+
+
+@pytest.mark.parametrize("question", ["blockers", "best_next_fields"])
+def test_a_question_on_what_is_on_file_is_given_that(exposure, question):
+    answer = getattr(exposure.records().exposure, question)(exposure.on_file())
+    expected = getattr(analysis, question)(exposure.records(), exposure.on_file())
+    pd.testing.assert_frame_equal(answer, expected)
+
+
+def test_the_steps_of_some_alerts(exposure):
+    some = exposure.alerts().head(1)
+    expected = exposure.steps()[lambda steps: steps["alert_number"] == 0]
+    pd.testing.assert_frame_equal(some.exposure.steps(), expected.reset_index(drop=True))
+
+
+def test_tables_of_a_history_answer_too(history):
+    assert history.records().exposure.by_site()["site"].tolist() == ["Lookup", "Otherwise"]
+    assert len(history.steps().exposure.work_queue()) == len(history.work_queue())
+
+
+@pytest.mark.parametrize("question", [*ON, "steps"])
+def test_another_table_is_told_which_one_to_take(exposure, question):
+    taken = ON.get(question, "alerts")
+    with pytest.raises(
+        MissingColumns, match=rf"df\.exposure\.{question}\(\) is for {taken}\(\) as an Exposure or a"
+    ):
+        getattr(exposure.failures().exposure, question)()
+
+
+def test_a_missing_column_is_named(exposure):
+    with pytest.raises(MissingColumns) as lacking:
+        exposure.records().drop(columns="status").exposure.by_site()
+    assert lacking.value.missing == ("status",)
+    assert lacking.value.__cause__ is None
+
+
+@pytest.mark.parametrize("question", ON)
+def test_a_chart_is_that_of_the_answer(exposure, question):
+    table = exposure[ON[question]]
+    drawn = table.exposure.chart(question, provenance="here")
+    expected = getattr(charts, question)(getattr(analysis, question)(table), provenance="here")
+    assert drawn.to_plotly_json() == expected.to_plotly_json()
+
+
+def test_a_chart_of_what_is_on_file(exposure):
+    drawn = exposure.records().exposure.chart("best_next_fields", exposure.on_file(), asks=1)
+    assert isinstance(drawn, charts.Chart)
+
+
+@pytest.mark.parametrize("question", ["redact", "__init__", "chart", "describe", "by-site", ""])
+def test_what_is_no_chart_is_told_which_there_are(exposure, question):
+    with pytest.raises(Misconfigured, match="draws one of: by_site, by_user"):
+        exposure.records().exposure.chart(question)
+
+
+# --- redacted -----------------------------------------------------------------------------------------
+
+
+def text_of(table):
+    """All that a table holds, its index, its categories and its notes included."""
+    categories = [
+        str(table[name].cat.categories.tolist()) for name in table if table[name].dtype == "category"
+    ]
+    said = [
+        table.reset_index().to_json(date_format="iso"),
+        str(table.attrs),
+        str(table.index.name),
+        *categories,
+    ]
+    return "".join(said).lower()
+
+
+def everything(exposure, history):
+    of_exposure = {f"exposure, {name}": exposure[name] for name in exposure.keyed}
+    of_history = {f"history, {name}": history[name] for name in history.keyed}
+    since = history.runs()["finished_at"].iloc[0]
+    asked = {
+        "by_site": analysis.by_site(exposure.records()),
+        "by_state": analysis.by_state(exposure.records()),
+        "user_by_site": analysis.user_by_site(exposure.records()),
+        "work_queue": history.work_queue(),
+        "by host": history.by_site(kind="link"),
+        "links over time": history.status_over_time(by="site", kind="link"),
+        "moved": history.diff(since, kind="link").things,
+    }
+    return of_exposure | of_history | asked
+
+
+def test_nothing_personal_is_left_in_any_table(exposure, history):
+    for name, table in everything(exposure, history).items():
+        said = text_of(redacted(table))
+        assert [canary for canary in PERSONAL if canary in said] == [], name
+
+
+def test_it_was_there_to_be_found(exposure, history):
+    """Else the test before could not fail."""
+    tables = everything(exposure, history)
+    for name in ("exposure, records", "exposure, links", "exposure, alerts", "exposure, steps", "by host"):
+        assert "canar" in text_of(tables[name]), name
+    for name in (
+        "exposure, users",
+        "exposure, emails",
+        "exposure, addresses",
+        "history, labels",
+        "history, notes",
+    ):
+        assert any(canary in text_of(tables[name]) for canary in PERSONAL), name
+
+
+def test_what_an_analyst_counts_with_is_left(exposure, history):
+    kept = exposure.records().exposure.redact()
+    assert kept.columns.tolist() == [
+        "user_id",
+        "record_id",
+        "site",
+        "status",
+        "user_fields_required_for_removal",
+    ]
+    pd.testing.assert_frame_equal(kept.exposure.by_site(), exposure.records().exposure.by_site())
+    assert history.status_over_time().exposure.redact().equals(history.status_over_time())
+    for table in (exposure.failures(), history.coverage(), history.time_to_removal(), history.forecast()):
+        assert {*table} - {*table.exposure.redact()} <= {"reason"}
+    assert exposure.records().exposure.by_state().exposure.redact().columns.tolist()[0] == "state"
+    assert "state" not in exposure.addresses().exposure.redact()
+
+
+def test_the_table_itself_is_left_as_it_is(exposure):
+    records = exposure.records()
+    before = records.copy()
+    kept = records.exposure.redact()
+    kept.loc[0, "user_id"] = 999
+    pd.testing.assert_frame_equal(records, before)
+
+
+def test_rows_and_their_order_stay(exposure):
+    shuffled = exposure.records().sort_values("record_id", ascending=False)
+    assert shuffled.exposure.redact()["record_id"].tolist() == shuffled["record_id"].tolist()
+
+
+def test_a_column_that_is_not_known_goes(exposure):
+    """An allow-list: what somebody adds tomorrow is not shown by mistake."""
+    added = exposure.records().assign(comment="Canary", score=1.5, born=pd.Timestamp("1961-04-12"))
+    assert {"comment", "score", "born"} & {*added.exposure.redact()} == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("links", ["https://canary.example"]),
+        ("total", ["Canary"]),
+        ("user_id", ["canary@mail.example"]),
+        ("at", ["Canarytown"]),
+        ("site", [5550101234]),
+        ("occurred_at", [19610412]),
+        ("status", [pd.Timestamp("1961-04-12")]),
+        (0, ["Canary"]),
+        (("site", "name"), ["Canary"]),
+    ],
+)
+def test_a_name_is_believed_only_where_the_column_holds_what_it_says(name, values):
+    table = pd.DataFrame({"n": [1]})
+    table[name] = pd.Series(values)
+    assert redacted(table).columns.tolist() == ["n"]
+
+
+@pytest.mark.parametrize("index", ["name", ["site", "name"], ["user_id", "href"]], ids=str)
+def test_an_index_that_is_not_known_goes(exposure, index):
+    kept = exposure.records().set_index(index).exposure.redact()
+    assert kept.index.equals(pd.RangeIndex(len(kept)))
+
+
+def test_an_index_that_is_known_stays(exposure):
+    assert exposure.records().set_index("record_id").exposure.redact().index.name == "record_id"
+    assert exposure.records().exposure.user_by_site().exposure.redact().index.name == "user_id"
+
+
+def test_an_index_without_a_name_that_holds_words_goes(exposure):
+    records = exposure.records().set_index("name").rename_axis(index=None)
+    assert "canar" not in text_of(records.exposure.redact())
+
+
+def test_what_is_noted_of_a_table_goes(exposure):
+    for table in (exposure.records(), exposure.records().exposure.user_by_site()):
+        table.attrs["of"] = "Canary"
+        assert table.exposure.redact().attrs == {}
+
+
+def test_the_categories_of_other_rows_go(exposure):
+    one = exposure.records()[lambda records: records["site"] == "Otherwise"]
+    assert one.exposure.redact()["site"].cat.categories.tolist() == ["Otherwise"]
+
+
+def test_an_empty_table_keeps_its_dtypes(exposure):
+    kept = exposure.records().head(0).exposure.redact()
+    assert str(kept["user_id"].dtype) == "int64"
+    assert len(kept) == 0
+
+
+def test_a_name_stands_for_one_sort_of_thing():
+    assert set() == NUMBERS & INSTANTS
+    assert {"status"} == NUMBERS & WORDS  # of a listing, and of an answer over HTTP
+    assert not {"name", "birth_date", "age", "key", "url", "address", "number", "zip"} & (
+        NUMBERS | INSTANTS | WORDS
+    )
+
+
+# --- where it comes from ------------------------------------------------------------------------------
+
+WAYS = {
+    "an exposure": "import exposurekit as ek; ek.Exposure; import pandas as pd",
+    "pandas first": "import pandas as pd; import exposurekit",
+    "a room": "from exposurekit import analysis; import pandas as pd",
+    "by name": "import exposurekit.accessor; import pandas as pd",
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_it_is_there_as_soon_as_a_table_of_ours_may_be(way):
+    code = f"{WAYS[way]}; print(pd.DataFrame({{'n': [1], 'x': ['y']}}).exposure.redact().columns.tolist())"
+    found = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], check=True, capture_output=True, text=True
+    )
+    assert found.stdout.strip() == "['n']"
+
+
+def test_it_brings_no_charts_and_no_client_along():
+    code = "import pandas, sys, exposurekit; print([n for n in ('plotly', 'httpx', 'pydantic') if n in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert found.stdout.strip() == "[]"
+
+
+def test_a_column_of_that_name_is_still_there():
+    table = pd.DataFrame({"exposure": [1, 2]})
+    assert table["exposure"].tolist() == [1, 2]
+    assert ek.accessor.ExposureAccessor is type(table.exposure)
