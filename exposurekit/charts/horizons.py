@@ -27,7 +27,7 @@ PARTS = (
     ("of_gone", "gone now and back by then", SKY, "\\"),
     ("of_new", "not seen yet", VERMILION, "/"),
 )
-_BEYOND = "older than any followed"  # of those open now: they are expected to stay
+_BEYOND = "older than any followed"  # of those open now: the curves are carried on for them
 _TICKS, _LONG_TICKS = 12, 4
 
 
