@@ -1,5 +1,6 @@
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 
@@ -12,6 +13,8 @@ SERVER = "postgresql"  # in the name of each test that is run on it
 
 def pytest_configure(config: pytest.Config) -> None:
     """What is cached stays apart from what a user has cached; the processes of one run share it."""
+    # A shell has what it starts in the background ignore Ctrl-C, and so would all that the tests start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(config, "workerinput"):
         place = tempfile.mkdtemp(prefix="exposurekit-tests-")
         os.environ["XDG_CACHE_HOME"] = place
