@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 Instants = NDArray[np.datetime64]
 Ints = NDArray[np.int64]
 Texts = NDArray[np.str_]
-_DAY = np.timedelta64(1, "D")
+_DAY, _MONTH = np.timedelta64(1, "D"), np.timedelta64(1, "M")
 _WEEK_DAYS = 7
 _MONDAY = 3  # day 0, 1970-01-01, was a Thursday
 _NONE, _BREAK = np.empty(0, "int64"), np.array([-1])
@@ -90,7 +90,7 @@ def stretches(periods: "pd.Series[Any]") -> Stretches:
     starts = pd.to_datetime(periods, utc=True).dt.tz_localize(None).to_numpy("datetime64[us]")
     kind = _kind(starts)
     if kind == "month":
-        return Stretches(starts, (starts.astype("M8[M]") + 1).astype("M8[us]"), kind)
+        return Stretches(starts, (starts.astype("M8[M]") + _MONTH).astype("M8[us]"), kind)
     if kind != "look":
         return Stretches(starts, starts + _DAY * (_WEEK_DAYS if kind == "week" else 1), kind)
     apart = np.diff(starts)
