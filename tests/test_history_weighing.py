@@ -406,3 +406,46 @@ def test_no_alerts_have_the_same_columns_of_steps():
         MissingColumns, match=r"^steps_of needs the columns opt_out_procedure, url, seen_at, and"
     ):
         frames.steps_of(alerts.drop(columns=["opt_out_procedure", "url"]), beside=["seen_at"])
+
+
+# --- as of a day ------------------------------------------------------------------------------------------
+
+
+def test_what_is_asked_of_a_day_is_what_that_day_would_have_answered(story):
+    """A history that ended on the day answers the same; marks are always the newest, and there are none."""
+    asked = {
+        "relistings": lambda history, day: history.relistings(day),
+        "work_queue": lambda history, day: history.work_queue(day),
+        "precision": lambda history, day: history.precision(day),
+        "forecast": lambda history, day: history.forecast([7, 30], as_of=day),
+        "site_health": lambda history, day: history.site_health(day),
+    }
+    last = {
+        3: [a_record(11)],
+        5: [],
+        9: [a_record(11), a_record(12)],
+        16: [a_record(12, "removed")],
+        18: [a_record(11)],
+    }
+    then = {}
+    records = [a_record(11), a_record(12), a_record(13, "removed")]
+    for day in (0, 2, 3, 5, 8, 9, 12, 16, 18):
+        records = last.get(day, records)
+        story.look(day, one=records)
+        if day in (2, 8, 12):
+            then[day] = {
+                name: ask(story.history, DAWN.date() + timedelta(days=day)) for name, ask in asked.items()
+            }
+    for day, tables in then.items():
+        for name, ask in asked.items():
+            again = ask(story.history, DAWN.date() + timedelta(days=day))
+            pd.testing.assert_frame_equal(again, tables[name], obj=f"{name} of day {day}")
+    assert len(then[12]["relistings"]) == 2
+    assert len(story.history.relistings()) == 3
+
+
+@pytest.mark.parametrize("question", ["relistings", "work_queue", "precision", "site_health", "forecast"])
+def test_a_day_before_the_first_look_is_told(by_id, question):
+    by_id.look(0, one=[a_record(11)])
+    with pytest.raises(NotLoaded, match="Nothing was seen by then"):
+        getattr(by_id.history, question)(as_of=DAWN.date() - timedelta(days=1))

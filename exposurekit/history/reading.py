@@ -253,12 +253,18 @@ class Reading(Stored):
         _check(by, (None, "site"), "by")
         return analysis.survival(self._flows(by, as_of), by=by, left_censored=left_censored)
 
-    def relistings(self) -> pd.DataFrame:
+    def relistings(self, as_of: When = None) -> pd.DataFrame:
         """Records that were listed again after they were removed, or had vanished.
+
+        Args:
+            as_of: An instant, or a day (until its end, UTC), by which that was seen; None: now.
 
         Returns:
             As `analysis.relistings`: one row each time. ``key`` is what tells the record from others; ``record_id``
             (Int64) is its id; where ids change, the newest that it is known by, and missing where there is none.
+
+        Raises:
+            NotLoaded: Nothing was seen by ``as_of``.
 
         >>> history.relistings().columns.tolist()[:3]
         ['user_id', 'record_id', 'site']
@@ -270,7 +276,11 @@ class Reading(Stored):
             named = self._named(FAR_AHEAD, moment).drop_duplicates(["user_id", "key"], keep="last")
             newest = named[["user_id", "key", "record_id"]].astype({"record_id": "Int64"})
             changes = changes.merge(newest, on=["user_id", "key"], how="left")
-        return analysis.relistings(changes)
+        again = analysis.relistings(changes)
+        if as_of is None:
+            return again
+        by = pd.Timestamp(self._until(as_of, moment))
+        return again[again["listed_again_at"] <= by].reset_index(drop=True)
 
     def stale(self, since: When = None) -> pd.DataFrame:
         """Registered people who were not seen well since an instant, longest first; with what went wrong last.

@@ -78,21 +78,27 @@ class Weighing(Marking):
         labels = self.labels().rename(columns=named)
         return self._beside(given, labels, "record", [*named.values()])
 
-    def work_queue(self) -> pd.DataFrame:
+    def work_queue(self, as_of: When = None) -> pd.DataFrame:
         """The manual removals that are left, in the order that clears most for the time: `analysis.work_queue`.
+
+        Args:
+            as_of: As of `steps`: what was listed then, with the newest ticks.
 
         >>> history.work_queue().columns.tolist()[:3]
         ['place', 'group', 'site']
         """
-        return analysis.work_queue(self.steps())
+        return analysis.work_queue(self.steps(as_of))
 
-    def precision(self) -> pd.DataFrame:
+    def precision(self, as_of: When = None) -> pd.DataFrame:
         """What share of each site's findings are about the person, as far as labelled: `analysis.precision`.
+
+        Args:
+            as_of: An instant, or a day (until its end, UTC), by which they were found; None: now. Labels are the newest.
 
         >>> history.precision().columns.tolist()[:2]
         ['site', 'mine']
         """
-        return analysis.precision(self.labelled())
+        return analysis.precision(self.labelled(self.records(as_of)))
 
     def coverage(self) -> pd.DataFrame:
         """How long ago everybody was last seen well: `analysis.coverage`.
@@ -102,13 +108,17 @@ class Weighing(Marking):
         """
         return analysis.coverage(self.people(), at=self._clock())
 
-    def site_health(self) -> pd.DataFrame:
+    def site_health(self, as_of: When = None) -> pd.DataFrame:
         """Which sites look as if they could not be read: `analysis.site_health`.
+
+        Args:
+            as_of: An instant, or a day (until its end, UTC); None: now.
 
         >>> history.site_health().columns.tolist()[0]
         'site'
         """
-        return analysis.site_health(self.records(), at=self._clock())
+        at = self._clock() if as_of is None else self._until(as_of)
+        return analysis.site_health(self.records(as_of), at=at)
 
     def flows(self, by: str | None = None, *, as_of: When = None) -> pd.DataFrame:
         """Episodes of being open by their age: what `analysis.time_to_removal`, `survival` and `forecast` take.
@@ -133,26 +143,33 @@ class Weighing(Marking):
         return self._flows(by, as_of)
 
     def forecast(
-        self, days: Sequence[int] = HORIZONS, *, arrivals_days: int = ARRIVALS_DAYS, level: float = 0.95
+        self,
+        days: Sequence[int] = HORIZONS,
+        *,
+        as_of: When = None,
+        arrivals_days: int = ARRIVALS_DAYS,
+        level: float = 0.95,
     ) -> pd.DataFrame:
         """How many records will be open, if things go on as they went: `analysis.forecast`.
 
         Args:
-            days: How far ahead of the last look's day.
+            days: How far ahead of that day.
+            as_of: A day, and no instant in it: what would have been expected then. None: the last look's day.
             arrivals_days: Over how many days before it new records are counted.
             level: Of the band.
 
         Raises:
-            NotLoaded: Nothing was collected yet.
+            NotLoaded: Nothing was seen by then.
+            Misconfigured: ``as_of`` is an instant, or ``days`` or ``level`` makes no sense.
 
         >>> history.forecast(days=[30]).columns.tolist()[:2]
         ['days', 'open_now']
         """
         return analysis.forecast(
-            self.records(),
-            self.flows(),
-            self.relistings(),
-            at=self._until(None),
+            self.records(as_of),
+            self.flows(as_of=as_of),
+            self.relistings(as_of),
+            at=self._until(as_of),
             days=days,
             arrivals_days=arrivals_days,
             level=level,
