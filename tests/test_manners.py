@@ -99,6 +99,18 @@ def test_robots_txt_is_asked_for_once_a_day(politely, town):
     assert len(town.of("Seekfolk")) == 3
 
 
+def test_conversations_that_begin_together_ask_for_robots_txt_once(politely, town):
+    town.opens("Seekfolk", Folk(robots=text("User-agent: *\nDisallow: /admin\n")))
+    many = Politeness(delay_s=0, concurrency=8)
+
+    async def together(manners):
+        answers = await asyncio.gather(*(ask(manners, politeness=many) for _ in range(8)))
+        assert answers == [200] * 8
+
+    politely(together, clock=FrozenClock(START))
+    assert (len(town.of("Seekfolk", "/robots.txt")), len(town.of("Seekfolk"))) == (1, 8)
+
+
 def test_each_host_has_a_robots_txt_of_its_own(politely, town):
     town.opens("Seekfolk", Folk(robots=text("User-agent: *\nDisallow: /\n")))
     town.opens("Elsewhere", Folk())

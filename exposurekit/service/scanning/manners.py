@@ -57,6 +57,7 @@ class Manners:
         self._outbound = outbound
         self._database = database
         self._robots: dict[str, _Robots] = {}
+        self._reading: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._at_once: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     @asynccontextmanager
@@ -99,17 +100,22 @@ class Manners:
             parts = urlsplit(url)
         except ValueError:
             raise Unsafe("the address may not be visited: it is none") from None
-        origin = f"{parts.scheme}://{parts.netloc}"
-        known = self._robots.get(origin)
-        if known is None or known.until <= self.now():
-            if len(self._robots) >= ROBOTS_MAX:
-                self._robots.clear()
-            rules = await _read(visit, origin)
-            lasts = ROBOTS_LAST if rules else ROBOTS_RETRY
-            known = self._robots[origin] = _Robots(rules, self.now() + lasts)
-        if known.rules is None:
+        rules = await self._rules(visit, f"{parts.scheme}://{parts.netloc}")
+        if rules is None:
             raise Unwelcome("the site's robots.txt cannot be read")
-        return bool(known.rules.can_fetch(url, AGENT))
+        return bool(rules.can_fetch(url, AGENT))
+
+    async def _rules(self, visit: Visit, origin: str) -> Protego | None:
+        """What is remembered of an origin, or read: by one conversation, while the others wait for it."""
+        async with self._reading.setdefault(origin, asyncio.Lock()):
+            known = self._robots.get(origin)
+            if known is None or known.until <= self.now():
+                if len(self._robots) >= ROBOTS_MAX:
+                    self._robots.clear()
+                rules = await _read(visit, origin)
+                lasts = ROBOTS_LAST if rules else ROBOTS_RETRY
+                known = self._robots[origin] = _Robots(rules, self.now() + lasts)
+            return known.rules
 
 
 class Caller:
