@@ -18,7 +18,7 @@ ROWS_A_BATCH = 20_000
 ROWS_A_GROUP = 250_000  # things compared at once: memory grows with this, not with how many there are
 CHECKPOINT_SHARE = 0.5  # changes since the checkpoint, to what it holds, past which it is made anew
 CHECKPOINT_ROWS = 50_000  # and so many are not worth one
-CHECKPOINT_FILES = 320  # but so many files are,
+CHECKPOINT_FILES = 160  # but so many files are,
 ROWS_A_FILE = (
     1_000  # and one more for so many things: about where reading files costs as much as a checkpoint
 )
@@ -75,6 +75,8 @@ def known(store: Store, after: int) -> dict[str, Files]:
 
 def narrow(cursor: Any, tables: Mapping[str, Files], low: int, high: int) -> None:
     """See the files of some buckets alone: the others need not be opened to find that nothing in them counts."""
+    if high - low == BUCKETS - 1:
+        return  # all of them are seen as it is
     for name in ("checkpoint", *READ_SINCE):
         lay(cursor, name, tables[name].within(low, high))
 
