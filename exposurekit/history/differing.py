@@ -154,7 +154,7 @@ def changed(kind: str) -> str:
     return f"""
     SELECT $seq AS seq, seen_at, day, '{kind}' AS kind, user_id, key, site, status, prev_status, episode,
         episode_at, left_censored, open_s, not_before, bucket
-    FROM step WHERE is_change
+    FROM step WHERE is_change {_WITHIN}
     """
 
 

@@ -250,21 +250,27 @@ class _Ingest:
             cursor.execute(f"{into} {text}", self._given(text, low=low, high=high))
             held = cursor.execute("SELECT count(*) FROM step").fetchall()[0][0]
             if held >= upkeep.ROWS_A_GROUP // 2 or number == len(groups) - 1:
-                self._write_step(cursor, kind, number, (begin, high))
+                for part, buckets in enumerate(upkeep.parts(begin, high, held, upkeep.ROWS_A_WRITING)):
+                    self._write_step(cursor, kind, f"{number}.{part}", buckets)
                 begin = high + 1
 
-    def _write_step(self, cursor: Any, kind: str, number: int, buckets: tuple[int, int]) -> None:
+    def _write_step(self, cursor: Any, kind: str, number: str, buckets: tuple[int, int]) -> None:
         once, content = (f"{kind}:{number}", self._seq), CONTENT_OF[kind]
         if min(self._store.version(name, once[0]) for name in ("changes", content)) < self._seq:
-            low, high = buckets
-            self._append(cursor, content, differing.said(kind), once, low=low, high=high)
-            self._append(cursor, "changes", differing.changed(kind), once)
+            self._append(cursor, content, differing.said(kind), once, buckets)
+            self._append(cursor, "changes", differing.changed(kind), once, buckets)
 
-    def _append(self, cursor: Any, name: str, text: str, once: tuple[str, int], **more: Any) -> None:
+    def _append(
+        self, cursor: Any, name: str, text: str, once: tuple[str, int], buckets: tuple[int, int]
+    ) -> None:
         """In a stream: the first run says everything, and that is much."""
-        [[rows]] = cursor.execute(f"SELECT count(*) FROM step WHERE {_WRITTEN[name != 'changes']}").fetchall()
+        low, high = buckets
+        count = (
+            f"SELECT count(*) FROM step WHERE bucket BETWEEN $low AND $high AND {_WRITTEN[name != 'changes']}"
+        )
+        [[rows]] = cursor.execute(count, {"low": low, "high": high}).fetchall()
         if rows:
-            found = cursor.sql(text, params=self._given(text, **more))
+            found = cursor.sql(text, params=self._given(text, low=low, high=high))
             self._store.append(name, found.to_arrow_reader(upkeep.ROWS_A_BATCH), once=once)
 
     def _write_cube(self, engine: DuckDB) -> dict[str, Any]:

@@ -13,9 +13,10 @@ from exposurekit.history.engines import Damaged, DuckDB, Files, FilesMoved, lay
 from exposurekit.history.store import Store
 from exposurekit.history.tables import BUCKETS, CONTENT_OF, KINDS, TABLES
 
-MEMORY = "300MB"
+MEMORY = "260MB"
 ROWS_A_BATCH = 20_000
-ROWS_A_GROUP = 250_000  # things compared at once: memory grows with this, not with how many there are
+ROWS_A_GROUP = 500_000  # things compared at once: memory grows with this, not with how many there are,
+ROWS_A_WRITING = 125_000  # and more with those written at once: with all that they say
 CHECKPOINT_SHARE = 0.5  # changes since the checkpoint, to what it holds, past which it is made anew
 CHECKPOINT_ROWS = 50_000  # and so many are not worth one
 CHECKPOINT_FILES = 160  # but so many files are,
@@ -55,11 +56,11 @@ def checkpoint(store: Store, seq: int) -> None:
     after = store.version("checkpoint", "checkpoint")
     before = known(store, after)
     parameters = {"seq": seq + 1, "checkpointed": after}
-    parts, kinds = grouped(_known(store)), kinds_of(store)
+    groups_of, kinds = parts(0, BUCKETS - 1, _known(store), ROWS_A_WRITING), kinds_of(store)
     with DuckDB(memory_limit=MEMORY, as_written=True) as engine, engine.views(before) as cursor:
 
         def groups() -> Iterator[pa.Table]:
-            for low, high in parts:
+            for low, high in groups_of:
                 buckets = {"low": low, "high": high}
                 narrow(cursor, before, low, high)
                 for kind in kinds:
@@ -87,9 +88,19 @@ def grouped(rows: int) -> list[tuple[int, int]]:
     >>> grouped(0), len(grouped(10**9))
     ([(0, 63)], 64)
     """
-    parts = min(BUCKETS, max(1, -(-rows // ROWS_A_GROUP)))
-    edges = [BUCKETS * place // parts for place in range(parts + 1)]
-    return [(low, high - 1) for low, high in pairwise(edges)]
+    return parts(0, BUCKETS - 1, rows, ROWS_A_GROUP)
+
+
+def parts(low: int, high: int, rows: int, most: int) -> list[tuple[int, int]]:
+    """Some buckets that hold so many rows, in parts of about so many at most; a part has one bucket at least.
+
+    >>> parts(8, 15, 10, 4), parts(0, 1, 10, 1)
+    ([(8, 9), (10, 12), (13, 15)], [(0, 0), (1, 1)])
+    """
+    buckets = high - low + 1
+    many = min(buckets, max(1, -(-rows // most)))
+    edges = [low + buckets * place // many for place in range(many + 1)]
+    return [(first, past - 1) for first, past in pairwise(edges)]
 
 
 def kinds_of(store: Store) -> list[str]:
