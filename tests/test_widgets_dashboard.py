@@ -1,5 +1,6 @@
 """Charts and a table over one set of records: what is picked, by whatever way, filters all of them."""
 
+from dataclasses import replace
 from datetime import date, timedelta
 
 import ipywidgets
@@ -84,6 +85,11 @@ def total(figure):
     return sum(sum(bar.x) for bar in figure.data if bar.type == "bar")
 
 
+def counts(dashboard):
+    """What the chart over time is drawn of."""
+    return dashboard._scope.over_time(dashboard._over_time)
+
+
 CONTROLS = {
     "sites": (ipywidgets.SelectMultiple, "Sites", ("PeepFinder", "Elsewhere"), ()),
     "statuses": (ipywidgets.SelectMultiple, "Statuses", ("removed",), ()),
@@ -127,7 +133,7 @@ def test_picks_add_up_and_charts_and_table_are_of_them(dashboard):
 
 def test_the_bars_are_those_of_the_question(dashboard):
     table = analysis.by_site(dashboard.records)
-    wanted = charts.by_site(table, provenance=dashboard._provenance())
+    wanted = charts.by_site(table, provenance=dashboard._scope.provenance)
     assert [list(bar.x) for bar in figures(dashboard)[0].data] == [list(bar.x) for bar in wanted.data]
     assert figures(dashboard)[0].layout.yaxis.ticktext == wanted.layout.yaxis.ticktext
     assert total(figures(dashboard)[0]) == len(dashboard.records)
@@ -157,7 +163,7 @@ def test_a_click_keeps_what_else_is_picked(dashboard):
 
 def test_a_click_on_the_rest_picks_nothing(looked):
     dashboard = Dashboard(looked[0])
-    dashboard._all = kit.records(2_400)
+    dashboard._scope = replace(dashboard._scope, all=kit.records(2_400))
     dashboard.pick()
     chart = figures(dashboard)[0]
     assert len(chart.layout.yaxis.ticktext) == charts.SHOWN + 1
@@ -234,7 +240,7 @@ def test_a_site_that_is_gone_stays_picked_when_something_else_is_picked(looked):
 )
 def test_counts_over_time_are_of_the_people_and_sites_that_are_picked(dated, picked):
     dated.pick(**picked)
-    counted = dated._counted()
+    counted = counts(dated)
     assert counted["total"].iloc[-1] == len(dated.records) > 0
     wanted = charts.status_over_time(counted).data
     assert [repr(one.y) for one in figures(dated)[1].data] == [repr(one.y) for one in wanted]
@@ -243,8 +249,8 @@ def test_counts_over_time_are_of_the_people_and_sites_that_are_picked(dated, pic
 
 def test_counts_over_time_end_with_the_day(dated):
     dated.pick(day=FIRST + timedelta(days=1))
-    assert len(dated._counted()) == 2
-    assert dated._counted()["total"].iloc[-1] == 9
+    assert len(counts(dated)) == 2
+    assert counts(dated)["total"].iloc[-1] == 9
 
 
 def test_a_day_without_a_history_is_a_clear_error(looked):
@@ -278,6 +284,61 @@ def test_what_is_no_id_is_told_and_not_repeated(dashboard, said):
     kit.the(dashboard, ipywidgets.Combobox, "User").value = "everyone"
     assert kit.alerted(dashboard) == ""
     assert dashboard.error is None
+
+
+QUESTIONS = {
+    "exposure": {"by_user", "user_by_site", "by_state", "by_kind", "blockers", "best_next_fields"},
+    "history": {
+        *("by_user", "user_by_site", "by_state", "by_kind", "changes", "time_to_removal", "survival"),
+        *("relistings", "work_queue", "precision", "site_health", "forecast"),
+    },
+}  # fmt: skip
+
+
+def test_the_third_chart_answers_any_question(looked, subtests):
+    for dashboard, asked in (
+        (Dashboard(looked[0]), QUESTIONS["exposure"]),
+        (Dashboard(history=looked[1]), QUESTIONS["history"]),
+        (Dashboard(*looked), QUESTIONS["exposure"] | QUESTIONS["history"]),
+    ):
+        picker = kit.the(dashboard, ipywidgets.Dropdown, "Chart")
+        assert {value for _, value in picker.options} == asked
+        for question in sorted(asked):
+            with subtests.test(question, dashboard=repr(dashboard)):
+                picker.value = question
+                assert dashboard.error is None
+                assert dashboard.question == question
+                assert figures(dashboard)[-1].layout.title.text == dashboard._drawn[-1].layout.title.text
+                assert charts.describe(dashboard._drawn[-1]) in kit.Read(dashboard.to_html()).words
+
+
+@pytest.mark.parametrize("question", sorted(QUESTIONS["history"]))
+def test_a_day_drives_every_question(dated, question):
+    """What was not seen yet on the first day is in no chart of it."""
+    dated.ask(question)
+    now = figures(dated)[-1].to_json()
+    dated.pick(day=FIRST)
+    assert dated.error is None
+    then = figures(dated)[-1]
+    assert f"as of {FIRST}" in then.layout.title.subtitle.text
+    assert then.to_json() != now
+
+
+def test_a_chart_that_cannot_heed_a_pick_says_so(dated):
+    dated.ask("time_to_removal")
+    dated.pick(user=2, sites=["Thirdplace"])
+    told = figures(dated)[-1].layout.title.subtitle.text
+    assert "sites: Thirdplace" in told
+    assert "user 2" not in told
+    assert "else everyone" in told
+
+
+def test_a_question_that_is_none_changes_nothing(dated):
+    with pytest.raises(Misconfigured, match="question is one of: by_user"):
+        dated.ask("by_moon")
+    with pytest.raises(Misconfigured):
+        dated.ask("blockers")
+    assert dated.question == "by_user"
 
 
 def test_no_figure_uploads(dashboard):

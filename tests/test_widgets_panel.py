@@ -257,27 +257,6 @@ def test_hostile_texts_do_reach_the_widgets(attacked):
 # --- twins --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        (True, "True"),
-        (False, "False"),
-        (1234567, "1,234,567"),
-        (0.5, "0.5"),
-        (None, "—"),
-        (pd.NaT, "—"),
-        (float("nan"), "—"),
-        (pd.Timestamp("2026-03-01T20:05Z"), "2026-03-01 20:05"),
-        (["a", "<b>"], "a, &lt;b&gt;"),
-        ((), ""),
-        ("", ""),
-    ],
-    ids=repr,
-)
-def test_a_cell_says_its_value(value, shown):
-    assert twin.cell(value) == shown
-
-
 def test_a_table_says_how_many_rows_are_not_shown():
     markup = twin.table(kit.records(25), caption="records")
     assert "records (the first 20 of 25)" in markup

@@ -6,6 +6,7 @@
     dashboard    charts that filter one another    explorer    a table, page by page
     checklist    the steps of manual removals      labels      is this the person?
     connection   what a notebook is connected to   filtering   a filter as a value, and as code
+    questions    what is picked, and its charts    living      figures drawn anew, and their clicks
     grid, keys   a page of rows, and keys, in the browser
 """
 

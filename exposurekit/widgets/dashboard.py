@@ -6,8 +6,7 @@ from datetime import date
 from typing import Any
 
 import pandas as pd
-import plotly.graph_objects as go
-from ipywidgets import HTML, Button, Combobox, HBox, Layout, SelectionSlider, SelectMultiple
+from ipywidgets import HTML, Button, Combobox, Dropdown, HBox, Layout, SelectionSlider, SelectMultiple
 
 from exposurekit import analysis, charts
 from exposurekit.errors import Misconfigured
@@ -16,10 +15,11 @@ from exposurekit.history import History
 from exposurekit.markup import escaped, plain
 from exposurekit.widgets import twin
 from exposurekit.widgets.explorer import Explorer
+from exposurekit.widgets.living import listen, live, redraw
 from exposurekit.widgets.panel import Panel
+from exposurekit.widgets.questions import NOW, Scope, offered
 
 PEOPLE_OFFERED = 1_000
-NOW = "now"
 _EVERYONE = "everyone"
 _ID = re.compile(r"[0-9]{1,18}")
 
@@ -31,11 +31,11 @@ class Dashboard(Panel):
         exposure: What is so now; None: as the history last saw it.
         history: What was so: then there is a date to move, and a chart over time.
 
+    Two charts are always there; the third answers the question that is asked (`ask`). A day, a person, sites and
+    statuses drive all of them; a chart that cannot heed one of these says so below its title.
+
     Attributes:
-        sites: The sites that are picked; none: all.
-        statuses: The statuses that are picked; none: all.
-        user: The person who is picked; None: everyone.
-        day: The day that is shown; None: now.
+        question: What the third chart answers.
 
     Raises:
         Misconfigured: There is neither.
@@ -52,20 +52,38 @@ class Dashboard(Panel):
     def __init__(self, exposure: Exposure | None = None, history: History | None = None) -> None:
         if exposure is None and history is None:
             raise Misconfigured("Give an exposure, a history, or both")
-        self._exposure, self._history = exposure, history
-        self.sites: tuple[str, ...] = ()
-        self.statuses: tuple[str, ...] = ()
-        self.user: int | None = None
-        self.day: date | None = None
+        self._scope = Scope(exposure, history, _records(exposure, history, None))
+        self._offered = offered(exposure, history)
+        self.question = next(iter(self._offered))
         self._is_telling = False
         self._over_time = None if history is None else history.status_over_time()
-        self._all = self._as_of(None)
-        self._table = Explorer(self._all, name="records")
-        self._figures = [_live(figure) for figure in self._charts()]
+        self._table = Explorer(self._scope.all, name="records")
+        self._figures = [live(figure) for figure in self._charts()]
         self._finding = HTML()
-        super().__init__([self._finding, *self._controls(), *self._figures, self._table])
+        *fixed, asked = self._figures
+        super().__init__([self._finding, *self._controls(), *fixed, self._ask, asked, self._table])
         self._clicks()
         self._told()
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """The sites that are picked; none: all."""
+        return self._scope.sites
+
+    @property
+    def statuses(self) -> tuple[str, ...]:
+        """The statuses that are picked; none: all."""
+        return self._scope.statuses
+
+    @property
+    def user(self) -> int | None:
+        """The person who is picked; None: everyone."""
+        return self._scope.user
+
+    @property
+    def day(self) -> date | None:
+        """The day that is shown; None: now."""
+        return self._scope.day
 
     def pick(
         self,
@@ -89,34 +107,50 @@ class Dashboard(Panel):
         """
         if isinstance(sites, str) or isinstance(statuses, str):
             raise Misconfigured("sites and statuses are lists of names, such as ['removed']")
-        asked, was = _day(day), (self._all, self.day, self.sites, self.statuses, self.user)
-        if asked != self.day:
-            self._all, self.day = self._as_of(asked), asked
-        self.sites, self.statuses, self.user = tuple(sites or ()), tuple(statuses or ()), user
+        asked, was = _day(day), self._scope
+        of = was.all if asked == was.day else _records(was.exposure, was.history, asked)
+        picked = tuple(sites or ()), tuple(statuses or ())
+        self._scope = Scope(was.exposure, was.history, of, asked, *picked, user)
         try:
             self._show()
         except Exception:
-            self._all, self.day, self.sites, self.statuses, self.user = was
+            self._scope = was
             self._show()
+            raise
+
+    def ask(self, question: str) -> None:
+        """Draw the chart of another question, of what is picked.
+
+        Args:
+            question: As it is called in `ek.charts`: ``by_user``, ``user_by_site``, ``by_state``, ``by_kind``; with an
+                exposure ``blockers`` and ``best_next_fields``; with a history ``changes``, ``time_to_removal``,
+                ``survival``, ``relistings``, ``work_queue``, ``precision``, ``site_health`` and ``forecast``.
+
+        Raises:
+            Misconfigured: It is none of these.
+
+        >>> dashboard = ek.widgets.Dashboard(exposure, history)
+        >>> dashboard.ask("relistings")
+        """
+        if question not in self._offered:
+            raise Misconfigured(f"question is one of: {', '.join(self._offered)}")
+        was, self.question = self.question, question
+        try:
+            self._show()
+        except Exception:
+            self.question = was
             raise
 
     @property
     def records(self) -> pd.DataFrame:
         """The records that are shown; a copy."""
-        return self._kept().copy()
+        return self._scope.records.copy()
 
     def line(self) -> str:
         """What is shown, in one line; people are told by number."""
-        parts = [
-            f"{len(self._kept()):,} of {len(self._all):,} records",
-            NOW if self.day is None else str(self.day),
-        ]
-        if self.user is not None:
-            parts.append(f"user {self.user}")
-        for name, picked in (("sites", self.sites), ("statuses", self.statuses)):
-            if picked:
-                parts.append(f"{name}: {', '.join(plain(one) for one in picked)}")
-        return f"Dashboard: {', '.join(parts)}"
+        scope = self._scope
+        shown = f"{len(scope.records):,} of {len(scope.all):,} records"
+        return f"Dashboard: {', '.join([shown, str(scope.day or NOW), *scope.filters])}"
 
     def to_html(self) -> str:
         """What the charts say, in words, and the numbers by site.
@@ -126,74 +160,46 @@ class Dashboard(Panel):
         """
         words = "".join(f"<p>{escaped(charts.describe(figure))}</p>" for figure in self._drawn)
         table = twin.table(self._by_site, caption="Listings by site")
-        return f"<section><p>{escaped(self.line())}</p>{words}{table}<p>{escaped(self._provenance())}</p></section>"
+        return f"<section><p>{escaped(self.line())}</p>{words}{table}<p>{escaped(self._scope.provenance)}</p></section>"
 
     def renew(self) -> None:
         """Not while the controls are told, one by one, what is picked: once, when they say it."""
         if not self._is_telling:
             super().renew()
 
-    def _as_of(self, day: date | None) -> pd.DataFrame:
-        if day is None and self._exposure is not None:
-            return self._exposure.records()
-        if self._history is None:
-            raise Misconfigured("A day is asked of a history, and this dashboard has none")
-        return self._history.records(as_of=day)
-
-    def _kept(self) -> pd.DataFrame:
-        kept = self._all
-        if self.user is not None:
-            kept = kept[kept["user_id"] == self.user]
-        if self.sites:
-            kept = kept[kept["site"].isin(self.sites)]
-        if self.statuses:
-            kept = kept[kept["status"].isin(self.statuses)]
-        return kept
-
     def _charts(self) -> list[charts.Chart]:
         """The charts of what is picked, and the table behind the first; both are kept for the twin."""
-        self._by_site = analysis.by_site(self._kept())
-        made = [charts.by_site(self._by_site, provenance=self._provenance())]
+        scope = self._scope
+        self._by_site = analysis.by_site(scope.records)
+        made = [charts.by_site(self._by_site, provenance=scope.provenance)]
         if self._over_time is not None:
-            made.append(charts.status_over_time(self._counted(), provenance=self._provenance()))
+            counted = scope.over_time(self._over_time)
+            made.append(charts.status_over_time(counted, provenance=scope.told_of(("site", "user_id"))))
+        made.append(self._offered[self.question](scope))
         self._drawn = made
         return made
 
-    def _counted(self) -> pd.DataFrame:
-        """Counts over time, until the day that is shown, of the person and the sites that are picked."""
-        assert self._history is not None  # noqa: S101  asked for where there is one
-        table = self._over_time
-        if self.user is not None and not self.sites:
-            table = self._history.status_over_time(user=self.user)
-        elif self.sites:
-            of_sites = self._history.status_over_time(by="site", user=self.user)
-            table = _together(of_sites[of_sites["site"].isin(self.sites)])
-        assert table is not None  # noqa: S101
-        return table if self.day is None else table[table["period"] <= pd.Timestamp(self.day, tz="UTC")]
-
-    def _provenance(self) -> str:
-        if self.day is None and self._exposure is not None:
-            return self._exposure.provenance
-        if self._history is None:
-            return ""
-        last = self._history.last_run()
-        as_of = f"{self.day} (its end, UTC)" if self.day else f"{last.finished_at:%Y-%m-%d %H:%M} UTC"
-        return f"history of {last.seq:,} runs · as of {as_of}"
-
     def _controls(self) -> list[Any]:
-        people = sorted(self._all["user_id"].unique())[:PEOPLE_OFFERED]
+        everything = self._scope.all
+        people = sorted(everything["user_id"].unique())[:PEOPLE_OFFERED]
         self._user = Combobox(
             description="User",
             options=[_EVERYONE, *map(str, people)],
             placeholder="id of a person",
             continuous_update=False,
         )
-        self._site = SelectMultiple(description="Sites", options=_options(self._all["site"]), rows=5)
-        self._status = SelectMultiple(description="Statuses", options=_options(self._all["status"]), rows=5)
+        self._site = SelectMultiple(description="Sites", options=_options(everything["site"]), rows=5)
+        self._status = SelectMultiple(description="Statuses", options=_options(everything["status"]), rows=5)
         clear = Button(description="Clear")
+        self._ask = Dropdown(
+            description="Chart",
+            options=[(question.replace("_", " "), question) for question in self._offered],
+            value=self.question,
+        )
         self._user.observe(self.answering(lambda change: self._moved(user=_user_id(change["new"]))), "value")
         self._site.observe(self.answering(lambda change: self._moved(sites=change["new"])), "value")
         self._status.observe(self.answering(lambda change: self._moved(statuses=change["new"])), "value")
+        self._ask.observe(self.answering(lambda change: self._asked(change["new"])), "value")
         clear.on_click(self.answering(lambda _: self.pick(day=self.day)))
         picks = [self._user, self._site, self._status, clear]
         return [HBox(picks, layout=Layout(flex_flow="row wrap")), *self._slider()]
@@ -218,24 +224,26 @@ class Dashboard(Panel):
             picked = {"sites": self.sites, "statuses": self.statuses, "user": self.user, "day": self.day}
             self.pick(**picked | asked)
 
+    def _asked(self, question: str) -> None:
+        if not self._is_telling:
+            self.ask(question)
+
     def _show(self) -> None:
-        for live, figure in zip(self._figures, self._charts(), strict=True):
-            with live.batch_update():
-                live.data = []
-                live.add_traces(figure.data)
-                live.layout = figure.layout
+        for living, figure in zip(self._figures, self._charts(), strict=True):
+            redraw(living, figure)
         self._clicks()
-        self._table.show(self._kept())
+        self._table.show(self._scope.records)
         self._told()
 
     def _told(self) -> None:
         """The controls say what is shown, however it was picked."""
         self._is_telling = True
         try:
+            self._ask.value = self.question
             self._user.value = "" if self.user is None else str(self.user)
             several = (self._site, "site", self.sites), (self._status, "status", self.statuses)
             for control, name, picked in several:
-                control.options = _options(self._all[name], picked)
+                control.options = _options(self._scope.all[name], picked)
                 control.value = picked
             if self._over_time is not None and (self.day or NOW) in [value for _, value in self._day.options]:
                 self._day.value = self.day or NOW
@@ -253,36 +261,25 @@ class Dashboard(Panel):
                 site = names[place]
                 self._moved(sites=() if self.sites == (site,) else (site,))
 
-        self._listen(self._figures[0], on_site)
-        if self._over_time is not None:
-            self._listen(self._figures[1], self._on_day)
+        def on_day(_place: int, x: Any) -> None:
+            self._moved(day=pd.Timestamp(x).date())
 
-    def _on_day(self, _place: int, x: Any) -> None:
-        self._moved(day=pd.Timestamp(x).date())
+        for living, act in zip(self._figures, (on_site, on_day)[: len(self._figures) - 1], strict=False):
+            listen(living, self._safely(act))
 
-    def _listen(self, figure: go.FigureWidget, act: Callable[[int, Any], None]) -> None:
-        """Plotly tells every trace of a click, one after the other: only at the last one may there be others."""
-        clicked: list[tuple[int, Any]] = []
-
-        def told(_trace: Any, points: Any, _state: Any) -> None:
-            clicked.extend(zip(points.point_inds, points.xs, strict=True))
-            if points.trace_index == len(figure.data) - 1 and clicked:
-                first, clicked[:] = clicked[0], []
-                self.answering(lambda point: act(*point))(first)
-
-        for trace in figure.data:
-            trace.on_click(told)
+    def _safely(self, act: Callable[[int, Any], None]) -> Callable[[int, Any], None]:
+        """What a click does, with its errors shown."""
+        answer = self.answering(lambda point: act(*point))
+        return lambda place, x: answer((place, x))
 
 
-def _live(figure: charts.Chart) -> go.FigureWidget:
-    live = go.FigureWidget(figure)
-    live._config = live._config | charts.CONFIG  # noqa: SLF001  there is no other way to set it
-    return live
-
-
-def _together(of_sites: pd.DataFrame) -> pd.DataFrame:
-    """Some sites' counts as one: each has a row in every period from its first change on."""
-    return of_sites.drop(columns="site").groupby(["period", "at"], as_index=False).sum()
+def _records(exposure: Exposure | None, history: History | None, day: date | None) -> pd.DataFrame:
+    """Those of everyone on a day; None: now."""
+    if day is None and exposure is not None:
+        return exposure.records()
+    if history is None:
+        raise Misconfigured("A day is asked of a history, and this dashboard has none")
+    return history.records(as_of=day)
 
 
 def _options(values: "pd.Series[Any]", picked: Sequence[str] = ()) -> list[tuple[str, str]]:

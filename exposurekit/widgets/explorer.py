@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from ipywidgets import HTML, Button, Dropdown, HBox, Layout, SelectMultiple, Text, Textarea
 
+from exposurekit.cells import is_missing
 from exposurekit.errors import Misconfigured
 from exposurekit.markup import escaped, plain
 from exposurekit.widgets import twin
@@ -230,7 +231,7 @@ def _choices(frame: pd.DataFrame) -> dict[Any, list[Any]]:
 
 def _text(value: object) -> str:
     """A cell as plain text for the browser, which puts it in as text."""
-    if twin.is_missing(value):
+    if is_missing(value):
         return "—"
     found = ", ".join(map(str, value)) if isinstance(value, (list, tuple, np.ndarray)) else str(value)
     return plain(found)[:CELL_MAX]

@@ -6,6 +6,7 @@ import pandas as pd
 from ipywidgets import HTML, Button, HBox, Layout, Text
 
 from exposurekit.analysis.trust import MINE, NOT_MINE, UNSURE
+from exposurekit.cells import told
 from exposurekit.errors import Misconfigured
 from exposurekit.history import History
 from exposurekit.markup import escaped, linked
@@ -123,7 +124,7 @@ class RecordLabels(Panel):
         record = self.record
         said = "nobody said yet" if pd.isna(record["label"]) else str(record["label"])
         rows = "".join(
-            f'<tr><th scope="row">{escaped(name)}</th><td>{twin.cell(record[name])}</td></tr>'
+            f'<tr><th scope="row">{escaped(name)}</th><td>{escaped(told(record[name]))}</td></tr>'
             for name in SHOWN
         )
         page = f"<p>Page: {linked(record['href'])}</p>" if isinstance(record["href"], str) else ""

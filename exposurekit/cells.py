@@ -1,0 +1,81 @@
+"""What stands in a cell of a table, as text: the same in a widget, a report and a file. Escapes nothing."""
+
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import pandas as pd
+
+MISSING = "—"
+
+
+def told(value: object) -> str:
+    """One value as text; what is missing is told by a dash.
+
+    >>> from exposurekit.cells import told
+    >>> told(None), told(["a", "b"]), told(1234567), told(0.12345)
+    ('—', 'a, b', '1,234,567', '0.123')
+    """
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(map(str, value))
+    if is_missing(value):
+        return MISSING
+    if isinstance(value, pd.Timestamp):
+        return f"{value:%Y-%m-%d %H:%M}"
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        return f"{int(value):,}"
+    if isinstance(value, Real) and not isinstance(value, bool):
+        return f"{float(value):,.3g}"
+    return str(value)
+
+
+def is_missing(value: object) -> bool:
+    """Whether a cell holds nothing; a list never does.
+
+    >>> from exposurekit.cells import is_missing
+    >>> is_missing(pd.NA), is_missing([]), is_missing("")
+    (True, False, False)
+    """
+    return not hasattr(value, "__len__") and bool(pd.isna(value))  # type: ignore[call-overload]
+
+
+def rows(table: pd.DataFrame) -> list[list[str]]:
+    """All cells of a table as text, row by row.
+
+    >>> from exposurekit.cells import rows
+    >>> rows(pd.DataFrame({"site": ["Seekfolk"], "n": [1200]}))
+    [['Seekfolk', '1,200']]
+    """
+    columns = [[told(cell) for cell in table.iloc[:, place].tolist()] for place in range(table.shape[1])]
+    return [[*row] for row in zip(*columns, strict=True)]
+
+
+def defused(value: Any) -> Any:
+    """A value as a spreadsheet may have it: text that would be a formula there is text.
+
+    Source: OWASP, CSV Injection.
+
+    >>> from exposurekit.cells import defused
+    >>> defused("=1+1"), defused("Seekfolk"), defused(-1)
+    ("'=1+1", 'Seekfolk', -1)
+    """
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        value = ", ".join(map(str, value))
+    if not isinstance(value, str):
+        return value
+    text = value.replace("\r", " ")  # some readers take it for the end of the row
+    return f"'{text}" if text.lstrip().startswith(_FORMULA) else text
+
+
+_FORMULA = ("=", "+", "-", "@", "|", "%")
+
+
+def as_csv(table: pd.DataFrame) -> str:
+    r"""A table as CSV that no spreadsheet takes for formulas; what is missing is empty.
+
+    >>> from exposurekit.cells import as_csv
+    >>> as_csv(pd.DataFrame({"site": ["=cmd()"], "n": [1]}))
+    "site,n\n'=cmd(),1\n"
+    """
+    columns = {str(name): table[name].map(defused, na_action="ignore").astype("object") for name in table}
+    return pd.DataFrame(columns, index=table.index).to_csv(index=False, lineterminator="\n")
