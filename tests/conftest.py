@@ -8,6 +8,7 @@ import pytest
 from jupyter_kit import CHROMIUM, NO_BROWSER
 from service_kit import STORES, Service, a_service, stored_in
 
+LONGEST = ("test_history_crash", "test_browser_widgets", "test_browser_payloads")
 SERVER = "postgresql"  # in the name of each test that is run on it
 
 
@@ -22,7 +23,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A Spark cluster or a PostgreSQL makes a test a long one: the same promise is kept on what is embedded, too."""
+    """A Spark cluster or a PostgreSQL makes a test a long one: the same promise is kept on what is embedded, too.
+
+    The files that take longest begin first: each is done by one process, and no other waits for it at the end.
+    """
+    items.sort(key=lambda item: item.path.stem not in LONGEST)
     for item in items:
         if "cluster" in getattr(item, "fixturenames", ()) or "[spark" in item.name or SERVER in item.name:
             item.add_marker("long")

@@ -110,6 +110,7 @@ def test_a_public_name_has_an_example(name, value):
     )
 
 
+@pytest.mark.long
 def test_the_python_of_the_readme_runs_as_it_stands(demo, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)  # a history is made where one stands
     for name, value in demo.connection.items():
