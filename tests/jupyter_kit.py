@@ -98,8 +98,9 @@ class Sight:
 
 
 @contextlib.contextmanager
-def browsing(*, dark=False, width=1300, height=1400):
-    """A page of a Chromium that reaches loopback alone, and what it saw."""
+def browsing(*, dark=False, width=1300, height=1400, file=None):
+    """A page of a Chromium that reaches loopback alone, and one file where one is named; and what it saw."""
+    its_own = None if file is None else Path(file).resolve().as_uri()
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -109,7 +110,12 @@ def browsing(*, dark=False, width=1300, height=1400):
             viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light"
         )
         page, sight = context.new_page(), Sight()
-        context.route(lambda address: urlsplit(address).hostname not in LOOPBACK, _blocking(sight))
+        context.route(
+            lambda address: (
+                urlsplit(address).hostname not in LOOPBACK and address.partition("#")[0] != its_own
+            ),
+            _blocking(sight),
+        )
         page.on("dialog", lambda dialog: (sight.dialogs.append(dialog.message), dialog.dismiss()))
         page.on("pageerror", lambda error: sight.errors.append(str(error)))
         page.set_default_timeout(PATIENCE_MS)
@@ -186,15 +192,40 @@ def hovered(page, chart):
     page.mouse.move(left + 30, place["y"] + place["height"] - 60, steps=25)
 
 
+@dataclass(frozen=True)
+class Told:
+    """A thing on a page as a screen reader is told of it."""
+
+    role: str
+    name: str
+    is_reached: bool
+
+
+def told_to_a_reader(page, selector: str) -> list[Told]:
+    """What a screen reader is told of all that stands within some elements."""
+    session = page.context.new_cdp_session(page)
+    root = session.send("DOM.getDocument")["root"]["nodeId"]
+    found = []
+    for within in session.send("DOM.querySelectorAll", {"nodeId": root, "selector": selector})["nodeIds"]:
+        for node in session.send("Accessibility.queryAXTree", {"nodeId": within})["nodes"]:
+            if not node.get("ignored"):
+                told = {one["name"]: one["value"].get("value") for one in node.get("properties", ())}
+                is_reached = bool(told.get("focusable")) or bool(told.get("disabled"))
+                role, name = (str(node.get(part, {}).get("value", "")) for part in ("role", "name"))
+                found.append(Told(role, name.strip(), is_reached))
+    return found
+
+
 def saved(page, path: Path) -> dict:
     """Save the notebook; what its file then holds."""
     before = path.stat().st_mtime_ns
     told(page, "docmanager:save")
     for _ in range(200):
         if path.stat().st_mtime_ns != before:
-            break
+            with contextlib.suppress(json.JSONDecodeError):  # it is being written
+                return json.loads(path.read_text())
         page.wait_for_timeout(50)
-    return json.loads(path.read_text())
+    raise AssertionError("the notebook was not saved")
 
 
 def outputs(notebook: dict, mime: str) -> list:

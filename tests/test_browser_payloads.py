@@ -1,15 +1,20 @@
 """Hostile text in every field that a service tells, shown by every chart, widget, table and card in a real browser."""
 
 import shutil
+from pathlib import Path
 
+import hostile_demo
 import jupyter_kit as kit
+import nbformat
 import pytest
-from history_kit import Clock, Person, Service, a_link, a_record, an_alert, seen_through
+from history_kit import Clock, Service, seen_through
 from hostile_texts import BEACON, PAYLOADS, RUN
 
 from exposurekit.history import History
 
-pytestmark = pytest.mark.long  # a browser, twice
+pytestmark = pytest.mark.long  # a browser, and another for each notebook
+NOTEBOOKS = sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
+HOSTILE = "import sys\nsys.path.insert(0, {tests!r})\nfrom hostile_demo import demo\n"
 OPEN = """
 import pandas as pd, exposurekit as ek
 from IPython.display import display
@@ -57,35 +62,13 @@ for _ in range(len(records)):
 }
 
 
-def hostile(number, payload):
-    """Somebody of whom every text is hostile."""
-    record = a_record(
-        number,
-        site=payload,
-        name=payload,
-        href=payload,
-        relations=[payload],
-        aliases=[payload],
-        locations=[payload],
-        status=payload if number % 3 else "discovered",
-        user_fields_required_for_removal=[payload],
-    ) | {"reference_id": payload}
-    link = a_link(payload, payload) | {"contains": [payload]}
-    alerts = [
-        an_alert(payload, source)
-        | {"html": payload, "url": payload, "guide": payload, "opt_out_procedure": [payload, payload]}
-        for source in (record, link)
-    ]
-    return Person([record], [link], alerts)
-
-
 @pytest.fixture(scope="module")
 def told(tmp_path_factory):
     """What a hostile service told, over HTTP, and two looks at it."""
     kit.needs_browser()
     directory = tmp_path_factory.mktemp("hostile")
     service, clock = Service(), Clock()
-    service.people = {number: hostile(number, text) for number, text in enumerate(PAYLOADS, 1)}
+    service.people = {number: hostile_demo.hostile(number, text) for number, text in enumerate(PAYLOADS, 1)}
     with seen_through(service) as exposure, History(directory / "history", clock=clock) as history:
         history.collect(exposure)
         service.people[1].records[0]["status"] = "removed"
@@ -104,13 +87,33 @@ def test_nothing_runs_and_nothing_leaves(told, tmp_path, front):
         kit.opened(page, address, front, "hostile.ipynb")
         kit.run_all(page)
         page.locator(".exposurekit-grid tbody tr").first.wait_for()
-        page.locator(".js-plotly-plot").first.wait_for(state="attached")
-        for chart in page.locator(".js-plotly-plot").all():
-            kit.hovered(page, chart)  # what a label says is drawn then
-        page.wait_for_timeout(1_000)
-        assert page.locator(".jp-OutputArea-output[data-mime-type*=error]").all_inner_texts() == []
-        assert page.evaluate("() => window.ran") is None
-        assert (sight.left, sight.dialogs) == ([], [])
+        assert_quiet(page, sight)
+
+
+def assert_quiet(page, sight):
+    """All charts are drawn and pointed at; no cell failed, nothing ran, nothing left."""
+    page.locator(".js-plotly-plot").first.wait_for(state="attached")
+    for chart in page.locator(".js-plotly-plot").all():
+        kit.hovered(page, chart)  # what a label says is drawn then
+    page.wait_for_timeout(1_000)
+    assert page.locator(".jp-OutputArea-output[data-mime-type*=error]").all_inner_texts() == []
+    assert page.evaluate("() => window.ran") is None
+    assert (sight.left, sight.dialogs) == ([], [])
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_the_notebooks_run_nothing_of_a_hostile_service_either(tmp_path, path):
+    kit.needs_browser()
+    notebook = nbformat.read(path, as_version=4)
+    [begun] = [cell for cell in notebook.cells if "ek.demo(" in cell.source and cell.cell_type == "code"]
+    begun.source = HOSTILE.format(tests=str(Path(__file__).parent)) + begun.source.replace(
+        "ek.demo(", "demo("
+    )
+    nbformat.write(notebook, tmp_path / path.name)
+    with kit.jupyter(tmp_path, "lab") as address, kit.browsing(height=2400) as (page, sight):
+        kit.opened(page, address, "lab", path.name)
+        kit.run_all(page)
+        assert_quiet(page, sight)
 
 
 def test_the_control_can_fail(tmp_path):

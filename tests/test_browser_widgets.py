@@ -123,6 +123,55 @@ def test_the_browser_has_one_page_of_200_000_rows(server, front):
         assert sight.left == []
 
 
+EVERY = """
+from IPython.display import display
+explorer = ek.widgets.Explorer(records, name="records")
+display(ek.widgets.Dashboard(history=history), ek.widgets.OptOutChecklist(alerts, history), explorer)
+display(ek.widgets.RecordLabels(history.records(), history), ek.widgets.ConnectionPanel(history=history))
+"""
+CONTROLS = {
+    "button",
+    "checkbox",
+    "combobox",
+    "listbox",
+    "option",
+    "searchbox",
+    "slider",
+    "spinbutton",
+    "textbox",
+}
+UNNAMED = "<div class='exposurekit-panel'><button></button><input type='text'></div>"
+
+
+def test_every_control_has_a_name_and_takes_the_keyboard(server, front):
+    """As the browser tells a screen reader; what is drawn inside of a list cannot be reached by itself."""
+    directory, address = server
+    kit.written(directory / "names.ipynb", TABLES, EVERY)
+    with kit.browsing(height=3_000) as (page, _):
+        kit.opened(page, address, front, "names.ipynb")
+        kit.run_all(page)
+        page.locator(".exposurekit-grid tbody tr").first.wait_for()
+        page.locator(".js-plotly-plot").first.wait_for(state="attached")
+        told = [
+            control
+            for control in kit.told_to_a_reader(page, ".exposurekit-panel")
+            if control.role in CONTROLS
+        ]
+        assert {"button", "checkbox", "combobox", "listbox", "slider", "textbox"} <= {
+            one.role for one in told
+        }
+        assert [one for one in told if not one.name] == []
+        assert [one for one in told if not one.is_reached and one.role != "option"] == []
+
+
+def test_a_control_without_a_name_would_be_seen():
+    kit.needs_browser()
+    with kit.browsing() as (page, _):
+        page.set_content(UNNAMED)
+        told = kit.told_to_a_reader(page, ".exposurekit-panel")
+        assert [one.role for one in told if one.role in CONTROLS and not one.name] == ["button", "textbox"]
+
+
 def test_the_static_twin_stands_where_a_notebook_is_opened_again(server, front):
     directory, address = server
     path = kit.written(

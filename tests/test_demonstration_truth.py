@@ -1,0 +1,70 @@
+"""What is worked out from a history, beside what the world of the demo knows: when listings were really gone, and stay."""
+
+from datetime import timedelta
+
+import numpy as np
+import pytest
+from lifelines import KaplanMeierFitter
+
+import exposurekit as ek
+from exposurekit.service.world.agreement import LATE
+
+pytestmark = pytest.mark.long  # two months pass
+DAYS, FOLLOWED = 60, 28  # sites list nobody again within a month
+DAY = timedelta(days=1)
+
+
+@pytest.fixture(scope="module")
+def demo():
+    with ek.demo(people=15, days=DAYS, seed=11, cache=False) as demo:
+        yield demo
+
+
+def looks(demo):
+    """When each day ended."""
+    return [at.to_pydatetime() for at in demo.history.runs()["finished_at"]]
+
+
+def really(demo, record, until):
+    """For how many days a listing was there from when it was first seen, and whether it was gone by then."""
+    at = record.first_seen_at.to_pydatetime()
+    while at <= until:
+        if not demo.world.is_listed(record.site, record.reference_id, at):
+            return (at - record.first_seen_at).days, True
+        at += DAY
+    return (until - record.first_seen_at).days, False
+
+
+def share_left(days, gone):
+    """The share that is still there after so many days, by somebody else's Kaplan-Meier."""
+    fitted = KaplanMeierFitter().fit(days, gone)
+    return lambda at: float(fitted.predict(at)) if at >= 0 else 1.0
+
+
+def test_listings_are_removed_no_sooner_than_they_are_gone_and_within_two_looks(demo):
+    """A service scans weekly, and looks twice: what is told lies between the truth, and the truth two weeks before."""
+    until = looks(demo)[FOLLOWED]
+    records = demo.history.records(as_of=until.date())
+    days, gone = np.array([really(demo, record, until) for record in records.itertuples()]).T
+    truth = share_left(days, gone)
+    curve = demo.history.survival(as_of=until.date(), left_censored=True)
+    told = {row.days: row.survival for row in curve.itertuples()}
+    assert len(records) > 50
+    assert 0.1 < truth(FOLLOWED - LATE.days) < 0.6  # there is something to be told
+    for day in range(FOLLOWED - 7):  # by then most are followed no longer
+        left = told[max(age for age in told if age <= day)]
+        assert truth(day) - 0.02 <= left <= truth(day - LATE.days) + 0.02
+
+
+def test_what_was_expected_came(demo):
+    """Of bands that hold 95 times in 100, nearly all hold what the world came to a month later."""
+    by_day = demo.agreement_by_day().set_index("at")
+    ends = looks(demo)
+    held = []
+    for day in range(24, 45, 4):
+        for ahead in (7, 14):
+            [expected] = demo.history.forecast([ahead], as_of=ends[day].date()).itertuples()
+            came = by_day.loc[ends[day + ahead], "open"]
+            held.append(expected.low <= came <= expected.high)
+    assert len(held) == 12
+    assert sum(held) >= 10
