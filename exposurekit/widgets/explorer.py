@@ -62,7 +62,7 @@ class Explorer(Panel):
             options=[("choose a column", None), *((plain(c), c) for c in _choices(self._frame))],
         )
         self._values = SelectMultiple(description="Values", rows=5)
-        self._size = Dropdown(description="Rows", options=PAGES, value=PAGES[0], layout=Layout(width="10em"))
+        self._size = Dropdown(description="Rows", options=PAGES, value=PAGES[0], layout=Layout(width="12em"))
         self._code = Textarea(description="Code", disabled=True, rows=2, layout=Layout(width="auto"))
         self._far = HTML()
         clear, back, on = (Button(description=words) for words in ("Clear", "Previous page", "Next page"))

@@ -54,6 +54,8 @@ function render({ model, el }) {
   const draw = () => drawn(model, table);
   for (const name of ["rows", "sort", "selected", "caption"]) model.on("change:" + name, draw);
   draw();
+  // What stands beside it and is as wide as its place was drawn before it had one: it measures again.
+  setTimeout(() => window.dispatchEvent(new Event("resize")), 100);
   return () => { for (const name of ["rows", "sort", "selected", "caption"]) model.off("change:" + name, draw); };
 }
 export default { render };

@@ -7,10 +7,13 @@ import plotly.graph_objects as go
 
 from exposurekit import charts
 
+_PAD_PX = 28  # a second line lifts the first
+
 
 def live(figure: charts.Chart) -> go.FigureWidget:
     """The figure as a widget, with the buttons of a chart."""
     living = go.FigureWidget(figure)
+    living.update_layout(title=_title(figure))
     living._config = living._config | charts.CONFIG  # noqa: SLF001  there is no other way to set it
     return living
 
@@ -21,6 +24,19 @@ def redraw(living: go.FigureWidget, figure: charts.Chart) -> None:
         living.data = []
         living.add_traces(figure.data)
         living.layout = figure.layout
+        living.update_layout(title=_title(figure))
+
+
+def _title(figure: charts.Chart) -> dict[str, Any]:
+    """The title with the provenance below it as lines of one text.
+
+    A subtitle of its own is put where the title ends, and while a widget is drawn unseen that is nowhere.
+    """
+    title = figure.layout.title
+    below = f'<span style="font-size:12px">{title.subtitle.text}</span>' if title.subtitle.text else None
+    lines = [line for line in (title.text, below) if line]
+    pad = title.pad.to_plotly_json() | ({"t": _PAD_PX} if len(lines) > 1 else {})
+    return {"text": "<br>".join(lines), "subtitle": {"text": ""}, "pad": pad}
 
 
 def listen(living: go.FigureWidget, act: Callable[[int, Any], None]) -> None:

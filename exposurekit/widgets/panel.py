@@ -14,6 +14,7 @@ _WIDGET = "application/vnd.jupyter.widget-view+json"
 _STYLE = """<style>
 .exposurekit-panel .widget-checkbox, .exposurekit-panel .widget-label-basic { height: auto; white-space: normal; }
 .exposurekit-panel .widget-label-basic { line-height: 1.5; align-items: flex-start; }
+.exposurekit-panel a { color: var(--jp-content-link-color, #0059a3); text-decoration: underline; }
 .exposurekit-panel :focus-visible { outline: 2px solid #0072B2; outline-offset: 2px; }
 .exposurekit-trouble { border-left: 4px solid #D55E00; padding: .3em .8em; }
 </style>"""
