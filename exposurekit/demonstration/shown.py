@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import pandas as pd
 
+from exposurekit.cards import card
 from exposurekit.client import Client
 from exposurekit.client.progress import progress_bar
 from exposurekit.demonstration.looks import Memory, Seen
@@ -46,6 +47,15 @@ class Demo:
     _works: Works = field(repr=False)
     _memory: Memory = field(repr=False)
     _running: ExitStack = field(default_factory=ExitStack, repr=False)
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "people": len(self._works.registered),
+            "its time": self._works.now(),
+            "exposure": self.exposure,
+            "history": self.history,
+        }
+        return card("Demo", facts)
 
     def advance(self, days: float = 0, *, progress: bool | None = None) -> None:
         """Let time pass: what becomes due is done when it is due, `history` collects each day, `exposure` looks anew.
