@@ -20,6 +20,8 @@ _FACE = {
     "AsyncClient": "exposurekit.client",
     "Patience": "exposurekit.client",
     "demo": "exposurekit.demonstration",
+    "report": "exposurekit.reports",
+    "Report": "exposurekit.reports",
     "History": "exposurekit.history",
     "Run": "exposurekit.history",
     "Diff": "exposurekit.history",

@@ -7,7 +7,19 @@ from collections.abc import Sequence
 import click
 
 from exposurekit import __version__
-from exposurekit.cli import demo, history, integrator, receive, serve, sites, status, users, watch, webhooks
+from exposurekit.cli import (
+    demo,
+    history,
+    integrator,
+    receive,
+    report,
+    serve,
+    sites,
+    status,
+    users,
+    watch,
+    webhooks,
+)
 from exposurekit.errors import NEEDS_SERVICE, ExposureError
 from exposurekit.markup import plain
 
@@ -42,6 +54,7 @@ for command in (
     history.history,
     receive.receive,
     watch.watch,
+    report.report,
 ):
     cli.add_command(command)
 

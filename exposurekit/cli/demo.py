@@ -1,7 +1,6 @@
 """The demo from a shell: a service with invented people, looked at as an analyst would. Leaves the page, and the demo for the next time."""
 
 import json
-import os
 import signal
 import threading
 from dataclasses import asdict
@@ -10,6 +9,7 @@ from typing import Any
 
 import click
 
+from exposurekit.cli.options import check_writable
 from exposurekit.cli.showing import print_columns
 from exposurekit.errors import Misconfigured
 from exposurekit.markup import plain
@@ -43,7 +43,7 @@ def demo(*, people: int, days: int, seed: int, anew: bool, out: Path, serve: boo
     """
     from exposurekit.demonstration import demo as running_demo
 
-    _check_writable(out)
+    check_writable(out)
     with running_demo(people, days=days, seed=seed, cache=not anew) as shown:
         click.echo(
             f"A service runs at {shown.connection['base_url']}: {people} invented people are registered, "
@@ -52,8 +52,8 @@ def demo(*, people: int, days: int, seed: int, anew: bool, out: Path, serve: boo
         _print_tables(shown.exposure)
         _print_agreement(shown)
         _print_history(shown)
-        _write_page(shown.exposure, out)
-        click.echo(f"\nWrote {out}: exposure by site and status. Open it in any browser.")
+        _write_page(shown, out)
+        click.echo(f"\nWrote {out}: a report of everyone. Open it in any browser.")
         if serve:
             click.echo("\nConnect from a notebook, while this runs:\n\n    import exposurekit as ek")
             click.echo(f"    exposure = ek.connect({_arguments(shown.connection)})\n")
@@ -149,26 +149,13 @@ def _print_lines(text: str) -> None:
         click.echo(plain(line))
 
 
-def _write_page(exposure: Any, out: Path) -> None:
-    from exposurekit import analysis, charts
-    from exposurekit.report.page import Section, page
+def _write_page(shown: Any, out: Path) -> None:
+    from exposurekit.reports import report
 
-    table = analysis.by_site(exposure.records())
-    figure = charts.by_site(table, provenance=exposure.provenance)
-    html = page("Exposure", [Section("By site", figure, table)], provenance=exposure.provenance)
     try:
-        out.write_text(html, "utf-8")
-    except OSError as error:
-        raise Misconfigured(f"--out: {out} cannot be written: {error.strerror}") from None
-
-
-def _check_writable(out: Path) -> None:
-    if out.is_dir() or not out.name:
-        raise Misconfigured(f"--out: {out} is a directory, and a file is wanted")
-    if not out.parent.is_dir():
-        raise Misconfigured(f"--out: there is no directory {out.parent}")
-    if not os.access(out if out.exists() else out.parent, os.W_OK):
-        raise Misconfigured(f"--out: {out} cannot be written")
+        report(shown.history, out, exposure=shown.exposure)
+    except Misconfigured as error:
+        raise Misconfigured(f"--out: {error}") from None
 
 
 def _arguments(connection: dict[str, str]) -> str:

@@ -1,5 +1,6 @@
 """The options that several commands share, under one name and with one meaning. Reads nothing but the command line."""
 
+import os
 import re
 import sys
 from contextlib import suppress
@@ -122,3 +123,17 @@ history_option = click.option(
     show_envvar=True,
     help="The directory of the history, or s3://...; made at first use.",
 )
+
+
+def check_writable(out: Path) -> None:
+    """Say so before any work is done, where a file cannot be written.
+
+    Raises:
+        Misconfigured: It cannot.
+    """
+    if out.is_dir() or not out.name:
+        raise Misconfigured(f"--out: {out} is a directory, and a file is wanted")
+    if not out.parent.is_dir():
+        raise Misconfigured(f"--out: there is no directory {out.parent}")
+    if not os.access(out if out.exists() else out.parent, os.W_OK):
+        raise Misconfigured(f"--out: {out} cannot be written")

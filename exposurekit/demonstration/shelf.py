@@ -32,7 +32,7 @@ _LOOK_ON = {
     "cli",
     "monitor",
     "notebook",
-    "report",
+    "reports",
     "widgets",
 }  # rooms that have no part in what is kept
 

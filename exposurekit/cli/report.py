@@ -1,0 +1,58 @@
+"""Reports from a shell: one HTML file, for people who have no notebook. Works nothing out itself."""
+
+from pathlib import Path
+
+import click
+
+from exposurekit.cli import showing
+from exposurekit.cli.history import existing
+from exposurekit.cli.options import ID, check_writable, history_option, json_option
+
+KINDS = ("fleet", "person", "changes", "sites")
+
+
+@click.command()
+@history_option
+@click.option("--kind", type=click.Choice(KINDS), help="Default: what --user and --since imply, else fleet.")
+@click.option("--user", type=ID, help="About this person alone.")
+@click.option(
+    "--since", metavar="DAY", help="What moved since the end of a day, such as 2026-11-13, or an instant."
+)
+@click.option(
+    "--live", is_flag=True, help="Load everyone now as well: only then is known what people have on file."
+)
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="The file, such as fleet.html.")
+@click.option("--open", "shows", is_flag=True, help="Open it in the browser.")
+@json_option
+def report(
+    *,
+    history: str,
+    kind: str | None,
+    user: int | None,
+    since: str | None,
+    live: bool,
+    out: Path,
+    shows: bool,
+    as_json: bool,
+) -> None:
+    """One HTML file that stands alone: charts, tables and the steps of every manual removal.
+
+    It opens offline in any browser, and loads nothing. It holds personal data: names of sites, addresses of listings
+    and, of one person, all that is listed. Whoever gets the file can read them.
+
+    Example: exposurekit report --history ./exposure-history --out fleet.html
+    """
+    from exposurekit.exposure import connect
+    from exposurekit.reports import report as made_of
+
+    check_writable(out)
+    exposure = connect() if live else None
+    with existing(history) as kept:
+        made = made_of(kept, out, kind=kind, user=user, since=since, exposure=exposure)
+    if as_json:
+        showing.print_json(made.data)
+    else:
+        click.echo(made.finding)
+        click.echo(f"Wrote {out}, {out.stat().st_size / 1e6:.1f} MB. Open it in any browser.")
+    if shows:
+        click.launch(str(out))

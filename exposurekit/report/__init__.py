@@ -1,1 +1,0 @@
-"""One HTML file that stands alone: opens offline, loads nothing, sends nothing."""

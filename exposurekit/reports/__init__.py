@@ -1,0 +1,97 @@
+"""Reports for people who have no notebook: one HTML file that stands alone. Asks and works out nothing that others do.
+
+``report`` is the door; behind it::
+
+    gathering    what a report is made of, from an exposure, a history, or both
+    kinds        what each kind says: fleet, person, changes, sites
+    removals     the manual work, place by place
+    content      a report as typed values
+    page         the same as one HTML file
+"""
+
+import os
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from exposurekit.errors import Misconfigured
+from exposurekit.exposure import Exposure
+from exposurekit.reports import kinds
+from exposurekit.reports.content import Fact, Removal, Report, Section
+from exposurekit.reports.gathering import gathered
+
+KINDS = ("fleet", "person", "changes", "sites")
+
+__all__ = ["KINDS", "Fact", "Removal", "Report", "Section", "report"]
+
+
+def report(
+    source: Any,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    kind: str | None = None,
+    user: int | None = None,
+    since: str | datetime | None = None,
+    exposure: Exposure | None = None,
+) -> Report:
+    """A report of what a service and a memory tell; written to a file where one is named.
+
+    Args:
+        source: A `History`, or an `Exposure`: that knows one moment, and nothing over time.
+        path: Where the page goes; it is written whole or not at all. None: nowhere.
+        kind: ``fleet``, ``person`` (with ``user``), ``changes`` (with ``since``) or ``sites``; None: what the rest implies.
+        user: The id of a person: about them alone.
+        since: An instant, or a day (from its end): what moved since then.
+        exposure: Beside a history: what people have on file now, which tells what can be unblocked.
+
+    Returns:
+        What it says, as typed values: ``.finding``, ``.facts``, ``.sections``, ``.data``, ``.to_html()``.
+
+    Raises:
+        Misconfigured: What is asked does not go together, or the file cannot be written.
+        NotLoaded: Nothing was seen yet, or not of that person.
+
+    >>> report = ek.report(history)
+    >>> report.kind, [section.key for section in report.sections][:2]
+    ('fleet', ['by_site', 'status_over_time'])
+    """
+    asked = _kind(kind, user, since)
+    of = gathered(source, exposure=exposure, user=user)
+    if asked == "changes":
+        assert since is not None  # noqa: S101  `_kind` saw to it
+        made = kinds.changes(of, since)
+    else:
+        made = {"fleet": kinds.fleet, "person": kinds.person, "sites": kinds.sites}[asked](of)
+    if path is not None:
+        write(Path(path), made.to_html())
+    return made
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file whole or not at all, for its owner alone.
+
+    Raises:
+        Misconfigured: It cannot be written.
+    """
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with os.fdopen(
+            os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
+        ) as file:
+            file.write(text)
+        draft.replace(path)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise Misconfigured(f"{path} cannot be written: {error.strerror}") from None
+
+
+def _kind(kind: str | None, user: int | None, since: str | datetime | None) -> str:
+    implied = "person" if user is not None else "changes" if since is not None else "fleet"
+    asked = kind or implied
+    if asked not in KINDS:
+        raise Misconfigured(f"kind is one of: {', '.join(KINDS)}")
+    if (asked == "changes") != (since is not None):
+        raise Misconfigured("What changed is asked with since, and since of what changed: since='2026-11-13'")
+    if (asked == "person") != (user is not None) and asked != "changes":
+        raise Misconfigured("A report of a person names them, and names nobody else: user=12")
+    return asked

@@ -1,0 +1,165 @@
+"""What a report says, as values: a finding, figures, and sections with words, charts, tables and steps. Asks nothing, draws nothing."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import pandas as pd
+from pydantic_core import to_json
+
+from exposurekit.charts import Chart, describe
+
+ROWS_MAX = 2_000  # of a table in a page: a browser sorts and filters so many at once
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One figure, and how sure it is.
+
+    Attributes:
+        name: What is counted.
+        value: The figure as text.
+        sure: How far it can be trusted: its interval, of how many, or since when.
+    """
+
+    name: str
+    value: str
+    sure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What a human does to have listings of one kind removed at one place.
+
+    Attributes:
+        site: The site; None: a page that is none.
+        guide: What the service says of it.
+        steps: The ``opt_out_procedure``, numbered from 1 by their order.
+        pages: Where to begin, each once.
+        listings: How many wait for this.
+        people: Of how many people.
+        minutes: How long it takes, estimated.
+    """
+
+    site: str | None
+    guide: str | None
+    steps: tuple[str, ...]
+    pages: tuple[str, ...] = field(repr=False)
+    listings: int
+    people: int
+    minutes: float
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One part of a report.
+
+    Attributes:
+        key: What it is called in data, in file names and in addresses.
+        title: Its heading.
+        words: What it says; for a chart, the chart in words.
+        chart: A figure, or None.
+        table: Its numbers, at most `ROWS_MAX` rows; or None.
+        rows: How many rows there are in all.
+        removals: What a human does.
+    """
+
+    key: str
+    title: str
+    words: str = ""
+    chart: Chart | None = field(default=None, repr=False)
+    table: pd.DataFrame | None = field(default=None, repr=False)
+    rows: int = 0
+    removals: tuple[Removal, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A report: what it says, and the page that says it.
+
+    Attributes:
+        kind: ``fleet``, ``person``, ``changes`` or ``sites``.
+        title: What it is about.
+        finding: The one sentence that it says.
+        facts: The figures that matter.
+        sections: Its parts, in order.
+        provenance: Where it all comes from: ``server``, ``as of``, ``runs``, ``people``, ``filters``, ``made with``.
+
+    >>> report = ek.report(exposure)
+    >>> report.kind, report.facts[0].name
+    ('fleet', 'open listings')
+    """
+
+    kind: str
+    title: str
+    finding: str
+    facts: tuple[Fact, ...] = field(repr=False)
+    sections: tuple[Section, ...] = field(repr=False)
+    provenance: Mapping[str, str] = field(repr=False)
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The same content as plain values: text, numbers, lists; instants as ISO 8601, what is missing as None.
+
+        >>> ek.report(exposure).data["kind"]
+        'fleet'
+        """
+        return {
+            "kind": self.kind,
+            "title": self.title,
+            "finding": self.finding,
+            "facts": [asdict(fact) for fact in self.facts],
+            "sections": [_told(section) for section in self.sections],
+            "provenance": dict(self.provenance),
+        }
+
+    def to_json(self) -> str:
+        """`data` as JSON; the same report gives the same text.
+
+        >>> '"kind": "fleet"' in ek.report(exposure).to_json()
+        True
+        """
+        return to_json(self.data, indent=1).decode()
+
+    def to_html(self) -> str:
+        """The page: one file that stands alone, about 1.3 MB and its data.
+
+        >>> ek.report(exposure).to_html().startswith("<!DOCTYPE html>")
+        True
+        """
+        from exposurekit.reports.page import page
+
+        return page(self)
+
+    def _repr_html_(self) -> str:
+        from exposurekit.cards import card
+
+        facts = {fact.name: f"{fact.value} {fact.sure}".strip() for fact in self.facts}
+        return card(self.title, {"finding": self.finding} | facts)
+
+
+def _told(section: Section) -> dict[str, Any]:
+    told: dict[str, Any] = {"key": section.key, "title": section.title, "words": section.words}
+    if section.chart is not None:
+        told["chart"] = describe(section.chart)
+    if section.table is not None:
+        told |= {"rows": section.rows, "table": _rows(section.table)}
+    if section.removals:
+        told["removals"] = [
+            asdict(one) | {"steps": [*one.steps], "pages": [*one.pages]} for one in section.removals
+        ]
+    return told
+
+
+def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows as plain values."""
+    columns = {str(name): [_value(cell) for cell in table[name].tolist()] for name in table}
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _value(cell: Any) -> Any:
+    if isinstance(cell, (list, tuple)):
+        return [str(one) for one in cell]
+    if hasattr(cell, "isoformat"):
+        return None if pd.isna(cell) else cell.isoformat()
+    return None if pd.isna(cell) else cell

@@ -1,0 +1,141 @@
+"""What a report is made of, taken from an exposure, a history, or both. Says nothing of it."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+import exposurekit
+from exposurekit import analysis
+from exposurekit.errors import Misconfigured
+from exposurekit.exposure import Exposure
+from exposurekit.history import History
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """The tables behind a report, as of one moment.
+
+    Attributes:
+        exposure: What is so now, or None.
+        history: What was so, or None.
+        user: The person it is about; None: everyone.
+        records: Their records, as they stand.
+        links: The pages that are listed.
+        alerts: What is listed of them.
+        steps: What a human must do; of a history with its ticks.
+        people: How many people it is about.
+        unseen: How many of these were not seen well by the newest look.
+    """
+
+    exposure: Exposure | None
+    history: History | None
+    user: int | None
+    records: pd.DataFrame = field(repr=False)
+    links: pd.DataFrame = field(repr=False)
+    alerts: pd.DataFrame = field(repr=False)
+    steps: pd.DataFrame = field(repr=False)
+    people: int
+    unseen: int
+
+    def of(self, table: pd.DataFrame) -> pd.DataFrame:
+        """The rows of a table that are about the person, where it is about one and tells it."""
+        return _about(self.user, table) if "user_id" in table else table
+
+    @property
+    def on_file(self) -> pd.DataFrame | None:
+        """What people have on file; None: a history does not know."""
+        return None if self.exposure is None else self.of(self.exposure.on_file())
+
+    @property
+    def line(self) -> str:
+        """Where it comes from, in one line."""
+        told = self.provenance()
+        return " · ".join(
+            f"{name} {told[name]}" for name in ("server", "as of", "runs", "people") if name in told
+        )
+
+    def provenance(self) -> dict[str, str]:
+        """Where it comes from: what there is to tell of it, under its names."""
+        told = {}
+        if self.history is not None:
+            last = self.history.last_run()
+            told = {
+                "server": self._server(),
+                "as of": f"{last.finished_at:%Y-%m-%d %H:%M} UTC",
+                "runs": f"{last.seq:,}",
+            }
+        elif self.exposure is not None:
+            server, _, rest = self.exposure.provenance.partition(" · as of ")
+            told = {"server": server, "as of": rest.partition(" · ")[0]}
+        told["people"] = f"{self.people:,}" + (f", {self.unseen:,} not seen well" if self.unseen else "")
+        told["filters"] = "none" if self.user is None else f"user {self.user}"
+        return told | {"made with": f"exposurekit {exposurekit.__version__}"}
+
+    def _server(self) -> str:
+        assert self.history is not None  # noqa: S101  asked where there is one
+        runs = self.history.runs()
+        looks = runs.loc[runs["source"].notna(), "source"]
+        return str(looks.iloc[-1]) if len(looks) else "not told"
+
+
+def gathered(source: Any, *, exposure: Exposure | None = None, user: int | None = None) -> Gathered:
+    """Ask for everything that a report may need.
+
+    Args:
+        source: An `Exposure` or a `History`.
+        exposure: Beside a history: what is so now, and what people have on file.
+        user: One person; None: everyone.
+
+    Raises:
+        Misconfigured: ``source`` is neither.
+        NotLoaded: The history is empty, or the person is not known.
+    """
+    if isinstance(source, History):
+        return _of_history(source, exposure, user)
+    if isinstance(source, Exposure):
+        return _of_exposure(source, user)
+    raise Misconfigured(
+        "A report is of an Exposure or a History: ek.connect(), ek.History(path), demo.history"
+    )
+
+
+def _of_exposure(exposure: Exposure, user: int | None) -> Gathered:
+    failures = exposure.failures()
+    return Gathered(
+        exposure,
+        None,
+        user,
+        exposure.records(user),
+        exposure.links(user),
+        exposure.alerts(user),
+        exposure.steps(user),
+        1 if user is not None else len(exposure.users()),
+        failures["user_id"].nunique() if user is None else 0,
+    )
+
+
+def _of_history(history: History, exposure: Exposure | None, user: int | None) -> Gathered:
+    if user is not None:
+        history.status_over_time(user=user)  # says so where nobody was ever seen under this id
+    whole = history.records(), history.links(), history.alerts(), history.steps(), history.stale()
+    records, links, alerts, steps, stale = (_about(user, table) for table in whole)
+    return Gathered(
+        exposure,
+        history,
+        user,
+        records,
+        _listed(links),
+        _listed(alerts),
+        steps,
+        history.last_run().people.get("listed", 0) if user is None else 1,
+        len(stale),
+    )
+
+
+def _about(user: int | None, table: pd.DataFrame) -> pd.DataFrame:
+    return table if user is None else table[table["user_id"] == user].reset_index(drop=True)
+
+
+def _listed(table: pd.DataFrame) -> pd.DataFrame:
+    return table[table["standing"] == analysis.LISTED].reset_index(drop=True)

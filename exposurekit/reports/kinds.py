@@ -1,0 +1,225 @@
+"""What each kind of report says: the fleet, one person, what changed, the sites. Asks what was gathered, and draws no page."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
+
+import pandas as pd
+
+from exposurekit import analysis, charts
+from exposurekit.charts.figure import percent, several, short
+from exposurekit.contract.values import REMOVED
+from exposurekit.errors import Misconfigured
+from exposurekit.history import Diff
+from exposurekit.reports.content import ROWS_MAX, Fact, Report, Section
+from exposurekit.reports.gathering import Gathered
+from exposurekit.reports.removals import removals
+
+AHEAD_DAYS = 30
+ASKS = 2  # fields that unlock most, as a fleet's report names them
+_LISTED = ["user_id", "site", "status", "first_seen_at", "changed_at", "age", "href"]
+_MOVED = ["user_id", "site", "before", "after", "what"]
+
+
+def fleet(of: Gathered) -> Report:
+    """Everyone: where they are exposed, how it moves, and what is to be done."""
+    table = analysis.by_site(of.records)
+    sections = [
+        _section("by_site", "Exposure by site", table, charts.by_site(table, provenance=of.line)),
+        *_over_time(of),
+        *_trusted(of),
+        *_unblocked(of),
+        _manual(of),
+        *_covered(of),
+    ]
+    return Report("fleet", "Exposure", _finding(of), tuple(_facts(of)), tuple(sections), of.provenance())
+
+
+def person(of: Gathered) -> Report:
+    """One person: their listings, pages, and what is left to do."""
+    records = of.records
+    listed = records[[name for name in _LISTED if name in records]].drop(columns="user_id")
+    pages = of.links[["title", "url", "contains"]]
+    sections = [
+        _section("records", "Listings", listed),
+        *_over_time(of),
+        _section("links", "Pages", pages),
+        *_unblocked(of),
+        _manual(of),
+    ]
+    title = f"Exposure of user {of.user}"
+    return Report("person", title, _finding(of), tuple(_facts(of)), tuple(sections), of.provenance())
+
+
+def changes(of: Gathered, since: str | datetime) -> Report:
+    """What moved since an instant, or the end of a day."""
+    if of.history is None:
+        raise Misconfigured("What changed is asked of a history: ek.report(history, since=...)")
+    moved = of.history.diff(since)
+    things = of.of(moved.things)
+    shown = things[things["what"] != "unchanged"][_MOVED]
+    why = charts.changes(moved.why, provenance=f"{of.line} · since {since}")
+    sections = [
+        _section("changes", "Why the number moved", moved.why, why),
+        _section("counts", "What moved", moved.counts),
+        _section("things", "Each of them", shown),
+        _manual(of),
+    ]
+    provenance = of.provenance() | {"since": str(since)}
+    return Report(
+        "changes",
+        f"What changed since {since}",
+        _moved(moved),
+        tuple(_facts(of)),
+        tuple(sections),
+        provenance,
+    )
+
+
+def sites(of: Gathered) -> Report:
+    """The league of sites: what each holds, how long it takes, what it lists again, and whether it can be read."""
+    table = analysis.by_site(of.records)
+    sections = [
+        _section("by_site", "What each holds", table, charts.by_site(table, provenance=of.line)),
+        *_trusted(of),
+    ]
+    if of.history is not None:
+        health, precision = of.history.site_health(), of.history.precision()
+        sections += [
+            _section(
+                "site_health",
+                "Whether they can be read",
+                health,
+                charts.site_health(health, provenance=of.line),
+            ),
+            _section(
+                "precision",
+                "Whose listings they are",
+                precision,
+                charts.precision(precision, provenance=of.line),
+            ),
+        ]
+    return Report("sites", "The sites", _finding(of), tuple(_facts(of)), tuple(sections), of.provenance())
+
+
+def _finding(of: Gathered) -> str:
+    open_now = _open(of.records)
+    listed = f"{several(len(open_now), 'listing')} of {several(len(of.records), 'found', 'found')} "
+    are = "is" if len(open_now) == 1 else "are"
+    if open_now.empty:
+        return f"No listing is open, of {len(of.records):,} that were found."
+    site, most = open_now["site"].astype("str").value_counts().pipe(lambda n: (n.index[0], n.iloc[0]))
+    return f"{listed}{are} still open; most on {short(site)} ({most:,})."
+
+
+def _facts(of: Gathered) -> Iterator[Fact]:
+    open_now = _open(of.records)
+    seen = f"{of.unseen:,} of {of.people:,} people not seen well" if of.unseen else "everybody was seen well"
+    yield Fact("open listings", f"{len(open_now):,}", seen)
+    removed = int((of.records["status"].astype("str") == REMOVED).sum())
+    share = removed / len(of.records) if len(of.records) else float("nan")
+    yield Fact("removed", f"{removed:,}", f"{percent(share)} of all that were found; verified by the service")
+    yield Fact("pages with their data", f"{len(of.links):,}", "nobody can send these a form")
+    queue = analysis.work_queue(of.steps)
+    left = queue[~queue["state"].isin(["done", "unable"])]
+    yield Fact(
+        "removals by hand", f"{len(left):,}", f"about {left['minutes'].sum() / 60:,.1f} hours, estimated"
+    )
+    if of.history is not None and of.user is None:
+        yield from _of_time(of)
+
+
+def _of_time(of: Gathered) -> Iterator[Fact]:
+    assert of.history is not None  # noqa: S101  asked where there is one
+    removal = of.history.time_to_removal(by=None).to_dict("records")[0]
+    if removal["n"]:
+        median = removal["median_days"]
+        days = "not reached" if pd.isna(median) else f"{median:,} days"
+        never = percent(removal["never"])
+        yield Fact("half removed within", days, f"of {removal['n']:,} that were followed; {never} never were")
+    ahead = of.history.forecast([AHEAD_DAYS]).to_dict("records")[0]
+    if not pd.isna(ahead["open"]):
+        band = f"{max(ahead['low'], 0):,.0f} to {ahead['high']:,.0f}, 95 times in 100"
+        yield Fact(f"open in {AHEAD_DAYS} days", f"{ahead['open']:,.0f}", band)
+
+
+def _over_time(of: Gathered) -> list[Section]:
+    if of.history is None:
+        return []
+    table = of.history.status_over_time(user=of.user)
+    return [
+        _section(
+            "status_over_time", "Status over time", table, charts.status_over_time(table, provenance=of.line)
+        )
+    ]
+
+
+def _trusted(of: Gathered) -> list[Section]:
+    """How long removals take, and what comes back."""
+    if of.history is None:
+        return []
+    removal, again = of.history.time_to_removal(), of.history.relistings()
+    shown = again[["user_id", "site", "removed_at", "listed_again_at", "gone_days", "episode"]]
+    return [
+        _section(
+            "time_to_removal", "Time to removal", removal, charts.time_to_removal(removal, provenance=of.line)
+        ),
+        _section("relistings", "Listed again", shown, charts.relistings(again, provenance=of.line)),
+    ]
+
+
+def _unblocked(of: Gathered) -> list[Section]:
+    if of.on_file is None:
+        words = "What people have on file is not known here: a history does not keep it. Give exposure= beside it."
+        return [Section("blockers", "What can be unblocked", words)]
+    table = analysis.blockers(of.records, of.on_file)
+    asks = analysis.best_next_fields(of.records, of.on_file, asks=ASKS)
+    return [
+        _section("blockers", "What can be unblocked", table, charts.blockers(table, provenance=of.line)),
+        _section(
+            "best_next_fields", "Whom to ask first", asks, charts.best_next_fields(asks, provenance=of.line)
+        ),
+    ]
+
+
+def _manual(of: Gathered) -> Section:
+    queue = analysis.work_queue(of.steps)
+    figure = charts.work_queue(queue, provenance=of.line)
+    section = _section("work_queue", "What a human must do", queue, figure)
+    return replace(section, removals=removals(queue, of.alerts))
+
+
+def _covered(of: Gathered) -> list[Section]:
+    if of.history is not None:
+        table = of.history.coverage()
+        return [_section("coverage", "Who was seen", table, charts.coverage(table, provenance=of.line))]
+    assert of.exposure is not None  # noqa: S101  there is one of the two
+    failures = of.exposure.failures()
+    words = (
+        "Everybody was loaded."
+        if failures.empty
+        else f"{len(failures):,} loads failed: these people are missing above."
+    )
+    return [
+        Section(
+            "failures", "Who was seen", words, table=failures[["user_id", "operation", "error", "status"]]
+        )
+    ]
+
+
+def _section(key: str, title: str, table: pd.DataFrame, chart: charts.Chart | None = None) -> Section:
+    if table.empty:  # nothing to draw, and nothing to count
+        return Section(key, title, "Nothing." if chart is None else f"{chart.layout.meta['finding']}.")
+    words = "" if chart is None else charts.describe(chart)
+    return Section(key, title, words, chart, table.head(ROWS_MAX).reset_index(drop=True), len(table))
+
+
+def _open(records: pd.DataFrame) -> pd.DataFrame:
+    return records[analysis.is_open(records["status"].astype("str"))]
+
+
+def _moved(moved: Diff) -> str:
+    before, after = int(moved.why["open"].iloc[0]), int(moved.why["open"].iloc[-1])
+    gone = after - before
+    how = "as many as before" if gone == 0 else f"{abs(gone):,} {'more' if gone > 0 else 'fewer'} than before"
+    return f"{several(after, 'listing')} {'is' if after == 1 else 'are'} open, {how}."

@@ -1,0 +1,94 @@
+"""A report as one page that stands alone: loads nothing, and runs no script but its own. Trusts no text."""
+
+import base64
+import hashlib
+import json
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import plotly.offline
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from exposurekit import cells, charts
+from exposurekit.markup import linked, plain
+
+VENDORED = "4.1.1"  # of plotly.js, its basic bundle: bars and lines, a quarter of the whole
+_INSIDE = Markup  # what was made here, and not told from outside
+
+
+def page(report: Any) -> str:
+    """A `Report` as HTML.
+
+    A Content-Security-Policy names the page's own scripts by their hash: nothing else runs, and no request leaves. All
+    text is escaped. The same report gives the same bytes.
+
+    >>> from exposurekit.reports.page import page
+    >>> "connect-src" in page(ek.report(exposure))
+    True
+    """
+    scripts = [plotly_js(), _file("templates/report.js")]
+    hashes = " ".join(f"'sha256-{_digest(script)}'" for script in scripts)
+    policy = (
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
+        "font-src data:; connect-src 'none'; base-uri 'none'; form-action 'none'"
+    )
+    drawn = {f"{one.key}-chart": _drawn(one.chart) for one in report.sections if one.chart is not None}
+    told: str = _template().render(
+        report=report,
+        policy=policy,
+        style=_INSIDE(_file("templates/report.css")),
+        scripts=[_INSIDE(script) for script in scripts],
+        charts=_data(drawn),
+    )
+    return told
+
+
+def plotly_js() -> str:
+    """The script that draws: the small bundle that is kept here, where the installed Plotly speaks its language."""
+    installed: str = plotly.offline.get_plotlyjs_version()
+    if installed.partition(".")[0] == VENDORED.partition(".")[0]:
+        return _file("vendored/plotly-basic.min.js")
+    whole: str = plotly.offline.get_plotlyjs()
+    return whole
+
+
+@cache
+def _template() -> Any:
+    environment = Environment(
+        loader=PackageLoader("exposurekit.reports"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        # Before it is escaped: no control character, nothing that turns the line around it.
+        finalize=lambda value: value if isinstance(value, Markup) else plain(value),
+    )
+    environment.filters |= {
+        "linked": lambda url: _INSIDE(linked(url)),
+        "rows": cells.rows,
+        "csv": lambda table: _data(cells.as_csv(table)),
+    }
+    return environment.get_template("report.html")
+
+
+def _drawn(chart: charts.Chart) -> dict[str, Any]:
+    figure: dict[str, Any] = json.loads(chart.to_json(validate=False, engine="json"))
+    # The page says the title, and wraps it.
+    layout = figure["layout"] | {"title": None, "margin": figure["layout"].get("margin", {}) | {"t": 40}}
+    layout.pop("meta", None)
+    return {"data": figure["data"], "layout": layout, "config": charts.CONFIG}
+
+
+def _data(value: Any) -> Markup:
+    """JSON inside a script element: "</" and "<!--" would end or hide it, so no "<" stands in it."""
+    told = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _INSIDE(told.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))
+
+
+@cache
+def _file(name: str) -> str:
+    return files("exposurekit.reports").joinpath(name).read_text("utf-8")
+
+
+def _digest(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

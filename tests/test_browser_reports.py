@@ -1,0 +1,183 @@
+"""A report in a real Chromium, opened from its file with nothing to reach: drawn, used, read aloud, and attacked."""
+
+import subprocess
+import tarfile
+
+import hostile_demo
+import jupyter_kit as kit
+import pytest
+import widgets_kit
+from history_kit import Service, seen_through
+from hostile_texts import BEACON, PAYLOADS, RUN
+
+import exposurekit as ek
+
+pytestmark = pytest.mark.long
+AXE = "axe-core@4"
+SIGHTS = {
+    "wide": {},
+    "dark": {"dark": True},
+    "narrow": {"width": 390},
+    "dark and narrow": {"dark": True, "width": 390},
+}
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    """A report of everyone, of a demo of two weeks."""
+    kit.needs_browser()
+    path = tmp_path_factory.mktemp("report") / "fleet.html"
+    with ek.demo(people=6, days=10) as demo:
+        ek.report(demo.history, path, exposure=demo.exposure)
+    return path
+
+
+@pytest.fixture(scope="module")
+def axe(tmp_path_factory):
+    """The checker of accessibility, from npm."""
+    directory = tmp_path_factory.mktemp("axe")
+    packed = subprocess.run(
+        ["npm", "pack", "--silent", AXE],
+        cwd=directory,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    with tarfile.open(directory / packed.stdout.split()[-1]) as archive:
+        return archive.extractfile("package/axe.min.js").read().decode()
+
+
+def drawn(page):
+    """All charts, each after it came into view."""
+    for chart in page.locator(".chart").all():
+        chart.scroll_into_view_if_needed()
+        chart.locator("svg.main-svg").first.wait_for()
+    return page.locator(".chart").count()
+
+
+def opened(page, file):
+    page.goto(file.resolve().as_uri())
+
+
+@pytest.mark.parametrize("sight", SIGHTS)
+def test_it_is_drawn_offline_and_fits(file, sight):
+    with kit.browsing(file=file, **SIGHTS[sight]) as (page, seen):
+        opened(page, file)
+        assert drawn(page) >= 5
+        assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+        assert (seen.left, seen.dialogs, seen.errors) == ([], [], [])
+        assert page.locator("[data-title*='Share'], [data-title*='loud']").count() == 0
+
+
+def test_it_prints_every_chart_and_no_control(file):
+    with kit.browsing(file=file) as (page, seen):
+        opened(page, file)
+        page.emulate_media(media="print")
+        page.evaluate("() => dispatchEvent(new Event('beforeprint'))")
+        page.wait_for_function(
+            "() => [...document.querySelectorAll('.chart')].every(one => one.querySelector('svg.main-svg'))"
+        )
+        assert not page.locator(".tools").first.is_visible()
+        assert not page.locator("nav").is_visible()
+        assert page.pdf()[:5] == b"%PDF-"
+        assert seen.errors == []
+
+
+def test_a_table_is_sorted_and_filtered_and_gives_its_csv(file):
+    with kit.browsing(file=file) as (page, seen):
+        opened(page, file)
+        numbers = page.locator("#by_site .numbers")
+        totals = numbers.locator("tbody tr td:nth-child(6)")
+        shown = [int(text) for text in totals.all_inner_texts()]
+        numbers.get_by_role("button", name="total", exact=True).click()
+        assert [int(text) for text in totals.all_inner_texts()] == sorted(shown)
+        numbers.get_by_role("button", name="total", exact=True).click()
+        assert [int(text) for text in totals.all_inner_texts()] == sorted(shown, reverse=True)
+        site = numbers.locator("tbody tr td").first.inner_text()
+        numbers.get_by_label("Filter").fill(site)
+        assert numbers.locator("tbody tr:visible").count() == 1
+        with page.expect_download() as given:
+            numbers.get_by_role("button", name="as CSV").click()
+        assert given.value.suggested_filename == "by_site.csv"
+        assert given.value.path().read_text().startswith("site,discovered,")
+        assert (seen.left, seen.errors) == ([], [])
+
+
+@pytest.mark.parametrize("sight", ["wide", "dark", "narrow"])
+def test_nobody_is_left_out(file, axe, sight):
+    """axe-core: no violation that it calls serious or critical."""
+    with kit.browsing(file=file, **SIGHTS[sight]) as (page, _):
+        opened(page, file)
+        drawn(page)
+        page.evaluate(axe)
+        found = page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")
+        grave = [one for one in found["violations"] if one["impact"] in ("serious", "critical")]
+        assert [(one["id"], [node["html"][:200] for node in one["nodes"]][:3]) for one in grave] == []
+
+
+def test_what_leaves_somebody_out_is_seen(axe, tmp_path):
+    bad = tmp_path / "bad.html"
+    bad.write_text("<html><body><img src='data:,'><button></button></body></html>")
+    with kit.browsing(file=bad) as (page, _):
+        opened(page, bad)
+        page.evaluate(axe)
+        found = page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")
+        assert {"button-name", "image-alt", "html-has-lang"} <= {one["id"] for one in found["violations"]}
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    """Reports of a service of which every text is hostile."""
+    kit.needs_browser()
+    directory = tmp_path_factory.mktemp("hostile")
+    service = Service()
+    service.people = {number: hostile_demo.hostile(number, text) for number, text in enumerate(PAYLOADS, 1)}
+    with seen_through(service) as exposure, ek.History(directory / "history") as history:
+        history.collect(exposure, progress=False)
+        first = history.last_run().finished_at
+        service.people[1].records[0]["status"] = "removed"
+        history.collect(exposure.refresh(), progress=False)
+        ek.report(history, directory / "fleet.html", exposure=exposure)
+        ek.report(history, directory / "person.html", user=3, exposure=exposure)
+        ek.report(history, directory / "changes.html", since=first)
+        ek.report(history, directory / "sites.html", kind="sites")
+    return directory
+
+
+@pytest.mark.parametrize("kind", ["fleet", "person", "changes", "sites"])
+def test_a_hostile_service_runs_nothing_and_learns_nothing(hostile, kind):
+    file = hostile / f"{kind}.html"
+    with kit.browsing(file=file) as (page, seen):
+        opened(page, file)
+        for chart in page.locator(".chart").all():
+            kit.hovered(page, chart)
+        page.wait_for_timeout(500)
+        assert page.evaluate("() => window.ran") is None
+        assert (seen.left, seen.dialogs) == ([], [])
+
+
+def test_without_escaping_and_policy_it_would(tmp_path):
+    """The control: the same texts as markup, where nothing forbids them."""
+    file = tmp_path / "control.html"
+    file.write_text(f"<html><body><img src=x onerror={RUN}><img src={BEACON}/a.png></body></html>")
+    with kit.browsing(file=file) as (page, seen):
+        opened(page, file)
+        page.wait_for_function("() => window.ran === 1")
+        assert f"{BEACON}/a.png" in seen.left
+
+
+def test_the_policy_alone_holds_where_escaping_would_fail(tmp_path):
+    """A page whose steps were markup after all: its policy lets nothing of that run or leave."""
+    kit.needs_browser()
+    with seen_through(widgets_kit.three_people()) as exposure:
+        html = ek.report(exposure).to_html()
+    attack = f"<main><img src=x onerror={RUN}><img src={BEACON}/a.png><script>{RUN}</script>"
+    file = tmp_path / "broken.html"
+    file.write_text(html.replace("<main>", attack))
+    with kit.browsing(file=file) as (page, seen):
+        opened(page, file)
+        drawn(page)
+        page.wait_for_timeout(500)
+        assert page.evaluate("() => window.ran") is None
+        assert not any(address.startswith(BEACON) for address in seen.left)

@@ -1,0 +1,331 @@
+"""Reports: what each kind says, as values and as one page that loads nothing and runs nothing but its own scripts."""
+
+import base64
+import hashlib
+import json
+import re
+import stat
+from datetime import timedelta
+
+import hostile_demo
+import pandas as pd
+import plotly.offline
+import pytest
+import widgets_kit as kit
+from history_kit import DAWN, Clock, Service, a_record, seen_through
+from hostile_texts import PAYLOADS
+
+import exposurekit as ek
+from exposurekit import analysis
+from exposurekit.errors import Misconfigured, NotLoaded
+from exposurekit.history import History
+from exposurekit.reports.content import ROWS_MAX
+from exposurekit.reports.page import VENDORED, plotly_js
+from exposurekit.reports.removals import removals
+
+FIRST = DAWN.date()
+KINDS = {
+    "fleet": {},
+    "person": {"user": 2},
+    "changes": {"since": FIRST},
+    "sites": {"kind": "sites"},
+}
+
+
+def told(directory, service, days=4, broken=None):
+    """An exposure of a service, and a history of some days in which somebody's listing goes and comes back."""
+    clock = Clock()
+    history = History(directory / "history", clock=clock)
+    with seen_through(service) as exposure:
+        for day in range(days):
+            first = service.people[1].records
+            first[0] |= {"status": "removed" if day in (1, 2) else "discovered"}
+            clock.set(DAWN + timedelta(days=day))
+            service.broken = broken or {} if day == days - 1 else {}
+            history.collect(exposure.refresh(), progress=False)
+        yield exposure.refresh(), history
+
+
+@pytest.fixture(scope="module")
+def looked(tmp_path_factory):
+    yield from told(tmp_path_factory.mktemp("looked"), kit.three_people())
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    """A service of which every text is hostile."""
+    service = Service()
+    service.people = {number: hostile_demo.hostile(number, text) for number, text in enumerate(PAYLOADS, 1)}
+    yield from told(tmp_path_factory.mktemp("hostile"), service, days=2)
+
+
+@pytest.fixture(scope="module")
+def fleet(looked):
+    """The report of everyone, of a history alone."""
+    return ek.report(looked[1])
+
+
+@pytest.fixture(scope="module")
+def page(fleet):
+    """Its page without its scripts, the scripts that run, and its data."""
+    return page_of(fleet)
+
+
+def page_of(report):
+    html = report.to_html()
+    running = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
+    data = re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', html, re.DOTALL)
+    return re.sub(r"<script.*?</script>", "", html, flags=re.DOTALL), running, data
+
+
+# --- what it says -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_asked_implies_the_kind(looked, kind):
+    exposure, history = looked
+    report = ek.report(history, exposure=exposure, **KINDS[kind])
+    assert report.kind == kind
+    assert report.finding.endswith(".")
+    assert report.data == json.loads(report.to_json())
+    assert len({section.key for section in report.sections}) == len(report.sections)
+
+
+def test_a_fleet_is_told_in_the_order_of_need(looked):
+    exposure, history = looked
+    keys = [section.key for section in ek.report(history, exposure=exposure).sections]
+    assert keys == [
+        *("by_site", "status_over_time", "time_to_removal", "relistings", "blockers", "best_next_fields"),
+        *("work_queue", "coverage"),
+    ]
+
+
+def test_its_tables_are_those_of_the_questions(looked):
+    exposure, history = looked
+    sections = {section.key: section for section in ek.report(history, exposure=exposure).sections}
+    pd.testing.assert_frame_equal(sections["by_site"].table, analysis.by_site(history.records()))
+    pd.testing.assert_frame_equal(sections["time_to_removal"].table, history.time_to_removal())
+    pd.testing.assert_frame_equal(sections["coverage"].table, history.coverage())
+    pd.testing.assert_frame_equal(sections["status_over_time"].table, history.status_over_time())
+
+
+def test_the_facts_are_counted(fleet):
+    facts = {fact.name: fact for fact in fleet.facts}
+    assert facts["open listings"].value == "6"
+    assert facts["open listings"].sure == "everybody was seen well"
+    assert facts["removed"].value == "3"
+    assert facts["pages with their data"].value == "3"
+    assert facts["removals by hand"].value == "3"
+
+
+def test_who_was_not_seen_is_told_beside_the_figure(tmp_path):
+    service = kit.three_people()
+    for _, history in told(tmp_path, service, days=2, broken={2: "no user"}):
+        report = ek.report(history, kind="sites")
+        assert report.facts[0].sure == "1 of 3 people not seen well"
+        assert "1 not seen well" in report.provenance["people"]
+
+
+def test_a_person_is_told_alone(looked):
+    exposure, history = looked
+    for report in (ek.report(history, user=2, exposure=exposure), ek.report(exposure, user=2)):
+        sections = {section.key: section for section in report.sections}
+        assert len(sections["records"].table) == 3
+        assert report.title == "Exposure of user 2"
+        assert "pages.example/1" not in report.to_json()
+        assert "pages.example/2" in report.to_json()
+
+
+def test_what_changed_is_told_from_an_instant_on(looked):
+    report = ek.report(looked[1], since=FIRST + timedelta(days=2))
+    [why, counts, things, _] = report.sections
+    assert report.provenance["since"] == str(FIRST + timedelta(days=2))
+    assert report.finding == "6 listings are open, 1 more than before."
+    assert things.table["what"].tolist() == ["listed again"]
+    assert why.table["open"].tolist()[-1] == 6
+    assert int(counts.table["n"].sum()) == 9
+
+
+def test_without_a_history_nothing_over_time_is_told(looked):
+    keys = {section.key for section in ek.report(looked[0]).sections}
+    assert keys == {"by_site", "blockers", "best_next_fields", "work_queue", "failures"} & keys
+    assert "status_over_time" not in keys
+
+
+def test_without_an_exposure_what_is_on_file_is_unknown_and_not_nothing(fleet):
+    [blockers] = [section for section in fleet.sections if section.key == "blockers"]
+    assert "not known here" in blockers.words
+    assert blockers.table is None
+
+
+def test_every_alert_that_needs_somebody_has_its_guide_and_steps(looked, fleet, page):
+    _, history = looked
+    [work] = [section for section in fleet.sections if section.key == "work_queue"]
+    alerts = history.alerts()
+    assert sum(removal.listings for removal in work.removals) == len(work.table) == 3
+    steps = {tuple(alert) for alert in alerts["opt_out_procedure"] if len(alert)}
+    assert {removal.steps for removal in work.removals} <= steps
+    for removal in work.removals:
+        assert all(f"<li>{step}</li>" in page[0] for step in removal.steps)
+
+
+def test_alerts_that_ask_for_the_same_stand_together():
+    alerts = pd.DataFrame(
+        {
+            "user_id": [1, 2, 3],
+            "alert_number": [0, 0, 0],
+            "site": ["A", "A", "A"],
+            "guide": ["Free.", "Free.", None],
+            "opt_out_procedure": [["Open it.", "Press it."], ["Open it.", "Press it."], []],
+            "url": ["https://a.example/1", "https://a.example/2", None],
+        }
+    )
+    queue = alerts.assign(state=["open", "started", "done"], minutes=[4.0, 2.0, 0.0])
+    [removal] = removals(queue, alerts)
+    assert (removal.listings, removal.people, removal.minutes) == (2, 2, 6.0)
+    assert removal.steps == ("Open it.", "Press it.")
+    assert removal.pages == ("https://a.example/1", "https://a.example/2")
+
+
+def test_a_long_table_says_how_much_more_there_is():
+    service = Service()
+    service.people[1] = kit.three_people().people[1]
+    service.people[1].records = [a_record(number, site=f"Site {number}") for number in range(ROWS_MAX + 5)]
+    with seen_through(service) as many:
+        report = ek.report(many)
+    [by_site] = [section for section in report.sections if section.key == "by_site"]
+    assert (len(by_site.table), by_site.rows) == (ROWS_MAX, ROWS_MAX + 5)
+    assert f"the first {ROWS_MAX} of 2,005" in page_of(report)[0]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"kind": "moon"},
+        {"kind": "changes"},
+        {"kind": "person"},
+        {"kind": "fleet", "since": FIRST},
+        {"kind": "sites", "user": 2},
+    ],
+    ids=str,
+)
+def test_what_does_not_go_together_is_refused(looked, asked):
+    with pytest.raises(Misconfigured):
+        ek.report(looked[1], **asked)
+
+
+def test_what_is_no_source_and_who_was_never_seen_are_refused(looked, tmp_path):
+    with pytest.raises(Misconfigured, match="A report is of an Exposure or a History"):
+        ek.report(pd.DataFrame())
+    with pytest.raises(NotLoaded):
+        ek.report(looked[1], user=99)
+    with pytest.raises(NotLoaded):
+        ek.report(History(tmp_path / "nothing"))
+    with pytest.raises(Misconfigured, match="asked of a history"):
+        ek.report(looked[0], since=FIRST)
+
+
+def test_nobody_is_a_report_too():
+    with seen_through(Service()) as exposure:
+        report = ek.report(exposure)
+    assert report.finding == "No listing is open, of 0 that were found."
+    assert report.to_html()
+
+
+# --- the page ---------------------------------------------------------------------------------------------
+
+
+def test_the_policy_names_each_script_by_its_hash(page):
+    html, running, _ = page
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', html).group(1).replace("&#39;", "'")
+    own = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in running]
+    assert re.findall(r"'sha256-([^']*)'", policy) == own
+    assert len(own) == 2
+    for rule in ("default-src 'none'", "connect-src 'none'", "base-uri 'none'", "form-action 'none'"):
+        assert rule in policy
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_text_from_outside_runs_nothing(hostile, kind):
+    exposure, history = hostile
+    html, running, data = page_of(ek.report(history, exposure=exposure, **KINDS[kind]))
+    assert len(running) == 2
+    assert not any("<" in one for one in data)
+    body = html[html.index("<body>") :]
+    read = kit.Read("")
+    read.feed(body)
+    allowed = {"body", "header", "nav", "main", "article", "h1", "h2", "h3", "dl", "dt", "dd", "span", "html"}
+    named = {"id", "aria-labelledby", "aria-label", "tabindex", "data-name"}
+    assert {one for one in read.foreign if one not in allowed | named and not one.startswith("#")} == set()
+
+
+def test_nothing_is_loaded_from_outside(page):
+    assert not re.search(r"<(?:link|img|iframe|object|embed|script src)", page[0])
+    assert not re.search(r'src="|@import|url\(', page[0])
+
+
+def test_no_chart_offers_an_upload(page):
+    _, _, [*_, drawn] = page
+    for chart in json.loads(drawn).values():
+        assert chart["config"]["showSendToCloud"] is False
+        assert chart["config"]["plotlyServerURL"] == ""
+
+
+def test_every_chart_has_its_text(fleet, page):
+    drawn = [section for section in fleet.sections if section.chart is not None]
+    assert len(drawn) >= 5
+    for section in drawn:
+        assert f'id="{section.key}-chart" role="group"' in page[0]
+        assert section.words
+
+
+def test_the_same_gives_the_same_bytes(looked, fleet):
+    assert ek.report(looked[1]).to_html() == fleet.to_html()
+
+
+def test_each_csv_is_inside_and_is_the_table(fleet, page):
+    _, _, data = page
+    tables = [section.table for section in fleet.sections if section.table is not None]
+    told = [json.loads(one) for one in data[:-1]]
+    assert [csv.count("\n") - 1 for csv in told] == [len(table) for table in tables]
+    assert told[0].splitlines()[0] == ",".join(tables[0].columns)
+
+
+def test_the_bundle_speaks_the_language_of_the_installed_plotly():
+    assert plotly.offline.get_plotlyjs_version().partition(".")[0] == VENDORED.partition(".")[0]
+    assert f"v{VENDORED}" in plotly_js()[:200]
+    assert len(plotly_js()) < 1_300_000
+
+
+def test_another_plotly_brings_its_own(monkeypatch):
+    monkeypatch.setattr(plotly.offline, "get_plotlyjs_version", lambda: "99.0.0")
+    assert plotly_js() == plotly.offline.get_plotlyjs()
+
+
+# --- the file ---------------------------------------------------------------------------------------------
+
+
+def test_a_file_is_whole_and_for_its_owner(looked, tmp_path):
+    path = tmp_path / "fleet.html"
+    report = ek.report(looked[0], path)
+    assert path.read_text("utf-8") == report.to_html()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [*tmp_path.iterdir()] == [path]
+
+
+def test_a_file_that_cannot_be_written_is_told_and_leaves_nothing(looked, tmp_path):
+    with pytest.raises(Misconfigured, match="cannot be written"):
+        ek.report(looked[0], tmp_path / "nowhere" / "fleet.html")
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(Misconfigured, match="cannot be written"):
+        ek.report(looked[0], tmp_path / "taken")
+    assert [one.name for one in tmp_path.iterdir()] == ["taken"]
+
+
+def test_an_alert_of_a_page_is_told_as_one(tmp_path):
+    service = kit.three_people()
+    service.people[1].alerts[1] |= {"opt_out_procedure": ["Write to the webmaster."]}
+    with seen_through(service) as exposure:
+        html, *_ = page_of(ek.report(exposure))
+    assert "<h3>A web page</h3>" in html
+    assert "<li>Write to the webmaster.</li>" in html
