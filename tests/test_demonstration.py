@@ -164,6 +164,7 @@ with ek.demo(people=1, days=0):
 """
 
 
+@pytest.mark.long
 def test_nothing_of_it_is_left(tmp_path):
     said = subprocess.run(
         [sys.executable, "-c", LOOKED_AT, tmp_path],
@@ -187,6 +188,7 @@ def test_a_negative_number_of_people_is_refused():
         pass
 
 
+@pytest.mark.long
 def test_a_day_and_its_history_pass_together():
     """The history takes looks in behind; when the days have passed, it has them all."""
     with ek.demo(people=2, days=2, progress=False) as small:

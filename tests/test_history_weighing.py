@@ -411,6 +411,7 @@ def test_no_alerts_have_the_same_columns_of_steps():
 # --- as of a day ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_what_is_asked_of_a_day_is_what_that_day_would_have_answered(story):
     """A history that ended on the day answers the same; marks are always the newest, and there are none."""
     asked = {

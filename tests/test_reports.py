@@ -118,6 +118,7 @@ def test_the_facts_are_counted(fleet):
     assert facts["removals by hand"].value == "3"
 
 
+@pytest.mark.long
 def test_who_was_not_seen_is_told_beside_the_figure(tmp_path):
     service = kit.three_people()
     for _, history in told(tmp_path, service, days=2, broken={2: "no user"}):
@@ -206,6 +207,7 @@ def test_a_long_table_says_how_much_more_there_is():
         {"kind": "person"},
         {"kind": "fleet", "since": FIRST},
         {"kind": "sites", "user": 2},
+        {"kind": "changes", "user": 2, "since": FIRST},
     ],
     ids=str,
 )
@@ -245,6 +247,7 @@ def test_the_policy_names_each_script_by_its_hash(page):
         assert rule in policy
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_text_from_outside_runs_nothing(hostile, kind):
     exposure, history = hostile

@@ -190,6 +190,7 @@ def test_the_examples_in_the_docstrings_run(module):
     assert result.failed == 0
 
 
+@pytest.mark.long
 def test_the_truth_is_what_a_direct_reading_of_all_sites_shows_at_any_instant(browser):
     world = browser.world
     assert_truth_is_what_can_be_read(browser)

@@ -530,6 +530,7 @@ def test_the_oddest_xml_that_is_read_takes_memory_in_proportion(body):
     assert peak.bytes < 40 * len(body)
 
 
+@pytest.mark.long
 def test_elements_are_counted():
     body = b"<a>" + b"<b/>" * xml.NODES_MAX + b"</a>"
     assert "too many elements" in refusal_of(body)

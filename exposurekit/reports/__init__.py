@@ -92,6 +92,6 @@ def _kind(kind: str | None, user: int | None, since: str | datetime | None) -> s
         raise Misconfigured(f"kind is one of: {', '.join(KINDS)}")
     if (asked == "changes") != (since is not None):
         raise Misconfigured("What changed is asked with since, and since of what changed: since='2026-11-13'")
-    if (asked == "person") != (user is not None) and asked != "changes":
+    if (asked == "person") != (user is not None):
         raise Misconfigured("A report of a person names them, and names nobody else: user=12")
     return asked

@@ -200,11 +200,8 @@ def _covered(of: Gathered) -> list[Section]:
         if failures.empty
         else f"{len(failures):,} loads failed: these people are missing above."
     )
-    return [
-        Section(
-            "failures", "Who was seen", words, table=failures[["user_id", "operation", "error", "status"]]
-        )
-    ]
+    shown = failures[["user_id", "operation", "error", "status"]]
+    return [Section("failures", "Who was seen", words, table=shown, rows=len(shown))]
 
 
 def _section(key: str, title: str, table: pd.DataFrame, chart: charts.Chart | None = None) -> Section:
