@@ -2,7 +2,7 @@
 
 import atexit
 from contextlib import ExitStack
-from datetime import timedelta
+from datetime import UTC, timedelta
 from pathlib import Path
 
 import pandas as pd
@@ -43,7 +43,7 @@ def hostile(number, payload):
 
 
 class HostileDemo:
-    """What of a demo the notebooks use."""
+    """What of a demo the notebooks use; its history is made anew where there is none in the directory."""
 
     told = "as the service told it"
 
@@ -57,13 +57,22 @@ class HostileDemo:
             person.links.append(link)
             person.alerts += alerts
         self.exposure = self._running.enter_context(seen_through(self._service))
-        self.history = self._running.enter_context(History(Path(directory) / "history", clock=self._clock))
-        self.advance(DAYS)
-        self._service.people[1].records[0]["status"] = "removed"
-        self.advance(2)
-        self._service.people[1].records[0]["status"] = "discovered"
-        self.advance(1)
+        path = Path(directory) / "history"
+        is_there = path.exists()
+        self.history = self._running.enter_context(History(path, clock=self._clock))
+        if is_there:
+            self._at = self.history.last_look_at().astimezone(UTC)
+            self._clock.set(self._at)
+        else:
+            self._remember()
         atexit.register(self.close)
+
+    def _remember(self):
+        """Many days of the same, and a listing that goes and comes back."""
+        [first, *_] = self._service.people[1].records
+        for status, days in ((first["status"], DAYS), ("removed", 2), ("discovered", 1)):
+            first["status"] = status
+            self.advance(days)
 
     def advance(self, days, *, progress=False):
         for _ in range(days):

@@ -101,9 +101,18 @@ def assert_quiet(page, sight):
     assert (sight.left, sight.dialogs) == ([], [])
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_the_notebooks_run_nothing_of_a_hostile_service_either(tmp_path, path):
+@pytest.fixture(scope="module")
+def remembered(tmp_path_factory):
+    """Six weeks of a hostile service."""
     kit.needs_browser()
+    directory = tmp_path_factory.mktemp("remembered")
+    hostile_demo.HostileDemo(directory).close()
+    return directory / "history"
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_the_notebooks_run_nothing_of_a_hostile_service_either(remembered, tmp_path, path):
+    shutil.copytree(remembered, tmp_path / "history")
     notebook = nbformat.read(path, as_version=4)
     [begun] = [cell for cell in notebook.cells if "ek.demo(" in cell.source and cell.cell_type == "code"]
     begun.source = HOSTILE.format(tests=str(Path(__file__).parent)) + begun.source.replace(

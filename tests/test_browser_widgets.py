@@ -152,6 +152,7 @@ def test_every_control_has_a_name_and_takes_the_keyboard(server, front):
         kit.run_all(page)
         page.locator(".exposurekit-grid tbody tr").first.wait_for()
         page.locator(".js-plotly-plot").first.wait_for(state="attached")
+        page.locator("[role=slider][aria-label='Day']").wait_for(state="attached")
         told = [
             control
             for control in kit.told_to_a_reader(page, ".exposurekit-panel")

@@ -46,6 +46,15 @@ const drawn = (model, table) => {
   }
   if (focused) [...table.querySelectorAll("[data-name]")].find((one) => one.dataset.name === focused)?.focus();
 };
+// What stands beside it and is as wide as its place was drawn before it had one: it measures again. And a slider of
+// ipywidgets does not tell its name to those who do not see it.
+const settled = () => {
+  window.dispatchEvent(new Event("resize"));
+  for (const slider of document.querySelectorAll(".exposurekit-panel .widget-slider")) {
+    const handle = slider.querySelector("[role=slider]");
+    if (handle) handle.setAttribute("aria-label", slider.querySelector("label")?.textContent || "slider");
+  }
+};
 function render({ model, el }) {
   const around = made("div", el);
   around.style.overflowX = "auto";
@@ -54,8 +63,7 @@ function render({ model, el }) {
   const draw = () => drawn(model, table);
   for (const name of ["rows", "sort", "selected", "caption"]) model.on("change:" + name, draw);
   draw();
-  // What stands beside it and is as wide as its place was drawn before it had one: it measures again.
-  setTimeout(() => window.dispatchEvent(new Event("resize")), 100);
+  for (const after of [100, 1000]) setTimeout(settled, after);
   return () => { for (const name of ["rows", "sort", "selected", "caption"]) model.off("change:" + name, draw); };
 }
 export default { render };
