@@ -8,7 +8,7 @@ import pytest
 from jupyter_kit import CHROMIUM, NO_BROWSER
 from service_kit import STORES, Service, a_service, stored_in
 
-LONGEST = ("test_history_crash", "test_browser_widgets", "test_browser_payloads")
+LONGEST = ("test_history_crash", "test_browser_widgets", "test_browser_payloads", "test_notebooks")
 SERVER = "postgresql"  # in the name of each test that is run on it
 
 

@@ -9,14 +9,14 @@ from lifelines import KaplanMeierFitter
 import exposurekit as ek
 from exposurekit.service.world.agreement import LATE
 
-pytestmark = pytest.mark.long  # two months pass
-DAYS, FOLLOWED = 60, 28  # sites list nobody again within a month
+pytestmark = pytest.mark.long  # three months pass
+DAYS, FOLLOWED = 90, 28  # sites list nobody again within a month
 DAY = timedelta(days=1)
 
 
 @pytest.fixture(scope="module")
 def demo():
-    with ek.demo(people=15, days=DAYS, seed=11, cache=False) as demo:
+    with ek.demo(days=DAYS) as demo:  # that of the notebooks, which the cache may have
         yield demo
 
 
