@@ -56,8 +56,7 @@ def changes(of: Gathered, since: str | datetime) -> Report:
     if of.history is None:
         raise Misconfigured("What changed is asked of a history: ek.report(history, since=...)")
     moved = of.history.diff(since)
-    things = of.of(moved.things)
-    shown = things[things["what"] != "unchanged"][_MOVED]
+    shown = moved.things[moved.things["what"] != "unchanged"][_MOVED]
     why = charts.changes(moved.why, provenance=f"{of.line} · since {since}")
     sections = [
         _section("changes", "Why the number moved", moved.why, why),

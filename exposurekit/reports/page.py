@@ -45,10 +45,14 @@ def page(report: Any) -> str:
     return told
 
 
-def plotly_js() -> str:
-    """The script that draws: the small bundle that is kept here, where the installed Plotly speaks its language."""
-    installed: str = plotly.offline.get_plotlyjs_version()
-    if installed.partition(".")[0] == VENDORED.partition(".")[0]:
+def plotly_js(installed: str | None = None) -> str:
+    """The script that draws: the small bundle that is kept here, where the installed Plotly speaks its language.
+
+    Args:
+        installed: The version of plotly.js that the figures are made for; None: that of the installed Plotly.
+    """
+    made_for: str = installed or plotly.offline.get_plotlyjs_version()
+    if made_for.partition(".")[0] == VENDORED.partition(".")[0]:
         return _file("vendored/plotly-basic.min.js")
     whole: str = plotly.offline.get_plotlyjs()
     return whole
