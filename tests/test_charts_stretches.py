@@ -18,7 +18,7 @@ def test_what_was_looked_into_and_what_was_not_make_the_whole(chosen):
     assert len(chosen) + when.missed() == max(chosen) - min(chosen) + 1
     at, row = when.line()
     assert {int(one) for one in row} == {*range(len(chosen)), -1}
-    assert not (np.diff(at.astype("M8[s]")) < np.timedelta64(0)).any()
+    assert not (np.diff(at.astype("M8[s]")) < np.timedelta64(0, "s")).any()
 
 
 @pytest.mark.parametrize(
