@@ -11,6 +11,7 @@
     ├── Unreadable         a body is not what the specification describes
     ├── StillScanning      a scan did not end within the time given
     ├── NotLoaded          a person whose data is asked for is not among those loaded
+    ├── Leak               what is to be shared holds a person's data
     └── MissingColumns     a table lacks columns that a question needs
 """
 
@@ -84,6 +85,10 @@ class StillScanning(ExposureError):
 
 class NotLoaded(ExposureError):
     """A person whose data is asked for is not among those loaded: unknown is not empty."""
+
+
+class Leak(ExposureError):
+    """What is to be shared holds a person's data, and was not written; the message says which kind, never what."""
 
 
 class MissingColumns(ExposureError):

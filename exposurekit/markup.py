@@ -30,6 +30,15 @@ def label(text: object) -> str:
     return html.escape(plain(text), quote=False)
 
 
+def unescaped(text: str) -> str:
+    """What a text says once it is read as HTML.
+
+    >>> unescaped("AT&amp;T &#65;")
+    'AT&T A'
+    """
+    return html.unescape(text)
+
+
 def plain(text: object) -> str:
     r"""Text for a terminal or a message: one line; control and direction-changing characters taken out.
 

@@ -1,9 +1,12 @@
-"""What may be shown of a table to those who may not see people's data: an allow-list. Knows no value, only names and types."""
+"""What may be shown of a table to those who may not see people's data: an allow-list, and a last look at what it lets through."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pandas as pd
+
+from exposurekit.errors import Leak
+from exposurekit.leaks import Known
 
 # What stays, by its name, and only where it holds what the name says.
 WORDS = frozenset((
@@ -52,6 +55,9 @@ def redacted(frame: pd.DataFrame) -> pd.DataFrame:
     Returns:
         The same rows in the same order, with the columns that stay, under their names and of their dtypes.
 
+    Raises:
+        Leak: What stays tells what goes: a site that is called as a person is, say.
+
     >>> from exposurekit.redaction import redacted
     >>> redacted(exposure.records()).columns.tolist()
     ['user_id', 'record_id', 'site', 'status', 'user_fields_required_for_removal']
@@ -62,7 +68,74 @@ def redacted(frame: pd.DataFrame) -> pd.DataFrame:
         return matrix
     kept = pd.DataFrame(dict(_known(frame)), index=frame.index)
     table = kept if _stays(frame.index.name, frame.index.to_series()) else kept.reset_index(drop=True)
-    return _without_hosts(table) if "site" in table else table
+    table = _without_hosts(table) if "site" in table else table
+    _check(table, frame)
+    return table
+
+
+def known_in(frame: pd.DataFrame, known: Known) -> Known:
+    """Add what a table tells of people, by the names of its columns: names, addresses, pages, days of birth.
+
+    >>> from exposurekit.leaks import Known
+    >>> from exposurekit.redaction import known_in
+    >>> len(known_in(exposure.records(), Known())) > 0
+    True
+    """
+    for columns, add in _TOLD_BY.items():
+        for name in columns:
+            if name in frame and not pd.api.types.is_numeric_dtype(frame[name].dtype):
+                for value in _unique(frame[name]):
+                    add(known, value)
+    for columns, add_all in _TOLD_TOGETHER.items():
+        if {*columns} <= {*frame.columns}:
+            for values in frame[[*columns]].dropna().drop_duplicates().itertuples(index=False):
+                add_all(known, *values)
+    return known
+
+
+def _check(table: pd.DataFrame, frame: pd.DataFrame) -> None:
+    """See that no word that stays is one that went."""
+    words = [
+        name
+        for name in table
+        if not pd.api.types.is_any_real_numeric_dtype(table[name].dtype) and name not in INSTANTS
+    ]
+    text = "\n".join(str(value) for name in words for value in _unique(table[name]))
+    if found := known_in(frame.drop(columns=[*table.columns]), Known(within=text)).found_in(text):
+        raise Leak(
+            f"What is left of the table would tell personal data: {', '.join(sorted(found))}. "
+            f"One of its columns says it: {', '.join(map(str, words))}."
+        )
+
+
+def _unique(column: "pd.Series[Any]") -> Iterable[Any]:
+    return column.explode().dropna().astype("str").unique().tolist()
+
+
+def _adding(kind: str, letters: int = 0) -> Callable[[Known, str], None]:
+    return lambda known, value: known.add(kind, value) if len(value) >= letters else None
+
+
+_LETTERS_OF_TITLE = 12  # "A page" is nobody's
+_TOLD_BY: dict[tuple[str, ...], Callable[[Known, str], None]] = {
+    ("name", "relations", "aliases"): Known.add_full_name,
+    ("number",): Known.add_phone,
+    ("address",): _adding("e-mail"),
+    ("address1",): _adding("street"),
+    ("locations",): _adding("place"),
+    ("reference_id",): _adding("reference"),
+    ("href", "url", "link_url"): _adding("address of a page"),
+    ("title", "link_title"): _adding("title of a page", _LETTERS_OF_TITLE),
+    ("text",): _adding("text of an alert", _LETTERS_OF_TITLE),
+}
+_TOLD_TOGETHER: dict[tuple[str, ...], Callable[..., None]] = {
+    ("first_name", "last_name"): Known.add_name,
+    ("birth_date",): Known.add_birth_date,
+    **dict.fromkeys(
+        (("city", "state"), ("city", "zip"), ("address1", "city")),
+        lambda known, *parts: known.add("address", " ".join(parts)),
+    ),
+}
 
 
 def _known(frame: pd.DataFrame) -> Iterator[tuple[str, "pd.Series[Any]"]]:

@@ -71,6 +71,7 @@ class Person:
     links: list[Item] = field(default_factory=list)
     alerts: list[Item] = field(default_factory=list)
     scanning: bool = False
+    profile: Item = field(default_factory=dict)  # what is on file, where it matters
 
 
 @dataclass
@@ -123,7 +124,7 @@ class Service:
             return {"alerts": person.alerts}
         here = {"records": person.records, "links": person.links, "is_scanning": person.scanning}
         user = faults.BODIES["get_user"]["user"]
-        return {"user": user | here | {"id": user_id, "secret": f"secret-{user_id}"}}
+        return {"user": user | person.profile | here | {"id": user_id, "secret": f"secret-{user_id}"}}
 
     @property
     def complete(self) -> bool:

@@ -310,3 +310,11 @@ def test_a_column_of_that_name_is_still_there():
     table = pd.DataFrame({"exposure": [1, 2]})
     assert table["exposure"].tolist() == [1, 2]
     assert ek.accessor.ExposureAccessor is type(table.exposure)
+
+
+def test_a_site_that_is_called_as_a_person_is_not_let_through(exposure):
+    records = exposure.records()
+    name = records["name"].iloc[0]
+    with pytest.raises(ek.errors.Leak, match="name") as refused:
+        records.assign(site=f"{name} Finder").exposure.redact()
+    assert name not in str(refused.value)

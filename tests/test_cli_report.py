@@ -33,6 +33,14 @@ def test_a_report_is_written_and_says_its_finding(shell, tmp_path, words, title)
     assert "connect-src" in page
 
 
+def test_what_is_shared_names_nobody(shell, tmp_path):
+    run = shell("report", "--share-safe", "--user", "2", "--out", str(tmp_path / "page.html"))
+    assert run.returncode == 0, run.stderr
+    page = (tmp_path / "page.html").read_text()
+    assert "<title>Exposure of person " in page
+    assert not [one for one in kit.PERSONAL if one != "https://" and one in page]
+
+
 def test_as_json_it_is_the_content(shell, tmp_path):
     run = shell("report", "--json", "--out", str(tmp_path / "page.html"))
     told = json.loads(run.stdout)

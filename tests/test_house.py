@@ -14,9 +14,13 @@ PACKAGE = ROOT / "exposurekit"
 FLOORS = {
     "errors": 0,
     "markup": 0,
+    "places": 0,
     "cards": 1,
     "cells": 1,
     "keyed": 1,
+    "keyfiles": 1,
+    "leaks": 1,
+    "pseudonyms": 2,
     "serving": 2,
     "contract": 2,
     "client": 3,
@@ -37,7 +41,7 @@ FLOORS = {
     "cli": 8,
 }
 SEES_BOTH_WINGS = {"demonstration", "cli"}
-SERVICE_STANDS_ON = {"errors", "markup", "serving", "contract", "service"}
+SERVICE_STANDS_ON = {"errors", "markup", "places", "keyfiles", "serving", "contract", "service"}
 FACE = "__init__"  # loads every room, lazily; may be asked by cli for the version
 
 # A package and the rooms that may let it in; the name of a room covers all that is inside it.

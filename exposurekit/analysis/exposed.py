@@ -79,12 +79,17 @@ def by_state(records: pd.DataFrame) -> pd.DataFrame:
     MissingColumns.check("by_state", records.columns, ("locations", "status", "user_id"))
     listed = records[is_open(records["status"])]
     places = listed["locations"].reset_index(drop=True).explode().astype("str")
-    states = places.map({place: _state(place) for place in places.dropna().unique()})
+    states = places.map({place: state_of(place) for place in places.dropna().unique()})
     return _counted("state", states.astype("str").fillna(NOT_TOLD), listed, "listings")
 
 
-def _state(place: str) -> str | None:
-    """The letters of the state that a place lies in: what stands behind its last comma, but for ZIP and country."""
+def state_of(place: str) -> str | None:
+    """The letters of the state that a place lies in: what stands behind its last comma, but for ZIP and country.
+
+    >>> from exposurekit.analysis.exposed import state_of
+    >>> state_of("Oakmere, California, USA"), state_of("Oakmere")
+    ('CA', None)
+    """
     text = " ".join(["", *place.upper().replace(".", "").replace(",", " , ").split()])
     for country in _COUNTRIES:
         text = text.removesuffix(country)

@@ -194,12 +194,20 @@ def _plain_bars(table: pd.DataFrame, by: str, things: str, said: dict[bool, str]
 
 def _summary(table: pd.DataFrame, by: str, groups: str) -> str:
     counts = ", ".join(f"{int(table[name].sum()):,} {name}" for name in _COUNTED if table[name].any())
-    top = table.head(3)
+    alone = _alone(table)
+    top = alone.head(3)
     most = "; ".join(f"{short(name)} {total}" for name, total in zip(top[by], top["total"], strict=True))
+    besides_most = f" Most in all: {most}." if most else ""
+    named_groups = f"{len(alone):,} {groups}{' and others' if len(alone) < len(table) else ''}"
     gone = [f"{int(table[name].sum()):,} {name}" for name in (VANISHED, UNKNOWN) if _is_drawn(name, table)]
     besides = f" No longer listed: {', '.join(gone)}." if gone else ""
     total = int(table["total"].sum())
-    return f"{total:,} listings {'on' if groups == 'sites' else 'of'} {len(table):,} {groups}: {counts}.{besides} Most in all: {most}."
+    return f"{total:,} listings {'on' if groups == 'sites' else 'of'} {named_groups}: {counts}.{besides}{besides_most}"
+
+
+def _alone(table: pd.DataFrame) -> pd.DataFrame:
+    """Rows of one site, or person, each: how many people are in several sites together, nobody says."""
+    return table[table["people"].notna()] if "people" in table else table
 
 
 def _finding(table: pd.DataFrame, by: str) -> str:
@@ -208,6 +216,9 @@ def _finding(table: pd.DataFrame, by: str) -> str:
     unremoved = table["total"] - table[REMOVED]
     if not unremoved.any():
         return f"All {int(table['total'].sum())} listings are removed"
-    most = short(table[by].iloc[int(unremoved.argmax())])
+    left = f"{several(int(unremoved.sum()), 'listing is', 'listings are')} not removed yet"
+    of_one = unremoved[_alone(table).index]
+    if not of_one.any():
+        return left
     has = "holds" if by == "site" else "has"
-    return f"{several(int(unremoved.sum()), 'listing is', 'listings are')} not removed yet; {most} {has} most, {int(unremoved.max())}"
+    return f"{left}; {short(_alone(table)[by].iloc[int(of_one.argmax())])} {has} most, {int(of_one.max())}"

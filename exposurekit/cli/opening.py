@@ -65,12 +65,12 @@ def definitions(directory: Path | None) -> dict[str, Any]:
     Raises:
         Misconfigured: The directory is none, or a definition cannot be used.
     """
+    from exposurekit import places
     from exposurekit.service.scanning import catalogue
-    from exposurekit.service.vault import configuration_directory
 
     if directory is not None:
         return catalogue.directory(directory)
-    usual = configuration_directory() / "sites"
+    usual = places.configured() / "sites"
     return catalogue.directory(usual) if usual.is_dir() else {}
 
 

@@ -21,6 +21,11 @@ KINDS = ("fleet", "person", "changes", "sites")
 @click.option(
     "--live", is_flag=True, help="Load everyone now as well: only then is known what people have on file."
 )
+@click.option(
+    "--share-safe",
+    is_flag=True,
+    help="For people who may not know whom it is about: pseudonyms, nothing exact, and searched before it is written.",
+)
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="The file, such as fleet.html.")
 @click.option("--open", "shows", is_flag=True, help="Open it in the browser.")
 @json_option
@@ -31,6 +36,7 @@ def report(
     user: int | None,
     since: str | None,
     live: bool,
+    share_safe: bool,
     out: Path,
     shows: bool,
     as_json: bool,
@@ -38,7 +44,9 @@ def report(
     """One HTML file that stands alone: charts, tables and the steps of every manual removal.
 
     It opens offline in any browser, and loads nothing. It holds personal data: names of sites, addresses of listings
-    and, of one person, all that is listed. Whoever gets the file can read them.
+    and, of one person, all that is listed. Whoever gets the file can read them. With --share-safe it holds none: then the
+    finished page is searched for all that is known of everyone, with --live for what they have on file as well, and is
+    not written if any of it is found.
 
     Example: exposurekit report --history ./exposure-history --out fleet.html
     """
@@ -48,7 +56,7 @@ def report(
     check_writable(out)
     exposure = connect() if live else None
     with existing(history) as kept:
-        made = made_of(kept, out, kind=kind, user=user, since=since, exposure=exposure)
+        made = made_of(kept, out, kind=kind, user=user, since=since, exposure=exposure, share_safe=share_safe)
     if as_json:
         showing.print_json(made.data)
     else:

@@ -18,6 +18,7 @@ from typing import Any
 from zipfile import ZIP_STORED, ZipFile
 
 import exposurekit
+from exposurekit import places
 from exposurekit.history.engines import lives
 
 KEPT = 6  # demos; who made more has those used last
@@ -124,11 +125,9 @@ def shelf_for(*, people: int, days: float, seed: int) -> Shelf | None:
     if people * days < WORTH_KEEPING:
         return None
     with suppress(RuntimeError, OSError):  # nobody's home, or nothing to be read
-        told = Path(os.environ.get("XDG_CACHE_HOME", ""))
-        caches = told if told.is_absolute() else Path.home() / ".cache"
         making = {"people": f"{people:d}", "days": f"{days:.15g}", "seed": f"{seed:d}"}
         versions = {"version": exposurekit.__version__, "digest": _digest()}
-        return Shelf(caches / "exposurekit" / "demos", making | versions)
+        return Shelf(places.cached() / "demos", making | versions)
     return None
 
 

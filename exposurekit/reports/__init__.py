@@ -5,6 +5,8 @@
     gathering    what a report is made of, from an exposure, a history, or both
     kinds        what each kind says: fleet, person, changes, sites
     removals     the manual work, place by place
+    sharing      what of it may be told where it is shared
+    guard        the last look at what is to be shared
     content      a report as typed values
     page         the same as one HTML file
 """
@@ -14,9 +16,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from exposurekit import pseudonyms
 from exposurekit.errors import Misconfigured
 from exposurekit.exposure import Exposure
-from exposurekit.reports import kinds
+from exposurekit.reports import guard, kinds
 from exposurekit.reports.content import Fact, Removal, Report, Section
 from exposurekit.reports.gathering import gathered
 
@@ -33,6 +36,7 @@ def report(
     user: int | None = None,
     since: str | datetime | None = None,
     exposure: Exposure | None = None,
+    share_safe: bool = False,
 ) -> Report:
     """A report of what a service and a memory tell; written to a file where one is named.
 
@@ -43,6 +47,11 @@ def report(
         user: The id of a person: about them alone.
         since: An instant, or a day (from its end): what moved since then.
         exposure: Beside a history: what people have on file now, which tells what can be unblocked.
+        share_safe: For people who may not know whom it is about. People have pseudonyms, the same in every report that
+            this machine makes; ages are told to ten years, places by their state, instants to the day; where fewer than
+            five people are, or what fewer are told, does not stand there. Then the finished page is searched for all
+            that is known of everyone, and is refused if any of it is found. What a history alone does not know, names
+            and addresses on file, is looked for only with ``exposure``.
 
     Returns:
         What it says, as typed values: ``.finding``, ``.facts``, ``.sections``, ``.data``, ``.to_html()``.
@@ -50,18 +59,21 @@ def report(
     Raises:
         Misconfigured: What is asked does not go together, or the file cannot be written.
         NotLoaded: Nothing was seen yet, or not of that person.
+        Leak: What is to be shared would tell a person's data; nothing is written.
 
     >>> report = ek.report(history)
     >>> report.kind, [section.key for section in report.sections][:2]
     ('fleet', ['by_site', 'status_over_time'])
     """
     asked = _kind(kind, user, since)
-    of = gathered(source, exposure=exposure, user=user)
+    of = gathered(source, exposure=exposure, user=user, pseudonyms=pseudonyms.kept() if share_safe else None)
     if asked == "changes":
         assert since is not None  # noqa: S101  `_kind` saw to it
         made = kinds.changes(of, since)
     else:
         made = {"fleet": kinds.fleet, "person": kinds.person, "sites": kinds.sites}[asked](of)
+    if share_safe:
+        guard.check(made, guard.known_of(of.exposure, of.history))
     if path is not None:
         write(Path(path), made.to_html())
     return made

@@ -10,6 +10,8 @@ from exposurekit import analysis
 from exposurekit.errors import Misconfigured
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
+from exposurekit.pseudonyms import Pseudonyms
+from exposurekit.reports.sharing import Sharing, sharing
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,7 @@ class Gathered:
         steps: What a human must do; of a history with its ticks.
         people: How many people it is about.
         unseen: How many of these were not seen well by the newest look.
+        sharing: What of it may be told; None: all.
     """
 
     exposure: Exposure | None
@@ -37,6 +40,17 @@ class Gathered:
     steps: pd.DataFrame = field(repr=False)
     people: int
     unseen: int
+    sharing: Sharing | None = None
+
+    @property
+    def called(self) -> str:
+        """The person it is about, as they may be called."""
+        assert self.user is not None  # noqa: S101  asked where it is about one
+        return f"user {self.user}" if self.sharing is None else f"person {self.sharing.called(self.user)}"
+
+    def may_name(self, site: str) -> bool:
+        """Whether it may be told that listings are there."""
+        return self.sharing is None or site in self.sharing.sites
 
     def of(self, table: pd.DataFrame) -> pd.DataFrame:
         """The rows of a table that are about the person, where it is about one and tells it."""
@@ -68,8 +82,10 @@ class Gathered:
         elif self.exposure is not None:
             server, _, rest = self.exposure.provenance.partition(" · as of ")
             told = {"server": server, "as of": rest.partition(" · ")[0]}
+        if self.sharing is not None:
+            told.pop("server", None)
         told["people"] = f"{self.people:,}" + (f", {self.unseen:,} not seen well" if self.unseen else "")
-        told["filters"] = "none" if self.user is None else f"user {self.user}"
+        told["filters"] = "none" if self.user is None else self.called
         return told | {"made with": f"exposurekit {exposurekit.__version__}"}
 
     def _server(self) -> str:
@@ -79,28 +95,35 @@ class Gathered:
         return str(looks.iloc[-1]) if len(looks) else "not told"
 
 
-def gathered(source: Any, *, exposure: Exposure | None = None, user: int | None = None) -> Gathered:
+def gathered(
+    source: Any,
+    *,
+    exposure: Exposure | None = None,
+    user: int | None = None,
+    pseudonyms: Pseudonyms | None = None,
+) -> Gathered:
     """Ask for everything that a report may need.
 
     Args:
         source: An `Exposure` or a `History`.
         exposure: Beside a history: what is so now, and what people have on file.
         user: One person; None: everyone.
+        pseudonyms: What people are called where it is to be shared; None: it is not.
 
     Raises:
         Misconfigured: ``source`` is neither.
         NotLoaded: The history is empty, or the person is not known.
     """
     if isinstance(source, History):
-        return _of_history(source, exposure, user)
+        return _of_history(source, exposure, user, pseudonyms)
     if isinstance(source, Exposure):
-        return _of_exposure(source, user)
+        return _of_exposure(source, user, pseudonyms)
     raise Misconfigured(
         "A report is of an Exposure or a History: ek.connect(), ek.History(path), demo.history"
     )
 
 
-def _of_exposure(exposure: Exposure, user: int | None) -> Gathered:
+def _of_exposure(exposure: Exposure, user: int | None, pseudonyms: Pseudonyms | None) -> Gathered:
     failures = exposure.failures()
     return Gathered(
         exposure,
@@ -112,10 +135,13 @@ def _of_exposure(exposure: Exposure, user: int | None) -> Gathered:
         exposure.steps(user),
         1 if user is not None else len(exposure.users()),
         failures["user_id"].nunique() if user is None else 0,
+        None if pseudonyms is None else sharing(pseudonyms, exposure.records(), exposure.alerts()),
     )
 
 
-def _of_history(history: History, exposure: Exposure | None, user: int | None) -> Gathered:
+def _of_history(
+    history: History, exposure: Exposure | None, user: int | None, pseudonyms: Pseudonyms | None
+) -> Gathered:
     if user is not None:
         history.status_over_time(user=user)  # says so where nobody was ever seen under this id
     whole = history.records(), history.links(), history.alerts(), history.steps(), history.stale()
@@ -130,6 +156,7 @@ def _of_history(history: History, exposure: Exposure | None, user: int | None) -
         steps,
         history.last_run().people.get("listed", 0) if user is None else 1,
         len(stale),
+        None if pseudonyms is None else sharing(pseudonyms, whole[0], whole[2]),
     )
 
 

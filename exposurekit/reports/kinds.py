@@ -1,6 +1,6 @@
 """What each kind of report says: the fleet, one person, what changed, the sites. Asks what was gathered, and draws no page."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -17,15 +17,18 @@ from exposurekit.reports.removals import removals
 
 AHEAD_DAYS = 30
 ASKS = 2  # fields that unlock most, as a fleet's report names them
-_LISTED = ["user_id", "site", "status", "first_seen_at", "changed_at", "age", "href"]
-_MOVED = ["user_id", "site", "before", "after", "what"]
+_LISTED = ("site", "status", "first_seen_at", "changed_at", "age", "states", "href")
+_PAGE = ("title", "url", "contains")
+_MOVED = ("user_id", "site", "before", "after", "what")
+_AGAIN = ("user_id", "site", "removed_at", "listed_again_at", "gone_days", "episode")
+_FAILED = ("user_id", "operation", "error", "status")
 
 
 def fleet(of: Gathered) -> Report:
     """Everyone: where they are exposed, how it moves, and what is to be done."""
     table = analysis.by_site(of.records)
     sections = [
-        _section("by_site", "Exposure by site", table, charts.by_site(table, provenance=of.line)),
+        _section(of, "by_site", "Exposure by site", table, charts.by_site),
         *_over_time(of),
         *_trusted(of),
         *_unblocked(of),
@@ -37,18 +40,21 @@ def fleet(of: Gathered) -> Report:
 
 def person(of: Gathered) -> Report:
     """One person: their listings, pages, and what is left to do."""
-    records = of.records
-    listed = records[[name for name in _LISTED if name in records]].drop(columns="user_id")
-    pages = of.links[["title", "url", "contains"]]
     sections = [
-        _section("records", "Listings", listed),
+        _section(of, "records", "Listings", of.records, columns=_LISTED),
         *_over_time(of),
-        _section("links", "Pages", pages),
+        _section(of, "links", "Pages", of.links, columns=_PAGE),
         *_unblocked(of),
         _manual(of),
     ]
-    title = f"Exposure of user {of.user}"
-    return Report("person", title, _finding(of), tuple(_facts(of)), tuple(sections), of.provenance())
+    return Report(
+        "person",
+        f"Exposure of {of.called}",
+        _finding(of),
+        tuple(_facts(of)),
+        tuple(sections),
+        of.provenance(),
+    )
 
 
 def changes(of: Gathered, since: str | datetime) -> Report:
@@ -56,12 +62,11 @@ def changes(of: Gathered, since: str | datetime) -> Report:
     if of.history is None:
         raise Misconfigured("What changed is asked of a history: ek.report(history, since=...)")
     moved = of.history.diff(since)
-    shown = moved.things[moved.things["what"] != "unchanged"][_MOVED]
-    why = charts.changes(moved.why, provenance=f"{of.line} · since {since}")
+    each = moved.things[moved.things["what"] != "unchanged"]
     sections = [
-        _section("changes", "Why the number moved", moved.why, why),
-        _section("counts", "What moved", moved.counts),
-        _section("things", "Each of them", shown),
+        _section(of, "changes", "Why the number moved", moved.why, charts.changes, since=f" · since {since}"),
+        _section(of, "counts", "What moved", moved.counts),
+        _section(of, "things", "Each of them", each, columns=_MOVED),
         _manual(of),
     ]
     provenance = of.provenance() | {"since": str(since)}
@@ -79,24 +84,14 @@ def sites(of: Gathered) -> Report:
     """The league of sites: what each holds, how long it takes, what it lists again, and whether it can be read."""
     table = analysis.by_site(of.records)
     sections = [
-        _section("by_site", "What each holds", table, charts.by_site(table, provenance=of.line)),
+        _section(of, "by_site", "What each holds", table, charts.by_site),
         *_trusted(of),
     ]
     if of.history is not None:
         health, precision = of.history.site_health(), of.history.precision()
         sections += [
-            _section(
-                "site_health",
-                "Whether they can be read",
-                health,
-                charts.site_health(health, provenance=of.line),
-            ),
-            _section(
-                "precision",
-                "Whose listings they are",
-                precision,
-                charts.precision(precision, provenance=of.line),
-            ),
+            _section(of, "site_health", "Whether they can be read", health, charts.site_health),
+            _section(of, "precision", "Whose listings they are", precision, charts.precision),
         ]
     return Report("sites", "The sites", _finding(of), tuple(_facts(of)), tuple(sections), of.provenance())
 
@@ -108,7 +103,8 @@ def _finding(of: Gathered) -> str:
     if open_now.empty:
         return f"No listing is open, of {len(of.records):,} that were found."
     site, most = open_now["site"].astype("str").value_counts().pipe(lambda n: (n.index[0], n.iloc[0]))
-    return f"{listed}{are} still open; most on {short(site)} ({most:,})."
+    where = f"; most on {short(site)} ({most:,})" if of.may_name(site) else ""
+    return f"{listed}{are} still open{where}."
 
 
 def _facts(of: Gathered) -> Iterator[Fact]:
@@ -146,11 +142,7 @@ def _over_time(of: Gathered) -> list[Section]:
     if of.history is None:
         return []
     table = of.history.status_over_time(user=of.user)
-    return [
-        _section(
-            "status_over_time", "Status over time", table, charts.status_over_time(table, provenance=of.line)
-        )
-    ]
+    return [_section(of, "status_over_time", "Status over time", table, charts.status_over_time)]
 
 
 def _trusted(of: Gathered) -> list[Section]:
@@ -158,12 +150,9 @@ def _trusted(of: Gathered) -> list[Section]:
     if of.history is None:
         return []
     removal, again = of.history.time_to_removal(), of.history.relistings()
-    shown = again[["user_id", "site", "removed_at", "listed_again_at", "gone_days", "episode"]]
     return [
-        _section(
-            "time_to_removal", "Time to removal", removal, charts.time_to_removal(removal, provenance=of.line)
-        ),
-        _section("relistings", "Listed again", shown, charts.relistings(again, provenance=of.line)),
+        _section(of, "time_to_removal", "Time to removal", removal, charts.time_to_removal),
+        _section(of, "relistings", "Listed again", again, charts.relistings, columns=_AGAIN),
     ]
 
 
@@ -174,40 +163,46 @@ def _unblocked(of: Gathered) -> list[Section]:
     table = analysis.blockers(of.records, of.on_file)
     asks = analysis.best_next_fields(of.records, of.on_file, asks=ASKS)
     return [
-        _section("blockers", "What can be unblocked", table, charts.blockers(table, provenance=of.line)),
-        _section(
-            "best_next_fields", "Whom to ask first", asks, charts.best_next_fields(asks, provenance=of.line)
-        ),
+        _section(of, "blockers", "What can be unblocked", table, charts.blockers),
+        _section(of, "best_next_fields", "Whom to ask first", asks, charts.best_next_fields),
     ]
 
 
 def _manual(of: Gathered) -> Section:
     queue = analysis.work_queue(of.steps)
-    figure = charts.work_queue(queue, provenance=of.line)
-    section = _section("work_queue", "What a human must do", queue, figure)
-    return replace(section, removals=removals(queue, of.alerts))
+    section = _section(of, "work_queue", "What a human must do", queue, charts.work_queue)
+    found = removals(queue, of.alerts)
+    return replace(section, removals=found if of.sharing is None else of.sharing.removals(found))
 
 
 def _covered(of: Gathered) -> list[Section]:
     if of.history is not None:
-        table = of.history.coverage()
-        return [_section("coverage", "Who was seen", table, charts.coverage(table, provenance=of.line))]
+        return [_section(of, "coverage", "Who was seen", of.history.coverage(), charts.coverage)]
     assert of.exposure is not None  # noqa: S101  there is one of the two
     failures = of.exposure.failures()
-    words = (
-        "Everybody was loaded."
-        if failures.empty
-        else f"{len(failures):,} loads failed: these people are missing above."
-    )
-    shown = failures[["user_id", "operation", "error", "status"]]
-    return [Section("failures", "Who was seen", words, table=shown, rows=len(shown))]
+    section = _section(of, "failures", "Who was seen", failures, columns=_FAILED)
+    missing = f"{len(failures):,} loads failed: these people are missing above."
+    return [replace(section, words="Everybody was loaded." if failures.empty else missing)]
 
 
-def _section(key: str, title: str, table: pd.DataFrame, chart: charts.Chart | None = None) -> Section:
-    if table.empty:  # nothing to draw, and nothing to count
+def _section(
+    of: Gathered,
+    key: str,
+    title: str,
+    table: pd.DataFrame,
+    draw: Callable[..., charts.Chart] | None = None,
+    *,
+    since: str = "",
+    columns: Sequence[str] = (),
+) -> Section:
+    """A table as it may be told, what is drawn of it, and those of its columns that are shown."""
+    told = table if of.sharing is None else of.sharing.table(table)
+    chart = None if draw is None else draw(told, provenance=of.line + since)
+    if told.empty:  # nothing to draw, and nothing to count
         return Section(key, title, "Nothing." if chart is None else f"{chart.layout.meta['finding']}.")
     words = "" if chart is None else charts.describe(chart)
-    return Section(key, title, words, chart, table.head(ROWS_MAX).reset_index(drop=True), len(table))
+    shown = told[[name for name in columns if name in told]] if columns else told
+    return Section(key, title, words, chart, shown.head(ROWS_MAX).reset_index(drop=True), len(shown))
 
 
 def _open(records: pd.DataFrame) -> pd.DataFrame:

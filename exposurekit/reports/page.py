@@ -45,6 +45,18 @@ def page(report: Any) -> str:
     return told
 
 
+def without_scripts(html: str) -> str:
+    """What of a page is not the same in all: its text and its data.
+
+    >>> from exposurekit.reports.page import without_scripts
+    >>> len(without_scripts(ek.report(exposure).to_html())) < 1_000_000
+    True
+    """
+    for script in (plotly_js(), _file("templates/report.js"), _file("templates/report.css")):
+        html = html.replace(script, "")
+    return html
+
+
 def plotly_js(installed: str | None = None) -> str:
     """The script that draws: the small bundle that is kept here, where the installed Plotly speaks its language.
 

@@ -5,8 +5,6 @@ is): a sealed value moved elsewhere does not open. A version byte stands in fron
 What must be found again is kept as a fingerprint, HMAC-SHA256 with the domain inside.
 """
 
-import base64
-import binascii
 import hmac
 import os
 import secrets
@@ -18,11 +16,11 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from pydantic_core import from_json
 
+from exposurekit import keyfiles, places
 from exposurekit.contract import codec
 from exposurekit.errors import ExposureError, Misconfigured
 
 KEY_VARIABLE, KEY_FILE_VARIABLE = "EXPOSUREKIT_SERVICE_KEY", "EXPOSUREKIT_SERVICE_KEY_FILE"
-KEY_BYTES = 32
 _VERSION = b"\x01"
 _NONCE_BYTES = 12
 _HEAD_BYTES = len(_VERSION) + _NONCE_BYTES
@@ -42,8 +40,8 @@ class Vault:
     """
 
     def __init__(self, key: bytes) -> None:
-        if len(key) != KEY_BYTES:
-            raise Misconfigured(f"the service's key must have {KEY_BYTES} bytes")
+        if len(key) != keyfiles.KEY_BYTES:
+            raise Misconfigured(f"the service's key must have {keyfiles.KEY_BYTES} bytes")
         # One key for each use, so that no fingerprint can ever say anything about a sealed value.
         self._cipher = AESGCM(hmac.digest(key, b"exposurekit sealing 1", "sha256"))
         self._fingerprint_key = hmac.digest(key, b"exposurekit fingerprints 1", "sha256")
@@ -54,7 +52,7 @@ class Vault:
     @staticmethod
     def generate_key() -> bytes:
         """A new random key."""
-        return secrets.token_bytes(KEY_BYTES)
+        return secrets.token_bytes(keyfiles.KEY_BYTES)
 
     @property
     def key_fingerprint(self) -> str:
@@ -123,61 +121,10 @@ def load_key(path: Path | None = None, *, make: bool = True) -> bytes:
         Misconfigured: There is no key; what is there is not a key, others may read it, or it can be neither read nor made.
     """
     if text := os.environ.get(KEY_VARIABLE):
-        return _key_of(text, KEY_VARIABLE)
-    file = path or Path(os.environ.get(KEY_FILE_VARIABLE) or _default_file())
-    try:
-        if not file.exists():
-            if not make:
-                raise Misconfigured(
-                    f"there is no key at {file}, and the database needs the one it was made with: --key-file, "
-                    f"{KEY_FILE_VARIABLE} or {KEY_VARIABLE} tell where it is"
-                )
-            _make(file)
-        return _read(file)
-    except OSError as error:
-        problem = error.strerror
-    raise Misconfigured(f"the service's key file {file} can be neither read nor made: {problem}")
-
-
-def configuration_directory() -> Path:
-    """Where the key is, unless the operator says otherwise, and whatever else the service is told by files."""
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "exposurekit"
-
-
-def _default_file() -> Path:
-    return configuration_directory() / "service.key"
-
-
-def _read(file: Path) -> bytes:
-    if os.name == "posix" and file.stat().st_mode & 0o077:
-        raise Misconfigured(f"the service's key file {file} can be read by others: chmod 600 it")
-    return _key_of(file.read_text("utf-8", "replace"), str(file))
-
-
-def _key_of(text: str, where: str) -> bytes:
-    bare = text.strip().rstrip("=")
-    try:
-        key = base64.b64decode(bare + "=" * (-len(bare) % 4), altchars=b"-_", validate=True)
-    except (binascii.Error, ValueError):
-        key = b""
-    if len(key) != KEY_BYTES:
-        raise Misconfigured(f"{where} does not hold the base64url form of {KEY_BYTES} bytes")
-    return key
-
-
-def _make(file: Path) -> None:
-    for directory in reversed([parent for parent in file.parents if not parent.exists()]):
-        directory.mkdir(mode=0o700, exist_ok=True)
-    # Written whole under another name, then linked: two processes that start at once agree on one key.
-    draft = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as out:
-            out.write(base64.urlsafe_b64encode(Vault.generate_key()) + b"\n")
-            out.flush()
-            os.fsync(out.fileno())
-        file.hardlink_to(draft)
-    except FileExistsError:
-        pass
-    finally:
-        draft.unlink()
+        return keyfiles.key_of(text, KEY_VARIABLE)
+    file = path or Path(os.environ.get(KEY_FILE_VARIABLE) or places.configured() / "service.key")
+    needed = (
+        f"there is no key at {file}, and the database needs the one it was made with: --key-file, "
+        f"{KEY_FILE_VARIABLE} or {KEY_VARIABLE} tell where it is"
+    )
+    return keyfiles.kept(file, "the service's", missing="" if make else needed)

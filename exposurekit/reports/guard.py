@@ -1,0 +1,50 @@
+"""The last look at what is to be shared: a finished report is searched for all that is known of everyone. Mends nothing."""
+
+import contextlib
+from typing import Any
+
+from exposurekit.errors import Leak, NotLoaded
+from exposurekit.exposure import Exposure
+from exposurekit.history import History
+from exposurekit.leaks import Known
+from exposurekit.redaction import known_in
+from exposurekit.reports.content import Report
+from exposurekit.reports.page import without_scripts
+
+
+def check(report: Report, known: Known) -> None:
+    """See that a report tells none of what is known.
+
+    Raises:
+        Leak: It does; the message says what kind of value stands in which part, and tells none.
+    """
+    found = known.found_in(without_scripts(report.to_html())) | known.found_in(report.to_json())
+    if not found:
+        return
+    kinds = ", ".join(f"{kind} ({n:,})" for kind, n in sorted(found.items()))
+    parts = [part.key for part in report.sections if known.found_in(_alone(report, part))]
+    where = f" in {', '.join(parts)}" if parts else ""
+    raise Leak(
+        f"The report would tell personal data{where}: {kinds}. It was not written. "
+        "A site's name, a guide or a step says it: see the whole report, which is made without share_safe."
+    )
+
+
+def known_of(exposure: Exposure | None, history: History | None) -> Known:
+    """All that an exposure and a history know of everyone: whom they are about, what was found, and their keys."""
+    known = Known()
+    if exposure is not None:
+        tables = ("users", "aliases", "emails", "phone_numbers", "addresses", "records", "links", "alerts")
+        for name in tables:
+            known_in(exposure[name], known)
+        for user_id in exposure.users()["user_id"].tolist():
+            with contextlib.suppress(NotLoaded):  # left since
+                known.add("key", exposure.key(user_id).secret)
+    if history is not None:
+        for table in (history.records(), history.links(), history.alerts()):
+            known_in(table, known)
+    return known
+
+
+def _alone(report: Report, section: Any) -> str:
+    return without_scripts(Report(report.kind, "", "", (), (section,), {}).to_html())

@@ -1,0 +1,137 @@
+"""What a report tells that is shared: nobody by name, nothing exact, nobody who stands alone. Works nothing out.
+
+Who reads it may know some of the people. So whoever is one of few at a site does not stand there by it, a text stands
+only where it is the same for many, and people go by names that a key on this machine makes. `redaction` says which
+columns stay at all.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from exposurekit.analysis.exposed import state_of
+from exposurekit.pseudonyms import Pseudonyms
+from exposurekit.redaction import redacted
+from exposurekit.reports.content import Removal
+
+FEW = 5  # people: fewer are not told apart
+FEW_SITES, FEW_PLACES = "other sites", "other places"
+AGE_BAND = 10  # years
+_PERSONS = (
+    "record_id",
+    "alert_number",
+    "episode",
+)  # who has the service's own tables finds a person by these
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """What may be told of whom.
+
+    Attributes:
+        pseudonyms: What people are called.
+        sites: Where listings of at least `FEW` people are.
+        texts: Guides with their steps that as many people are given.
+    """
+
+    pseudonyms: Pseudonyms = field(repr=False)
+    sites: frozenset[str] = field(repr=False)
+    texts: frozenset[tuple[Any, ...]] = field(repr=False)
+
+    def called(self, user_id: int) -> str:
+        """What a person is called."""
+        return self.pseudonyms.of(user_id)
+
+    def table(self, table: pd.DataFrame) -> pd.DataFrame:
+        """A table as it may be shared: the same question, and less of it."""
+        kept = redacted(table)
+        kept = kept.drop(columns=[name for name in _PERSONS if name in kept])
+        if "age" in table:
+            kept = kept.assign(age=_bands(table["age"]))
+        if "locations" in table:
+            kept = kept.assign(states=_states(table["locations"]))
+        if "group" in table:  # a host where people opt out
+            kept = kept.assign(group=table["group"].where(table["people"] >= FEW, FEW_PLACES))
+        if "user_id" in kept:
+            kept = kept.assign(user_id=kept["user_id"].map(self.called).astype("str"))
+        return self._sites(_days(kept))
+
+    def removals(self, removals: tuple[Removal, ...]) -> tuple[Removal, ...]:
+        """Manual work as it may be shared: pages and what few are told are left out, its amount stays."""
+        kept = (one for one in removals if self._is_told(one.site, one.guide, one.steps))
+        return tuple(
+            Removal(one.site, one.guide, one.steps, (), one.listings, one.people, one.minutes) for one in kept
+        )
+
+    def _is_told(self, *text: Any) -> bool:
+        return text in self.texts and (text[0] is None or text[0] in self.sites)
+
+    def _sites(self, table: pd.DataFrame) -> pd.DataFrame:
+        if "site" not in table:
+            return table
+        few = ~table["site"].astype("str").isin(self.sites) & table["site"].notna()
+        if "people" in table and "total" in table:
+            return _together(table, few)
+        if not few.any():
+            return table
+        named = table["site"].astype("str").mask(few, FEW_SITES)
+        if "user_id" in table or "place" in table:
+            return table.assign(site=named)
+        return table[~few].reset_index(drop=True)  # a row a site: of few there is none
+
+
+def sharing(pseudonyms: Pseudonyms, records: pd.DataFrame, alerts: pd.DataFrame) -> Sharing:
+    """What may be told, by all that is known of everyone.
+
+    Args:
+        pseudonyms: What people are called.
+        records: Everyone's, as an `Exposure` or a `History` gives them.
+        alerts: Everyone's, the same.
+    """
+    many = records.groupby("site", observed=True)["user_id"].nunique()
+    told: dict[tuple[Any, ...], set[int]] = {}
+    columns = ["user_id", "site", "guide", "opt_out_procedure"]
+    for user_id, site, guide, steps in alerts[columns].itertuples(index=False):
+        told.setdefault((_text(site), _text(guide), tuple(map(str, steps))), set()).add(user_id)
+    texts = frozenset(text for text, people in told.items() if len(people) >= FEW)
+    return Sharing(pseudonyms, frozenset(many.index[many >= FEW].astype("str")), texts)
+
+
+def _together(table: pd.DataFrame, few: "pd.Series[bool]") -> pd.DataFrame:
+    """Rows of few people as one; where they are one row alone, the next smallest goes with it."""
+    if few.sum() == 1 and len(table) > 1:
+        few = few | (table.index == table.loc[~few, "people"].idxmin())
+    rest = table[few]
+    if rest.empty:
+        return table
+    counts = {name: int(rest[name].sum()) for name in rest.select_dtypes("number") if name != "people"}
+    # One person may be in several of these rows: how many there are in all is not known.
+    row = pd.DataFrame([{"site": FEW_SITES, **counts, "people": pd.NA}])
+    shown = table[~few].astype({"site": "str", "people": "Int64"})
+    return pd.concat([shown, row.astype(shown.dtypes[row.columns])], ignore_index=True)[table.columns]
+
+
+def _bands(ages: "pd.Series[Any]") -> "pd.Series[Any]":
+    """Ages to ten years: 34 is "30-39"."""
+    lower = ages.astype("Int16") // AGE_BAND * AGE_BAND
+    return (lower.astype("string") + "-" + (lower + AGE_BAND - 1).astype("string")).astype("str")
+
+
+def _states(locations: "pd.Series[Any]") -> "pd.Series[Any]":
+    """Places to their states."""
+    return locations.map(_states_of).astype("str")
+
+
+def _states_of(places: list[str]) -> str:
+    return ", ".join(sorted({state for place in places if (state := state_of(place))}))
+
+
+def _days(table: pd.DataFrame) -> pd.DataFrame:
+    """Instants to the day."""
+    instants = table.select_dtypes("datetimetz").columns
+    return table.assign(**{name: table[name].dt.floor("D") for name in instants})
+
+
+def _text(cell: object) -> str | None:
+    return cell if isinstance(cell, str) and cell.strip() else None

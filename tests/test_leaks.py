@@ -1,0 +1,117 @@
+"""What is known is found however it is written, and what only looks like it is not."""
+
+from datetime import date
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exposurekit.leaks import Known
+
+
+@pytest.fixture
+def known():
+    known = Known()
+    known.add_name("Odalys", "Fennimoor")
+    known.add_full_name("Zoë M. Träumer")
+    known.add("e-mail", "o.fennimoor@mail.example")
+    known.add("street", "12 Elderberry Lane")
+    known.add("key", "s3cr3t-k3y")
+    known.add_phone("+1 (555) 012-3456")
+    known.add_birth_date(date(1980, 3, 5))
+    return known
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("Odalys Fennimoor", "name"),
+        ("FENNIMOOR, ODALYS", "name"),
+        ("odalys q. fennimoor", "name"),
+        ("https://x.example/p/odalys-fennimoor/7", "name"),
+        ("OdalysFennimoor@x.example", "name"),
+        ("zoe traumer", "name"),
+        ("Zoe\u0308 Tra\u0308umer", "name"),
+        ("Odalys\u200b\u00ad Fennimoor", "name"),
+        ("Odalys&#32;Fennimoor", "name"),
+        ("O.FENNIMOOR@MAIL.EXAMPLE", "e-mail"),
+        ("o.fennimoor%40mail.example", "e-mail"),
+        ('{"at": "12 Elderberry\\u0020Lane"}', "street"),
+        ("s3cr3t-k3y", "key"),
+        ("5550123456", "phone"),
+        ("+1.555.012.3456", "phone"),
+        ("(555) 012-3456", "phone"),
+        ("012-3456", "phone"),
+        ("1980-03-05", "birth date"),
+        ("03/05/1980", "birth date"),
+        ("5.3.1980", "birth date"),
+        ("March 5, 1980", "birth date"),
+        ("5 Mar 1980", "birth date"),
+        ("321062400", "birth date"),
+    ],
+)
+def test_a_value_is_found(known, text, kind):
+    assert known.found_in(f"x {text} y")[kind] == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Odalys",
+        "a Fennimoor",
+        "Odalys and then Fennimoor",
+        "Elderberry Lane 12",
+        "mail.example",
+        "555 012",
+        "2026-03-05T20:00:00.000000+00:00",
+        "1980",
+        "15550123456.25"[:9],
+        "s3cr3t",
+    ],
+)
+def test_what_only_looks_like_it_is_not(known, text):
+    assert not known.found_in(text)
+
+
+def test_a_moment_is_no_phone_number():
+    known = Known()
+    known.add_phone("202-603-0120")
+    assert not known.found_in("2026-03-01 20:00:00 and 2026-03-0120")
+    assert known.found_in("call 202-603-0120")["phone"]
+
+
+def test_what_is_short_stands_anywhere():
+    known = Known()
+    for value in ("a-1", "00 1", "Lee", "12345", ""):
+        known.add("reference", value)
+    known.add_name("", "Lee")
+    known.add_full_name("Lee")
+    known.add_phone("911")
+    assert len(known) == 0
+    assert not known.found_in("a-1 00 1 lee 12345 911")
+
+
+def test_it_shows_nothing(known):
+    assert "fennimoor" not in repr(known).lower()
+
+
+def test_what_is_written_inside_of_what_is_written_inside_is_found(known):
+    assert known.found_in("T2RhbHlzJTIwRmVubmltb29y")["name"] == 1  # base64 of an address' form
+    assert known.found_in("a <b>5550</b>123456")["phone"] == 1
+
+
+@given(st.text())
+def test_any_text_can_be_searched(text):
+    known = Known()
+    known.add_full_name(text)
+    known.add("title", text)
+    known.add_phone(text)
+    found = known.found_in(text)
+    assert set(found) <= {"name", "title", "phone"}
+
+
+@given(st.text(st.characters(codec="utf-8"), min_size=1))
+def test_a_text_that_is_looked_for_is_found_in_itself(text):
+    known = Known()
+    known.add("title", f"planted value {text}")
+    assert known.found_in(f"before planted value {text} after")["title"] >= 1

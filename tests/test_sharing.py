@@ -1,0 +1,212 @@
+"""What is shared tells nobody: no value that is known, no small group; and a value that is planted is found."""
+
+import base64
+import json
+from dataclasses import replace
+from urllib.parse import quote
+
+import pandas as pd
+import pytest
+from history_kit import seen_through
+from sharing.worlds import PEOPLE, a_world, reports_of, told
+
+import exposurekit as ek
+from exposurekit import pseudonyms
+from exposurekit.errors import Leak
+from exposurekit.reports import guard
+from exposurekit.reports.content import Fact, Removal
+from exposurekit.reports.sharing import FEW, FEW_SITES
+
+SEEDS = range(2)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nothing_that_is_known_of_anybody_stands_in_what_is_shared(seed, tmp_path):
+    service = a_world(seed)
+    reports = list(reports_of(service, tmp_path))
+    assert len(reports) == 5
+    assert {kind: told(page + data, service) for kind, page, data in reports} == dict.fromkeys(
+        (kind for kind, _, _ in reports), 0
+    )
+
+
+@pytest.fixture(scope="module")
+def world():
+    return a_world(0)
+
+
+@pytest.fixture(scope="module")
+def exposure(world):
+    with seen_through(world) as exposure:
+        yield exposure
+
+
+@pytest.fixture(scope="module")
+def shared(exposure):
+    return ek.report(exposure, share_safe=True)
+
+
+@pytest.fixture(scope="module")
+def known(exposure):
+    return guard.known_of(exposure, None)
+
+
+def test_the_search_of_the_tests_finds_what_is_not_shared(exposure, world):
+    assert told(ek.report(exposure).to_html(), world) > 20
+
+
+# --- what is planted is found ------------------------------------------------------------------------------
+
+WAYS = {
+    "as it stands": str,
+    "in capitals": str.upper,
+    "escaped in JSON": lambda value: "".join(f"\\u{ord(one):04x}" for one in value),
+    "escaped in HTML": lambda value: "".join(f"&#{ord(one)};" for one in value),
+    "as in an address": lambda value: quote(value, safe=""),
+    "in base64": lambda value: base64.b64encode(f"of {value} alone".encode()).decode(),
+    "in hexadecimal": lambda value: value.encode().hex(),
+    "with tags between": lambda value: value.replace(" ", "</b> <i>"),
+}
+
+
+def values(exposure):
+    """One value of each kind."""
+    user = exposure.users().iloc[0]
+    record = exposure.records().iloc[0]
+    return {
+        "name": f"{user['first_name']} {user['last_name']}",
+        "name, last first": f"{user['last_name']}, {user['first_name']}",
+        "e-mail": exposure.emails()["address"].iloc[0],
+        "phone": exposure.phone_numbers()["number"].iloc[0],
+        "street": exposure.addresses()["address1"].iloc[0],
+        "key": exposure.key(1).secret,
+        "address of a page": record["href"],
+        "reference": record["reference_id"],
+        "alias": next(" ".join(one) for one in exposure.aliases()[["first_name", "last_name"]].to_numpy()),
+        "relative": record["relations"][0],
+        "birth date": f"{exposure.users()['birth_date'].dropna().iloc[0]:%B %d, %Y}",
+        "title": exposure.links()["title"].iloc[0],
+    }
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_each_kind_of_value_is_found_however_it_is_written(exposure, known, way):
+    missed = [
+        kind for kind, value in values(exposure).items() if not known.found_in(f"x {WAYS[way](value)} y")
+    ]
+    assert missed == []
+
+
+def planted(report, section, where, value):
+    """The report with a value in one part of one section."""
+    if where == "words":
+        made = replace(section, words=f"{section.words} {value}")
+    elif where == "table":
+        made = replace(section, table=section.table.assign(site=value))
+    elif where == "chart":
+        chart = type(section.chart)(section.chart)
+        made = replace(section, chart=chart.add_annotation(text=value))
+    else:
+        made = replace(section, removals=(Removal(None, value, (), (), 1, 1, 1.0),))
+    return replace(report, sections=tuple(made if one is section else one for one in report.sections))
+
+
+def test_what_is_planted_in_any_part_of_any_section_is_found(exposure, shared, known):
+    guard.check(shared, known)
+    value, found = values(exposure)["name"], []
+    for section in shared.sections:
+        parts = {
+            "words": True,
+            "table": section.table is not None,
+            "chart": section.chart is not None,
+            "removals": True,
+        }
+        for where in (part for part, is_there in parts.items() if is_there):
+            with pytest.raises(Leak) as refused:
+                guard.check(planted(shared, section, where, value), known)
+            assert value not in str(refused.value)
+            assert section.key in str(refused.value)
+            found.append((section.key, where))
+    assert len(found) > 2 * len(shared.sections)
+
+
+@pytest.mark.parametrize("part", ["title", "finding", "fact", "provenance"])
+def test_what_is_planted_around_the_sections_is_found(exposure, shared, known, part):
+    value = values(exposure)["e-mail"]
+    changed = {
+        "title": {"title": value},
+        "finding": {"finding": value},
+        "fact": {"facts": (*shared.facts, Fact("open", "1", value))},
+        "provenance": {"provenance": {"server": value}},
+    }
+    with pytest.raises(Leak):
+        guard.check(replace(shared, **changed[part]), known)
+
+
+def test_a_report_that_would_tell_is_not_written(tmp_path, world):
+    told_to_all = a_world(1)
+    name = "{first_name} {last_name}".format_map(told_to_all.people[1].profile)
+    for person in told_to_all.people.values():
+        person.records[0] |= {"site": f"{name} Finder"}
+    with seen_through(told_to_all) as exposure, pytest.raises(Leak, match="was not written") as refused:
+        ek.report(exposure, tmp_path / "shared.html", share_safe=True)
+    assert name not in str(refused.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- what it tells instead ---------------------------------------------------------------------------------
+
+
+def test_people_have_the_same_pseudonym_in_every_report(exposure, shared):
+    called = {pseudonyms.kept().of(user_id) for user_id in exposure.users()["user_id"]}
+    asks = next(section for section in shared.sections if section.key == "best_next_fields").table
+    assert set(asks["user_id"]) <= called
+    assert (
+        ek.report(exposure, share_safe=True, user=3).title == f"Exposure of person {pseudonyms.kept().of(3)}"
+    )
+
+
+def test_ages_are_told_to_ten_years_and_places_by_their_state(exposure):
+    report = ek.report(exposure, share_safe=True, user=3)
+    table = report.sections[0].table
+    whole = exposure.records(3)
+    assert [*table.columns] == ["site", "status", "age", "states"]
+    lower = whole["age"] // 10 * 10
+    assert table["age"].tolist() == [f"{age}-{age + 9}" for age in lower]
+    assert all(len(state) == 2 for state in table["states"])
+
+
+def test_sites_of_few_people_do_not_stand_alone(exposure, shared):
+    people = exposure.records().groupby("site", observed=True)["user_id"].nunique()
+    few = set(people.index[people < FEW])
+    assert few
+    table = shared.sections[0].table
+    assert not few & set(table["site"])
+    assert table["site"].iloc[-1] == FEW_SITES
+    assert pd.isna(table["people"].iloc[-1])
+    assert table["total"].sum() == len(exposure.records())
+    assert not any(site in shared.to_html() for site in few)
+
+
+def test_steps_stand_there_where_many_are_told_the_same(shared):
+    queue = next(section for section in shared.sections if section.key == "work_queue")
+    assert queue.removals
+    of_record, of_link = ("Open the form.", "Send it."), ("Open the listing.", "Choose remove.")
+    assert {removal.steps for removal in queue.removals} == {of_record, of_link}
+    assert not any(removal.pages for removal in queue.removals)
+
+
+def test_where_few_people_are_known_no_site_is_named():
+    world = a_world(2)
+    world.people = {number: person for number, person in world.people.items() if number < FEW}
+    with seen_through(world) as exposure:
+        report = ek.report(exposure, share_safe=True)
+    assert set(report.sections[0].table["site"]) == {FEW_SITES}
+    assert "most on" not in report.finding
+    assert PEOPLE > FEW
+
+
+def test_the_server_is_not_told(shared, exposure):
+    assert "server" not in shared.provenance
+    assert exposure.client.access.base_url not in json.dumps(shared.data)
