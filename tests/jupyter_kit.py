@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import nbformat
 import pytest
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -138,6 +137,8 @@ def _blocking(sight):
 
 def written(path: Path, *cells: str) -> Path:
     """A notebook with these cells."""
+    import nbformat  # slow to import, and every process of the tests has this file
+
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
     nbformat.write(notebook, path)
