@@ -20,6 +20,7 @@ _FACE = {
     "AsyncClient": "exposurekit.client",
     "Patience": "exposurekit.client",
     "demo": "exposurekit.demonstration",
+    "export": "exposurekit.exports",
     "report": "exposurekit.reports",
     "Report": "exposurekit.reports",
     "History": "exposurekit.history",

@@ -50,6 +50,16 @@ def rows(table: pd.DataFrame) -> list[list[str]]:
     return [[*row] for row in zip(*columns, strict=True)]
 
 
+def joined(value: Any) -> Any:
+    """A value as one cell can hold it: a list as text.
+
+    >>> from exposurekit.cells import joined
+    >>> joined(["a", "b"]), joined(3)
+    ('a, b', 3)
+    """
+    return ", ".join(map(str, value)) if isinstance(value, Sequence) and not isinstance(value, str) else value
+
+
 def defused(value: Any) -> Any:
     """A value as a spreadsheet may have it: text that would be a formula there is text.
 
@@ -59,8 +69,7 @@ def defused(value: Any) -> Any:
     >>> defused("=1+1"), defused("Seekfolk"), defused(-1)
     ("'=1+1", 'Seekfolk', -1)
     """
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        value = ", ".join(map(str, value))
+    value = joined(value)
     if not isinstance(value, str):
         return value
     text = value.replace("\r", " ")  # some readers take it for the end of the row

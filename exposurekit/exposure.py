@@ -1,8 +1,8 @@
 """The analyst's door: everyone's users, records, links, alerts and steps as DataFrames. Remembers nothing beyond one load."""
 
-import contextlib
 import threading
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from typing import Any
 
 import pandas as pd
@@ -15,7 +15,7 @@ from exposurekit.client.progress import progress_bar
 from exposurekit.contract.resources import UserKey
 from exposurekit.errors import Misconfigured, NotLoaded, warn
 from exposurekit.keyed import Keyed
-from exposurekit.look import Look
+from exposurekit.look import Look, ids_of
 
 People = int | Iterable[int] | None
 
@@ -67,6 +67,15 @@ class Exposure(Keyed):
     def is_loaded(self) -> bool:
         """Whether people are here already; where not, the first table loads them."""
         return self._look is not None
+
+    @property
+    def as_of(self) -> datetime:
+        """When the tables were loaded, in UTC.
+
+        >>> exposure.as_of.tzinfo is not None
+        True
+        """
+        return self._loaded().at
 
     @property
     def provenance(self) -> str:
@@ -254,7 +263,7 @@ class Exposure(Keyed):
         table = self._frame(look, name)
         if user is None:
             return table.copy(deep=False)
-        asked = _ids(user)
+        asked = ids_of(user)
         if unknown := [one for one in asked if one not in look.loaded]:
             why = "failures() names those who could not be loaded, refresh() looks again"
             raise NotLoaded(
@@ -319,17 +328,6 @@ class Exposure(Keyed):
         with progress_bar("people", shown) as bar:
             behind.run(load, lambda: bar(*far[0]))
         return found[0]
-
-
-def _ids(user: Any) -> list[int]:
-    ids: list[int] = []
-    if not isinstance(user, str | bytes | bool | pd.DataFrame):
-        several = list(user) if isinstance(user, Iterable) else [user]
-        with contextlib.suppress(TypeError, ValueError, OverflowError):
-            ids = [int(one) for one in several]
-        if ids == several:
-            return ids
-    raise Misconfigured("user is the id of a person, or a list of ids")
 
 
 def connect(

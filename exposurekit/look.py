@@ -1,12 +1,17 @@
 """What one load of everyone found, as it grows: tables, secrets and failures. Fetches nothing."""
 
+import contextlib
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 
 from exposurekit import frames
 from exposurekit.client import fleet
+from exposurekit.errors import Misconfigured
 
 PACKS = 6  # packed batches that wait to become tables together
 
@@ -54,3 +59,23 @@ class Look:
     def seen(self, done: int, total: int | None) -> None:
         """How far the load is."""
         self.done, self.total = done, total
+
+
+def ids_of(user: Any) -> list[int]:
+    """The ids of the people who are asked for: of one, or of several.
+
+    Raises:
+        Misconfigured: These are none.
+
+    >>> from exposurekit.look import ids_of
+    >>> ids_of(12), ids_of([1, 2])
+    ([12], [1, 2])
+    """
+    ids: list[int] = []
+    if not isinstance(user, str | bytes | bool | pd.DataFrame):
+        several = list(user) if isinstance(user, Iterable) else [user]
+        with contextlib.suppress(TypeError, ValueError, OverflowError):
+            ids = [int(one) for one in several]
+        if ids == several:
+            return ids
+    raise Misconfigured("user is the id of a person, or a list of ids")

@@ -8,6 +8,8 @@ from urllib.parse import urlsplit
 import nh3
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
+_MARKED = re.compile(r"[\\`*_{}\[\]<>()#+!|~&-]")
+_NOT_POINTED = re.compile(r"[\s<>]")
 _SCHEMES = {"http", "https"}
 _TAGS = {"a", "b", "br", "code", "em", "i", "li", "ol", "p", "strong", "ul"}
 
@@ -65,6 +67,29 @@ def linked(url: object, words: object = None) -> str:
             shown = escaped(parts.hostname if words is None else words)
             return f'<a href="{escaped(text)}" target="_blank" rel="noopener noreferrer nofollow">{shown}</a>'
     return escaped(text)
+
+
+def marked_down(text: object) -> str:
+    r"""Text as it stands, in Markdown: on one line, and no markup of its own.
+
+    >>> marked_down("# [x](javascript:y) <b>")
+    '\\# \\[x\\]\\(javascript:y\\) \\<b\\>'
+    """
+    return _MARKED.sub(r"\\\g<0>", plain(text))
+
+
+def pointed_at(url: object) -> str:
+    """A link to an address from outside, in Markdown; what is no http or https address stands there as text.
+
+    >>> pointed_at("https://site.example/opt-out?id=7"), pointed_at("javascript:x")
+    ('<https://site.example/opt-out?id=7>', 'javascript:x')
+    """
+    text = plain(url).strip()
+    with contextlib.suppress(ValueError):
+        parts = urlsplit(text)
+        if parts.scheme in _SCHEMES and parts.hostname and not _NOT_POINTED.search(text):
+            return f"<{text}>"
+    return marked_down(text)
 
 
 def fragment(markup: str) -> str:

@@ -103,6 +103,11 @@ def forecast():
     return pd.DataFrame([{"days": days, **row, "beyond": days // 60} for days in (30, 60, 90)])
 
 
+def moved():
+    things = {"before": [None, "discovered"], "after": ["discovered", "removed"], "what": ["new", "removed"]}
+    return pd.DataFrame(things)
+
+
 def people():
     seen = pd.to_datetime(["2026-03-31T06:00Z", None, "2026-03-01T06:00Z"])
     return pd.DataFrame({"listed": True, "whole_at": seen, "outcome": ["whole", "failed", "partial"]})
@@ -112,6 +117,8 @@ FILLED = pd.DataFrame({"user_id": [1], "field": ["zip"]})
 TABLES = {
     "by_site": lambda: analysis.by_site(records()),
     "by_user": lambda: analysis.by_user(records()),
+    "score": lambda: analysis.score(records(), pd.DataFrame({"user_id": [1, 4]})),
+    "score_changes": lambda: analysis.score_changes(moved(), moved().head(0), score_before=9.0),
     "user_by_site": lambda: analysis.user_by_site(records()),
     "by_kind": lambda: analysis.by_kind(pd.DataFrame({"contains": [["email"], ["zip"]], "user_id": [1, 2]})),
     "by_state": lambda: analysis.by_state(records()),

@@ -8,7 +8,7 @@
     removal      how long removals take                     lapses       what comes back, and what grows old
     unblocking   what removals wait for                     work         what a human must do, in which order
     trust        whether the numbers can be trusted         forecasting  what is coming
-    tally        the counting itself
+    scoring      one number for it                          tally        the counting itself
 """
 
 from exposurekit.analysis.exposed import NOT_TOLD, by_kind, by_state
@@ -17,6 +17,7 @@ from exposurekit.analysis.lapses import relistings, stale
 from exposurekit.analysis.movement import changes, diff, diff_counts
 from exposurekit.analysis.over_time import status_over_time
 from exposurekit.analysis.removal import survival, time_to_removal
+from exposurekit.analysis.scoring import WEIGHTS, score, score_changes
 from exposurekit.analysis.standing import by_site, by_user, counts, user_by_site
 from exposurekit.analysis.statuses import (
     CLOSED,
@@ -41,6 +42,7 @@ __all__ = [
     "OTHER",
     "UNKNOWN",
     "VANISHED",
+    "WEIGHTS",
     "best_next_fields",
     "blockers",
     "by_kind",
@@ -57,6 +59,8 @@ __all__ = [
     "on_file",
     "precision",
     "relistings",
+    "score",
+    "score_changes",
     "site_health",
     "stale",
     "status_over_time",

@@ -4,7 +4,7 @@
 
     where        who is exposed where                     over_time    how it moved, why, and where it goes
     removal      how long removals take, what comes back  work         what waits for whom, what a human must do
-    trust        whether the numbers can be trusted
+    trust        whether the numbers can be trusted       scoring      how exposed people are, in points
 
     figure       what every chart has in common: words, colours, a figure that sends nothing anywhere
     rows, grid   a row for each group; people down and something else across
@@ -14,9 +14,10 @@
 """
 
 from exposurekit.charts.figure import COLOURS, CONFIG, LABEL_MAX, PATTERNS, Chart, describe
-from exposurekit.charts.over_time import changes, forecast, status_over_time
+from exposurekit.charts.over_time import changes, forecast, score_changes, status_over_time
 from exposurekit.charts.removal import relistings, survival, time_to_removal
 from exposurekit.charts.rows import SHOWN
+from exposurekit.charts.scoring import score
 from exposurekit.charts.trust import coverage, precision, site_health
 from exposurekit.charts.where import by_kind, by_site, by_state, by_user, user_by_site
 from exposurekit.charts.work import best_next_fields, blockers, work_queue
@@ -40,6 +41,8 @@ __all__ = [
     "forecast",
     "precision",
     "relistings",
+    "score",
+    "score_changes",
     "site_health",
     "status_over_time",
     "survival",

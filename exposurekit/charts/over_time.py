@@ -12,7 +12,7 @@ from exposurekit.charts.horizons import horizons
 from exposurekit.charts.layers import LINES, areas, lines
 from exposurekit.charts.rows import called, more
 from exposurekit.charts.stretches import Stretches, stretches
-from exposurekit.charts.waterfall import cascade
+from exposurekit.charts.waterfall import OPEN, SCORE, cascade
 from exposurekit.contract.values import REMOVED
 from exposurekit.errors import MissingColumns
 
@@ -60,7 +60,28 @@ def changes(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     Chart('... are open, as many as before')
     """
     MissingColumns.check("charts.changes", table.columns, ("cause", "n", "open"))
-    return nothing("No change is known", provenance=provenance) if table.empty else cascade(table, provenance)
+    if table.empty:
+        return nothing("No change is known", provenance=provenance)
+    return cascade(table, provenance, OPEN)
+
+
+def score_changes(table: pd.DataFrame, *, provenance: str = "") -> Chart:
+    """Why a score moved, as a waterfall; what only came into view, or went out of it, stands apart.
+
+    Args:
+        table: As `analysis.score_changes` gives it, or `History.score_changes`.
+        provenance: As of `by_site`.
+
+    Raises:
+        MissingColumns: ``table`` lacks a column.
+
+    >>> charts.score_changes(history.score_changes(history.last_run().finished_at))
+    Chart('... points in all, as many as before')
+    """
+    MissingColumns.check("charts.score_changes", table.columns, ("cause", "n", "score"))
+    if table.empty:
+        return nothing("No change is known", provenance=provenance)
+    return cascade(table, provenance, SCORE)
 
 
 def forecast(table: pd.DataFrame, *, provenance: str = "") -> Chart:

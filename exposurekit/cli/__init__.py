@@ -8,7 +8,9 @@ import click
 
 from exposurekit import __version__
 from exposurekit.cli import (
+    check,
     demo,
+    export,
     history,
     integrator,
     receive,
@@ -27,7 +29,17 @@ __all__ = ["cli", "main"]
 
 SERVICE_PACKAGES = (
     *("starlette", "uvicorn", "sqlalchemy", "cryptography", "python_multipart", "alembic", "limits"),
-    *("yaml", "selectolax", "jmespath", "protego", "rapidfuzz", "nameparser", "nicknames", "phonenumbers"),
+    *(
+        "yaml",
+        "apprise",
+        "selectolax",
+        "jmespath",
+        "protego",
+        "rapidfuzz",
+        "nameparser",
+        "nicknames",
+        "phonenumbers",
+    ),
 )
 
 
@@ -37,7 +49,7 @@ SERVICE_PACKAGES = (
 def cli(*, debug: bool) -> None:
     """See where people's data is exposed, and work it down.
 
-    Exit codes: 0 done, 1 an error that the message explains, 2 a wrong call, 130 stopped by Ctrl-C.
+    Exit codes: 0 done, 1 an error that the message explains, 2 a wrong call, 3 a check that failed, 130 stopped by Ctrl-C.
     """
 
 
@@ -55,6 +67,8 @@ for command in (
     receive.receive,
     watch.watch,
     report.report,
+    export.export,
+    check.check,
 ):
     cli.add_command(command)
 

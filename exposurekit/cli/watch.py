@@ -9,14 +9,14 @@ from typing import Any
 
 import click
 
-from exposurekit.cli import showing
+from exposurekit.cli import installing, showing
 from exposurekit.cli.history import opened
 from exposurekit.cli.options import Span, history_option, json_option, local, records_by_option
 from exposurekit.cli.receive import door_of, inbox_options, receiving
 from exposurekit.errors import Misconfigured
 from exposurekit.markup import plain
 
-STATE = "watch.json"
+STATE, NOTICES = "watch.json", "notices.db"
 
 
 @click.command()
@@ -28,6 +28,14 @@ STATE = "watch.json"
 )
 @inbox_options
 @click.option(
+    "--rules",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="What to tell whom: YAML, for its owner alone. The README has an example.",
+)
+@click.option("--send-test", is_flag=True, help="Send a word to each address of --rules, and end.")
+@click.option("--install-help", is_flag=True, help="Print how to have this run for good: systemd, or cron.")
+@click.option(
     "--status", is_flag=True, help="Say how the watch is doing, and end: with 1 where it is not well."
 )
 @json_option
@@ -37,6 +45,9 @@ def watch(
     records_by: str | None,
     every: timedelta,
     port: int | None,
+    rules: Path | None,
+    send_test: bool,
+    install_help: bool,
     status: bool,
     as_json: bool,
     **inbox: Any,
@@ -44,10 +55,16 @@ def watch(
     """Look at everyone on a clock, until Ctrl-C or SIGTERM; with --receive, and at whom webhooks tell of.
 
     The connection comes from EXPOSUREKIT_BASE_URL, _INTEGRATION_NAME, _API_KEY and _API_SECRET, or a .env file. What
-    fails is tried again; a restart goes on where it stood.
+    fails is tried again; a restart goes on where it stood. With --rules it tells people what they want to be told.
 
-    Example: exposurekit watch --every 6h --receive 8787
+    Example: exposurekit watch --every 6h --receive 8787 --rules rules.yaml
     """
+    if install_help:
+        click.echo(installing.told(history))
+        return
+    if send_test:
+        _test(rules)
+        return
     place = _state_of(history)
     if status:
         _tell(place, as_json=as_json)
@@ -61,15 +78,41 @@ def watch(
         exposure = connect(progress=False)
         kept = stack.enter_context(opened(history, records_by))
         logs.to_stderr()
+        teller = None if rules is None else _teller(rules, stack.enter_context(closing(_notices(place))))
         letters, beside = None, None
         if port is not None:
             door = door_of(history, **inbox)
             letters = stack.enter_context(closing(door.letters))
             beside = receiving(door, inbox["host"], port)
-        made = Watch(kept, exposure, every, State(place), letters)
+        made = Watch(kept, exposure, every, State(place), letters, teller)
         _stop_on_signals(made)
         made.run(beside)
     click.echo("Stopped; what was seen is kept.", err=True)
+
+
+def _notices(place: Path) -> Any:
+    from exposurekit.monitor.notices import Notices
+
+    return Notices(place.with_name(NOTICES))
+
+
+def _teller(rules: Path, notices: Any) -> Any:
+    from exposurekit.monitor import telling
+    from exposurekit.monitor.rules import of_file
+
+    wanted = of_file(rules)
+    telling.check(wanted)
+    return telling.Teller(wanted, notices)
+
+
+def _test(rules: Path | None) -> None:
+    if rules is None:
+        raise Misconfigured("--send-test sends to the addresses of a file of rules: give it, --rules FILE")
+    arrived = _teller(rules, None).test()
+    for target, well in arrived.items():
+        click.echo(f"{plain(target)}: {'told' if well else 'could not be told'}")
+    if not all(arrived.values()):
+        sys.exit(1)
 
 
 def _stop_on_signals(watch: Any) -> None:

@@ -1,6 +1,6 @@
 """Questions on what was seen together with what an analyst said of it, and on what may come. Writes nothing."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -88,6 +88,43 @@ class Weighing(Marking):
         ['place', 'group', 'site']
         """
         return analysis.work_queue(self.steps(as_of))
+
+    def score(self, as_of: When = None, *, weights: Mapping[str, float] | None = None) -> pd.DataFrame:
+        """How exposed each person is, in points, at an instant: `analysis.score`.
+
+        Args:
+            as_of: An instant, or a day (until its end, UTC); None: now.
+            weights: Other points than `analysis.WEIGHTS`, for some.
+
+        Raises:
+            NotLoaded: Nothing was seen by then.
+            Misconfigured: A weight is none.
+
+        >>> history.score().columns.tolist()
+        ['user_id', 'listings', 'pages', 'of_listings', 'of_pages', 'score']
+        """
+        return analysis.score(self.records(as_of), self.links(as_of), weights=weights)
+
+    def score_changes(
+        self, a: When, b: When = None, *, weights: Mapping[str, float] | None = None
+    ) -> pd.DataFrame:
+        """Why everybody's score moved from one instant to another: `analysis.score_changes`.
+
+        Args:
+            a: From: an instant, or a day (from its end).
+            b: Until, as of `diff`.
+            weights: As of `score`.
+
+        Raises:
+            NotLoaded: As of `diff`.
+            Misconfigured: ``b`` lies before ``a``, or a weight is none.
+
+        >>> history.score_changes(history.runs()["finished_at"].iloc[0]).columns.tolist()
+        ['cause', 'n', 'score']
+        """
+        moved = {kind: self.diff(a, b, kind=kind).things for kind in ("record", "link")}
+        before = float(self.score(a, weights=weights)["score"].sum())
+        return analysis.score_changes(moved["record"], moved["link"], score_before=before, weights=weights)
 
     def precision(self, as_of: When = None) -> pd.DataFrame:
         """What share of each site's findings are about the person, as far as labelled: `analysis.precision`.

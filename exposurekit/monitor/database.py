@@ -1,43 +1,42 @@
-"""The SQLite file beneath the letters: made, opened, its transactions. Knows what a table holds by name alone."""
+"""A SQLite file beneath letters, or notices: made, opened, its transactions. Knows no table."""
 
 import os
 import sqlite3
 import threading
-import uuid
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from exposurekit.errors import ExposureError, Misconfigured
 
-_APPLICATION = 0x45584B49  # marks the file as an inbox
-_SCHEMA = (
-    "CREATE TABLE about (identity TEXT NOT NULL)",
-    """CREATE TABLE letters (
-        number INTEGER PRIMARY KEY AUTOINCREMENT,
-        webhook_id TEXT,           -- NULL: its sender gives none
-        digest BLOB NOT NULL,      -- SHA-256 of the body
-        received_at INTEGER NOT NULL,  -- microseconds since 1970, UTC
-        body BLOB,                 -- NULL: drained, and only known any more
-        reason TEXT                -- NULL: not quarantined
-    )""",
-    "CREATE UNIQUE INDEX once ON letters (webhook_id, digest) WHERE webhook_id IS NOT NULL",
-    "CREATE INDEX alike ON letters (digest, received_at) WHERE webhook_id IS NULL",
-    "CREATE INDEX kept ON letters (number) WHERE body IS NOT NULL",
-    "CREATE INDEX known ON letters (received_at) WHERE body IS NULL",
-)
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a file is.
+
+    Attributes:
+        called: In messages: ``the inbox``.
+        application: The number that marks the file.
+        schema: The statements that make its tables.
+    """
+
+    called: str
+    application: int
+    schema: tuple[str, ...]
 
 
 class NotKept(ExposureError):
-    """The inbox could not be written or read at this moment: disk full, locked, read-only."""
+    """It could not be written or read at this moment: disk full, locked, read-only."""
 
 
 class Database:
     """One file, and one connection to it that threads share; made at first use, for its owner alone."""
 
-    def __init__(self, path: Path, busy_s: float) -> None:
+    def __init__(self, path: Path, busy_s: float, kind: Kind) -> None:
         self._path = path
+        self._kind = kind
         self._busy_s = busy_s
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
@@ -76,8 +75,10 @@ class Database:
         else:
             return
         if name == "SQLITE_NOTADB":
-            raise _not_an_inbox()
-        raise NotKept(f"the inbox could not be used ({name}): it is locked, full or read-only; try again")
+            raise _another(self._kind)
+        raise NotKept(
+            f"{self._kind.called} could not be used ({name}): it is locked, full or read-only; try again"
+        )
 
     def scrub(self) -> None:
         """Leave no byte of what was deleted in the file or its log.
@@ -90,7 +91,7 @@ class Database:
             busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
         if busy:
             raise NotKept(
-                "the letters are deleted, but another process reads the inbox and their bytes are "
+                f"what was to go is deleted, but another process reads {self._kind.called} and its bytes are "
                 "still in its log: erase again"
             )
 
@@ -105,14 +106,14 @@ class Database:
         if self._connection is not None and _identity_of(self._path) != self._file:
             self.close()  # moved away: what is written to it now nobody would find
         if self._connection is None:
-            _make(self._path)
+            _make(self._path, self._kind)
             self._file = _identity_of(self._path)
-            self._connection = _connected(self._path, self._busy_s)
+            self._connection = _connected(self._path, self._busy_s, self._kind)
             weakref.finalize(self, self._connection.close)  # where whoever opened it forgets to
         return self._connection
 
 
-def _make(path: Path) -> None:
+def _make(path: Path, kind: Kind) -> None:
     """The file, for its owner alone, and its name on the disk; SQLite gives its log the same rights."""
     problem = None
     try:
@@ -127,39 +128,38 @@ def _make(path: Path) -> None:
     except OSError as error:
         problem = error.strerror
     if problem:
-        raise Misconfigured(f"the inbox cannot be made where it was asked for: {problem}")
+        raise Misconfigured(f"{kind.called} cannot be made where it was asked for: {problem}")
 
 
-def _connected(path: Path, busy_s: float) -> sqlite3.Connection:
+def _connected(path: Path, busy_s: float, kind: Kind) -> sqlite3.Connection:
     # Without autocommit's help: sqlite3 would begin transactions of its own, and not IMMEDIATE ones.
     connection = sqlite3.connect(path, timeout=busy_s, isolation_level=None, check_same_thread=False)
     try:
         for setting in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "temp_store=MEMORY"):
             connection.execute(f"PRAGMA {setting}")
-        if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
-            _furnish(connection)
+        if connection.execute("PRAGMA application_id").fetchone()[0] != kind.application:
+            _furnish(connection, kind)
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def _furnish(connection: sqlite3.Connection) -> None:
+def _furnish(connection: sqlite3.Connection, kind: Kind) -> None:
     connection.execute("BEGIN IMMEDIATE")  # two processes may be the first
     [[application]] = connection.execute("PRAGMA application_id").fetchall()
-    if application == _APPLICATION:
+    if application == kind.application:
         connection.execute("ROLLBACK")
         return
     if application or connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
-        raise _not_an_inbox()
-    for statement in (*_SCHEMA, f"PRAGMA application_id = {_APPLICATION}"):
+        raise _another(kind)
+    for statement in (*kind.schema, f"PRAGMA application_id = {kind.application}"):
         connection.execute(statement)
-    connection.execute("INSERT INTO about VALUES (?)", (str(uuid.uuid4()),))
     connection.execute("COMMIT")
 
 
-def _not_an_inbox() -> Misconfigured:
-    return Misconfigured("the file that should be the inbox is another: name one that is not there yet")
+def _another(kind: Kind) -> Misconfigured:
+    return Misconfigured(f"the file that should be {kind.called} is another: name one that is not there yet")
 
 
 def _identity_of(path: Path) -> tuple[int, int] | None:

@@ -14,7 +14,7 @@ from itertools import accumulate, takewhile
 from pathlib import Path
 
 from exposurekit.contract.webhooks import GROUPING_WINDOW, RETRY_DELAYS
-from exposurekit.monitor.database import Database
+from exposurekit.monitor.database import Database, Kind
 from exposurekit.monitor.reading import mentions
 
 # A sender without webhook-ids repeats a body for 46 minutes; twice that, for clocks and queues that lag. Later the
@@ -24,6 +24,26 @@ SAME_WITHIN = 2 * (GROUPING_WINDOW + sum(RETRY_DELAYS, timedelta()))
 KNOWN_FOR = timedelta(days=90)
 BATCH_BYTES = 16 * 2**20  # of bodies given at once, but for one that is larger by itself
 
+INBOX = Kind(
+    "the inbox",
+    0x45584B49,
+    (
+        "CREATE TABLE about (identity TEXT NOT NULL)",
+        "INSERT INTO about VALUES (lower(hex(randomblob(16))))",
+        """CREATE TABLE letters (
+            number INTEGER PRIMARY KEY AUTOINCREMENT,
+            webhook_id TEXT,           -- NULL: its sender gives none
+            digest BLOB NOT NULL,      -- SHA-256 of the body
+            received_at INTEGER NOT NULL,  -- microseconds since 1970, UTC
+            body BLOB,                 -- NULL: drained, and only known any more
+            reason TEXT                -- NULL: not quarantined
+        )""",
+        "CREATE UNIQUE INDEX once ON letters (webhook_id, digest) WHERE webhook_id IS NOT NULL",
+        "CREATE INDEX alike ON letters (digest, received_at) WHERE webhook_id IS NULL",
+        "CREATE INDEX kept ON letters (number) WHERE body IS NOT NULL",
+        "CREATE INDEX known ON letters (received_at) WHERE body IS NULL",
+    ),
+)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -97,7 +117,7 @@ class Letters:
     ) -> None:
         self.path = Path(path)
         self._clock = clock
-        self._database = Database(self.path, busy_s)
+        self._database = Database(self.path, busy_s, INBOX)
 
     @property
     def identity(self) -> str:

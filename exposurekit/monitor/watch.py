@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Protocol
 
 from exposurekit.client.fleet import Batch, Choose, Listing
 from exposurekit.errors import ExposureError
@@ -26,6 +26,19 @@ HINTS_AFTER = timedelta(minutes=2)
 # After a look that failed, doubled each time, never longer than the watch's own pace.
 AGAIN_FIRST = timedelta(minutes=1)
 _log = logging.getLogger("exposurekit.monitor")
+
+
+class Tells(Protocol):
+    """Who tells people what they want to be told: `telling.Teller`, which is heavy, and not everybody's."""
+
+    def looked(self, history: History) -> int:
+        """A history was added to."""
+
+    def failed(self, in_a_row: int, since: str, reason: str) -> int:
+        """A collection failed, so often in a row."""
+
+    def sending(self) -> AbstractContextManager[None]:
+        """Send beside what goes on in the block."""
 
 
 class Stopped(BaseException):
@@ -90,6 +103,7 @@ class Watch:
         every: From the start of one look at everyone to the next.
         state: Where the watch tells how it is doing.
         letters: The inbox to drain; None: there is none.
+        teller: Who tells people what they want to be told; None: nobody.
         clock: What time it is.
         wait: Waits so many seconds, or until the watch is stopped; True: it was.
 
@@ -102,6 +116,7 @@ class Watch:
     every: timedelta
     state: State
     letters: Letters | None = None
+    teller: Tells | None = None
     clock: Callable[[], datetime] = _now
     wait: Callable[[float], bool] | None = None
     _stopping: _Stopping = field(default_factory=_Stopping, repr=False)
@@ -109,6 +124,7 @@ class Watch:
     _hints: frozenset[int] = field(default=frozenset(), repr=False)
     _hinted_at: datetime | None = None
     _failures: int = 0
+    _failing_since: datetime | None = None
     _again_at: datetime | None = None
 
     def __post_init__(self) -> None:
@@ -124,7 +140,7 @@ class Watch:
             Busy: Another process watches with this history.
         """
         waits = self.wait or self._stopping.wait
-        with self._alone(), beside or nullcontext():
+        with self._alone(), beside or nullcontext(), self.teller.sending() if self.teller else nullcontext():
             self.state.begin(os.getpid(), self.clock(), self.every)
             _log.info(
                 "watching %s every %s; next look %s",
@@ -205,6 +221,17 @@ class Watch:
         self._failures, self._again_at = 0, None
         self.state.looked(self.clock(), run)
         _log.info("%s", run)
+        if self.teller is not None:
+            self._tell(lambda teller: teller.looked(self.history))
+
+    def _tell(self, what: Callable[[Tells], int]) -> None:
+        """Whatever goes wrong there stops no watch: the next look tells what this one could not."""
+        assert self.teller is not None  # noqa: S101  asked where there is one
+        try:
+            if many := what(self.teller):
+                _log.info("%d notices are to be sent", many)
+        except Exception as error:  # noqa: BLE001  as above
+            _log.warning("what is to be told could not be found out: %s", _reason(error))
 
     def _failed(self, error: Exception) -> datetime:
         """When to try again."""
@@ -214,6 +241,11 @@ class Watch:
         self.state.failed(self.clock(), f"a look failed: {reason}", self._failures)
         _log.warning("a look failed: %s", reason)
         self._again_at = again_at
+        if self._failures == 1:
+            self._failing_since = self.clock()
+        if self.teller is not None:
+            since = f"{self._failing_since:%Y-%m-%dT%H:%M:%S%z}"
+            self._tell(lambda teller: teller.failed(self._failures, since, reason))
         return again_at
 
     def _due_at(self) -> datetime:

@@ -75,11 +75,11 @@ def report(
     if share_safe:
         guard.check(made, guard.known_of(of.exposure, of.history))
     if path is not None:
-        write(Path(path), made.to_html())
+        write(Path(path), made.to_html().encode())
     return made
 
 
-def write(path: Path, text: str) -> None:
+def write(path: Path, content: bytes) -> None:
     """Write a file whole or not at all, for its owner alone.
 
     Raises:
@@ -87,10 +87,8 @@ def write(path: Path, text: str) -> None:
     """
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with os.fdopen(
-            os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
-        ) as file:
-            file.write(text)
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(content)
         draft.replace(path)
     except OSError as error:
         draft.unlink(missing_ok=True)

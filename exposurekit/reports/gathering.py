@@ -1,6 +1,7 @@
 """What a report is made of, taken from an exposure, a history, or both. Says nothing of it."""
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 import pandas as pd
@@ -60,6 +61,15 @@ class Gathered:
     def on_file(self) -> pd.DataFrame | None:
         """What people have on file; None: a history does not know."""
         return None if self.exposure is None else self.of(self.exposure.on_file())
+
+    @property
+    def as_of(self) -> datetime:
+        """When it was so."""
+        if self.history is not None:
+            last = self.history.last_run()
+            return last.finished_at or last.started_at
+        assert self.exposure is not None  # noqa: S101  there is one of the two
+        return self.exposure.as_of
 
     @property
     def line(self) -> str:

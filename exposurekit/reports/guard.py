@@ -1,6 +1,7 @@
 """The last look at what is to be shared: a finished report is searched for all that is known of everyone. Mends nothing."""
 
 import contextlib
+from collections.abc import Mapping
 from typing import Any
 
 from exposurekit.errors import Leak, NotLoaded
@@ -21,13 +22,22 @@ def check(report: Report, known: Known) -> None:
     found = known.found_in(without_scripts(report.to_html())) | known.found_in(report.to_json())
     if not found:
         return
-    kinds = ", ".join(f"{kind} ({n:,})" for kind, n in sorted(found.items()))
     parts = [part.key for part in report.sections if known.found_in(_alone(report, part))]
     where = f" in {', '.join(parts)}" if parts else ""
     raise Leak(
-        f"The report would tell personal data{where}: {kinds}. It was not written. "
+        f"The report would tell personal data{where}: {_kinds(found)}. It was not written. "
         "A site's name, a guide or a step says it: see the whole report, which is made without share_safe."
     )
+
+
+def check_text(text: str, known: Known) -> None:
+    """See that a text tells none of what is known.
+
+    Raises:
+        Leak: It does; the message says what kind of value, and tells none.
+    """
+    if found := known.found_in(text):
+        raise Leak(f"It would tell personal data: {_kinds(found)}. It was not written.")
 
 
 def known_of(exposure: Exposure | None, history: History | None) -> Known:
@@ -44,6 +54,10 @@ def known_of(exposure: Exposure | None, history: History | None) -> Known:
         for table in (history.records(), history.links(), history.alerts()):
             known_in(table, known)
     return known
+
+
+def _kinds(found: Mapping[str, int]) -> str:
+    return ", ".join(f"{kind} ({n:,})" for kind, n in sorted(found.items()))
 
 
 def _alone(report: Report, section: Any) -> str:

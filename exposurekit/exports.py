@@ -1,0 +1,201 @@
+"""Tables and the manual work as files for other programs. Redacts unless told otherwise; works nothing out."""
+
+import hashlib
+import io
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import icalendar
+import pandas as pd
+
+from exposurekit import cells, pseudonyms
+from exposurekit.analysis import work_queue
+from exposurekit.errors import Misconfigured
+from exposurekit.exposure import Exposure
+from exposurekit.history import History
+from exposurekit.markup import marked_down, pointed_at
+from exposurekit.redaction import redacted
+from exposurekit.reports import guard, write
+from exposurekit.reports.content import Removal
+from exposurekit.reports.gathering import Gathered, gathered
+from exposurekit.reports.removals import removals
+
+ROWS_OF_EXCEL = 1_048_575  # and the names of the columns
+_PRIORITY_LAST = 9
+_OF_ONE_MACHINE = "exposurekit"
+
+
+def export(
+    what: Any, path: str | os.PathLike[str], *, user: int | None = None, personal: bool = False
+) -> Path:
+    """Write a table, or the manual work, to a file; whole or not at all, for its owner alone.
+
+    Args:
+        what: A table of `Exposure`, `History` or `analysis`, to a ``.csv``, ``.xlsx`` or ``.parquet``; or an `Exposure`
+            or a `History`, for what a human must do, to a ``.md`` (a list to tick off) or an ``.ics`` (tasks).
+        path: Its ending says what it becomes.
+        user: The manual work of this person alone.
+        personal: Whether everything is written. Otherwise of a table the columns that are known to be harmless
+            (`redaction.redacted`), and of the manual work what at least five people are told in the same words, without
+            the addresses of listings; then it is searched for what is known of everyone.
+
+    Returns:
+        The path.
+
+    Raises:
+        Misconfigured: The ending is another, the file cannot be written, or Excel cannot hold the table.
+        Leak: What would be written tells a person's data though it should not; nothing is written.
+
+    In CSV and Excel no text is a formula. Instants are UTC; Excel and CSV hold lists as text.
+
+    >>> ek.export(exposure.records(), "records.csv").name
+    'records.csv'
+    >>> print(ek.export(exposure, "queue.md", personal=True).read_text().splitlines()[0])
+    # What a human must do
+    """
+    file = Path(path)
+    if isinstance(what, pd.DataFrame):
+        form = _form(file, _TABLES, "a table")
+        write(file, form(what if personal else redacted(what)))
+        return file
+    if not isinstance(what, Exposure | History):
+        raise Misconfigured(
+            "What can be exported is a table, or an Exposure or a History for its manual work"
+        )
+    queue_form = _form(file, _QUEUES, "the manual work")
+    of = gathered(what, user=user, pseudonyms=None if personal else pseudonyms.kept())
+    told = queue_form(of, *_queue(of))
+    if not personal:
+        guard.check_text(told.decode(), guard.known_of(of.exposure, of.history))
+    write(file, told)
+    return file
+
+
+def _form(file: Path, forms: Mapping[str, Callable[..., bytes]], of: str) -> Callable[..., bytes]:
+    if (form := forms.get(file.suffix.lower())) is None:
+        raise Misconfigured(f"The ending of the file says what {of} becomes: one of {', '.join(forms)}")
+    return form
+
+
+# --- tables -----------------------------------------------------------------------------------------------
+
+
+def _csv(table: pd.DataFrame) -> bytes:
+    return cells.as_csv(_whole(table)).encode()
+
+
+def _excel(table: pd.DataFrame) -> bytes:
+    table = _whole(table)
+    if len(table) > ROWS_OF_EXCEL:
+        raise Misconfigured(
+            f"Excel holds {ROWS_OF_EXCEL:,} rows, and the table has {len(table):,}: write a .csv or a .parquet"
+        )
+    file = io.BytesIO()
+    # Text is text there, whatever it begins with, and no address becomes a link.
+    options = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
+    with pd.ExcelWriter(file, engine="xlsxwriter", engine_kwargs={"options": options}) as to:
+        _flat(table).to_excel(to, index=False, sheet_name="exposurekit", freeze_panes=(1, 0), autofilter=True)
+    return file.getvalue()
+
+
+def _parquet(table: pd.DataFrame) -> bytes:
+    file = io.BytesIO()
+    plain = table.copy(deep=False)
+    plain.attrs = {}
+    plain.to_parquet(file)
+    return file.getvalue()
+
+
+def _whole(table: pd.DataFrame) -> pd.DataFrame:
+    """With what its index tells as columns."""
+    return table.reset_index() if table.index.name or table.index.nlevels > 1 else table
+
+
+def _flat(table: pd.DataFrame) -> pd.DataFrame:
+    """As a spreadsheet can hold it: instants without their zone, lists as text."""
+    columns = {}
+    for name in table:
+        column = table[name]
+        if isinstance(column.dtype, pd.DatetimeTZDtype):
+            columns[str(name)] = column.dt.tz_convert("UTC").dt.tz_localize(None)
+        elif pd.api.types.is_numeric_dtype(column.dtype) or pd.api.types.is_datetime64_any_dtype(
+            column.dtype
+        ):
+            columns[str(name)] = column
+        else:
+            columns[str(name)] = column.astype("object").map(cells.joined, na_action="ignore")
+    return pd.DataFrame(columns)
+
+
+# --- the manual work --------------------------------------------------------------------------------------
+
+
+def _queue(of: Gathered) -> tuple[tuple[Removal, ...], int]:
+    """What may be told of it, and how many kinds are left out."""
+    found = removals(work_queue(of.steps), of.alerts)
+    told = found if of.sharing is None else of.sharing.removals(found)
+    return told, len(found) - len(told)
+
+
+def _markdown(of: Gathered, queue: tuple[Removal, ...], left_out: int) -> bytes:
+    lines = ["# What a human must do", "", of.line, ""]
+    if not queue and not left_out:
+        lines += ["Nothing.", ""]
+    for place, one in enumerate(queue, 1):
+        lines += [f"## {place}. {marked_down(_called(one))}", "", _amount(one), ""]
+        lines += [marked_down(one.guide), ""] if one.guide else []
+        lines += [f"- [ ] {number}. {marked_down(step)}" for number, step in enumerate(one.steps, 1)] or [
+            "- [ ] done"
+        ]
+        lines += ["", *(f"Begin at: {pointed_at(page)}" for page in one.pages), ""]
+    lines += _left_out(left_out)
+    return "\n".join(lines).encode()
+
+
+def _tasks(of: Gathered, queue: tuple[Removal, ...], left_out: int) -> bytes:
+    calendar = icalendar.Calendar()
+    calendar.add("prodid", f"-//{_OF_ONE_MACHINE}//manual removals//EN")
+    calendar.add("version", "2.0")
+    for place, one in enumerate(queue, 1):
+        calendar.add_component(_task(one, place, of))
+    for line in _left_out(left_out):
+        calendar.add("comment", line)
+    ical: bytes = calendar.to_ical()
+    return ical
+
+
+def _task(one: Removal, place: int, of: Gathered) -> icalendar.Todo:
+    task = icalendar.Todo()
+    # The same work has the same name in every export, so that a program takes the newer one for it.
+    told = "\0".join([one.site or "", one.guide or "", *one.steps])
+    task.add("uid", f"{hashlib.sha256(told.encode()).hexdigest()[:32]}@{_OF_ONE_MACHINE}")
+    task.add("dtstamp", of.as_of)
+    task.add("summary", f"{_called(one)}: {_amount(one)}")
+    steps = [f"{number}. {step}" for number, step in enumerate(one.steps, 1)]
+    task.add("description", "\n".join([*([one.guide] if one.guide else []), *steps, *one.pages]))
+    task.add("priority", min(place, _PRIORITY_LAST))
+    task.add("status", "NEEDS-ACTION")
+    return task
+
+
+def _called(one: Removal) -> str:
+    return one.site or "A web page"
+
+
+def _amount(one: Removal) -> str:
+    listings = "1 listing waits" if one.listings == 1 else f"{one.listings:,} listings wait"
+    people = "1 person" if one.people == 1 else f"{one.people:,} people"
+    return f"{listings} for this, of {people}; about {one.minutes:,.0f} minutes in all."
+
+
+def _left_out(many: int) -> list[str]:
+    if not many:
+        return []
+    kinds = "1 kind of removal is" if many == 1 else f"{many:,} kinds of removals are"
+    return [f"{kinds} left out, as fewer than five people are told the same; a personal export has all."]
+
+
+_TABLES = {".csv": _csv, ".xlsx": _excel, ".parquet": _parquet}
+_QUEUES = {".md": _markdown, ".ics": _tasks}

@@ -1,0 +1,256 @@
+"""What somebody wants to be told, and where: a small YAML file, checked before anything begins. Tells nobody."""
+
+import os
+import re
+from collections.abc import Mapping
+from datetime import datetime, time, timedelta
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
+
+from exposurekit.errors import Misconfigured
+
+WHEN = {
+    "new": "listings are new",
+    "relisted": "listings are listed again",
+    "removed": "listings are removed",
+    "refused": "removals were refused, and wait for somebody",
+    "stuck": "listings stand as they did for {days} days",
+    "not_seen": "people were not seen well for {days} days",
+    "score": "the score rose by {points} points",
+    "collection_failed": "collections failed, {times} in a row",
+    "site_broken": "sites look as if they could not be read",
+}
+_NEEDS = {"stuck": "days", "not_seen": "days", "score": "points"}
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_BYTES_MAX = 1 << 20
+
+
+def _listed(value: Any) -> Any:
+    return [value] if isinstance(value, str | int) else value
+
+
+def _clock(value: str) -> time:
+    try:
+        return time.fromisoformat(value)
+    except (TypeError, ValueError):
+        raise ValueError('a time of day is written "22:00", in quotes') from None
+
+
+Clock = Annotated[time, BeforeValidator(_clock)]
+Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+Ids = Annotated[tuple[int, ...], BeforeValidator(_listed)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class Rule(_Part):
+    """One thing to be told of.
+
+    Attributes:
+        when: What has to happen: a key of `WHEN`.
+        send: Names of ``send_to``.
+        days: Of ``stuck`` and ``not_seen``: longer than this.
+        points: Of ``score``: how far it has to rise from one look at everyone to the next.
+        times: Of ``collection_failed``: this often in a row.
+        sites: Of these alone; none: of all.
+        users: Of these people alone; none: of all.
+        personal: Whether ids, names and addresses of listings are told.
+        digest: Whether it waits for the next digest.
+        urgent: Whether it is sent in quiet hours, too.
+    """
+
+    when: Literal[
+        "new",
+        "relisted",
+        "removed",
+        "refused",
+        "stuck",
+        "not_seen",
+        "score",
+        "collection_failed",
+        "site_broken",
+    ]
+    send: Annotated[Names, Field(min_length=1)]
+    days: Annotated[float, Field(gt=0, lt=36_500)] | None = None
+    points: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    times: Annotated[int, Field(ge=1)] = 1
+    sites: Names = ()
+    users: Ids = ()
+    personal: bool = False
+    digest: bool = False
+    urgent: bool = False
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        if (needs := _NEEDS.get(self.when)) and getattr(self, needs) is None:
+            raise ValueError(f"{self.when} needs {needs}")
+        if self.digest and self.urgent:
+            raise ValueError("what is urgent waits for no digest")
+        return self
+
+    @property
+    def title(self) -> str:
+        """What happened, without a number."""
+        return WHEN[self.when].format(
+            days=f"{self.days or 0:g}", points=f"{self.points or 0:g}", times=self.times
+        )
+
+
+class Quiet(_Part):
+    """Hours in which nothing is sent; over midnight, too."""
+
+    since: Annotated[Clock, Field(alias="from")]
+    until: Clock
+
+
+def _zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError("a time zone is called as in Europe/Berlin, or UTC") from None
+    return name
+
+
+class Rules(_Part):
+    """All that somebody wants to be told.
+
+    Attributes:
+        send_to: By a name, an address as Apprise reads it: ``mailto://...``, ``slack://...``, ``ntfy://...``.
+        rules: Of what.
+        digest_at: When digests are sent, each day.
+        quiet_hours: When nothing is sent; None: at any time.
+        time_zone: Of these times.
+    """
+
+    send_to: dict[str, SecretStr]
+    rules: tuple[Rule, ...]
+    digest_at: Clock = time(8)
+    quiet_hours: Quiet | None = None
+    time_zone: Annotated[str, AfterValidator(_zone)] = "UTC"
+
+    @model_validator(mode="after")
+    def _goes_together(self) -> Self:
+        if not self.rules:
+            raise ValueError("there is no rule")
+        for rule in self.rules:
+            if unknown := [name for name in rule.send if name not in self.send_to]:
+                raise ValueError(f"send_to has no {', '.join(unknown)}")
+        return self
+
+    def due_at(self, rule: Rule, at: datetime) -> datetime:
+        """When what happened at an instant may be sent.
+
+        >>> from datetime import UTC
+        >>> from exposurekit.monitor.rules import of_text
+        >>> some = of_text("{send_to: {me: 'json://x'}, rules: [{when: new, send: me, digest: true}]}")
+        >>> some.due_at(some.rules[0], datetime(2026, 3, 1, 20, tzinfo=UTC)).isoformat()
+        '2026-03-02T08:00:00+00:00'
+        """
+        due = self._next(self.digest_at, at) if rule.digest else at
+        return due if rule.urgent else self.after_quiet(due)
+
+    def after_quiet(self, at: datetime) -> datetime:
+        """The instant itself, or the end of the quiet hours that it lies in."""
+        if self.quiet_hours is None:
+            return at
+        since, until, now = (
+            self.quiet_hours.since,
+            self.quiet_hours.until,
+            at.astimezone(ZoneInfo(self.time_zone)).time(),
+        )
+        quiet = since <= now < until if since <= until else (now >= since or now < until)
+        return self._next(until, at) if quiet else at
+
+    def _next(self, of_day: time, at: datetime) -> datetime:
+        """The next time that a clock on the wall shows that."""
+        here = at.astimezone(ZoneInfo(self.time_zone))
+        then = datetime.combine(here.date(), of_day, tzinfo=here.tzinfo)
+        return (
+            then if then > here else datetime.combine(here.date() + timedelta(days=1), of_day, here.tzinfo)
+        ).astimezone(at.tzinfo)
+
+
+def of_file(path: Path, environment: Mapping[str, str] = os.environ) -> Rules:
+    """The rules of a file.
+
+    Args:
+        path: A YAML file, for its owner alone: addresses hold passwords.
+        environment: Where ``${NAME}`` in an address is looked up.
+
+    Raises:
+        Misconfigured: It cannot be read, others may read it, or something in it is not as it should be; the message says
+            where, and tells nothing of what stands there.
+    """
+    try:
+        mode, text = path.stat().st_mode, path.read_bytes()[: _BYTES_MAX + 1]
+    except OSError as error:
+        raise Misconfigured(f"{path} cannot be read: {error.strerror}") from None
+    if os.name == "posix" and mode & 0o077:
+        raise Misconfigured(f"{path} can be read by others, and addresses hold passwords: chmod 600 it")
+    if len(text) > _BYTES_MAX:
+        raise Misconfigured(f"{path} is too long for rules")
+    return of_text(text.decode("utf-8", "replace"), environment, str(path))
+
+
+def of_text(text: str, environment: Mapping[str, str] = os.environ, called: str = "the rules") -> Rules:
+    """The same, from a text.
+
+    Raises:
+        Misconfigured: As of `of_file`.
+
+    >>> from exposurekit.monitor.rules import of_text
+    >>> of_text("{send_to: {me: 'json://x'}, rules: [{when: stuck, send: me}]}")
+    Traceback (most recent call last):
+    exposurekit.errors.Misconfigured: the rules, rules.0: stuck needs days
+    """
+    import yaml
+
+    try:
+        said = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f", line {mark.line + 1}" if mark is not None else ""
+        raise Misconfigured(f"{called}{where}: this is no YAML") from None
+    try:
+        return Rules.model_validate(_filled(said, environment, called))
+    except ValidationError as error:
+        raise Misconfigured(
+            "\n".join(_problem(called, one) for one in error.errors(include_input=False))
+        ) from None
+
+
+def _filled(said: Any, environment: Mapping[str, str], called: str) -> Any:
+    """With what the environment holds in the addresses."""
+    if not isinstance(said, dict) or not isinstance(said.get("send_to"), dict):
+        return said
+
+    def held(found: "re.Match[str]") -> str:
+        if found[1] not in environment:
+            raise Misconfigured(f"{called}, send_to: the environment has no {found[1]}")
+        return environment[found[1]]
+
+    filled = {
+        name: _VARIABLE.sub(held, value) if isinstance(value, str) else value
+        for name, value in said["send_to"].items()
+    }
+    return said | {"send_to": filled}
+
+
+def _problem(called: str, error: Any) -> str:
+    where = ".".join(map(str, error["loc"]))
+    what = str(error["msg"]).removeprefix("Value error, ")
+    return f"{called}{', ' if where else ''}{where}: {what}"

@@ -1,0 +1,183 @@
+"""Tells people what they want to be told, by Apprise, beside a watch. Never stops it; loses nothing that was not told."""
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import apprise
+
+from exposurekit.errors import ExposureError, Misconfigured
+from exposurekit.history import History
+from exposurekit.monitor.causes import Cause, Seen, causes, failed, newest
+from exposurekit.monitor.notices import Notice, Notices
+from exposurekit.monitor.rules import Rule, Rules
+
+LOOK_EVERY_S = 5.0
+LINES_MAX = 30  # of one kind in a message; the rest is counted
+_log = logging.getLogger("exposurekit.monitor")
+# It tells addresses, and they hold passwords.
+logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(slots=True)
+class Teller:
+    """Judges a history by rules, keeps what is to be told, and sends it.
+
+    Attributes:
+        rules: What somebody wants to be told, and where.
+        notices: What waits.
+        clock: What time it is.
+
+    >>> Teller(rules, Notices(path))  # doctest: +SKIP
+    """
+
+    rules: Rules
+    notices: Notices
+    clock: Callable[[], datetime] = _now
+    _rings: threading.Event = field(default_factory=threading.Event, repr=False)
+    _ends: threading.Event = field(default_factory=threading.Event, repr=False)
+
+    def looked(self, history: History) -> int:
+        """A history was added to: keep what is new to be told. Returns how much that is."""
+        at, last = self.clock(), newest(history)
+        seen = Seen(history, self.notices.judged_until(), at)
+        found = [
+            notice for rule in self.rules.rules for notice in self._notices(rule, causes(rule, seen), at)
+        ]
+        many = self.notices.put(found, judged_until=last)
+        self._rings.set()
+        return many
+
+    def failed(self, in_a_row: int, since: str, reason: str) -> int:
+        """A collection failed, so often in a row since that instant."""
+        at = self.clock()
+        found = [
+            notice
+            for rule in self.rules.rules
+            for notice in self._notices(rule, failed(rule, in_a_row, since, reason), at)
+        ]
+        many = self.notices.put(found)
+        self._rings.set()
+        return many
+
+    def send(self) -> int:
+        """Send what is due: one message to each address. Returns how many messages arrived."""
+        arrived, at = 0, self.clock()
+        for target, waiting in self.notices.due(at).items():
+            urgent = self.rules.after_quiet(at) <= at
+            ready = [(number, notice) for number, notice in waiting if urgent or self._is_urgent(notice)]
+            if not ready:
+                continue
+            if self._arrives(target, [notice for _, notice in ready]):
+                self.notices.told(target, [number for number, _ in ready])
+                arrived += 1
+            else:
+                again_at = self.notices.not_told(target, at)
+                _log.warning(
+                    "%s could not be told; the next try is at %s", target, f"{again_at:%H:%M:%S} UTC"
+                )
+        return arrived
+
+    def test(self) -> dict[str, bool]:
+        """Send a word to each address; whether it arrived."""
+        titles = ("exposurekit can reach you", "This is a test. Nothing happened.")
+        return {target: self._sends(target, *titles) for target in self.rules.send_to}
+
+    @contextmanager
+    def sending(self) -> Iterator[None]:
+        """Send beside what goes on in the block; what is not sent by its end waits in the file."""
+        thread = threading.Thread(target=self._until_ended, name="notices", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._ends.set()
+            self._rings.set()
+            thread.join(timeout=LOOK_EVERY_S)
+
+    def _until_ended(self) -> None:
+        while not self._ends.is_set():
+            try:
+                self.send()
+            except Exception as error:  # noqa: BLE001  whatever it was, the next try may go well
+                known = isinstance(error, ExposureError)
+                _log.warning("notices could not be sent: %s", error if known else type(error).__name__)
+            self._rings.wait(LOOK_EVERY_S)
+            self._rings.clear()
+
+    def _notices(self, rule: Rule, found: Sequence[Cause], at: datetime) -> Iterator[Notice]:
+        due_at = self.rules.due_at(rule, at)
+        for cause in found:
+            line = cause.personal if rule.personal else cause.about
+            for target in rule.send:
+                yield Notice(target, cause.key, rule.title, line, due_at)
+
+    def _is_urgent(self, notice: Notice) -> bool:
+        return any(
+            rule.urgent and rule.title == notice.title and notice.target in rule.send
+            for rule in self.rules.rules
+        )
+
+    def _arrives(self, target: str, notices: Sequence[Notice]) -> bool:
+        if target not in self.rules.send_to:  # it was taken out of the rules since
+            return True
+        return self._sends(target, *message(notices))
+
+    def _sends(self, target: str, title: str, body: str) -> bool:
+        door = apprise.Apprise(asset=apprise.AppriseAsset(async_mode=False, app_id="exposurekit"))
+        door.add(self.rules.send_to[target].get_secret_value())
+        try:
+            return bool(door.notify(title=title, body=body, body_format=apprise.NotifyFormat.TEXT))
+        except Exception:  # noqa: BLE001  a plugin's error may hold the address
+            return False
+
+
+def message(notices: Sequence[Notice]) -> tuple[str, str]:
+    r"""The title and the text of one message about all of these; what says the same is counted.
+
+    >>> from exposurekit.monitor.telling import message
+    >>> at = datetime(2026, 3, 1, tzinfo=UTC)
+    >>> message([Notice("me", key, "listings are new", "Seekfolk", at) for key in "ab"])
+    ('exposurekit: 2 listings are new', '2 listings are new:\n  Seekfolk (2)')
+    """
+    by_title: dict[str, list[str]] = {}
+    for notice in notices:
+        by_title.setdefault(notice.title, []).append(notice.line)
+    parts = [_part(title, lines) for title, lines in by_title.items()]
+    first = _headed(*next(iter(by_title.items())))
+    more = f", and {len(by_title) - 1} more" if len(by_title) > 1 else ""
+    return f"exposurekit: {first}{more}", "\n\n".join(parts)
+
+
+def _part(title: str, lines: Sequence[str]) -> str:
+    counted = Counter(line for line in lines if line)
+    said = [f"  {line} ({n:,})" if n > 1 else f"  {line}" for line, n in counted.most_common(LINES_MAX)]
+    rest = len(counted) - LINES_MAX
+    said += [f"  and {rest:,} more"] if rest > 0 else []
+    return "\n".join([f"{_headed(title, lines)}{':' if said else '.'}", *said])
+
+
+def _headed(title: str, lines: Sequence[str]) -> str:
+    things = title.startswith(("listings", "people", "removals", "sites"))
+    return f"{len(lines):,} {title}" if things else title
+
+
+def check(rules: Rules) -> None:
+    """See that each address is one that Apprise knows.
+
+    Raises:
+        Misconfigured: One is not; the message names it, and does not tell it.
+    """
+    for name, url in rules.send_to.items():
+        if not apprise.Apprise().add(url.get_secret_value()):
+            raise Misconfigured(
+                f"send_to, {name}: this is no address that can be told, such as mailto://user:password@example.com"
+            )
