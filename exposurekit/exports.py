@@ -9,6 +9,8 @@ from typing import Any
 
 import icalendar
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from exposurekit import cells, pseudonyms
 from exposurekit.analysis import work_queue
@@ -102,9 +104,10 @@ def _excel(table: pd.DataFrame) -> bytes:
 
 def _parquet(table: pd.DataFrame) -> bytes:
     file = io.BytesIO()
-    plain = table.copy(deep=False)
-    plain.attrs = {}
-    plain.to_parquet(file)
+    # Without what pandas would note of its own types: it could not read all of them again.
+    pq.write_table(
+        pa.Table.from_pandas(_whole(table), preserve_index=False).replace_schema_metadata(None), file
+    )
     return file.getvalue()
 
 

@@ -74,7 +74,8 @@ def names(demo, tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_the_examples_of_a_module_run(name, names):
+def test_the_examples_of_a_module_run(name, names, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)  # some write files
     module = importlib.import_module(name)
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     runner = doctest.DocTestRunner(optionflags=flags)
@@ -127,8 +128,20 @@ def test_the_python_of_the_readme_runs_as_it_stands(demo, monkeypatch, capsys, t
 def test_the_site_definition_of_the_readme_is_one():
     from exposurekit.service.scanning.catalogue import parsed
 
-    [block] = YAML_BLOCKS
+    [block] = [block for block in YAML_BLOCKS if "listings:" in block]
     assert parsed(block).name == "Seekfolk"
+
+
+def test_the_rules_of_the_readme_are_rules():
+    from exposurekit.monitor.rules import of_text
+    from exposurekit.monitor.telling import check
+
+    [block] = [block for block in YAML_BLOCKS if "send_to:" in block]
+    rules = of_text(
+        block, {"MAIL_PASSWORD": "pa55word", "SLACK_TOKEN": "T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ"}
+    )
+    check(rules)
+    assert len(rules.rules) == 7
 
 
 def test_the_shell_of_the_readme_runs_as_it_stands(tmp_path):

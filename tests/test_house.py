@@ -52,7 +52,7 @@ DOORS = {
     "yarl": {"client.over_aiohttp", "service.outbound", "service.asked"},
     "pydantic_settings": {"client.environment"},
     "plotly": {"charts", "reports.page", "widgets.living"},
-    "pyarrow": {"frames", "look", "history"},
+    "pyarrow": {"frames", "look", "history", "exports"},
     "pandas": {
         "frames",
         "exposure",

@@ -9,10 +9,13 @@ import click
 from exposurekit import __version__
 from exposurekit.cli import (
     check,
+    completion,
     demo,
+    doctor,
     export,
     history,
     integrator,
+    looking,
     receive,
     report,
     serve,
@@ -69,6 +72,9 @@ for command in (
     report.report,
     export.export,
     check.check,
+    doctor.doctor,
+    looking.open_page,
+    completion.completion,
 ):
     cli.add_command(command)
 

@@ -1,6 +1,7 @@
 """A history judged from a shell, for jobs that are to fail: whether something happened. Keeps nothing, tells nobody."""
 
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,6 +13,7 @@ from exposurekit.cli.options import history_option, json_option
 from exposurekit.errors import Misconfigured
 
 FAILED = 3
+MOST = 36_500  # days, or points
 _TAKES = {"stuck": "days", "not_seen": "days", "score": "points"}
 _TAKES_NOTHING = ("new", "relisted", "removed", "refused", "site_broken")
 
@@ -35,10 +37,10 @@ class Conditions(click.ParamType[tuple[Any, ...]]):
         if word in _TAKES_NOTHING and not colon:
             return word, None
         if word in _TAKES:
-            try:
-                return word, float(number)
-            except ValueError:
-                self.fail(f"{word} takes {_TAKES[word]}: {word}:30", param, ctx)
+            with suppress(ValueError):
+                if 0 < float(number) < MOST:
+                    return word, float(number)
+            self.fail(f"{word} takes {_TAKES[word]}: {word}:30", param, ctx)
         known = (*_TAKES_NOTHING, *(f"{name}:N" for name in _TAKES))
         return self.fail(f"a condition is one of: {', '.join(known)}", param, ctx)
 

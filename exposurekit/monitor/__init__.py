@@ -7,4 +7,9 @@ From the wire to the history::
     letters     what was received, in one `database`
     reading     bytes -> a delivery; or whom they are about
     draining    letters -> the history, or quarantine
+
+From the history to people::
+
+    rules       what somebody wants to be told, and where   causes      what happened of that
+    notices     what waits to be told, in a `database`      telling     who tells it
 """

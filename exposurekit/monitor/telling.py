@@ -42,6 +42,7 @@ class Teller:
     rules: Rules
     notices: Notices
     clock: Callable[[], datetime] = _now
+    _sending: threading.Lock = field(default_factory=threading.Lock, repr=False)
     _rings: threading.Event = field(default_factory=threading.Event, repr=False)
     _ends: threading.Event = field(default_factory=threading.Event, repr=False)
 
@@ -70,6 +71,10 @@ class Teller:
 
     def send(self) -> int:
         """Send what is due: one message to each address. Returns how many messages arrived."""
+        with self._sending:
+            return self._send()
+
+    def _send(self) -> int:
         arrived, at = 0, self.clock()
         for target, waiting in self.notices.due(at).items():
             urgent = self.rules.after_quiet(at) <= at

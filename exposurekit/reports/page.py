@@ -63,11 +63,16 @@ def plotly_js(installed: str | None = None) -> str:
     Args:
         installed: The version of plotly.js that the figures are made for; None: that of the installed Plotly.
     """
-    made_for: str = installed or plotly.offline.get_plotlyjs_version()
-    if made_for.partition(".")[0] == VENDORED.partition(".")[0]:
+    if speaks_vendored(installed):
         return _file("vendored/plotly-basic.min.js")
     whole: str = plotly.offline.get_plotlyjs()
     return whole
+
+
+def speaks_vendored(installed: str | None = None) -> bool:
+    """Whether figures are made for the plotly.js that is kept here; ``installed`` as of `plotly_js`."""
+    made_for: str = installed or plotly.offline.get_plotlyjs_version()
+    return made_for.partition(".")[0] == VENDORED.partition(".")[0]
 
 
 @cache

@@ -1,0 +1,247 @@
+"""What stands in the way: one line for each thing that has to be well, and what to do where it is not. Changes nothing."""
+
+import os
+import platform
+import sys
+import time
+import webbrowser
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import click
+
+from exposurekit.cli import showing
+from exposurekit.cli.options import history_option, json_option, local
+from exposurekit.errors import ExposureError, NotLoaded, Unauthorized, Unreached
+from exposurekit.markup import plain
+
+WELL, MIND, ILL = "well", "mind", "ill"
+CLOCK_MAX_S = 60  # further apart, instants of webhooks and of histories mean something else
+LOOKED_MAX_DAYS = 2
+_PACKAGES = ("pandas", "plotly", "ipywidgets", "anywidget", "httpx", "pydantic", "duckdb", "deltalake")
+_NOTEBOOKS = ("jupyterlab", "notebook")
+_WIDGETS = ("ipywidgets", "jupyterlab_widgets", "anywidget")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One thing that was looked at.
+
+    Attributes:
+        what: Which.
+        state: ``well``, ``mind`` (it works, and may not do so for long) or ``ill``.
+        said: How it is.
+        do: What to do; empty where it is well.
+    """
+
+    what: str
+    state: str
+    said: str
+    do: str = ""
+
+
+@click.command()
+@history_option
+@json_option
+def doctor(*, history: str, as_json: bool) -> None:
+    """Look at everything that has to be well: versions, notebook, service, clock, history, watch. Ends with 1 where one is ill.
+
+    It reads, and changes nothing; one short question goes to the service.
+
+    Example: exposurekit doctor --history ./exposure-history
+    """
+    found = [one for examine in _EXAMINED for one in examine(history)]
+    if as_json:
+        showing.print_json([asdict(one) for one in found])
+    else:
+        for one in found:
+            click.echo(f"{one.state:<4}  {one.what}: {plain(one.said)}{f' -> {one.do}' if one.do else ''}")
+    if any(one.state == ILL for one in found):
+        sys.exit(1)
+
+
+def _versions(_history: str) -> Iterator[Found]:
+    told = ", ".join(f"{name} {_version(name)}" for name in ("exposurekit", *_PACKAGES))
+    yield Found("versions", WELL, f"Python {platform.python_version()}, {told}")
+    from exposurekit.reports.page import VENDORED, speaks_vendored
+
+    if not speaks_vendored():
+        yield Found(
+            "reports", MIND, f"the installed Plotly draws for another plotly.js than {VENDORED}",
+            "nothing: reports carry Plotly's own, and are 4 MB larger",
+        )  # fmt: skip
+
+
+def _notebook(_history: str) -> Iterator[Found]:
+    there = [f"{name} {_version(name)}" for name in _NOTEBOOKS if _version(name) != MISSING]
+    if not there:
+        yield Found(
+            "notebook", MIND, "there is no Jupyter here", "pip install jupyterlab, if you want notebooks"
+        )
+        return
+    missing = [name for name in _WIDGETS if _version(name) == MISSING]
+    if missing:
+        yield Found("notebook", ILL, f"{', '.join(missing)} is missing", f"pip install {' '.join(missing)}")
+    else:
+        yield Found("notebook", WELL, f"{', '.join(there)}, with widgets")
+
+
+def _browser(_history: str) -> Iterator[Found]:
+    with suppress(webbrowser.Error):
+        yield Found("browser", WELL, f"pages open with {webbrowser.get().__class__.__name__}")
+        return
+    yield Found(
+        "browser", MIND, "none is known here", "copy a report to where there is one; --open does nothing here"
+    )
+
+
+def _service(_history: str) -> Iterator[Found]:
+    from exposurekit.client import Client, Patience
+    from exposurekit.client.environment import settings
+
+    if missing := [f"EXPOSUREKIT_{name.upper()}" for name, value in settings().items() if not value]:
+        said = f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set"
+        yield Found(
+            "credentials", MIND, said, "set them here or in .env, or try `exposurekit demo`, which needs none"
+        )
+        return
+    try:
+        with Client(retries=Patience(retries=0, first_s=0)) as client:
+            yield from _asked(client)
+    except ExposureError as error:
+        yield Found("credentials", ILL, str(error), "mend the setting that it names")
+
+
+def _asked(client: Any) -> Iterator[Found]:
+    from exposurekit.client import calls, wire
+    from exposurekit.client.retries import Answer
+
+    call, began = calls.list_users(limit=1), time.monotonic()
+    outcome = client.outcome(call)
+    took_ms = (time.monotonic() - began) * 1000
+    try:
+        wire.plain_values(call, client.access, outcome)
+    except Unreached as error:
+        yield Found(
+            "service", ILL, str(error), "is it running, and is EXPOSUREKIT_BASE_URL what precedes /api/?"
+        )
+        return
+    except Unauthorized as error:
+        yield Found("service", WELL, f"answers in {took_ms:.0f} ms")
+        yield Found(
+            "credentials", ILL, str(error), "set the integration's name, key and secret as they were given"
+        )
+        return
+    except ExposureError as error:
+        yield Found(
+            "service", ILL, str(error), "ask its operator; `exposurekit.Client.probe()` shows how it answers"
+        )
+        return
+    yield Found("service", WELL, f"answers in {took_ms:.0f} ms, and accepts the credentials")
+    if isinstance(outcome, Answer):
+        yield from _clock(outcome.headers.get("date"))
+
+
+def _clock(told: str | None) -> Iterator[Found]:
+    with suppress(TypeError, ValueError):
+        apart = abs((parsedate_to_datetime(told or "") - datetime.now(UTC)).total_seconds())
+        if apart > CLOCK_MAX_S:
+            said = f"this machine's and the service's are {apart:,.0f} s apart"
+            yield Found("clock", ILL, said, "set it by NTP: what is seen would be dated wrongly")
+        else:
+            yield Found("clock", WELL, "goes as the service's does")
+
+
+def _history(history: str) -> Iterator[Found]:
+    from exposurekit.history import History
+
+    place = local(history)
+    if place is not None and not place.is_dir():
+        yield Found("history", MIND, "there is none yet", "exposurekit collect")
+        return
+    try:
+        with History(history) as kept:
+            yield from _kept(kept)
+    except ExposureError as error:
+        yield Found("history", ILL, str(error), "exposurekit history verify, or another --history")
+
+
+def _kept(kept: Any) -> Iterator[Found]:
+    broken, last = kept.verify(), kept.last_run()
+    if broken:
+        yield Found("history", ILL, f"broken promises: {', '.join(broken)}", "put it back from a backup")
+    days = (datetime.now(UTC) - (last.finished_at or last.started_at)).total_seconds() / 86_400
+    said = f"{last.seq:,} runs, the last {days:,.1f} days ago"
+    if days > LOOKED_MAX_DAYS:
+        yield Found("history", MIND, said, "exposurekit watch --install-help has it looked at by itself")
+    elif not broken:
+        yield Found("history", WELL, f"{said}; every promise holds")
+    if waiting := kept.waiting():
+        yield Found(
+            "runs",
+            MIND,
+            f"{len(waiting):,} wait for a shard",
+            "collect it, or exposurekit history finish RUN",
+        )
+    stale = len(kept.stale())
+    if stale:
+        yield Found(
+            "people",
+            MIND,
+            f"{stale:,} were not seen well by the last look",
+            "exposurekit export stale --out stale.csv",
+        )
+    else:
+        yield Found("people", WELL, "everybody was seen well by the last look")
+
+
+def _watch(history: str) -> Iterator[Found]:
+    from exposurekit.cli.watch import STATE
+    from exposurekit.monitor.state import read
+
+    place = local(history)
+    if place is None or not place.is_dir():
+        return
+    try:
+        problem = read(place / STATE)["problem"]
+    except NotLoaded:
+        yield Found(
+            "watch", MIND, "none was begun here", "exposurekit watch --install-help, unless cron collects"
+        )
+        return
+    except ExposureError as error:
+        yield Found("watch", ILL, str(error), "see what the line says")
+        return
+    if problem:
+        yield Found("watch", ILL, problem, "exposurekit watch --status tells more")
+    else:
+        yield Found("watch", WELL, "it is well")
+
+
+def _files(_history: str) -> Iterator[Found]:
+    from exposurekit import places
+
+    for file in sorted(places.configured().glob("*.key")) if places.configured().is_dir() else ():
+        if os.name == "posix" and file.stat().st_mode & 0o077:
+            yield Found("keys", ILL, f"{file.name} can be read by others", f"chmod 600 {file}")
+    if Path(".env").is_file() and os.name == "posix" and Path(".env").stat().st_mode & 0o077:
+        yield Found("keys", MIND, ".env can be read by others", "chmod 600 .env")
+
+
+MISSING = "missing"
+_EXAMINED: tuple[Callable[[str], Iterator[Found]], ...] = (
+    *(_versions, _notebook, _browser, _service, _history, _watch, _files),
+)
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return MISSING

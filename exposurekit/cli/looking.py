@@ -1,0 +1,31 @@
+"""A look at a history in the browser, without a notebook and without a file to name. Works nothing out itself."""
+
+import click
+
+from exposurekit import places
+from exposurekit.cli.history import existing
+from exposurekit.cli.options import ID, history_option
+
+PAGE = "opened.html"
+
+
+@click.command("open")
+@history_option
+@click.option("--user", type=ID, help="About this person alone.")
+@click.option("--since", metavar="DAY", help="What moved since the end of a day, or an instant.")
+def open_page(*, history: str, user: int | None, since: str | None) -> None:
+    """Open a report of the history in the browser.
+
+    It lies in your cache, for you alone, until the next one takes its place; `exposurekit report` writes one to keep.
+
+    Example: exposurekit open --history ./exposure-history
+    """
+    from exposurekit.reports import report
+
+    page = places.cached() / PAGE
+    page.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with existing(history) as kept:
+        made = report(kept, page, user=user, since=since)
+    click.echo(made.finding)
+    if click.launch(page.as_uri()):
+        click.echo(f"No browser could be started; the report is {page}")

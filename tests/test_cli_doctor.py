@@ -1,0 +1,235 @@
+"""The doctor, the check, the exports and the other small verbs, as somebody types them."""
+
+import json
+import subprocess
+from datetime import UTC, datetime, timedelta
+
+import faults
+import pytest
+import widgets_kit as kit
+from cli_kit import Shell, error_of
+from history_kit import DAWN, Clock, seen_through
+from watch_kit import KEY, SECRET, Fleet
+
+from exposurekit.cli import cli
+from exposurekit.history import History
+from exposurekit.monitor.letters import utc_now
+
+NAMES = ("base_url", "integration_name", "api_key", "api_secret")
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """A history in which somebody's listing goes and comes back."""
+    service, clock = kit.three_people(), Clock()
+    with History(tmp_path / "history", clock=clock) as history, seen_through(service) as exposure:
+        for day, status in enumerate(("discovered", "removed", "discovered")):
+            service.people[1].records[0] |= {"status": status}
+            clock.set(DAWN + timedelta(days=day))
+            history.collect(exposure.refresh(), progress=False)
+    return tmp_path / "history"
+
+
+@pytest.fixture
+def shell(tmp_path):
+    unset = {f"EXPOSUREKIT_{name.upper()}": "" for name in NAMES}
+    return Shell(tmp_path, EXPOSUREKIT_HISTORY="history", XDG_CACHE_HOME=str(tmp_path / "cache"), **unset)
+
+
+def connected(shell, base_url, secret=SECRET):
+    told = (base_url, "acme", KEY, secret)
+    shell.environment |= {
+        f"EXPOSUREKIT_{name.upper()}": value for name, value in zip(NAMES, told, strict=True)
+    }
+
+
+def examined(shell):
+    run = shell.here("doctor", "--json")
+    return run.returncode, {one["what"]: one for one in json.loads(run.stdout)}
+
+
+# --- the doctor --------------------------------------------------------------------------------------------
+
+
+def test_where_nothing_is_set_up_each_line_says_what_to_do(shell):
+    code, found = examined(shell)
+    assert code == 0
+    assert found["credentials"]["said"].startswith("EXPOSUREKIT_BASE_URL, EXPOSUREKIT_INTEGRATION_NAME")
+    assert "exposurekit demo" in found["credentials"]["do"]
+    assert found["history"]["do"] == "exposurekit collect"
+    assert "duckdb" in found["versions"]["said"]
+    assert all(one["do"] for one in found.values() if one["state"] != "well")
+
+
+def test_where_all_is_well_it_says_so(shell, tmp_path):
+    with faults.running(Fleet(utc_now)) as server:
+        connected(shell, server.base_url)
+        assert shell.here("collect").returncode == 0
+        code, found = examined(shell)
+    assert code == 0
+    assert "accepts the credentials" in found["service"]["said"]
+    assert "every promise holds" in found["history"]["said"]
+    assert found["people"]["state"] == "well"
+
+
+def test_what_is_ill_is_told_with_what_to_do_and_without_a_secret(shell):
+    with faults.running(lambda _request: faults.refused(401)) as server:
+        connected(shell, server.base_url)
+        run = shell.here("doctor")
+    assert run.returncode == 1
+    assert "ill   credentials: " in run.stdout
+    assert "-> set the integration's name" in run.stdout
+    connected(shell, "http://127.0.0.1:9")
+    gone = shell.here("doctor")
+    assert "ill   service: " in gone.stdout
+    for secret in (KEY, SECRET):
+        assert secret not in run.stdout + gone.stdout + run.stderr + gone.stderr
+
+
+def test_a_clock_that_goes_wrong_is_told(shell):
+    late = datetime.now(UTC) - timedelta(hours=2)
+    date = ("Date", late.strftime("%a, %d %b %Y %H:%M:%S GMT"))
+    dated = faults.Answer(status=200, headers=(date,), body=b'{"count": 0, "users": []}')
+    with faults.running(lambda _request: dated) as server:
+        connected(shell, server.base_url)
+        code, found = examined(shell)
+    assert code == 1
+    assert found["clock"]["said"].startswith("this machine's and the service's are 7,2")
+
+
+def test_a_damaged_history_is_ill(shell, kept):
+    for file in kept.rglob("*.parquet"):
+        file.write_bytes(b"not what was written")
+    code, found = examined(shell)
+    assert code == 1
+    assert found["history"]["state"] == "ill"
+
+
+def test_people_not_seen_and_old_looks_are_told(shell, kept):
+    code, found = examined(shell)
+    assert code == 0
+    assert found["history"]["state"] == "mind"
+    assert "3 runs, the last " in found["history"]["said"]
+
+
+# --- the check ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("relisted",), 3, "1 listings are listed again (PeepFinder)"),
+        (("removed",), 0, "ok: no listings are removed"),
+        (("removed,stuck:30",), 3, "stand as they did for 30 days"),
+        (("refused,site-broken", "--since", str(DAWN.date())), 0, "ok"),
+        (("score:1000",), 0, "ok"),
+    ],
+    ids=str,
+)
+def test_a_check_ends_with_what_it_found(shell, kept, words, code, said):
+    run = shell.here("check", "--fail-on", *words)
+    assert (run.returncode, run.stderr) == (code, "")
+    assert said in run.stdout
+
+
+def test_a_check_as_json(shell, kept):
+    run = shell.here("check", "--fail-on", "relisted", "--json")
+    assert json.loads(run.stdout) == [
+        {"condition": "relisted", "number": None, "n": 1, "where": ["PeepFinder"]}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("sometimes",), 2, "a condition is one of: new"),
+        (("stuck",), 2, "stuck takes days: stuck:30"),
+        (("stuck:soon",), 2, "stuck takes days"),
+        (("stuck:-1",), 2, "stuck takes days"),
+        (("relisted:3",), 2, "a condition is one of"),
+        ((",",), 1, "at least one condition"),
+        (("new", "--since", "yesterday"), 1, "2026"),
+        (("new", "--history", "elsewhere"), 1, "There is no history there"),
+    ],
+    ids=str,
+)
+def test_a_check_that_cannot_be_is_one_line(shell, kept, words, code, said):
+    run = shell.here("check", "--fail-on", *words)
+    assert run.returncode == code
+    assert said in run.stderr
+    assert "Traceback" not in run.stderr
+
+
+# --- exports, completion, help to install ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("table", ["records", "status_over_time", "work_queue", "score", "runs", "people"])
+def test_a_table_of_the_history_is_written(shell, kept, tmp_path, table):
+    run = shell.here("export", table, "--out", "table.csv")
+    assert run.returncode == 0, run.stderr
+    assert "Nothing personal is in it" in run.stdout
+    text = (tmp_path / "table.csv").read_text()
+    assert len(text.splitlines()) > 1
+    assert not [value for value in kit.PERSONAL if value in text]
+
+
+def test_the_queue_is_written_with_all_of_it_where_that_is_asked_for(shell, kept, tmp_path):
+    assert shell.here("export", "queue", "--out", "queue.md", "--personal").returncode == 0
+    assert (
+        "- [ ] 1\\. " in (tmp_path / "queue.md").read_text()
+        or "- [ ] 1. " in (tmp_path / "queue.md").read_text()
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("nothing", "--out", "t.csv"), 2, "Invalid value"),
+        (("records", "--out", "t.pdf"), 1, ".csv, .xlsx, .parquet"),
+        (("queue", "--out", "t.csv"), 1, ".md, .ics"),
+        (("records", "--user", "1", "--out", "t.csv"), 2, "--user goes with the queue"),
+        (("users", "--out", "t.csv"), 1, "EXPOSUREKIT_BASE_URL"),
+    ],
+    ids=str,
+)
+def test_an_export_that_cannot_be_is_one_line(shell, kept, words, code, said):
+    run = shell.here("export", *words)
+    assert run.returncode == code
+    assert said in run.stderr
+
+
+@pytest.mark.parametrize("kind", ["bash", "zsh", "fish"])
+def test_a_shell_completes_words(shell, kind):
+    run = shell.here("completion", kind)
+    assert run.returncode == 0
+    assert "_EXPOSUREKIT_COMPLETE" in run.stdout
+    if kind == "bash":
+        assert subprocess.run(["bash", "-n"], input=run.stdout, text=True, check=False).returncode == 0
+
+
+def test_the_installation_that_is_printed_names_this_one(shell, tmp_path):
+    text = shell.here("watch", "--install-help").stdout
+    assert f"ExecStart={shell_command(text)} watch --history {tmp_path / 'history'} --every 6h" in text
+    assert "crontab -e" in text
+    assert not (tmp_path / "history").exists()
+
+
+def shell_command(text):
+    return next(line for line in text.splitlines() if line.startswith("ExecStart=")).split("=")[1].split()[0]
+
+
+def test_rules_are_read_before_a_watch_begins(shell, tmp_path):
+    rules = tmp_path / "rules.yaml"
+    rules.write_text("send_to: {me: 'nosuch://pa55word'}\nrules: [{when: new, send: me}]")
+    rules.chmod(0o600)
+    connected(shell, "http://127.0.0.1:9")
+    for words in (("--send-test",), ()):
+        run = shell.here("watch", "--rules", str(rules), *words)
+        assert run.returncode == 1
+        assert "send_to, me: this is no address" in error_of(run)
+        assert "pa55word" not in run.stderr
+
+
+def test_the_help_names_every_verb():
+    verbs = "demo serve worker integrator sites webhooks users collect watch receive report export check doctor open"
+    assert set(verbs.split()) <= set(cli.commands)

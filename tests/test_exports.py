@@ -1,0 +1,195 @@
+"""Exports: each form holds the table, no text becomes a formula, and nothing personal is written unless it is asked for."""
+
+import re
+import stat
+import zipfile
+
+import hostile_demo
+import icalendar
+import pandas as pd
+import pytest
+import widgets_kit as kit
+from history_kit import Clock, Service, seen_through
+from hostile_texts import PAYLOADS
+from sharing.worlds import a_world, told
+
+import exposurekit as ek
+from exposurekit.errors import Leak, Misconfigured
+
+FORMS = (".csv", ".xlsx", ".parquet")
+
+
+@pytest.fixture(scope="module")
+def world():
+    return a_world(5)
+
+
+@pytest.fixture(scope="module")
+def exposure(world):
+    with seen_through(world) as exposure:
+        yield exposure
+
+
+def read_again(file):
+    """A table file as another program reads it."""
+    if file.suffix == ".csv":
+        return pd.read_csv(file, keep_default_na=False, dtype=str)
+    if file.suffix == ".parquet":
+        return pd.read_parquet(file)
+    return sheet(file)
+
+
+def sheet(file):
+    """The cells of a workbook by their text; a formula would be an element of its own."""
+    with zipfile.ZipFile(file) as book:
+        names = book.namelist()
+        cells = book.read("xl/worksheets/sheet1.xml").decode()
+        texts = re.findall(r"<si>(.*?)</si>", book.read("xl/sharedStrings.xml").decode(), re.DOTALL)
+    assert "<f>" not in cells
+    assert not any("hyperlink" in name.lower() or "rels/sheet" in name for name in names)
+    rows = re.findall(r"<row [^>]*>(.*?)</row>", cells, re.DOTALL)
+    return [len(rows), [re.sub("<[^>]*>", "", text) for text in texts]]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", ["records", "users", "alerts", "steps", "service_history", "on_file"])
+def test_every_table_goes_into_every_form(exposure, tmp_path, name, form):
+    table = exposure[name]
+    file = ek.export(table, tmp_path / f"table{form}", personal=True)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    again = read_again(file)
+    if form == ".xlsx":
+        assert again[0] == len(table) + 1
+        return
+    assert [*again.columns] == [*table.columns]
+    assert len(again) == len(table)
+    if form == ".parquet":
+        assert again["user_id"].tolist() == table["user_id"].tolist()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_without_being_asked_nothing_personal_is_written(exposure, world, tmp_path, form):
+    for name in ("records", "users", "links", "alerts", "steps", "addresses"):
+        file = ek.export(exposure[name], tmp_path / f"{name}{form}")
+        again = read_again(file)
+        text = str(again) if form == ".xlsx" else again.to_csv()
+        assert told(text, world) == 0
+    assert "name" not in text
+
+
+def test_formulas_are_text_in_a_spreadsheet(tmp_path):
+    table = pd.DataFrame(
+        {"site": ["=1+1", "+2", "-3", "@x", "|y", "plain", "https://site.example"], "n": range(7)}
+    )
+    csv = pd.read_csv(ek.export(table, tmp_path / "t.csv", personal=True))
+    assert not [cell for cell in csv["site"] if cell.startswith(("=", "+", "-", "@", "|"))]
+    rows, texts = sheet(ek.export(table, tmp_path / "t.xlsx", personal=True))
+    assert rows == 8
+    assert {"=1+1", "+2", "https://site.example"} <= set(texts)
+
+
+def test_instants_in_excel_are_utc_and_lists_are_text(tmp_path):
+    table = pd.DataFrame(
+        {"at": pd.to_datetime(["2026-03-01T20:00+02:00"], utc=True), "fields": [["email", "zip"]], "n": [1]}
+    )
+    _, texts = sheet(ek.export(table, tmp_path / "t.xlsx", personal=True))
+    assert "email, zip" in texts
+
+
+def test_a_table_that_excel_cannot_hold_is_told(tmp_path, monkeypatch):
+    with pytest.raises(Misconfigured, match=r"1,048,575 rows.*\.csv"):
+        ek.export(pd.DataFrame({"n": range(1_048_576)}), tmp_path / "t.xlsx", personal=True)
+    assert not (tmp_path / "t.xlsx").exists()
+
+
+@pytest.mark.parametrize(
+    ("what", "name", "said"),
+    [
+        ("table", "t.pdf", ".csv, .xlsx, .parquet"),
+        ("exposure", "t.csv", ".md, .ics"),
+        ("nothing", "t.csv", "What can be exported"),
+        ("table", "nowhere/t.csv", "cannot be written"),
+    ],
+)
+def test_what_cannot_be_is_told(exposure, tmp_path, what, name, said):
+    of = {"table": exposure.records(), "exposure": exposure, "nothing": None}
+    with pytest.raises(Misconfigured, match=re.escape(said)):
+        ek.export(of[what], tmp_path / name)
+
+
+# --- the manual work ---------------------------------------------------------------------------------------
+
+
+def test_the_manual_work_is_a_list_to_tick_off(exposure, tmp_path):
+    text = ek.export(exposure, tmp_path / "queue.md", personal=True).read_text()
+    assert text.startswith("# What a human must do\n")
+    assert text.count("- [ ] ") > 10
+    names = ["{first_name} {last_name}".format_map(user) for user in exposure.users().to_dict("records")]
+    assert any(name in line for name in names for line in text.splitlines() if line.startswith("- [ ] "))
+
+
+def test_the_manual_work_is_tasks(exposure, tmp_path):
+    calendar = icalendar.Calendar.from_ical(
+        ek.export(exposure, tmp_path / "queue.ics", personal=True).read_bytes()
+    )
+    tasks = [*calendar.walk("VTODO")]
+    assert len({str(task["UID"]) for task in tasks}) == len(tasks) > 5
+    assert "1. " in str(tasks[0]["DESCRIPTION"])
+    assert {str(task["STATUS"]) for task in tasks} == {"NEEDS-ACTION"}
+    priorities = [int(task["PRIORITY"]) for task in tasks]
+    assert priorities == sorted(priorities)
+
+
+@pytest.mark.parametrize("name", ["queue.md", "queue.ics"])
+def test_shared_it_tells_nobody_and_says_what_is_left_out(exposure, world, tmp_path, name):
+    text = ek.export(exposure, tmp_path / name).read_text()
+    assert told(text.replace("\n ", ""), world) == 0
+    assert "Open the form." in text
+    assert "left out" in text
+
+
+def test_the_same_work_has_the_same_name_in_the_next_export(exposure, tmp_path):
+    first, second = (
+        re.findall(r"UID:(\S+)", ek.export(exposure, tmp_path / f"{n}.ics", personal=True).read_text())
+        for n in "ab"
+    )
+    assert first == second
+
+
+@pytest.mark.parametrize("name", ["queue.md", "queue.ics"])
+def test_hostile_texts_are_text(tmp_path, name):
+    service = Service()
+    service.people = {number: hostile_demo.hostile(number, text) for number, text in enumerate(PAYLOADS, 1)}
+    with seen_through(service) as exposure:
+        text = ek.export(exposure, tmp_path / name, personal=True).read_text()
+    if name.endswith(".md"):
+        bare = re.sub(r"\\.", "", text)
+        assert not re.search(r"<(?!https?://)|\]\(|!\[", bare)
+    else:
+        calendar = icalendar.Calendar.from_ical(text)
+        assert {component.name for component in calendar.walk()} == {"VCALENDAR", "VTODO"}
+        assert not re.search(r"^(ATTACH|URL|VALARM|BEGIN:VEVENT)", text, re.MULTILINE)
+
+
+def test_a_name_in_what_everybody_is_told_is_found(tmp_path):
+    service = a_world(6)
+    name = "{first_name} {last_name}".format_map(service.people[1].profile)
+    for person in service.people.values():
+        for alert in person.alerts:
+            alert |= {"guide": f"Ask for {name}.", "opt_out_procedure": ["Ask."]}
+            alert["source"].get("record", {}).update(site="Teapot Finder")
+    with seen_through(service) as exposure, pytest.raises(Leak) as refused:
+        ek.export(exposure, tmp_path / "queue.md")
+    assert name not in str(refused.value)
+    assert not (tmp_path / "queue.md").exists()
+
+
+def test_of_a_history_it_is_what_is_not_ticked(tmp_path):
+    with seen_through(kit.three_people()) as exposure:
+        history = kit.a_history(tmp_path, exposure, Clock())
+        first = ek.export(history, tmp_path / "a.md", personal=True).read_text()
+        for _, step in history.steps().iterrows():
+            history.tick(step)
+        second = ek.export(history, tmp_path / "b.md", personal=True).read_text()
+    assert "- [ ] " in first
+    assert "- [ ] " not in second

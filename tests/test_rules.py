@@ -1,0 +1,105 @@
+"""Rules: what is well is taken, and what is not is told in a line that shows no address."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from exposurekit.errors import Misconfigured
+from exposurekit.monitor.rules import WHEN, of_file, of_text
+
+TEXT = """
+send_to:
+  me: mailto://user:pa55word@example.com
+  chat: ${CHAT}
+rules:
+  - {when: relisted, send: [me, chat], sites: Seekfolk}
+  - {when: stuck, days: 30, send: me, digest: true}
+  - {when: not_seen, days: 7, send: me, urgent: true, personal: true, users: 12}
+  - {when: score, points: 10, send: chat}
+  - {when: collection_failed, times: 3, send: me}
+digest_at: "07:30"
+quiet_hours: {from: "22:00", until: "06:30"}
+time_zone: Europe/Berlin
+"""
+SECRET = "pa55word"
+
+
+@pytest.fixture
+def rules():
+    return of_text(TEXT, {"CHAT": f"slack://{SECRET}"})
+
+
+def test_rules_are_read(rules):
+    assert [rule.when for rule in rules.rules] == [
+        "relisted",
+        "stuck",
+        "not_seen",
+        "score",
+        "collection_failed",
+    ]
+    assert rules.rules[0].send == ("me", "chat")
+    assert rules.rules[0].sites == ("Seekfolk",)
+    assert rules.rules[2].users == (12,)
+    assert rules.send_to["chat"].get_secret_value() == f"slack://{SECRET}"
+    assert set(WHEN) >= {rule.when for rule in rules.rules}
+
+
+def test_no_repr_shows_an_address(rules):
+    assert SECRET not in repr(rules)
+    assert SECRET not in str(rules.model_dump())
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "the rules: Input should be a valid dictionary"),
+        ("send_to: [", "line 1: this is no YAML"),
+        ("- 1", "valid dictionary"),
+        (TEXT.replace("when: relisted", "when: sometimes"), "rules.0.when"),
+        (TEXT.replace("days: 30, ", ""), "rules.1: stuck needs days"),
+        (TEXT.replace("days: 30", "days: -1"), "rules.1.days"),
+        (TEXT.replace("send: me, digest", "send: you, digest"), "send_to has no you"),
+        (TEXT.replace("digest: true", "digest: true, urgent: true"), "urgent waits for no digest"),
+        (TEXT.replace("times: 3", "often: 3"), "rules.4.often"),
+        (TEXT.replace("Europe/Berlin", "Mars/Phobos"), "time zone"),
+        (TEXT.replace('"22:00"', "late"), 'written "22:00"'),
+        (TEXT.replace("${CHAT}", "${MISSING}"), "the environment has no MISSING"),
+        ("send_to: {me: 'json://x'}\nrules: []", "there is no rule"),
+        ("a: &a [*a]", "the rules"),
+        ("!!python/object/apply:os.system ['x']", "no YAML"),
+    ],
+)
+def test_what_is_not_well_is_told_where_it_stands(text, said):
+    with pytest.raises(Misconfigured, match="the rules") as refused:
+        of_text(text, {"CHAT": f"slack://{SECRET}"})
+    assert said in str(refused.value)
+    assert SECRET not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("at", "digest", "urgent", "due"),
+    [
+        ("2026-03-02T12:00", False, False, "2026-03-02T12:00"),
+        ("2026-03-02T22:30", False, False, "2026-03-03T05:30"),  # 23:30 in Berlin: until 06:30
+        ("2026-03-02T03:00", False, False, "2026-03-02T05:30"),
+        ("2026-03-02T22:30", False, True, "2026-03-02T22:30"),
+        ("2026-03-02T12:00", True, False, "2026-03-03T06:30"),  # the next 07:30
+        ("2026-03-28T12:00", True, False, "2026-03-29T05:30"),  # the clocks went forward that night
+    ],
+)
+def test_digests_and_quiet_hours_are_those_of_the_clock_on_the_wall(rules, at, digest, urgent, due):
+    rule = rules.rules[0].model_copy(update={"digest": digest, "urgent": urgent})
+    instant = datetime.fromisoformat(at).replace(tzinfo=UTC)
+    assert rules.due_at(rule, instant).isoformat() == f"{due}:00+00:00"
+
+
+def test_a_file_is_for_its_owner_alone(tmp_path):
+    file = tmp_path / "rules.yaml"
+    with pytest.raises(Misconfigured, match="cannot be read"):
+        of_file(file)
+    file.write_text(TEXT)
+    file.chmod(0o644)
+    with pytest.raises(Misconfigured, match="chmod 600"):
+        of_file(file)
+    file.chmod(0o600)
+    assert len(of_file(file, {"CHAT": "json://x"}).rules) == 5

@@ -1,0 +1,284 @@
+"""Being told: once for each cause, grouped, at the time, of nobody by name; and an address that is down loses nothing."""
+
+import logging
+from datetime import timedelta
+
+import faults
+import pytest
+from history_kit import DAWN, Clock, Person, Service, a_link, a_record, seen_through
+from told_kit import a_mailbox, a_receiver
+from watch_kit import EVERY, a_scene
+
+from exposurekit.errors import Misconfigured
+from exposurekit.history import History
+from exposurekit.monitor.notices import Notices
+from exposurekit.monitor.rules import of_text
+from exposurekit.monitor.telling import Teller, check
+from exposurekit.service.clock import FrozenClock
+
+MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
+
+
+class Story:
+    """A history that is looked at day by day, and a teller beside it."""
+
+    def __init__(self, directory, rules, **send_to):
+        self.service, self.clock, self.looks = Service(), FrozenClock(DAWN), Clock()
+        self.service.people = {
+            number: Person(
+                [a_record(10 * number, site="Seekfolk"), a_record(10 * number + 1, site="Nosy Heron")]
+            )
+            for number in (1, 2, 3)
+        }
+        self.history = History(directory / "history", clock=self.looks)
+        self.notices = Notices(directory / "notices.db")
+        addresses = "".join(f"  {name}: {url}\n" for name, url in send_to.items())
+        self.teller = Teller(of_text(f"send_to:\n{addresses}{rules}"), self.notices, self.clock.now)
+
+    def look(self, after=DAY):
+        """A look, some time after the last; what is to be told is kept."""
+        self.clock.advance(after)
+        self.looks.set(self.clock.now())
+        with seen_through(self.service) as exposure:
+            self.history.collect(exposure, progress=False)
+        return self.teller.looked(self.history)
+
+    def set(self, user_id, status, place=0):
+        self.service.people[user_id].records[place] |= {"status": status}
+
+
+@pytest.fixture
+def mail():
+    with a_mailbox() as mail:
+        yield mail
+
+
+@pytest.fixture
+def hook():
+    with a_receiver() as hook:
+        yield hook
+
+
+@pytest.fixture
+def story(tmp_path, mail, hook):
+    made = []
+
+    def of(rules):
+        made.append(Story(tmp_path, rules, me=mail.url, chat=hook.url))
+        return made[-1]
+
+    yield of
+    for one in made:
+        one.notices.close()
+        one.history.close()
+
+
+def test_a_listing_that_comes_back_is_told_once_in_a_mail_and_in_a_webhook(story, mail, hook):
+    told = story("rules:\n  - {when: relisted, send: [me, chat]}\n")
+    assert told.look() == 0
+    told.set(1, "removed")
+    told.set(2, "removed")
+    assert told.look() == 0
+    told.set(1, "discovered")
+    told.set(2, "discovered")
+    assert told.look() == 4
+    assert told.teller.send() == 2
+    assert told.look() == 0
+    assert told.teller.send() == 0
+    [(subject, text)] = mail.mails
+    assert subject == "exposurekit: 2 listings are listed again"
+    assert text.strip() == "2 listings are listed again:\n  Seekfolk (2)"
+    [message] = hook.told
+    assert message["title"] == subject
+    assert message["message"].strip() == text.strip()
+
+
+def test_the_first_look_is_no_news_and_what_is_there_already_is_stuck_by_its_days(story, hook):
+    told = story("rules:\n  - {when: new, send: chat}\n  - {when: stuck, days: 3, send: chat}\n")
+    assert told.look() == 0
+    assert told.look(2 * DAY) == 0
+    assert told.look(2 * DAY) == 6
+    assert told.look() == 0
+    told.service.people[1].records.append(a_record(19, site="Seekfolk"))
+    assert told.look() == 1
+    told.teller.send()
+    [message] = hook.told
+    assert message["title"] == "exposurekit: 6 listings stand as they did for 3 days, and 1 more"
+    assert "1 listings are new:\n  Seekfolk" in message["message"]
+
+
+@pytest.mark.parametrize("personal", [False, True])
+def test_nobody_is_told_of_by_name_unless_a_rule_says_so(story, hook, personal):
+    told = story(f"rules:\n  - {{when: removed, send: chat, personal: {str(personal).lower()}}}\n")
+    told.look()
+    told.set(2, "removed")
+    told.look()
+    told.teller.send()
+    record = a_record(1)
+    for value in ("user 2", record["name"], record["href"]):
+        assert (value in hook.told[0]["message"]) is personal
+
+
+def test_a_refused_removal_a_person_not_seen_a_broken_site_and_a_score_are_told(story, hook):
+    rules = ["{when: refused, send: chat}", "{when: not_seen, days: 2, send: chat}"]
+    rules += ["{when: site_broken, send: chat}", "{when: score, points: 5, send: chat}"]
+    told = story("rules:\n" + "".join(f"  - {rule}\n" for rule in rules))
+    told.service.people |= {
+        number: Person([a_record(10 * number, site="Tattleberry")]) for number in range(4, 10)
+    }
+    told.set(1, "pending removal")
+    told.look()
+    told.set(1, "discovered")
+    told.service.broken = {3: "no user"}
+    assert told.look() == 1  # refused
+    for number in range(4, 10):
+        told.service.people[number].records.clear()
+    assert told.look(2 * DAY) == 2  # not seen for two days, and six vanished at once
+    told.service.people[2].links.extend(a_link(f"https://page.example/{n}") for n in range(6))
+    for number in range(4, 10):
+        told.service.people[number].records.append(a_record(100 + number, site="Elsewhere"))
+    assert told.look() == 1  # 6 pages and 6 listings more
+    told.teller.send()
+    text = hook.told[0]["message"]
+    assert "1 removals were refused" in text
+    assert "1 people were not seen well for 2 days." in text
+    assert "Tattleberry" in text
+    assert "the score rose by 5 points" in text
+
+
+def test_a_digest_waits_and_groups(story, hook):
+    told = story(
+        "rules:\n  - {when: new, send: chat, digest: true}\n  - {when: removed, send: chat, digest: true}\n"
+    )
+    told.look()
+    told.service.people[1].records.append(a_record(19, site="Seekfolk"))
+    told.look()
+    assert told.teller.send() == 0
+    told.set(2, "removed")
+    told.look(HOUR)
+    assert told.teller.send() == 0
+    told.clock.advance(DAY)
+    assert told.teller.send() == 1
+    assert hook.tries == 1
+    assert hook.told[0]["title"] == "exposurekit: 1 listings are new, and 1 more"
+
+
+def test_in_quiet_hours_only_what_is_urgent_is_sent(story, hook):
+    rules = "  - {when: new, send: chat}\n  - {when: removed, send: chat, urgent: true}\n"
+    told = story(f'rules:\n{rules}quiet_hours: {{from: "19:00", until: "06:00"}}\n')
+    told.look()
+    told.service.people[1].records.append(a_record(19))
+    told.set(2, "removed")
+    told.look()  # at 20:00
+    told.teller.send()
+    assert [message["title"] for message in hook.told] == ["exposurekit: 1 listings are removed"]
+    told.clock.advance(10 * HOUR)
+    told.teller.send()
+    assert [message["title"] for message in hook.told][1:] == ["exposurekit: 1 listings are new"]
+
+
+def test_an_address_that_is_down_for_an_hour_loses_nothing_and_holds_up_nobody(story, mail, hook, caplog):
+    told = story("rules:\n  - {when: removed, send: [me, chat]}\n")
+    told.look()
+    hook.status = 500
+    for user_id in (1, 2, 3):
+        told.set(user_id, "removed")
+        told.look(10 * MINUTE)
+        told.teller.send()
+    for _ in range(60):
+        told.clock.advance(MINUTE)
+        told.teller.send()
+    assert len(mail.mails) == 3
+    assert hook.told == []
+    assert 3 < hook.tries < 20  # later each time
+    assert told.notices.waiting() == 3
+    hook.status = 200
+    told.clock.advance(15 * MINUTE)
+    told.teller.send()
+    [message] = hook.told
+    assert message["title"] == "exposurekit: 3 listings are removed"
+    assert told.notices.waiting() == 0
+    assert "127.0.0.1" not in caplog.text
+    assert "chat could not be told" in caplog.text
+
+
+def test_what_was_not_sent_before_the_end_is_sent_by_the_next(story, tmp_path, hook):
+    told = story("rules:\n  - {when: removed, send: chat}\n")
+    told.look()
+    hook.status = 503
+    told.set(1, "removed")
+    told.look()
+    told.teller.send()
+    told.notices.close()
+    hook.status = 200
+    told.clock.advance(HOUR)
+    again = Notices(tmp_path / "notices.db")
+    assert Teller(told.teller.rules, again, told.clock.now).send() == 1
+    again.close()
+
+
+def test_what_was_told_is_forgotten_and_that_it_was_told_is_not(story, tmp_path, hook):
+    told = story("rules:\n  - {when: removed, send: chat, personal: true}\n")
+    told.look()
+    told.set(2, "removed")
+    told.look()
+    told.teller.send()
+    told.notices.close()
+    held = b"".join(file.read_bytes() for file in tmp_path.glob("notices.db*"))
+    assert b"user 2" not in held
+    assert a_record(1)["name"].encode() not in held
+    assert (tmp_path / "notices.db").stat().st_mode & 0o077 == 0
+
+
+def test_of_each_failing_streak_one_is_told(story, hook):
+    told = story("rules:\n  - {when: collection_failed, times: 2, send: chat}\n")
+    assert [told.teller.failed(n, "monday", "no answer") for n in (1, 2, 3)] == [0, 1, 0]
+    assert told.teller.failed(2, "tuesday", "no answer") == 1
+    told.teller.send()
+    assert hook.told[0]["message"].count("no answer") == 1  # the same words, counted
+
+
+def test_an_address_that_nobody_can_be_told_by_is_told_at_once():
+    with pytest.raises(Misconfigured, match="send_to, me") as refused:
+        check(of_text("send_to: {me: 'nosuch://pa55word'}\nrules: [{when: new, send: me}]"))
+    assert "pa55word" not in str(refused.value)
+
+
+def test_a_test_says_who_was_told(story, hook, mail):
+    told = story("rules:\n  - {when: new, send: chat}\n")
+    hook.status = 500
+    assert told.teller.test() == {"me": True, "chat": False}
+    assert "This is a test" in mail.mails[0][1]
+
+
+def test_a_watch_tells_beside_its_looks_and_goes_on_where_nobody_can_be_told(tmp_path, hook, caplog):
+    caplog.set_level(logging.INFO)
+    with a_scene(tmp_path / "history") as scene:
+        rules = of_text(f"send_to: {{chat: '{hook.url}'}}\nrules: [{{when: collection_failed, send: chat}}]")
+        notices = Notices(tmp_path / "notices.db")
+        teller = Teller(rules, notices, scene.clock.now)
+
+        def astray():
+            scene.fleet.fault = faults.server_error()
+
+        def told():
+            teller.send()
+
+        scene.watch(astray, EVERY, told, teller=teller).run()
+        assert scene.status()["failures_in_a_row"] >= 1
+        assert notices.waiting() == 0
+        [message] = hook.told
+        assert message["title"] == "exposurekit: collections failed, 1 in a row"
+        notices.close()
+
+
+def test_a_history_that_cannot_be_judged_stops_no_watch(tmp_path, hook, caplog):
+    with a_scene(tmp_path / "history") as scene:
+        rules = of_text(f"send_to: {{chat: '{hook.url}'}}\nrules: [{{when: new, send: chat}}]")
+        (tmp_path / "notices.db").write_text(
+            "no database, whatever it is called, and long enough to be one" * 20
+        )
+        notices = Notices(tmp_path / "notices.db")
+        scene.watch(EVERY, EVERY, teller=Teller(rules, notices, scene.clock.now)).run()
+        assert len(scene.fleet.listed_at) == 3
+    assert "what is to be told could not be found out" in caplog.text

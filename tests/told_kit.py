@@ -1,0 +1,89 @@
+"""Where notices arrive: a mail server and a receiver of webhooks, real ones on loopback, that may be down. Judges nothing."""
+
+import email
+import email.policy
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from aiosmtpd.controller import Controller
+
+
+@dataclass
+class Mailbox:
+    """What a mail server was given, as subjects and texts."""
+
+    port: int = 0
+    mails: list[tuple[str, str]] = field(default_factory=list)
+
+    async def handle_DATA(self, _server: Any, _session: Any, envelope: Any) -> str:  # noqa: N802  aiosmtpd's own
+        message = email.message_from_bytes(envelope.content, policy=email.policy.default)
+        body = message.get_body(("plain", "html"))
+        assert body is not None
+        self.mails.append((str(message["Subject"]), body.get_content().replace("\r\n", "\n")))
+        return "250 OK"
+
+    @property
+    def url(self) -> str:
+        return f"mailto://127.0.0.1:{self.port}/?from=watch@example.com&to=analyst@example.com&mode=insecure"
+
+
+@contextmanager
+def a_mailbox() -> Iterator[Mailbox]:
+    """A mail server on loopback."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        box = Mailbox(free.getsockname()[1])
+    controller = Controller(box, hostname="127.0.0.1", port=box.port)
+    controller.start()
+    try:
+        yield box
+    finally:
+        controller.stop(no_assert=True)
+
+
+@dataclass
+class Receiver:
+    """What a receiver of webhooks was given; ``status`` is what it answers."""
+
+    port: int = 0
+    status: int = 200
+    tries: int = 0
+    told: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return f"json://127.0.0.1:{self.port}/hook"
+
+
+@contextmanager
+def a_receiver() -> Iterator[Receiver]:
+    """A receiver on loopback."""
+    receiver = Receiver()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            receiver.tries += 1
+            if receiver.status == 200:
+                receiver.told.append(json.loads(body))
+            self.send_response(receiver.status)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    receiver.port = server.server_address[1]
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield receiver
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
