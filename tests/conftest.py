@@ -1,3 +1,4 @@
+import gc
 import os
 import shutil
 import signal
@@ -31,6 +32,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "cluster" in getattr(item, "fixturenames", ()) or "[spark" in item.name or SERVER in item.name:
             item.add_marker("long")
+
+
+def pytest_collection_finish() -> None:
+    """Ten thousand tests live to the end: nobody need look through them again and again for what is gone."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 def pytest_report_header() -> list[str]:

@@ -242,27 +242,28 @@ PROMISES = {
 
 def broken(store: Store) -> dict[str, int]:
     """Which promises the tables break, and in how many rows; empty: none."""
-    lost = [name for name in TABLES if not _is_readable(store, name)]
-    found = {f"the files of {name} are there and can be read": 1 for name in lost}
-    tables = store.snapshot(*(name for name in TABLES if name not in lost))
     with DuckDB() as engine:
+        lost = [name for name in TABLES if not _is_readable(engine, store, name)]
+        found = {f"the files of {name} are there and can be read": 1 for name in lost}
+        tables = store.snapshot(*(name for name in TABLES if name not in lost))
+        given = {"checkpointed": store.version("checkpoint", "checkpoint")}
         for promise, text in PROMISES.items():
-            if any(re.search(rf"(?:FROM|JOIN) {name}\b", text) for name in lost):
+            named = {name for name in TABLES if re.search(rf"(?:FROM|JOIN) {name}\b", text)}
+            if not named.isdisjoint(lost):
                 continue
-            given = {"checkpointed": store.version("checkpoint", "checkpoint")}
-            rows = engine.ask(text, tables, given if ":checkpointed" in text else {}).num_rows
+            about = {name: tables[name] for name in named}
+            rows = engine.ask(text, about, given if ":checkpointed" in text else {}).num_rows
             if rows:
                 found[promise] = rows
     return found
 
 
-def _is_readable(store: Store, name: str) -> bool:
+def _is_readable(engine: DuckDB, store: Store, name: str) -> bool:
     """Whether as many rows are there as the log tells, and every value in them can be read."""
     text = f"SELECT count(*) AS n, max(hash({name})) IS NULL AS is_empty FROM {name}"
     try:
         told = sum(rows for _, rows, _ in store.sizes(name))
-        with DuckDB() as engine:
-            found = engine.ask(text, store.snapshot(name), {})
+        found = engine.ask(text, store.snapshot(name), {})
     except (Damaged, FilesMoved):
         return False
     return bool(found["n"][0].as_py() == told)
