@@ -9,7 +9,11 @@ import pytest
 from jupyter_kit import CHROMIUM, NO_BROWSER
 from service_kit import STORES, Service, a_service, stored_in
 
-LONGEST = ("test_history_crash", "test_browser_widgets", "test_browser_payloads", "test_notebooks")
+LONGEST = (  # of all, then of those that are not long
+    *("test_notebooks", "test_history_crash", "test_browser_payloads", "test_browser_widgets", "test_crash"),
+    *("test_cli", "test_browser_reports", "test_scan", "test_openapi", "test_cli_watch", "test_engines"),
+    *("test_docs", "test_widgets_dashboard", "test_history_weighing", "test_faults", "test_watch"),
+)
 SERVER = "postgresql"  # in the name of each test that is run on it
 
 
@@ -28,7 +32,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     The files that take longest begin first: each is done by one process, and no other waits for it at the end.
     """
-    items.sort(key=lambda item: item.path.stem not in LONGEST)
+    place = {name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path.stem, len(place)))
     for item in items:
         if "cluster" in getattr(item, "fixturenames", ()) or "[spark" in item.name or SERVER in item.name:
             item.add_marker("long")

@@ -84,6 +84,19 @@ def test_it_prints_every_chart_and_no_control(file):
         assert seen.errors == []
 
 
+def test_it_is_a_pdf_with_its_charts(file, tmp_path, monkeypatch):
+    from exposurekit.errors import Misconfigured
+    from exposurekit.reports import printing
+
+    pdf = printing.printed(file.read_text())
+    assert pdf[:5] == b"%PDF-"
+    (tmp_path / "bare.html").write_text("<p>Nothing is drawn here.</p>")
+    assert len(pdf) > 4 * len(printing.printed((tmp_path / "bare.html").read_text()))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(Misconfigured, match="install one"):
+        printing.printed("<p>")
+
+
 def test_a_table_is_sorted_and_filtered_and_gives_its_csv(file):
     with kit.browsing(file=file) as (page, seen):
         opened(page, file)

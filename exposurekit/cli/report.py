@@ -27,6 +27,9 @@ KINDS = ("fleet", "person", "changes", "sites")
     help="For people who may not know whom it is about: pseudonyms, nothing exact, and searched before it is written.",
 )
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="The file, such as fleet.html.")
+@click.option(
+    "--pdf", is_flag=True, help="Beside it, the same as a PDF; a Chromium, Chrome or Edge prints it."
+)
 @click.option("--open", "shows", is_flag=True, help="Open it in the browser.")
 @json_option
 def report(
@@ -38,6 +41,7 @@ def report(
     live: bool,
     share_safe: bool,
     out: Path,
+    pdf: bool,
     shows: bool,
     as_json: bool,
 ) -> None:
@@ -51,12 +55,17 @@ def report(
     Example: exposurekit report --history ./exposure-history --out fleet.html
     """
     from exposurekit.exposure import connect
+    from exposurekit.reports import printing, write
     from exposurekit.reports import report as made_of
 
     check_writable(out)
     exposure = connect() if live else None
     with existing(history) as kept:
         made = made_of(kept, out, kind=kind, user=user, since=since, exposure=exposure, share_safe=share_safe)
+    if pdf:
+        printed = out.with_suffix(".pdf")
+        write(printed, printing.printed(made.to_html()))
+        click.echo(f"Wrote {printed}.", err=as_json)
     if as_json:
         showing.print_json(made.data)
     else:

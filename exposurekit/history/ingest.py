@@ -1,6 +1,7 @@
 """Staged run -> changes: the one ingester. Every step is done once, whoever is killed in between. Fetches nothing."""
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -251,27 +252,40 @@ class _Ingest:
             held = cursor.execute("SELECT count(*) FROM step").fetchall()[0][0]
             if held >= upkeep.ROWS_A_GROUP // 2 or number == len(groups) - 1:
                 for part, buckets in enumerate(upkeep.parts(begin, high, held, upkeep.ROWS_A_WRITING)):
-                    self._write_step(cursor, kind, f"{number}.{part}", buckets)
+                    self._write_step(cursor, kind, (f"{kind}:{number}.{part}", self._seq), buckets, held)
                 begin = high + 1
 
-    def _write_step(self, cursor: Any, kind: str, number: str, buckets: tuple[int, int]) -> None:
-        once, content = (f"{kind}:{number}", self._seq), CONTENT_OF[kind]
-        if min(self._store.version(name, once[0]) for name in ("changes", content)) < self._seq:
-            self._append(cursor, content, differing.said(kind), once, buckets)
-            self._append(cursor, "changes", differing.changed(kind), once, buckets)
-
-    def _append(
-        self, cursor: Any, name: str, text: str, once: tuple[str, int], buckets: tuple[int, int]
+    def _write_step(
+        self, cursor: Any, kind: str, once: tuple[str, int], buckets: tuple[int, int], held: int
     ) -> None:
-        """In a stream: the first run says everything, and that is much."""
+        content = CONTENT_OF[kind]
+        if min(self._store.version(name, once[0]) for name in ("changes", content)) >= self._seq:
+            return
+        texts = {content: differing.said(kind), "changes": differing.changed(kind)}
+        if (
+            held > upkeep.ROWS_AT_HAND
+        ):  # the first run says everything, and that is much: a stream, then a stream
+            for name, text in texts.items():
+                if (found := self._found(cursor, name, text, buckets)) is not None:
+                    self._store.append(name, found.to_arrow_reader(upkeep.ROWS_A_BATCH), once=once)
+            return
+        tables = {
+            name: found.to_arrow_table()
+            for name, text in texts.items()
+            if (found := self._found(cursor, name, text, buckets)) is not None
+        }
+        at_once = 2 if held > upkeep.ROWS_FEW else 1
+        with ThreadPoolExecutor(at_once) as writers:  # each compresses what it writes
+            [*writers.map(lambda name: self._store.append(name, tables[name], once=once), tables)]
+
+    def _found(self, cursor: Any, name: str, text: str, buckets: tuple[int, int]) -> Any:
+        """What a step gives of a table, not read yet; None: nothing."""
         low, high = buckets
         count = (
             f"SELECT count(*) FROM step WHERE bucket BETWEEN $low AND $high AND {_WRITTEN[name != 'changes']}"
         )
         [[rows]] = cursor.execute(count, {"low": low, "high": high}).fetchall()
-        if rows:
-            found = cursor.sql(text, params=self._given(text, low=low, high=high))
-            self._store.append(name, found.to_arrow_reader(upkeep.ROWS_A_BATCH), once=once)
+        return cursor.sql(text, params=self._given(text, low=low, high=high)) if rows else None
 
     def _write_cube(self, engine: DuckDB) -> dict[str, Any]:
         """The sums of this run's changes; and how many there are of each sort."""

@@ -39,19 +39,23 @@ class Store(Place):
         super().__init__(path, storage_options)
         self._opened: dict[str, DeltaTable] = {}
         self._reading = threading.Lock()
+        self._fresh: set[str] | None = None  # tables that nobody else can have changed since they were read
 
     def table(self, name: str) -> DeltaTable | None:
         """A table as it is now; None: nothing was ever written to it."""
         with self._reading:
             try:
                 if name in self._opened:
-                    self._opened[name].update_incremental()
+                    if self._fresh is None or name not in self._fresh:
+                        self._opened[name].update_incremental()
                 else:
                     self._opened[name] = DeltaTable(self._uri(name), storage_options=self._options)
             except TableNotFoundError:
                 return None
             except DeltaError:
                 raise Damaged from None
+            if self._fresh is not None:
+                self._fresh.add(name)
             return self._opened[name]
 
     def snapshot(self, *names: str) -> dict[str, Files]:
@@ -166,7 +170,12 @@ class Store(Place):
             Busy: There is one already, and it is not to be waited for.
         """
         with self.locked("ingest", wait=wait):
-            yield
+            # Where there are locks, nobody writes but who holds this one.
+            self._fresh = set() if self.is_local else None
+            try:
+                yield
+            finally:
+                self._fresh = None
 
     @contextlib.contextmanager
     def locked(self, name: str, *, wait: bool = True) -> Iterator[None]:

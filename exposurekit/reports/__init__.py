@@ -8,7 +8,7 @@
     sharing      what of it may be told where it is shared
     guard        the last look at what is to be shared
     content      a report as typed values
-    page         the same as one HTML file
+    page         the same as one HTML file               printing     ... and as a PDF
 """
 
 import os
@@ -19,7 +19,7 @@ from typing import Any
 from exposurekit import pseudonyms
 from exposurekit.errors import Misconfigured
 from exposurekit.exposure import Exposure
-from exposurekit.reports import guard, kinds
+from exposurekit.reports import guard, kinds, printing
 from exposurekit.reports.content import Fact, Removal, Report, Section
 from exposurekit.reports.gathering import gathered
 
@@ -42,7 +42,8 @@ def report(
 
     Args:
         source: A `History`, or an `Exposure`: that knows one moment, and nothing over time.
-        path: Where the page goes; it is written whole or not at all. None: nowhere.
+        path: Where the page goes; it is written whole or not at all. A ``.pdf`` is printed by a Chromium, Chrome or Edge
+            of the machine. None: nowhere.
         kind: ``fleet``, ``person`` (with ``user``), ``changes`` (with ``since``) or ``sites``; None: what the rest implies.
         user: The id of a person: about them alone.
         since: An instant, or a day (from its end): what moved since then.
@@ -75,7 +76,8 @@ def report(
     if share_safe:
         guard.check(made, guard.known_of(of.exposure, of.history))
     if path is not None:
-        write(Path(path), made.to_html().encode())
+        is_pdf = Path(path).suffix.lower() == ".pdf"
+        write(Path(path), printing.printed(made.to_html()) if is_pdf else made.to_html().encode())
     return made
 
 

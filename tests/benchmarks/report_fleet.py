@@ -1,0 +1,125 @@
+"""What a fleet's report costs over many records, beside the same tables as bare pandas HTML; and how soon it is drawn.
+
+    .venv/bin/python tests/benchmarks/report_fleet.py [--people 5000] [--records 20] [--days 2] [--keep DIR]
+
+A loopback server answers prebuilt bodies; so many looks make a history. Then, each in a process of its own: the report,
+and the same tables written by ``DataFrame.to_html``. Prints seconds and peak memory of both, their ratio, the size of the
+page, and how long Chromium takes from opening the file to its first chart. Bounds: 3 s, 600 MB, 3 MB, 1 s.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import timedelta
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+
+
+def peak_mb():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def collected(people, records, days, directory):
+    """A history of so many looks, a day apart."""
+    from history_collect import CREDENTIALS, served
+    from history_kit import DAWN, Clock
+
+    import exposurekit as ek
+
+    clock = Clock()
+    with served(people, records) as base_url, ek.History(directory, clock=clock) as history:
+        exposure = ek.connect(base_url, **CREDENTIALS, progress=False)
+        for day in range(days):
+            clock.set(DAWN + timedelta(days=day))
+            history.collect(exposure, progress=False)
+
+
+def report(directory, out):
+    """The report, here."""
+    import exposurekit as ek
+    from exposurekit import analysis, charts  # noqa: F401  what an analyst has loaded by then
+
+    history = ek.History(directory)
+    history.runs()
+    began = time.perf_counter()
+    made = ek.report(history, out)
+    return time.perf_counter() - began, {"sections": len(made.sections)}
+
+
+def by_hand(directory, out):
+    """The same questions, as bare tables of pandas."""
+    import exposurekit as ek
+    from exposurekit import analysis
+
+    history = ek.History(directory)
+    history.runs()
+    began = time.perf_counter()
+    records = history.records()
+    tables = [
+        analysis.by_site(records),
+        history.status_over_time(),
+        history.time_to_removal(),
+        history.relistings(),
+        history.work_queue().head(2_000),
+        history.coverage(),
+    ]
+    Path(out).write_text("".join(table.to_html() for table in tables))
+    return time.perf_counter() - began, {"tables": len(tables)}
+
+
+def measured(which, directory, out):
+    """One of the two, in a process of its own."""
+    command = [sys.executable, __file__, "--which", which, "--keep", str(directory), "--out", str(out)]
+    run = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    return json.loads(run.stdout.splitlines()[-1])
+
+
+def first_chart_s(file):
+    """From opening a page to its first chart, in Chromium."""
+    from jupyter_kit import browsing
+
+    with browsing(file=file) as (page, _):
+        page.goto("about:blank")
+        began = time.perf_counter()
+        page.goto(file.resolve().as_uri(), wait_until="commit")
+        page.locator("svg.main-svg").first.wait_for()
+        return time.perf_counter() - began
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--people", type=int, default=5_000)
+    parser.add_argument("--records", type=int, default=20)
+    parser.add_argument("--days", type=int, default=2)
+    parser.add_argument("--keep", type=Path)
+    parser.add_argument("--which")
+    parser.add_argument("--out")
+    asked = parser.parse_args()
+    if asked.which:
+        seconds, more = {"report": report, "by hand": by_hand}[asked.which](asked.keep, asked.out)
+        print(json.dumps({"seconds": seconds, "peak_mb": peak_mb()} | more))
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        directory = asked.keep or Path(scratch) / "history"
+        if not directory.exists():
+            collected(asked.people, asked.records, asked.days, directory)
+        found = {
+            which: measured(which, directory, Path(scratch) / f"{which}.html")
+            for which in ("by hand", "report")
+        }
+        for which, figures in found.items():
+            print(f"{which:<8} {figures['seconds']:6.2f} s  {figures['peak_mb']:5.0f} MB")
+        page = Path(scratch) / "report.html"
+        ratio = found["report"]["seconds"] / found["by hand"]["seconds"]
+        print(f"ratio {ratio:.2f}; the page has {page.stat().st_size / 1e6:.2f} MB")
+        print(f"first chart after {first_chart_s(page):.2f} s")
+
+
+if __name__ == "__main__":
+    main()
