@@ -18,12 +18,12 @@ SERVER = "postgresql"  # in the name of each test that is run on it
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """What is cached stays apart from what a user has cached; the processes of one run share it."""
+    """What is cached, and keys, stay apart from a user's own; the processes of one run share them."""
     # A shell has what it starts in the background ignore Ctrl-C, and so would all that the tests start.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(config, "workerinput"):
         place = tempfile.mkdtemp(prefix="exposurekit-tests-")
-        os.environ["XDG_CACHE_HOME"] = place
+        os.environ |= {"XDG_CACHE_HOME": f"{place}/cache", "XDG_CONFIG_HOME": f"{place}/config"}
         config.add_cleanup(lambda: shutil.rmtree(place, ignore_errors=True))
 
 
