@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 import exposurekit
-from exposurekit import analysis
+from exposurekit import analysis, frames
 from exposurekit.errors import Misconfigured
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
@@ -29,6 +29,7 @@ class Gathered:
         steps: What a human must do; of a history with its ticks.
         people: How many people it is about.
         unseen: How many of these were not seen well by the newest look.
+        server: The service that was looked at last, as it is told.
         sharing: What of it may be told; None: all.
     """
 
@@ -41,6 +42,7 @@ class Gathered:
     steps: pd.DataFrame = field(repr=False)
     people: int
     unseen: int
+    server: str
     sharing: Sharing | None = None
 
     @property
@@ -85,24 +87,17 @@ class Gathered:
         if self.history is not None:
             last = self.history.last_run()
             told = {
-                "server": self._server(),
+                "server": self.server,
                 "as of": f"{last.finished_at:%Y-%m-%d %H:%M} UTC",
                 "runs": f"{last.seq:,}",
             }
         elif self.exposure is not None:
-            server, _, rest = self.exposure.provenance.partition(" · as of ")
-            told = {"server": server, "as of": rest.partition(" · ")[0]}
+            told = {"server": self.server, "as of": f"{self.as_of:%Y-%m-%d %H:%M} UTC"}
         if self.sharing is not None:
             told.pop("server", None)
         told["people"] = f"{self.people:,}" + (f", {self.unseen:,} not seen well" if self.unseen else "")
         told["filters"] = "none" if self.user is None else self.called
         return told | {"made with": f"exposurekit {exposurekit.__version__}"}
-
-    def _server(self) -> str:
-        assert self.history is not None  # noqa: S101  asked where there is one
-        runs = self.history.runs()
-        looks = runs.loc[runs["source"].notna(), "source"]
-        return str(looks.iloc[-1]) if len(looks) else "not told"
 
 
 def gathered(
@@ -145,6 +140,7 @@ def _of_exposure(exposure: Exposure, user: int | None, pseudonyms: Pseudonyms | 
         exposure.steps(user),
         1 if user is not None else len(exposure.users()),
         failures["user_id"].nunique() if user is None else 0,
+        exposure.origin,
         None if pseudonyms is None else sharing(pseudonyms, exposure.records(), exposure.alerts()),
     )
 
@@ -154,18 +150,20 @@ def _of_history(
 ) -> Gathered:
     if user is not None:
         history.status_over_time(user=user)  # says so where nobody was ever seen under this id
-    whole = history.records(), history.links(), history.alerts(), history.steps(), history.stale()
-    records, links, alerts, steps, stale = (_about(user, table) for table in whole)
+    whole = history.records(), history.links(), history.alerts(), history.stale()
+    records, links, alerts, stale = (_about(user, table) for table in whole)
+    listed = _listed(alerts)
     return Gathered(
         exposure,
         history,
         user,
         records,
         _listed(links),
-        _listed(alerts),
-        steps,
+        listed,
+        history.ticked(frames.steps_of(listed, beside=("first_seen_at",))),
         history.last_run().people.get("listed", 0) if user is None else 1,
         len(stale),
+        _server(history),
         None if pseudonyms is None else sharing(pseudonyms, whole[0], whole[2]),
     )
 
@@ -176,3 +174,9 @@ def _about(user: int | None, table: pd.DataFrame) -> pd.DataFrame:
 
 def _listed(table: pd.DataFrame) -> pd.DataFrame:
     return table[table["standing"] == analysis.LISTED].reset_index(drop=True)
+
+
+def _server(history: History) -> str:
+    runs = history.runs()
+    looks = runs.loc[runs["source"].notna(), "source"]
+    return str(looks.iloc[-1]) if len(looks) else "not told"

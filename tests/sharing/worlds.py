@@ -187,8 +187,10 @@ def reports_of(service, directory):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--worlds", type=int, default=200)
-    worlds, found, reports = parser.parse_args().worlds, 0, 0
-    for seed in range(worlds):
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    asked = parser.parse_args()
+    worlds, found, reports = asked.worlds, 0, 0
+    for seed in range(asked.first, asked.first + worlds):
         service = a_world(seed)
         with tempfile.TemporaryDirectory() as directory:
             for kind, page, data in reports_of(service, directory):
@@ -196,6 +198,8 @@ def main():
                 found, reports = found + many, reports + 1
                 if many:
                     print(f"seed {seed}, {kind}: {many} values", flush=True)  # noqa: T201
+        if (seed + 1) % 10 == 0:
+            print(f"until seed {seed}: {reports} reports, {found} values found", flush=True)  # noqa: T201
     print(f"{worlds} worlds, {reports} reports: {found} values found")  # noqa: T201
     return 1 if found else 0
 

@@ -14,7 +14,9 @@
   const near = new IntersectionObserver((seen) => {
     for (const one of seen) if (one.isIntersecting) { near.unobserve(one.target); drawn(one.target); }
   }, { rootMargin: "400px" });
-  for (const place of places) near.observe(place);
+  const [first, ...others] = places;
+  if (first) drawn(first); // stands at the top: nobody need wait until it is seen to be there
+  for (const place of others) near.observe(place);
   dark.addEventListener("change", () => places.forEach(drawn));
   addEventListener("beforeprint", () => places.forEach(drawn));
 
