@@ -26,7 +26,7 @@ from exposurekit.reports.removals import removals
 
 ROWS_OF_EXCEL = 1_048_575  # and the names of the columns
 _PRIORITY_LAST = 9
-_OF_ONE_MACHINE = "exposurekit"
+_MADE_BY = "exposurekit"
 
 
 def export(
@@ -159,7 +159,7 @@ def _markdown(of: Gathered, queue: tuple[Removal, ...], left_out: int) -> bytes:
 
 def _tasks(of: Gathered, queue: tuple[Removal, ...], left_out: int) -> bytes:
     calendar = icalendar.Calendar()
-    calendar.add("prodid", f"-//{_OF_ONE_MACHINE}//manual removals//EN")
+    calendar.add("prodid", f"-//{_MADE_BY}//manual removals//EN")
     calendar.add("version", "2.0")
     for place, one in enumerate(queue, 1):
         calendar.add_component(_task(one, place, of))
@@ -173,7 +173,7 @@ def _task(one: Removal, place: int, of: Gathered) -> icalendar.Todo:
     task = icalendar.Todo()
     # The same work has the same name in every export, so that a program takes the newer one for it.
     told = "\0".join([one.site or "", one.guide or "", *one.steps])
-    task.add("uid", f"{hashlib.sha256(told.encode()).hexdigest()[:32]}@{_OF_ONE_MACHINE}")
+    task.add("uid", f"{hashlib.sha256(told.encode()).hexdigest()[:32]}@{_MADE_BY}")
     task.add("dtstamp", of.as_of)
     task.add("summary", f"{_called(one)}: {_amount(one)}")
     steps = [f"{number}. {step}" for number, step in enumerate(one.steps, 1)]

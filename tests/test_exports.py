@@ -96,7 +96,7 @@ def test_instants_in_excel_are_utc_and_lists_are_text(tmp_path):
     assert "email, zip" in texts
 
 
-def test_a_table_that_excel_cannot_hold_is_told(tmp_path, monkeypatch):
+def test_a_table_that_excel_cannot_hold_is_told(tmp_path):
     with pytest.raises(Misconfigured, match=r"1,048,575 rows.*\.csv"):
         ek.export(pd.DataFrame({"n": range(1_048_576)}), tmp_path / "t.xlsx", personal=True)
     assert not (tmp_path / "t.xlsx").exists()
