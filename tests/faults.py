@@ -16,6 +16,7 @@ import re
 import socket
 import struct
 import threading
+import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -308,6 +309,7 @@ def gzip_zeros(size: int) -> bytes:
 
 _PHRASES = {200: "OK", 302: "Found", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found"}
 _LONGEST_HEAD = 1 << 16
+_READING_S = 1.0  # for what lies in a socket's buffer when a server ends
 
 
 class _Gone(Exception):
@@ -335,25 +337,37 @@ class _Listener:
         self._open: set[socket.socket] = set()
         self._threads: list[threading.Thread] = []
         self._stopping = threading.Event()
+        self._last: object = None  # the address of whoever is the last to come: nobody before it goes unheard
         self._accepting = threading.Thread(target=self._accept, name="faults")
         self._accepting.start()
 
     def stop(self) -> None:
-        self._stopping.set()
-        with suppress(OSError):
-            socket.create_connection(self._socket.getsockname()).close()  # wakes accept()
-        self._accepting.join()
+        """End; what was sent before, also by a client that has given up since, is read and counted first."""
+        with socket.socket() as last:
+            last.bind(("127.0.0.1", 0))
+            self._last = last.getsockname()
+            last.connect(self._socket.getsockname())
+            self._accepting.join()
         self._socket.close()
-        with self._lock:
-            for connection in self._open:
-                _shut(connection)
+        self._stopping.set()
+        self._shut(socket.SHUT_RD)
+        until = time.monotonic() + _READING_S
+        for thread in self._threads:
+            thread.join(max(0, until - time.monotonic()))
+        self._shut(socket.SHUT_RDWR)
         for thread in self._threads:
             thread.join()
 
+    def _shut(self, how: int) -> None:
+        with self._lock:
+            for connection in self._open:
+                with suppress(OSError):  # gone by itself
+                    connection.shutdown(how)
+
     def _accept(self) -> None:
         while True:
-            connection, _ = self._socket.accept()
-            if self._stopping.is_set():
+            connection, address = self._socket.accept()
+            if address == self._last:
                 connection.close()
                 return
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -493,11 +507,6 @@ class _Stream:
         if not content:
             raise _Gone
         self._held += content
-
-
-def _shut(connection: socket.socket) -> None:
-    with suppress(OSError):  # gone by itself
-        connection.shutdown(socket.SHUT_RDWR)
 
 
 def _nth(script: Sequence[Fault | None], number: int) -> Fault | None:

@@ -30,7 +30,7 @@ from exposurekit.client.wire import BODY_MAX
 from exposurekit.errors import BadRequest, Refused, Unauthorized, Unreached, Unreadable
 
 KEY = (PERSON_ID, SECRET)
-SHORT_S = 0.08  # for a try that will not be answered
+SHORT_S = 0.15  # for a try that will not be answered
 RETRIES = 2
 PERSON = {
     "first_name": "Odalys",
