@@ -32,7 +32,7 @@ NUMBERS = frozenset((
     "quiet_days", "at_once", "mine", "not mine", "unsure", "unlabelled", "precision", "low", "high", "open_now",
     "of_open", "of_gone", "of_new", "beyond", "left_out", "median_days", "median_low", "median_high", "never",
     "never_low", "never_high", "followed_days", "at_risk", "censored", "survival", "is_scanning",
-    "identification_on_file", "is_known", "is_doubtful", "status",
+    "identification_on_file", "is_known", "is_doubtful", "status", "pages", "of_listings", "of_pages", "score",
 ))  # fmt: skip
 
 

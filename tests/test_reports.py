@@ -95,7 +95,15 @@ def test_a_fleet_is_told_in_the_order_of_need(looked):
     exposure, history = looked
     keys = [section.key for section in ek.report(history, exposure=exposure).sections]
     assert keys == [
-        *("by_site", "status_over_time", "time_to_removal", "relistings", "blockers", "best_next_fields"),
+        *(
+            "by_site",
+            "score",
+            "status_over_time",
+            "time_to_removal",
+            "relistings",
+            "blockers",
+            "best_next_fields",
+        ),
         *("work_queue", "coverage"),
     ]
 
@@ -106,15 +114,17 @@ def test_its_tables_are_those_of_the_questions(looked):
     pd.testing.assert_frame_equal(sections["by_site"].table, analysis.by_site(history.records()))
     pd.testing.assert_frame_equal(sections["time_to_removal"].table, history.time_to_removal())
     pd.testing.assert_frame_equal(sections["coverage"].table, history.coverage())
+    pd.testing.assert_frame_equal(sections["score"].table, history.score())
     pd.testing.assert_frame_equal(sections["status_over_time"].table, history.status_over_time())
 
 
-def test_the_facts_are_counted(fleet):
+def test_the_facts_are_counted(looked, fleet):
     facts = {fact.name: fact for fact in fleet.facts}
     assert facts["open listings"].value == "6"
     assert facts["open listings"].sure == "everybody was seen well"
     assert facts["removed"].value == "3"
     assert facts["pages with their data"].value == "3"
+    assert float(facts["score"].value) == looked[1].score()["score"].sum() > 0
     assert facts["removals by hand"].value == "3"
 
 
@@ -139,17 +149,18 @@ def test_a_person_is_told_alone(looked):
 
 def test_what_changed_is_told_from_an_instant_on(looked):
     report = ek.report(looked[1], since=FIRST + timedelta(days=2))
-    [why, counts, things, _] = report.sections
+    [why, counts, points, things, _] = report.sections
     assert report.provenance["since"] == str(FIRST + timedelta(days=2))
     assert report.finding == "6 listings are open, 1 more than before."
     assert things.table["what"].tolist() == ["listed again"]
     assert why.table["open"].tolist()[-1] == 6
+    assert points.table["score"].tolist()[-1] == looked[1].score()["score"].sum()
     assert int(counts.table["n"].sum()) == 9
 
 
 def test_without_a_history_nothing_over_time_is_told(looked):
     keys = {section.key for section in ek.report(looked[0]).sections}
-    assert keys == {"by_site", "blockers", "best_next_fields", "work_queue", "failures"} & keys
+    assert keys == {"by_site", "score", "blockers", "best_next_fields", "work_queue", "failures"} & keys
     assert "status_over_time" not in keys
 
 

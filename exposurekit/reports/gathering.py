@@ -65,6 +65,11 @@ class Gathered:
         return None if self.exposure is None else self.of(self.exposure.on_file())
 
     @property
+    def score(self) -> pd.DataFrame:
+        """How exposed each person is, in points."""
+        return analysis.score(self.records, self.links)
+
+    @property
     def as_of(self) -> datetime:
         """When it was so."""
         if self.history is not None:

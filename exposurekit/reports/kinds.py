@@ -8,7 +8,7 @@ import pandas as pd
 
 from exposurekit import analysis, charts
 from exposurekit.charts.figure import percent, several, short
-from exposurekit.contract.values import REMOVED
+from exposurekit.contract.values import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import Misconfigured
 from exposurekit.history import Diff
 from exposurekit.reports.content import ROWS_MAX, Fact, Report, Section
@@ -16,6 +16,11 @@ from exposurekit.reports.gathering import Gathered
 from exposurekit.reports.removals import removals
 
 AHEAD_DAYS = 30
+_POINTS = analysis.WEIGHTS
+_WEIGHED = (
+    f"points: {_POINTS[DISCOVERED]:g} for each open listing, {_POINTS[PENDING_REMOVAL]:g} while it is being removed, "
+    f"{_POINTS['page']:g} for each page"
+)
 ASKS = 2  # fields that unlock most, as a fleet's report names them
 _LISTED = ("site", "status", "first_seen_at", "changed_at", "age", "states", "href")
 _PAGE = ("title", "url", "contains")
@@ -29,6 +34,7 @@ def fleet(of: Gathered) -> Report:
     table = analysis.by_site(of.records)
     sections = [
         _section(of, "by_site", "Exposure by site", table, charts.by_site),
+        _section(of, "score", "Who is most exposed", of.score, charts.score),
         *_over_time(of),
         *_trusted(of),
         *_unblocked(of),
@@ -61,11 +67,19 @@ def changes(of: Gathered, since: str | datetime) -> Report:
     """What moved since an instant, or the end of a day."""
     if of.history is None:
         raise Misconfigured("What changed is asked of a history: ek.report(history, since=...)")
-    moved = of.history.diff(since)
+    moved, points = of.history.diff(since), of.history.score_changes(since)
     each = moved.things[moved.things["what"] != "unchanged"]
     sections = [
         _section(of, "changes", "Why the number moved", moved.why, charts.changes, since=f" · since {since}"),
         _section(of, "counts", "What moved", moved.counts),
+        _section(
+            of,
+            "score_changes",
+            "Why the score moved",
+            points,
+            charts.score_changes,
+            since=f" · since {since}",
+        ),
         _section(of, "things", "Each of them", each, columns=_MOVED),
         _manual(of),
     ]
@@ -115,6 +129,7 @@ def _facts(of: Gathered) -> Iterator[Fact]:
     share = removed / len(of.records) if len(of.records) else float("nan")
     yield Fact("removed", f"{removed:,}", f"{percent(share)} of all that were found; verified by the service")
     yield Fact("pages with their data", f"{len(of.links):,}", "nobody can send these a form")
+    yield Fact("score", f"{of.score['score'].sum():,.0f}", _WEIGHED)
     queue = analysis.work_queue(of.steps)
     left = queue[~queue["state"].isin(["done", "unable"])]
     yield Fact(
