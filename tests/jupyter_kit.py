@@ -12,6 +12,7 @@ import time
 import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -21,6 +22,7 @@ NO_BROWSER = "no Chromium: apt-get install chromium"
 LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 TOKEN = "loopback-only"  # of a server that this test alone reaches
 PATIENCE_MS = 120_000
+WIDTH = 1300
 _READY = (
     "() => { const shown = window.jupyterapp?.shell?.currentWidget?.context?.sessionContext;"
     " return shown?.isReady && shown?.session?.kernel?.status === 'idle'; }"
@@ -95,14 +97,84 @@ class Sight:
     dialogs: list = field(default_factory=list)
     errors: list = field(default_factory=list)
 
+    def clear(self):
+        """Forget it."""
+        for seen in (self.left, self.dialogs, self.errors):
+            seen.clear()
+
+
+@dataclass
+class Desk:
+    """One page of a front in which one notebook after another is opened: what takes long to load, is loaded once.
+
+    Attributes:
+        directory: Where its notebook lies.
+        page: The page.
+        sight: What the browser did since the notebook was opened.
+        path: The notebook.
+    """
+
+    directory: Path
+    address: str
+    front: str
+    page: Any
+    sight: "Sight"
+    _is_open: bool = False
+
+    @property
+    def path(self) -> Path:
+        return self.directory / "desk.ipynb"
+
+    def shows(self, *cells: str, height: int = 1400):
+        """Open a notebook with these cells in place of the last one, with the same kernel, and run it; the page."""
+        written(self.path, *cells)
+        return self.runs(height=height)
+
+    def runs(self, *, height: int = 1400):
+        """Open the notebook as its file is now, and run it; the page."""
+        self.sight.clear()
+        self.page.set_viewport_size({"width": WIDTH, "height": height})
+        if self._is_open:
+            self.page.evaluate("() => window.jupyterapp.shell.currentWidget.context.revert()")
+            self.page.wait_for_function(_READY)
+        else:
+            opened(self.page, self.address, self.front, self.path.name)
+            self._is_open = True
+        run_all(self.page)
+        return self.page
+
 
 @contextlib.contextmanager
-def browsing(*, dark=False, width=1300, height=1400, file=None):
-    """A page of a Chromium that reaches loopback alone, and one file where one is named; and what it saw."""
-    its_own = None if file is None else Path(file).resolve().as_uri()
+def desk(directory: Path, front: str):
+    """A Jupyter server over a directory, and a desk there."""
+    with jupyter(directory, front) as address, browsing() as (page, sight):
+        yield Desk(directory, address, front, page, sight)
+
+
+_drivers: list[Any] = []
+
+
+@contextlib.contextmanager
+def _driver():
+    """Playwright, which there is once in a thread: whoever is within a desk has that one."""
+    if _drivers:
+        yield _drivers[-1]
+        return
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
+        _drivers.append(playwright)
+        try:
+            yield playwright
+        finally:
+            _drivers.pop()
+
+
+@contextlib.contextmanager
+def browsing(*, dark=False, width=WIDTH, height=1400, file=None):
+    """A page of a Chromium that reaches loopback alone, and one file where one is named; and what it saw."""
+    its_own = None if file is None else Path(file).resolve().as_uri()
+    with _driver() as playwright:
         arguments = ["--no-sandbox", "--disable-gpu", "--disable-quic"]
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
         context = browser.new_context(
@@ -178,10 +250,19 @@ def restarted(page):
 
 def clicked(page, shapes):
     """Click a bar of a chart in its middle: what is drawn above it takes the click, as from a person."""
-    place = shapes.first.bounding_box()
+    place = settled(page, shapes.first)
     page.mouse.move(place["x"] + place["width"] / 2, place["y"] + place["height"] / 2, steps=4)
     page.mouse.down()
     page.mouse.up()
+
+
+def settled(page, shape):
+    """Where a shape is drawn, as soon as it stays there: charts are laid out more than once."""
+    before, place = None, shape.bounding_box()
+    while place is None or place != before:
+        page.wait_for_timeout(250)
+        before, place = place, shape.bounding_box()
+    return place
 
 
 def hovered(page, chart):

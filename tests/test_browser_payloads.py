@@ -14,12 +14,19 @@ from exposurekit.history import History
 
 pytestmark = pytest.mark.long  # a browser, and another for each notebook
 NOTEBOOKS = sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
-HOSTILE = "import sys\nsys.path.insert(0, {tests!r})\nfrom hostile_demo import demo\n"
+HEIGHT = 2400
+HOSTILE = """
+import os, sys
+os.chdir({room!r})
+sys.path.insert(0, {tests!r})
+from hostile_demo import demo
+"""
 OPEN = """
-import pandas as pd, exposurekit as ek
+import os, pandas as pd, exposurekit as ek
+os.chdir({room!r})
 from IPython.display import display
 pd.set_option("display.max_colwidth", None, "display.max_rows", None)
-tables = {name: pd.read_pickle(f"{name}.pickle") for name in ("users", "records", "links", "alerts", "steps")}
+tables = {{name: pd.read_pickle(f"{{name}}.pickle") for name in ("users", "records", "links", "alerts", "steps")}}
 records, links, alerts = (tables[name] for name in ("records", "links", "alerts"))
 history = ek.History("history")
 """
@@ -78,16 +85,23 @@ def told(tmp_path_factory):
     return directory
 
 
-@pytest.mark.parametrize("front", ["lab", "notebook"])
-def test_nothing_runs_and_nothing_leaves(told, tmp_path, front):
-    directory = tmp_path / "work"
+@pytest.fixture(scope="module", params=["lab", "notebook"])
+def front(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def desk(front, told, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("work") / front
     shutil.copytree(told, directory)
-    kit.written(directory / "hostile.ipynb", OPEN, *SHOWN.values())
-    with kit.jupyter(directory, front) as address, kit.browsing(height=2400) as (page, sight):
-        kit.opened(page, address, front, "hostile.ipynb")
-        kit.run_all(page)
-        page.locator(".exposurekit-grid tbody tr").first.wait_for()
-        assert_quiet(page, sight)
+    with kit.desk(directory, front) as desk:
+        yield desk
+
+
+def test_nothing_runs_and_nothing_leaves(desk):
+    page = desk.shows(OPEN.format(room=str(desk.directory)), *SHOWN.values(), height=HEIGHT)
+    page.locator(".exposurekit-grid tbody tr").first.wait_for()
+    assert_quiet(page, desk.sight)
 
 
 def assert_quiet(page, sight):
@@ -110,28 +124,23 @@ def remembered(tmp_path_factory):
     return directory / "history"
 
 
+@pytest.mark.parametrize("front", ["lab"], indirect=True)
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_the_notebooks_run_nothing_of_a_hostile_service_either(remembered, tmp_path, path):
+def test_the_notebooks_run_nothing_of_a_hostile_service_either(desk, remembered, tmp_path, path):
     shutil.copytree(remembered, tmp_path / "history")
     notebook = nbformat.read(path, as_version=4)
     [begun] = [cell for cell in notebook.cells if "ek.demo(" in cell.source and cell.cell_type == "code"]
-    begun.source = HOSTILE.format(tests=str(Path(__file__).parent)) + begun.source.replace(
-        "ek.demo(", "demo("
-    )
-    nbformat.write(notebook, tmp_path / path.name)
-    with kit.jupyter(tmp_path, "lab") as address, kit.browsing(height=2400) as (page, sight):
-        kit.opened(page, address, "lab", path.name)
-        kit.run_all(page)
-        assert_quiet(page, sight)
+    made_hostile = HOSTILE.format(room=str(tmp_path), tests=str(Path(__file__).parent))
+    begun.source = made_hostile + begun.source.replace("ek.demo(", "demo(")
+    nbformat.write(notebook, desk.path)
+    assert_quiet(desk.runs(height=HEIGHT), desk.sight)
 
 
-def test_the_control_can_fail(tmp_path):
+def test_the_control_can_fail(desk):
     """The same texts, taken for markup, run and call home: what is looked for would be seen."""
-    kit.needs_browser()
-    cell = f"from IPython.display import HTML\nHTML('''<img src=x onerror={RUN}><img src={BEACON}/a.png>''')"
-    kit.written(tmp_path / "control.ipynb", cell)
-    with kit.jupyter(tmp_path, "lab") as address, kit.browsing() as (page, sight):
-        kit.opened(page, address, "lab", "control.ipynb")
-        kit.run_all(page)
-        page.wait_for_function("() => window.ran === 1")
-        assert f"{BEACON}/a.png" in sight.left
+    page = desk.shows(
+        f"from IPython.display import HTML\nHTML('''<img src=x onerror={RUN}><img src={BEACON}/a.png>''')"
+    )
+    page.wait_for_function("() => window.ran === 1")
+    assert f"{BEACON}/a.png" in desk.sight.left
+    page.evaluate("() => { delete window.ran; }")  # the desk is others' too

@@ -40,87 +40,69 @@ def front(request):
 
 
 @pytest.fixture(scope="module")
-def server(front, tables, tmp_path_factory):
+def desk(front, tables, tmp_path_factory):
     directory = tmp_path_factory.mktemp("work") / front
     shutil.copytree(tables, directory)
-    with kit.jupyter(directory, front) as address:
-        yield directory, address
+    with kit.desk(directory, front) as desk:
+        yield desk
 
 
-def test_a_tick_reaches_the_history_and_outlives_the_kernel(server, front):
-    directory, address = server
-    kit.written(directory / "steps.ipynb", TABLES, "ek.widgets.OptOutChecklist(alerts, history)")
-    with kit.browsing() as (page, sight):
-        kit.opened(page, address, front, "steps.ipynb")
-        kit.run_all(page)
-        box = page.locator(".widget-checkbox input").first
-        box.wait_for()
-        assert not box.is_checked()
-        box.check()
-        _status(page, "1 of 1 done")
-        kit.restarted(page)
-        kit.run_all(page)
-        _status(page, "; 1 of")  # what is done stands last, so another alert is shown
-        assert sight.left == []
-    assert ek.History(directory / "history").ticks()["value"].tolist() == ["done"]
+def test_a_tick_reaches_the_history_and_outlives_the_kernel(desk):
+    page = desk.shows(TABLES, "ek.widgets.OptOutChecklist(alerts, history)")
+    box = page.locator(".widget-checkbox input").first
+    box.wait_for()
+    assert not box.is_checked()
+    box.check()
+    _status(page, "1 of 1 done")
+    kit.restarted(page)
+    kit.run_all(page)
+    _status(page, "; 1 of")  # what is done stands last, so another alert is shown
+    assert desk.sight.left == []
+    assert ek.History(desk.directory / "history").ticks()["value"].tolist() == ["done"]
 
 
-def test_the_next_alert_comes_by_a_key(server, front):
-    directory, address = server
-    kit.written(directory / "keys.ipynb", TABLES, "ek.widgets.OptOutChecklist(alerts, history)")
-    with kit.browsing() as (page, _):
-        kit.opened(page, address, front, "keys.ipynb")
-        kit.run_all(page)
-        pick = page.locator(".widget-dropdown select").first
-        pick.wait_for()
-        page.locator(".exposurekit-panel").first.focus()
-        page.keyboard.press("n")
-        page.wait_for_function("() => document.querySelector('.widget-dropdown select').selectedIndex === 1")
-        page.keyboard.press("p")
-        page.wait_for_function("() => document.querySelector('.widget-dropdown select').selectedIndex === 0")
+def test_the_next_alert_comes_by_a_key(desk):
+    page = desk.shows(TABLES, "ek.widgets.OptOutChecklist(alerts, history)")
+    pick = page.locator(".widget-dropdown select").first
+    pick.wait_for()
+    page.locator(".exposurekit-panel").first.focus()
+    page.keyboard.press("n")
+    page.wait_for_function("() => document.querySelector('.widget-dropdown select').selectedIndex === 1")
+    page.keyboard.press("p")
+    page.wait_for_function("() => document.querySelector('.widget-dropdown select').selectedIndex === 0")
 
 
-def test_a_click_on_a_bar_and_the_pickers_reach_python(server, front):
-    directory, address = server
-    kit.written(
-        directory / "dashboard.ipynb", TABLES, "dashboard = ek.widgets.Dashboard(history=history)\ndashboard"
+def test_a_click_on_a_bar_and_the_pickers_reach_python(desk):
+    page = desk.shows(TABLES, "dashboard = ek.widgets.Dashboard(history=history)\ndashboard")
+    bars = page.locator(".js-plotly-plot").first.locator(".bars .point path")
+    bars.first.wait_for(state="attached")
+    _status(page, "records, now")
+    kit.clicked(page, bars)
+    _status(page, "sites: ")
+    page.get_by_role("button", name="Clear").first.click()
+    page.wait_for_function(
+        "() => !/sites: /.test(document.querySelector('.exposurekit-panel [role=status]').textContent)"
     )
-    with kit.browsing() as (page, sight):
-        kit.opened(page, address, front, "dashboard.ipynb")
-        kit.run_all(page)
-        bars = page.locator(".js-plotly-plot").first.locator(".bars .point path")
-        bars.first.wait_for(state="attached")
-        _status(page, "records, now")
-        kit.clicked(page, bars)
-        _status(page, "sites: ")
-        page.get_by_role("button", name="Clear").first.click()
-        page.wait_for_function(
-            "() => !/sites: /.test(document.querySelector('.exposurekit-panel [role=status]').textContent)"
-        )
-        page.get_by_label("Statuses").select_option("removed")
-        _status(page, "statuses: removed")
-        assert page.locator("[data-title*='Share'], [data-title*='loud']").count() == 0
-        assert page.locator(".modebar-btn").count() > 0  # there are buttons, and none that uploads
-        assert sight.left == []
+    page.get_by_label("Statuses").select_option("removed")
+    _status(page, "statuses: removed")
+    assert page.locator("[data-title*='Share'], [data-title*='loud']").count() == 0
+    assert page.locator(".modebar-btn").count() > 0  # there are buttons, and none that uploads
+    assert desk.sight.left == []
 
 
-def test_the_browser_has_one_page_of_200_000_rows(server, front):
-    directory, address = server
-    kit.written(directory / "rows.ipynb", TABLES, MANY)
-    with kit.browsing() as (page, sight):
-        kit.opened(page, address, front, "rows.ipynb")
-        kit.run_all(page)
-        _status(page, "Rows 1 to 20 of 200,000")
-        page.get_by_role("button", name="Next page").click()
-        _status(page, "Rows 21 to 40 of 200,000")
-        grid = page.locator(".exposurekit-grid")
-        assert grid.locator("tbody tr").count() == 20
-        for _ in range(2):
-            grid.get_by_role("button", name="sort by place").click()
-        grid.get_by_role("cell", name="199999", exact=True).wait_for()
-        grid.get_by_role("checkbox").first.check()
-        page.get_by_text("1 selected").first.wait_for()
-        assert sight.left == []
+def test_the_browser_has_one_page_of_200_000_rows(desk):
+    page = desk.shows(TABLES, MANY)
+    _status(page, "Rows 1 to 20 of 200,000")
+    page.get_by_role("button", name="Next page").click()
+    _status(page, "Rows 21 to 40 of 200,000")
+    grid = page.locator(".exposurekit-grid")
+    assert grid.locator("tbody tr").count() == 20
+    for _ in range(2):
+        grid.get_by_role("button", name="sort by place").click()
+    grid.get_by_role("cell", name="199999", exact=True).wait_for()
+    grid.get_by_role("checkbox").first.check()
+    page.get_by_text("1 selected").first.wait_for()
+    assert desk.sight.left == []
 
 
 EVERY = """
@@ -143,26 +125,18 @@ CONTROLS = {
 UNNAMED = "<div class='exposurekit-panel'><button></button><input type='text'></div>"
 
 
-def test_every_control_has_a_name_and_takes_the_keyboard(server, front):
+def test_every_control_has_a_name_and_takes_the_keyboard(desk):
     """As the browser tells a screen reader; what is drawn inside of a list cannot be reached by itself."""
-    directory, address = server
-    kit.written(directory / "names.ipynb", TABLES, EVERY)
-    with kit.browsing(height=3_000) as (page, _):
-        kit.opened(page, address, front, "names.ipynb")
-        kit.run_all(page)
-        page.locator(".exposurekit-grid tbody tr").first.wait_for()
-        page.locator(".js-plotly-plot").first.wait_for(state="attached")
-        page.locator("[role=slider][aria-label='Day']").wait_for(state="attached")
-        told = [
-            control
-            for control in kit.told_to_a_reader(page, ".exposurekit-panel")
-            if control.role in CONTROLS
-        ]
-        assert {"button", "checkbox", "combobox", "listbox", "slider", "textbox"} <= {
-            one.role for one in told
-        }
-        assert [one for one in told if not one.name] == []
-        assert [one for one in told if not one.is_reached and one.role != "option"] == []
+    page = desk.shows(TABLES, EVERY, height=3_000)
+    page.locator(".exposurekit-grid tbody tr").first.wait_for()
+    page.locator(".js-plotly-plot").first.wait_for(state="attached")
+    page.locator("[role=slider][aria-label='Day']").wait_for(state="attached")
+    told = [
+        control for control in kit.told_to_a_reader(page, ".exposurekit-panel") if control.role in CONTROLS
+    ]
+    assert {"button", "checkbox", "combobox", "listbox", "slider", "textbox"} <= {one.role for one in told}
+    assert [one for one in told if not one.name] == []
+    assert [one for one in told if not one.is_reached and one.role != "option"] == []
 
 
 def test_a_control_without_a_name_would_be_seen():
@@ -173,10 +147,10 @@ def test_a_control_without_a_name_would_be_seen():
         assert [one.role for one in told if one.role in CONTROLS and not one.name] == ["button", "textbox"]
 
 
-def test_the_static_twin_stands_where_a_notebook_is_opened_again(server, front):
-    directory, address = server
+def test_the_static_twin_stands_where_a_notebook_is_opened_again(desk, front):
+    address = desk.address
     path = kit.written(
-        directory / "twin.ipynb",
+        desk.directory / "twin.ipynb",
         TABLES,
         "ek.charts.by_site(ek.analysis.by_site(records))",  # on top: what is far below is drawn when it is seen
         'ek.widgets.OptOutChecklist(alerts[alerts["opt_out_procedure"].list.len() > 0].head(3))',
@@ -208,16 +182,9 @@ def _status(page, words):
     )
 
 
-def test_the_control_can_fail(server, front):
+def test_the_control_can_fail(desk):
     """What would leave is seen, and does not leave."""
-    directory, address = server
-    kit.written(
-        directory / "leak.ipynb",
-        "from IPython.display import HTML\nHTML('<img src=\"https://beacon.example/x.png\">')",
-    )
-    with kit.browsing() as (page, sight):
-        kit.opened(page, address, front, "leak.ipynb")
-        kit.run_all(page)
-        page.wait_for_selector(".jp-OutputArea-output img", state="attached")
-        page.wait_for_timeout(500)
-        assert set(sight.left) == {"https://beacon.example/x.png"}
+    page = desk.shows("from IPython.display import HTML\nHTML('<img src=\"https://beacon.example/x.png\">')")
+    page.wait_for_selector(".jp-OutputArea-output img", state="attached")
+    page.wait_for_timeout(500)
+    assert set(desk.sight.left) == {"https://beacon.example/x.png"}

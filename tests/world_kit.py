@@ -355,7 +355,7 @@ def a_house(
     database = a_database(directory, key=KEY, clock=clock)
     known = by_name(definitions)
     at_once = Politeness(delay_s=0, concurrency=16, robots_txt=False)
-    searched = None if engine is None else Engine(engine, politeness=at_once, patience_s=0.5)
+    searched = None if engine is None else Engine(engine, politeness=at_once, patience_s=3)
 
     async def prepare():
         behind = await a_database(directory, key=KEY, clock=clock).open()
