@@ -1,8 +1,10 @@
 """The doctor, the check, the exports and the other small verbs, as somebody types them."""
 
 import json
+import shutil
 import subprocess
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import faults
 import pytest
@@ -18,16 +20,23 @@ from exposurekit.monitor.letters import utc_now
 NAMES = ("base_url", "integration_name", "api_key", "api_secret")
 
 
-@pytest.fixture
-def kept(tmp_path):
+@pytest.fixture(scope="module")
+def relisted(tmp_path_factory):
     """A history in which somebody's listing goes and comes back."""
+    path = tmp_path_factory.mktemp("relisted") / "history"
     service, clock = kit.three_people(), Clock()
-    with History(tmp_path / "history", clock=clock) as history, seen_through(service) as exposure:
+    with History(path, clock=clock) as history, seen_through(service) as exposure:
         for day, status in enumerate(("discovered", "removed", "discovered")):
             service.people[1].records[0] |= {"status": status}
             clock.set(DAWN + timedelta(days=day))
             history.collect(exposure.refresh(), progress=False)
-    return tmp_path / "history"
+    return path
+
+
+@pytest.fixture
+def kept(relisted, tmp_path):
+    """The same, for one test to do with as it likes."""
+    return Path(shutil.copytree(relisted, tmp_path / "history"))
 
 
 @pytest.fixture

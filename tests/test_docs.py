@@ -1,16 +1,10 @@
-"""What the documentation says, run: the README's blocks and the examples of every docstring, on the demo."""
+"""What the docstrings say, run on the demo."""
 
-import ast
 import asyncio
 import doctest
 import importlib
 import inspect
 import pkgutil
-import re
-import shlex
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -18,12 +12,6 @@ import pytest
 
 import exposurekit as ek
 
-README = (Path(__file__).parent.parent / "README.md").read_text()
-PYTHON_BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-YAML_BLOCKS = re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)
-SHELL_LINES = [
-    line for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL) for line in block.splitlines()
-]
 MODULES = [
     found.name
     for found in pkgutil.walk_packages(ek.__path__, "exposurekit.")
@@ -109,52 +97,3 @@ def test_a_public_name_has_an_example(name, value):
     assert ">>>" in text or plain or name in {"Client.close", "AsyncClient.aclose", "History.close"}, (
         f"{name} has no example"
     )
-
-
-@pytest.mark.long
-def test_the_python_of_the_readme_runs_as_it_stands(demo, monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)  # a history is made where one stands
-    for name, value in demo.connection.items():
-        monkeypatch.setenv(f"EXPOSUREKIT_{name.upper()}", value)
-    scope = {}
-    for block in PYTHON_BLOCKS:
-        exec(compile(ast.parse(block), "README.md", "exec"), scope)  # noqa: S102  the README's own text
-    scope["client"].close()
-    said = capsys.readouterr().out
-    assert "listings of" in said
-    assert "Get user was refused (401" in said
-
-
-def test_the_site_definition_of_the_readme_is_one():
-    from exposurekit.service.scanning.catalogue import parsed
-
-    [block] = [block for block in YAML_BLOCKS if "listings:" in block]
-    assert parsed(block).name == "Seekfolk"
-
-
-def test_the_rules_of_the_readme_are_rules():
-    from exposurekit.monitor.rules import of_text
-    from exposurekit.monitor.telling import check
-
-    [block] = [block for block in YAML_BLOCKS if "send_to:" in block]
-    rules = of_text(
-        block, {"MAIL_PASSWORD": "pa55word", "SLACK_TOKEN": "T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ"}
-    )
-    check(rules)
-    assert len(rules.rules) == 7
-
-
-def test_the_shell_of_the_readme_runs_as_it_stands(tmp_path):
-    command = Path(sys.executable).parent / "exposurekit"
-    for line in SHELL_LINES:
-        words = shlex.split(line)
-        assert words[0] == "exposurekit"
-        run = subprocess.run(
-            [command, *words[1:]],
-            cwd=tmp_path,
-            env={"XDG_CONFIG_HOME": str(tmp_path / "config"), "PATH": ""},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert run.returncode == 0, f"{line}: {run.stderr}"

@@ -64,7 +64,7 @@ def report(
 
     >>> report = ek.report(history)
     >>> report.kind, [section.key for section in report.sections][:2]
-    ('fleet', ['by_site', 'status_over_time'])
+    ('fleet', ['by_site', 'score'])
     """
     asked = _kind(kind, user, since)
     of = gathered(source, exposure=exposure, user=user, pseudonyms=pseudonyms.kept() if share_safe else None)
