@@ -34,11 +34,10 @@ WIDGETS = {
 def main() -> int:
     """Write every picture; 0."""
     PLACE.mkdir(exist_ok=True)
-    with ek.demo() as demo, tempfile.TemporaryDirectory() as room:
+    with ek.demo(people=25, days=90, seed=7) as demo, tempfile.TemporaryDirectory() as room:
         page = Path(room, "fleet.html")
         ek.report(demo.history, page, exposure=demo.exposure)
-        for scheme in ("light", "dark"):
-            _report(page, scheme == "dark", PLACE / f"report-{scheme}.png")
+        _report(page)
         demo.exposure.alerts().to_pickle(Path(room, "alerts.pickle"))
         shutil.copytree(demo.history.path, Path(room, "history"))
         with kit.desk(Path(room), "notebook") as desk:
@@ -47,12 +46,18 @@ def main() -> int:
     return 0
 
 
-def _report(page: Path, dark: bool, picture: Path) -> None:  # noqa: FBT001
-    with kit.browsing(dark=dark, width=WIDTH, height=900, file=page) as (shown, _):
+def _report(page: Path) -> None:
+    with kit.browsing(width=WIDTH, height=900, file=page) as (shown, _):
         shown.goto(page.as_uri())
         shown.locator(".js-plotly-plot .bars").first.wait_for()
         shown.wait_for_timeout(500)
-        shown.screenshot(path=picture)
+        shown.screenshot(path=PLACE / "report.png")
+        section = shown.locator("section", has=shown.locator("#status_over_time-chart"))
+        section.scroll_into_view_if_needed()
+        chart = section.locator("#status_over_time-chart")
+        chart.locator(".main-svg").first.wait_for()
+        shown.wait_for_timeout(1_000)
+        chart.screenshot(path=PLACE / "status_over_time.png")
 
 
 def _widget(desk: Any, cell: str, height: int, picture: Path) -> None:

@@ -146,7 +146,8 @@ def _of_time(of: Gathered) -> Iterator[Fact]:
         median = removal["median_days"]
         days = "not reached" if pd.isna(median) else f"{median:,} days"
         never = percent(removal["never"])
-        yield Fact("half removed within", days, f"of {removal['n']:,} that were followed; {never} never were")
+        followed = f"of {removal['n']:,} that were followed; {never} were not within {removal['followed_days']:,} days"
+        yield Fact("half removed within", days, followed)
     ahead = of.history.forecast([AHEAD_DAYS]).to_dict("records")[0]
     if not pd.isna(ahead["open"]):
         band = f"{max(ahead['low'], 0):,.0f} to {ahead['high']:,.0f}, 95 times in 100"
