@@ -4,6 +4,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from jupyter_kit import CHROMIUM, NO_BROWSER
@@ -14,6 +15,7 @@ LONGEST = (  # of all, then of those that are not long
     *("test_cli", "test_browser_reports", "test_scan", "test_openapi", "test_cli_watch", "test_engines"),
     *("test_docs", "test_widgets_dashboard", "test_history_weighing", "test_faults", "test_watch"),
 )
+WHOLLY_LONG = "\npytestmark = pytest.mark.long"
 SERVER = "postgresql"  # in the name of each test that is run on it
 
 
@@ -25,6 +27,13 @@ def pytest_configure(config: pytest.Config) -> None:
         place = tempfile.mkdtemp(prefix="exposurekit-tests-")
         os.environ |= {"XDG_CACHE_HOME": f"{place}/cache", "XDG_CONFIG_HOME": f"{place}/config"}
         config.add_cleanup(lambda: shutil.rmtree(place, ignore_errors=True))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A file of nothing but long tests is not even read where these are left out: to make them takes seconds."""
+    if config.option.markexpr != "not long" or collection_path.suffix != ".py":
+        return None
+    return True if WHOLLY_LONG in collection_path.read_text() else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
