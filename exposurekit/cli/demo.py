@@ -55,6 +55,7 @@ def demo(*, people: int, days: int, seed: int, anew: bool, out: Path, serve: boo
         _write_page(shown, out)
         click.echo(f"\nWrote {out}: a report of everyone. Open it in any browser.")
         if serve:
+            told = _told_to_end()  # before anybody is told how to reach it
             click.echo("\nConnect from a notebook, while this runs:\n\n    import exposurekit as ek")
             click.echo(f"    exposure = ek.connect({_arguments(shown.connection)})\n")
         else:
@@ -66,7 +67,8 @@ def demo(*, people: int, days: int, seed: int, anew: bool, out: Path, serve: boo
             click.echo(json.dumps({**shown.connection, **made, "agreement": asdict(shown.agreement())}))
         if serve:
             click.echo("Ctrl-C ends it.", err=True)
-            _until_told()
+            while not told.wait(0.5):
+                pass
 
 
 def _print_tables(exposure: Any) -> None:
@@ -163,9 +165,9 @@ def _arguments(connection: dict[str, str]) -> str:
     return f"{connection['base_url']!r}, {rest}"
 
 
-def _until_told() -> None:
+def _told_to_end() -> threading.Event:
+    """Set by a signal, from now on."""
     told = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: told.set())
-    signal.signal(signal.SIGINT, lambda *_: told.set())
-    while not told.wait(0.5):
-        pass
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: told.set())
+    return told

@@ -13,7 +13,7 @@ def progress_bar(unit: str, shown: bool | None = None) -> Iterator[Callable[[int
         unit: What is counted.
         shown: True, False, or None: where somebody is looking.
     """
-    if shown is False or (shown is None and not (sys.stderr.isatty() or "ipykernel" in sys.modules)):
+    if shown is False or (shown is None and not (sys.stderr.isatty() or _in_a_notebook())):
         yield lambda _done, _total: None
         return
     from tqdm.auto import tqdm
@@ -26,3 +26,9 @@ def progress_bar(unit: str, shown: bool | None = None) -> Iterator[Callable[[int
             bar.update(done - bar.n)
 
         yield advance
+
+
+def _in_a_notebook() -> bool:
+    """Whether a kernel runs this; that one was imported says nothing."""
+    asked = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)
+    return getattr(asked(), "kernel", None) is not None
