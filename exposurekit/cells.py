@@ -1,5 +1,7 @@
 """What stands in a cell of a table, as text: the same in a widget, a report and a file. Escapes nothing."""
 
+import re
+import unicodedata
 from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
@@ -73,10 +75,15 @@ def defused(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     text = value.replace("\r", " ")  # some readers take it for the end of the row
-    return f"'{text}" if text.lstrip().startswith(_FORMULA) else text
+    text = _NEXT_CELL.sub(r"\1'", text)
+    seen = "".join(one for one in text if unicodedata.category(one) not in {"Cc", "Cf"})
+    return f"'{text}" if unicodedata.normalize("NFKC", seen).lstrip().startswith(_FORMULA) else text
 
 
 _FORMULA = ("=", "+", "-", "@", "|", "%")
+_NEXT_CELL = re.compile(
+    r"([;\t\n]\s*)(?=[=+@|%\uff1d\uff0b\uff20-])"
+)  # where that begins one, in some countries
 
 
 def as_csv(table: pd.DataFrame) -> str:
@@ -86,5 +93,7 @@ def as_csv(table: pd.DataFrame) -> str:
     >>> as_csv(pd.DataFrame({"site": ["=cmd()"], "n": [1]}))
     "site,n\n'=cmd(),1\n"
     """
-    columns = {str(name): table[name].map(defused, na_action="ignore").astype("object") for name in table}
+    columns = {
+        defused(str(name)): table[name].map(defused, na_action="ignore").astype("object") for name in table
+    }
     return pd.DataFrame(columns, index=table.index).to_csv(index=False, lineterminator="\n")

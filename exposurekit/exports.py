@@ -3,6 +3,7 @@
 import hashlib
 import io
 import os
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from exposurekit.analysis import work_queue
 from exposurekit.errors import Misconfigured
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
-from exposurekit.markup import marked_down, pointed_at
+from exposurekit.markup import marked_down, plain, pointed_at
 from exposurekit.redaction import redacted
 from exposurekit.reports import guard, write
 from exposurekit.reports.content import Removal
@@ -30,7 +31,12 @@ _MADE_BY = "exposurekit"
 
 
 def export(
-    what: Any, path: str | os.PathLike[str], *, user: int | None = None, personal: bool = False
+    what: Any,
+    path: str | os.PathLike[str],
+    *,
+    user: int | None = None,
+    personal: bool = False,
+    of: Exposure | History | None = None,
 ) -> Path:
     """Write a table, or the manual work, to a file; whole or not at all, for its owner alone.
 
@@ -42,6 +48,8 @@ def export(
         personal: Whether everything is written. Otherwise of a table the columns that are known to be harmless
             (`redaction.redacted`), and of the manual work what at least five people are told in the same words, without
             the addresses of listings; then it is searched for what is known of everyone.
+        of: Where a table comes from: what is left of it is searched for all that is known of everyone there. None: for
+            what the table itself tells of them.
 
     Returns:
         The path.
@@ -59,20 +67,34 @@ def export(
     """
     file = Path(path)
     if isinstance(what, pd.DataFrame):
+        if user is not None:
+            raise Misconfigured(
+                "user goes with the manual work; of a table, give the rows that are about them"
+            )
         form = _form(file, _TABLES, "a table")
-        write(file, form(what if personal else redacted(what)))
+        write(file, form(what if personal else _harmless(what, of)))
         return file
     if not isinstance(what, Exposure | History):
         raise Misconfigured(
             "What can be exported is a table, or an Exposure or a History for its manual work"
         )
     queue_form = _form(file, _QUEUES, "the manual work")
-    of = gathered(what, user=user, pseudonyms=None if personal else pseudonyms.kept())
-    told = queue_form(of, *_queue(of))
+    manual = gathered(what, user=user, pseudonyms=None if personal else pseudonyms.kept())
+    told = queue_form(manual, *_queue(manual))
     if not personal:
-        guard.check_text(told.decode(), guard.known_of(of.exposure, of.history))
+        unfolded = re.sub(r"\r\n[ \t]", "", told.decode())
+        guard.check_text(unfolded, guard.known_of(manual.exposure, manual.history))
     write(file, told)
     return file
+
+
+def _harmless(table: pd.DataFrame, of: Exposure | History | None) -> pd.DataFrame:
+    kept = redacted(table)
+    if of is not None:
+        known = guard.known_of(*((of, None) if isinstance(of, Exposure) else (None, of)))
+        guard.check_text(cells.as_csv(kept.select_dtypes(exclude=["number", "datetimetz"])), known)
+        guard.check_text("\n".join(map(str, kept.columns)), known)
+    return kept
 
 
 def _form(file: Path, forms: Mapping[str, Callable[..., bytes]], of: str) -> Callable[..., bytes]:
@@ -175,9 +197,10 @@ def _task(one: Removal, place: int, of: Gathered) -> icalendar.Todo:
     told = "\0".join([one.site or "", one.guide or "", *one.steps])
     task.add("uid", f"{hashlib.sha256(told.encode()).hexdigest()[:32]}@{_MADE_BY}")
     task.add("dtstamp", of.as_of)
-    task.add("summary", f"{_called(one)}: {_amount(one)}")
+    task.add("summary", plain(f"{_called(one)}: {_amount(one)}"))
     steps = [f"{number}. {step}" for number, step in enumerate(one.steps, 1)]
-    task.add("description", "\n".join([*([one.guide] if one.guide else []), *steps, *one.pages]))
+    lines = [*([one.guide] if one.guide else []), *steps, *one.pages]
+    task.add("description", "\n".join(map(plain, lines)))
     task.add("priority", min(place, _PRIORITY_LAST))
     task.add("status", "NEEDS-ACTION")
     return task

@@ -14,6 +14,7 @@ from exposurekit.markup import unescaped
 DEEP = 4  # so often is something written inside something else
 LETTERS_TOLD = 6  # what is shorter stands in any text
 DIGITS_TOLD = 8  # of a number alone, the same
+LETTERS_OF_MAIL = 4
 LETTERS_JOINED = 8  # of a name without its space
 PHONE_DIGITS = 10
 
@@ -29,6 +30,9 @@ _MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
     *("july", "august", "september", "october", "november", "december"),
 )
+_LOCAL = re.compile(
+    r"(?<!\d)(?<!\d[\s.\u2010-\u2015)-])(?<!\)\s)(\d{3})[\s.\u2010-\u2015-](\d{4})(?!\d)"
+)  # a phone number without its area
 _Words = tuple[str, ...]
 
 
@@ -50,40 +54,50 @@ class Known:
         self._words: dict[str, set[_Words]] = defaultdict(set)  # by the first of them
         self._kinds: dict[_Words, str] = {}
         self._names: set[tuple[str, str]] = set()
+        self._run_on: set[str] = set()  # names in scripts that put no space between words
         self._phones: set[str] = set()
 
     def __repr__(self) -> str:
         return f"Known({len(self):,} ways to write what is known)"
 
     def __len__(self) -> int:
-        return len(self._kinds) + len(self._names) + len(self._phones)
+        return len(self._kinds) + len(self._names) + len(self._run_on) + len(self._phones)
 
     def add(self, kind: str, value: object) -> None:
         """A value as it stands: an e-mail address, a street, a URL, a key. What is short stands anywhere, and is not looked for."""
         self._look_for(kind, _words(str(value)))
 
     def add_name(self, first: object, last: object) -> None:
-        """A name, in both orders, with or without a word between, and run together."""
+        """A name, in both orders, with or without a word between, and run together; its parts may have several words."""
         given, family = _words(_text(first)), _words(_text(last))
         if not given or not family:
             return
-        self._names |= {(given[0], family[-1]), (family[-1], given[0])}
-        for joined in ("".join(given + family), "".join(family + given)):
+        for one, other in itertools.product({given[0], given[-1]}, {family[0], family[-1]}):
+            self._names |= {(one, other), (other, one)}
+        for words in (given + family, family + given):
+            joined = "".join(words)
+            if len(words) > 2:  # noqa: PLR2004  two are a pair
+                self._look_for("name", words)
             if len(joined) >= LETTERS_JOINED:
                 self._look_for("name", (joined,))
+            elif not _is_latin(joined):
+                self._run_on.add(joined)
 
     def add_full_name(self, name: object) -> None:
-        """A name as one text: its first word and its last one are what counts."""
+        """A name as one text: all of it, and its first word with its last one."""
         words = _words(_text(name))
         if len(words) > 1:
             self.add_name(words[0], words[-1])
+            if len(words) > 2:  # noqa: PLR2004  as above
+                self._look_for("name", words)
+        elif words and not _is_latin(words[0]):
+            self._run_on.add(words[0])
 
     def add_phone(self, number: object) -> None:
         """A phone number, with or without its country, written anyhow."""
         digits = re.sub(r"\D", "", _text(number))
         if len(digits) >= PHONE_DIGITS:
-            self._phones.add(digits[-PHONE_DIGITS:])
-            self._look_for("phone", (digits[-7:-4], digits[-4:]))
+            self._phones |= {digits[-PHONE_DIGITS:], digits[-7:]}
 
     def add_birth_date(self, born: date) -> None:
         """A day of birth, as it is written here and there, and as the service writes it."""
@@ -111,9 +125,8 @@ class Known:
 
     def _look_for(self, kind: str, words: _Words) -> None:
         letters = "".join(words)
-        if len(letters) < LETTERS_TOLD or (
-            len(words) == 1 and letters.isdigit() and len(letters) < DIGITS_TOLD
-        ):
+        least = LETTERS_OF_MAIL if kind == "e-mail" and len(words) > 2 else LETTERS_TOLD  # noqa: PLR2004  a@b.c
+        if len(letters) < least or (len(words) == 1 and letters.isdigit() and len(letters) < DIGITS_TOLD):
             return
         if self._within is not None and words[0] not in self._within:
             return
@@ -121,7 +134,7 @@ class Known:
         self._kinds[words] = kind
 
     def _in_words(self, words: _Words) -> "Counter[str]":
-        found = Counter({"name": self._named_in(words)})
+        found = Counter({"name": self._named_in(words) + self._run_on_in(words)})
         if self._words.keys().isdisjoint(words):
             return +found
         for place, word in enumerate(words):
@@ -134,11 +147,18 @@ class Known:
         pairs = itertools.chain(itertools.pairwise(words), zip(words, words[2:], strict=False))
         return sum(pair in self._names for pair in pairs) if self._names else 0
 
+    def _run_on_in(self, words: _Words) -> int:
+        if not self._run_on:
+            return 0
+        return sum(name in word for word in words if not word.isascii() for name in self._run_on)
+
     def _in_digits(self, text: str) -> "Counter[str]":
         if not self._phones:
             return Counter()
-        runs = (re.sub(r"\D", "", run) for run in _DIGITS.findall(_INSTANT.sub(" ", text)))
-        parts = (run[at : at + PHONE_DIGITS] for run in runs for at in range(len(run) - PHONE_DIGITS + 1))
+        plain = unicodedata.normalize("NFKC", _INSTANT.sub(" ", text))
+        runs = (re.sub(r"\D", "", run) for run in _DIGITS.findall(plain))
+        whole = (run[at : at + PHONE_DIGITS] for run in runs for at in range(len(run) - PHONE_DIGITS + 1))
+        parts = itertools.chain(whole, map("".join, _LOCAL.findall(plain)))
         return Counter({"phone": many} if (many := sum(part in self._phones for part in parts)) else {})
 
 
@@ -195,8 +215,12 @@ def _words(text: str) -> _Words:
     """Words as they are compared: without case, accents and what cannot be seen."""
     if not text.isascii():
         parts = unicodedata.normalize("NFKD", text)
-        text = "".join(one for one in parts if unicodedata.category(one) not in {"Mn", "Cf"})
+        text = "".join(one for one in parts if unicodedata.category(one) not in {"Mn", "Mc", "Cf"})
     return tuple(_WORD.findall(text.casefold()))
+
+
+def _is_latin(word: str) -> bool:
+    return all(one.isascii() or "LATIN" in unicodedata.name(one, "") for one in word)
 
 
 def _text(value: object) -> str:

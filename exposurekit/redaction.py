@@ -1,5 +1,6 @@
 """What may be shown of a table to those who may not see people's data: an allow-list, and a last look at what it lets through."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -116,6 +117,15 @@ def _adding(kind: str, letters: int = 0) -> Callable[[Known, str], None]:
     return lambda known, value: known.add(kind, value) if len(value) >= letters else None
 
 
+def _add_page(known: Known, value: str) -> None:
+    """As it stands, and, where it names more than a host, without how it is reached."""
+    known.add("address of a page", value)
+    bare = _SCHEME.sub("", value)
+    if bare.partition("/")[2]:
+        known.add("address of a page", bare)
+
+
+_SCHEME = re.compile(r"^[a-z][a-z0-9+.-]*://(www\.)?", re.IGNORECASE)
 _LETTERS_OF_TITLE = 12  # "A page" is nobody's
 _TOLD_BY: dict[tuple[str, ...], Callable[[Known, str], None]] = {
     ("name", "relations", "aliases"): Known.add_full_name,
@@ -124,7 +134,7 @@ _TOLD_BY: dict[tuple[str, ...], Callable[[Known, str], None]] = {
     ("address1",): _adding("street"),
     ("locations",): _adding("place"),
     ("reference_id",): _adding("reference"),
-    ("href", "url", "link_url"): _adding("address of a page"),
+    ("href", "url", "link_url"): _add_page,
     ("title", "link_title"): _adding("title of a page", _LETTERS_OF_TITLE),
     ("text",): _adding("text of an alert", _LETTERS_OF_TITLE),
 }

@@ -1,5 +1,7 @@
 """Exports: each form holds the table, no text becomes a formula, and nothing personal is written unless it is asked for."""
 
+import csv
+import io
 import re
 import stat
 import zipfile
@@ -193,3 +195,27 @@ def test_of_a_history_it_is_what_is_not_ticked(tmp_path):
         second = ek.export(history, tmp_path / "b.md", personal=True).read_text()
     assert "- [ ] " in first
     assert "- [ ] " not in second
+
+
+def test_a_table_is_searched_for_everyone_it_comes_from(exposure, tmp_path):
+    name = exposure.records()["name"].dropna().iloc[0]
+    named = ek.analysis.by_site(exposure.records()).assign(site=f"{name} Finder")
+    with pytest.raises(Leak):
+        ek.export(named, tmp_path / "sites.csv", of=exposure)
+    assert not (tmp_path / "sites.csv").exists()
+
+
+def test_a_user_goes_with_the_work_alone(tmp_path):
+    with pytest.raises(Misconfigured, match="user goes with the manual work"):
+        ek.export(pd.DataFrame({"site": ["a"]}), tmp_path / "t.csv", user=1)
+
+
+@pytest.mark.parametrize(
+    "text", ["=1+1", "\u200b=1", "\x00=1", "\uff1d1+1", "x;=HYPERLINK(1)", "x\t@SUM(A1)"]
+)
+def test_no_text_of_a_csv_is_a_formula_wherever_it_is_opened(tmp_path, text):
+    table = pd.DataFrame({"site": [text], text: [1]})
+    written = ek.export(table, tmp_path / "t.csv", personal=True).read_text()
+    for separator in (",", ";", "\t"):
+        for row in csv.reader(io.StringIO(written), delimiter=separator):
+            assert not [cell for cell in row if re.match(r"[\s\x00\u200b]*[=+@|%\uff1d-]", cell)]

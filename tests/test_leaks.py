@@ -115,3 +115,47 @@ def test_a_text_that_is_looked_for_is_found_in_itself(text):
     known = Known()
     known.add("title", f"planted value {text}")
     assert known.found_in(f"before planted value {text} after")["title"] >= 1
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "text"),
+    [
+        ("Anne-Marie", "Smith-Jones", "Anne-Marie Smith-Jones Finder"),
+        ("Mary Jane", "van der Berg", "ask for mary jane VAN DER BERG"),
+        ("María José", "García López", "Garcia Lopez, Maria Jose"),
+        ("Jean-Luc", "O'Brien", "Jean-Luc O&#39;Brien"),
+        ("小明", "王", "王小明 Finder"),
+        ("太郎", "田中", "これは田中太郎です"),
+        ("सीता", "गोस्वामी", "सीता गोस्वामी"),
+    ],
+)
+def test_a_name_of_several_words_or_of_another_script_is_found(first, last, text):
+    known = Known()
+    known.add_name(first, last)
+    assert known.found_in(text)["name"] >= 1
+    assert not known.found_in("Anne went with Jones to Mary at the Berg")
+
+
+def test_a_full_name_is_found_as_it_stands():
+    known = Known()
+    known.add_full_name("Mary Ann Smith Jr")
+    assert known.found_in("for Mary Ann Smith Jr only")["name"] == 1
+
+
+def test_a_short_address_is_an_address():
+    known = Known()
+    known.add("e-mail", "ed@x.co")
+    assert known.found_in("write to ed@x.co")["e-mail"] == 1
+
+
+def test_a_local_number_is_no_row_of_counts():
+    known = Known()
+    known.add_phone("+1 202 512 3411")
+    assert not known.found_in("Seekfolk,512,3411")
+    assert known.found_in("call 512-3411")["phone"] == 1
+    assert (
+        known.found_in(
+            "\N{FULLWIDTH DIGIT TWO}\N{FULLWIDTH DIGIT ZERO}\N{FULLWIDTH DIGIT TWO}\N{FULLWIDTH DIGIT FIVE}\N{FULLWIDTH DIGIT ONE}\N{FULLWIDTH DIGIT TWO}\N{FULLWIDTH DIGIT THREE}\N{FULLWIDTH DIGIT FOUR}\N{FULLWIDTH DIGIT ONE}\N{FULLWIDTH DIGIT ONE}"
+        )["phone"]
+        == 1
+    )

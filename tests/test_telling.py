@@ -163,6 +163,33 @@ def test_a_digest_waits_and_groups(story, hook):
     assert hook.told[0]["title"] == "exposurekit: 1 listings are new, and 1 more"
 
 
+def test_of_several_rules_the_soonest_counts_and_the_one_that_may_tell_most(story, hook):
+    rules = (
+        "  - {when: new, send: chat, digest: true}\n",
+        "  - {when: new, send: chat, sites: [Seekfolk]}\n",
+        "  - {when: new, send: chat, personal: true, digest: true}\n",
+    )
+    told = story(f"rules:\n{''.join(rules)}")
+    told.look()
+    told.service.people[1].records.append(a_record(19, site="Seekfolk"))
+    told.look()
+    assert told.teller.send() == 1
+    assert "user 1 at Seekfolk" in hook.told[0]["message"]
+
+
+def test_somebody_who_is_erased_is_told_of_no_more(story, tmp_path):
+    told = story("rules:\n  - {when: new, send: chat, personal: true, digest: true}\n")
+    told.look()
+    for user_id in (1, 2):
+        told.service.people[user_id].records.append(a_record(10 * user_id + 9, site="Seekfolk"))
+    told.look()
+    assert told.notices.erase(1) == 1
+    assert told.notices.waiting() == 1
+    told.notices.close()
+    held = b"".join(file.read_bytes() for file in tmp_path.glob("notices.db*"))
+    assert (b"user 1 at" in held, b"user 2 at" in held) == (False, True)
+
+
 def test_in_quiet_hours_only_what_is_urgent_is_sent(story, hook):
     rules = "  - {when: new, send: chat}\n  - {when: removed, send: chat, urgent: true}\n"
     told = story(f'rules:\n{rules}quiet_hours: {{from: "19:00", until: "06:00"}}\n')

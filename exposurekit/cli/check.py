@@ -98,9 +98,14 @@ def check(*, history: str, conditions: tuple[Any, ...], since: str | None, as_js
 def _since(kept: Any, told: str | None) -> datetime:
     """The instant that was named; else the end of the look before the last."""
     from exposurekit.history.shown import until
+    from exposurekit.monitor.causes import newest
 
     if told is not None:
-        return until(told)
+        if (since := until(told)) > max(until(newest(kept).date()), datetime.now(UTC)):
+            raise Misconfigured(
+                f"--since: {told} is yet to come; nothing is known after {newest(kept):%Y-%m-%d %H:%M} UTC"
+            )
+        return since
     runs = kept.runs()
     looks = runs[(runs["origin"] == "look") & (runs["scope"] == "everyone")]["finished_at"]
     if looks.empty:

@@ -52,10 +52,11 @@ def export(*, table: str, history: str, out: Path, user: int | None, personal: b
         raise click.UsageError("--user goes with the queue")
     check_writable(out)
     if table in LIVE:
-        file = exposurekit.export(exposurekit.connect()[table], out, personal=personal)
+        exposure = exposurekit.connect()
+        file = exposurekit.export(exposure[table], out, personal=personal, of=exposure)
     else:
         with existing(history) as kept:
             what: Any = kept if table == QUEUE else getattr(kept, table)()
-            file = exposurekit.export(what, out, user=user, personal=personal)
+            file = exposurekit.export(what, out, user=user, personal=personal, of=kept)
     kept_back = "" if personal else " Nothing personal is in it; --personal writes everything."
     click.echo(f"Wrote {file}, {file.stat().st_size:,} bytes.{kept_back}")

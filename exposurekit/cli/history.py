@@ -137,7 +137,7 @@ def finish(*, history: str, run: str) -> None:
     "--inbox", type=click.Path(path_type=Path, dir_okay=False), help="The inbox, where it lies elsewhere."
 )
 def erase(*, history: str, user: int, inbox: Path | None) -> None:
-    """Leave nothing of USER in any file of the history, nor in its webhook inbox.
+    """Leave nothing of USER in any file of the history, nor in its webhook inbox, nor in notices that wait there.
 
     Deliveries that do not say whose they are go where they hold the id as a number, or something of 6 characters or
     more that the history knows of USER: a shorter text is in other people's too. The next collect, or a watch that
@@ -154,6 +154,8 @@ def erase(*, history: str, user: int, inbox: Path | None) -> None:
         rows = kept.erase(user) if is_begun else 0
     click.echo(f"{rows} rows are gone from every file of the history {plain(history)}.")
     click.echo(letters)
+    if told := _erased_notices(history, user):
+        click.echo(f"{told} notices about them that waited to be sent are gone.")
     click.echo(
         "The next collect, or a watch that runs, brings them back unless the service lists them no longer."
     )
@@ -234,6 +236,22 @@ def _inbox_of(history: str, named: Path | None) -> Path | None:
     directory = local(history)
     beside = None if directory is None else directory / "inbox.db"
     return beside if beside is not None and beside.is_file() else None
+
+
+def _erased_notices(history: str, user: int) -> int:
+    """Forgets what a watch beside the history was still to tell of them; how many lines that were."""
+    from exposurekit.monitor.notices import FILE, Notices
+
+    directory = local(history)
+    file = None if directory is None else directory / FILE
+    if file is None or not file.is_file():
+        return 0
+
+    notices = Notices(file)
+    try:
+        return notices.erase(user)
+    finally:
+        notices.close()
 
 
 def _erased_letters(inbox: Path | None, user: int, values: set[str]) -> str:

@@ -16,7 +16,7 @@ from exposurekit.cli.receive import door_of, inbox_options, receiving
 from exposurekit.errors import Misconfigured
 from exposurekit.markup import plain
 
-STATE, NOTICES = "watch.json", "notices.db"
+STATE = "watch.json"
 
 
 @click.command()
@@ -91,9 +91,9 @@ def watch(
 
 
 def _notices(place: Path) -> Any:
-    from exposurekit.monitor.notices import Notices
+    from exposurekit.monitor.notices import FILE, Notices
 
-    return Notices(place.with_name(NOTICES))
+    return Notices(place.with_name(FILE))
 
 
 def _teller(rules: Path, notices: Any) -> Any:

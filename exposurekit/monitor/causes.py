@@ -182,7 +182,8 @@ def _who(name: Any, href: Any) -> str:
 
 
 def _short(site: Any) -> str:
-    text = plain(site) if isinstance(site, str) else "a page"
+    # Some of those who are told take @everyone for everybody.
+    text = plain(site).replace("@", "@\u200b") if isinstance(site, str) else "a page"
     return text if len(text) <= SHOWN_MAX else f"{text[: SHOWN_MAX - 1]}…"
 
 

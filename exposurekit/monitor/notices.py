@@ -28,6 +28,7 @@ NOTICES = Kind(
         "CREATE TABLE failing (target TEXT PRIMARY KEY, tries INTEGER NOT NULL, again_at INTEGER NOT NULL)",
     ),
 )
+FILE = "notices.db"  # beside what the watch says of itself
 BUSY_S = 10.0
 AGAIN_FIRST, AGAIN_LAST = timedelta(seconds=30), timedelta(minutes=15)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -123,6 +124,16 @@ class Notices:
                 "INSERT OR REPLACE INTO failing VALUES (?, ?, ?)", (target, tries, _number(again_at))
             )
         return again_at
+
+    def erase(self, user_id: int) -> int:
+        """Forget what waits to be told of a person; no byte of it is left in the file. Returns how many that were."""
+        with self._database.writing() as connection:
+            gone = connection.execute(
+                "UPDATE notices SET title = NULL, line = NULL WHERE line LIKE ?1 OR line LIKE ?2",
+                (f"user {user_id} %", f"user {user_id},%"),
+            ).rowcount
+        self._database.scrub()
+        return gone
 
     def waiting(self) -> int:
         """How many wait, due or not."""

@@ -1,5 +1,6 @@
 """What somebody wants to be told, and where: a small YAML file, checked before anything begins. Tells nobody."""
 
+import contextlib
 import os
 import re
 from collections.abc import Mapping
@@ -34,6 +35,7 @@ WHEN = {
 }
 _NEEDS = {"stuck": "days", "not_seen": "days", "score": "points"}
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
 _BYTES_MAX = 1 << 20
 
 
@@ -42,10 +44,10 @@ def _listed(value: Any) -> Any:
 
 
 def _clock(value: str) -> time:
-    try:
-        return time.fromisoformat(value)
-    except (TypeError, ValueError):
-        raise ValueError('a time of day is written "22:00", in quotes') from None
+    with contextlib.suppress(TypeError, ValueError):
+        if (found := time.fromisoformat(value)).tzinfo is None:
+            return found
+    raise ValueError('a time of day is written "22:00", in quotes, without a zone: time_zone has that')
 
 
 Clock = Annotated[time, BeforeValidator(_clock)]
@@ -147,8 +149,10 @@ class Rules(_Part):
         if not self.rules:
             raise ValueError("there is no rule")
         for rule in self.rules:
-            if unknown := [name for name in rule.send if name not in self.send_to]:
-                raise ValueError(f"send_to has no {', '.join(unknown)}")
+            if any(
+                name not in self.send_to for name in rule.send
+            ):  # which may be an address, with its password
+                raise ValueError(f"a rule about {rule.when} sends to a name that send_to does not have")
         return self
 
     def due_at(self, rule: Rule, at: datetime) -> datetime:
@@ -251,6 +255,9 @@ def _filled(said: Any, environment: Mapping[str, str], called: str) -> Any:
 
 
 def _problem(called: str, error: Any) -> str:
-    where = ".".join(map(str, error["loc"]))
+    # A key that is none may be an address, with its password.
+    where = ".".join(
+        str(part) if isinstance(part, int) or _NAME.fullmatch(part) else "a key" for part in error["loc"]
+    )
     what = str(error["msg"]).removeprefix("Value error, ")
     return f"{called}{', ' if where else ''}{where}: {what}"

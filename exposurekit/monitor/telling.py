@@ -5,7 +5,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import apprise
@@ -50,22 +50,14 @@ class Teller:
         """A history was added to: keep what is new to be told. Returns how much that is."""
         at, last = self.clock(), newest(history)
         seen = Seen(history, self.notices.judged_until(), at)
-        found = [
-            notice for rule in self.rules.rules for notice in self._notices(rule, causes(rule, seen), at)
-        ]
-        many = self.notices.put(found, judged_until=last)
+        many = self.notices.put(self._found(lambda rule: causes(rule, seen), at), judged_until=last)
         self._rings.set()
         return many
 
     def failed(self, in_a_row: int, since: str, reason: str) -> int:
         """A collection failed, so often in a row since that instant."""
         at = self.clock()
-        found = [
-            notice
-            for rule in self.rules.rules
-            for notice in self._notices(rule, failed(rule, in_a_row, since, reason), at)
-        ]
-        many = self.notices.put(found)
+        many = self.notices.put(self._found(lambda rule: failed(rule, in_a_row, since, reason), at))
         self._rings.set()
         return many
 
@@ -118,6 +110,16 @@ class Teller:
             self._rings.wait(LOOK_EVERY_S)
             self._rings.clear()
 
+    def _found(self, of: Callable[[Rule], Sequence[Cause]], at: datetime) -> list[Notice]:
+        """One for each address and cause: as soon as any rule has it, and as personal as any has it."""
+        found: dict[tuple[str, str], Notice] = {}
+        for rule in sorted(self.rules.rules, key=lambda rule: not rule.personal):
+            for notice in self._notices(rule, of(rule), at):
+                first = found.setdefault((notice.target, notice.cause), notice)
+                if notice.due_at < first.due_at:
+                    found[notice.target, notice.cause] = replace(notice, line=first.line)
+        return [*found.values()]
+
     def _notices(self, rule: Rule, found: Sequence[Cause], at: datetime) -> Iterator[Notice]:
         due_at = self.rules.due_at(rule, at)
         for cause in found:
@@ -138,7 +140,13 @@ class Teller:
 
     def _sends(self, target: str, title: str, body: str) -> bool:
         door = apprise.Apprise(asset=apprise.AppriseAsset(async_mode=False, app_id="exposurekit"))
-        door.add(self.rules.send_to[target].get_secret_value())
+        plugin = apprise.Apprise.instantiate(
+            self.rules.send_to[target].get_secret_value(), asset=door.asset, suppress_exceptions=True
+        )
+        if plugin is None:
+            return False
+        plugin.overflow_mode = apprise.OverflowMode.SPLIT  # what is too long for one message comes as several
+        door.add(plugin)
         try:
             return bool(door.notify(title=title, body=body, body_format=apprise.NotifyFormat.TEXT))
         except Exception:  # noqa: BLE001  a plugin's error may hold the address

@@ -12,6 +12,8 @@
 """
 
 import os
+import tempfile
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -87,13 +89,17 @@ def write(path: Path, content: bytes) -> None:
     Raises:
         Misconfigured: It cannot be written.
     """
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft = ""
     try:
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        # Made anew under a name that nobody can guess, for its owner alone: whoever else may write there has no part in it.
+        number, draft = tempfile.mkstemp(prefix=".", suffix=path.suffix, dir=path.parent)
+        with os.fdopen(number, "wb") as file:
             file.write(content)
-        draft.replace(path)
+        Path(draft).replace(path)
     except OSError as error:
-        draft.unlink(missing_ok=True)
+        if draft:
+            with suppress(OSError):
+                Path(draft).unlink(missing_ok=True)
         raise Misconfigured(f"{path} cannot be written: {error.strerror}") from None
 
 

@@ -73,8 +73,8 @@ class Gathered:
     def as_of(self) -> datetime:
         """When it was so."""
         if self.history is not None:
-            last = self.history.last_run()
-            return last.finished_at or last.started_at
+            newest: datetime = self.history.runs()["finished_at"].max().to_pydatetime()
+            return newest
         assert self.exposure is not None  # noqa: S101  there is one of the two
         return self.exposure.as_of
 
@@ -93,7 +93,7 @@ class Gathered:
             last = self.history.last_run()
             told = {
                 "server": self.server,
-                "as of": f"{last.finished_at:%Y-%m-%d %H:%M} UTC",
+                "as of": f"{self.as_of:%Y-%m-%d %H:%M} UTC",
                 "runs": f"{last.seq:,}",
             }
         elif self.exposure is not None:
@@ -166,7 +166,7 @@ def _of_history(
         _listed(links),
         listed,
         history.ticked(frames.steps_of(listed, beside=("first_seen_at",))),
-        history.last_run().people.get("listed", 0) if user is None else 1,
+        _people(history) if user is None else 1,
         len(stale),
         _server(history),
         None if pseudonyms is None else sharing(pseudonyms, whole[0], whole[2]),
@@ -181,7 +181,14 @@ def _listed(table: pd.DataFrame) -> pd.DataFrame:
     return table[table["standing"] == analysis.LISTED].reset_index(drop=True)
 
 
+def _people(history: History) -> int:
+    """How many people the newest look at everyone listed; a look at some, or a webhook, counts nobody."""
+    runs = history.runs()
+    looks = runs.loc[(runs["origin"] == "look") & (runs["scope"] == "everyone"), "listed"]
+    return int(looks.iloc[-1]) if len(looks) else len(history.people())
+
+
 def _server(history: History) -> str:
     runs = history.runs()
-    looks = runs.loc[runs["source"].notna(), "source"]
+    looks = runs.loc[runs["source"].notna() & (runs["source"] != ""), "source"]
     return str(looks.iloc[-1]) if len(looks) else "not told"

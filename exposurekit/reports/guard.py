@@ -4,6 +4,8 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any
 
+import pandas as pd
+
 from exposurekit.errors import Leak, NotLoaded
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
@@ -11,6 +13,9 @@ from exposurekit.leaks import Known
 from exposurekit.redaction import known_in
 from exposurekit.reports.content import Report
 from exposurekit.reports.page import without_scripts
+from exposurekit.reports.sharing import FEW
+
+_PAGES = {"href", "url", "link_url"}
 
 
 def check(report: Report, known: Known) -> None:
@@ -46,14 +51,25 @@ def known_of(exposure: Exposure | None, history: History | None) -> Known:
     if exposure is not None:
         tables = ("users", "aliases", "emails", "phone_numbers", "addresses", "records", "links", "alerts")
         for name in tables:
-            known_in(exposure[name], known)
+            known_in(_of_somebody(exposure[name]), known)
+        access = exposure.client.access
+        for secret in (access.api_key, access.api_secret):
+            known.add("key", secret)
         for user_id in exposure.users()["user_id"].tolist():
             with contextlib.suppress(NotLoaded):  # left since
                 known.add("key", exposure.key(user_id).secret)
     if history is not None:
         for table in (history.records(), history.links(), history.alerts()):
-            known_in(table, known)
+            known_in(_of_somebody(table), known)
     return known
+
+
+def _of_somebody(table: pd.DataFrame) -> pd.DataFrame:
+    """Without pages that so many are told of that they are nobody's: where a site is asked to remove, say."""
+    for name in _PAGES & {*table}:
+        many = table.groupby(name, observed=True)["user_id"].nunique()
+        table = table.assign(**{name: table[name].where(~table[name].isin(many.index[many >= FEW]))})
+    return table
 
 
 def _kinds(found: Mapping[str, int]) -> str:
