@@ -64,6 +64,7 @@ def test_no_repr_shows_an_address(rules):
         ),
         (TEXT.replace("digest: true", "digest: true, urgent: true"), "urgent waits for no digest"),
         (TEXT.replace("times: 3", "often: 3"), "rules.4.often"),
+        (TEXT.replace("times: 3", "users: 3"), "users cannot narrow collection_failed"),
         (TEXT.replace("Europe/Berlin", "Mars/Phobos"), "time zone"),
         (TEXT.replace('"22:00"', "late"), 'written "22:00"'),
         (TEXT.replace('"22:00"', '"22:00+01:00"'), "without a zone"),

@@ -1,16 +1,19 @@
 """Being told: once for each cause, grouped, at the time, of nobody by name; and an address that is down loses nothing."""
 
 import logging
+from contextlib import nullcontext
 from datetime import timedelta
+from functools import partial
 
 import faults
 import pytest
-from history_kit import DAWN, Clock, Person, Service, a_link, a_record, seen_through
+from history_kit import DAWN, Clock, Person, Service, a_delivery, a_link, a_record, seen_through
 from told_kit import a_mailbox, a_receiver
 from watch_kit import EVERY, a_scene
 
 from exposurekit.errors import Misconfigured
 from exposurekit.history import History
+from exposurekit.history.told import Told
 from exposurekit.monitor.notices import Notices
 from exposurekit.monitor.rules import of_text
 from exposurekit.monitor.telling import Teller, check
@@ -35,12 +38,12 @@ class Story:
         addresses = "".join(f"  {name}: {url}\n" for name, url in send_to.items())
         self.teller = Teller(of_text(f"send_to:\n{addresses}{rules}"), self.notices, self.clock.now)
 
-    def look(self, after=DAY):
+    def look(self, after=DAY, only=None):
         """A look, some time after the last; what is to be told is kept."""
         self.clock.advance(after)
         self.looks.set(self.clock.now())
         with seen_through(self.service) as exposure:
-            self.history.collect(exposure, progress=False)
+            self.history.collect(exposure, only=only, progress=False)
         return self.teller.looked(self.history)
 
     def set(self, user_id, status, place=0):
@@ -144,6 +147,52 @@ def test_a_refused_removal_a_person_not_seen_a_broken_site_and_a_score_are_told(
     assert "1 people were not seen well for 2 days." in text
     assert "Tattleberry" in text
     assert "the score rose by 5 points" in text
+
+
+def test_a_site_that_went_dark_once_is_told_once(story):
+    told = story("rules:\n  - {when: site_broken, send: chat}\n")
+    told.service.people |= {n: Person([a_record(10 * n, site="Tattleberry")]) for n in range(4, 10)}
+    told.look()
+    for number in range(4, 10):
+        told.service.people[number].records.clear()
+    assert told.look() == 1
+    for number in range(4, 10):  # it can be read again
+        told.service.people[number].records.append(a_record(500 + number, site="Tattleberry"))
+        assert told.look() == 0
+
+
+def test_a_score_is_measured_from_one_look_at_everyone_to_the_next(story):
+    told = story("rules:\n  - {when: score, points: 20, send: chat}\n")
+    told.look()
+    for user_id in (1, 2):
+        pages = (a_link(f"https://page.example/{user_id}/{n}") for n in range(12))
+        told.service.people[user_id].links.extend(pages)
+        if user_id == 1:
+            assert told.look(HOUR, only=[1]) == 0  # of one person: it says nothing of the rest
+    assert told.look() == 1
+
+
+def test_what_a_webhook_told_during_a_look_is_not_lost(story):
+    told = story("rules:\n  - {when: new, send: chat}\n")
+    told.look()
+    told.look(only=[1])
+    delivery = a_delivery(2, {"discovered_records": [{"record": a_record(29, site="Seekfolk")}]})
+    told.history.take([Told(1, told.clock.now() - MINUTE, "msg_1", delivery)], "inbox")
+    assert told.teller.looked(told.history) == 1
+    assert told.teller.looked(told.history) == 0
+
+
+def test_a_message_about_somebody_names_the_very_listing(story, hook):
+    told = story("rules:\n  - {when: new, send: chat, personal: true}\n")
+    told.look()
+    for number, name in enumerate(("Zinnia One", "Zinnia Two"), 18):
+        told.service.people[1].records.append(a_record(number, site="Doorbell", name=name))
+        told.look()
+    told.teller.send()
+    assert [name for name in ("Zinnia One", "Zinnia Two") if hook.told[0]["message"].count(name) == 1] == [
+        "Zinnia One",
+        "Zinnia Two",
+    ]
 
 
 def test_a_digest_waits_and_groups(story, hook):
@@ -309,3 +358,39 @@ def test_a_history_that_cannot_be_judged_stops_no_watch(tmp_path, hook, caplog):
         scene.watch(EVERY, EVERY, teller=Teller(rules, notices, scene.clock.now)).run()
         assert len(scene.fleet.listed_at) == 3
     assert "what is to be told could not be found out" in caplog.text
+
+
+class Heard:
+    """Whom a watch asks to judge, and when."""
+
+    def __init__(self):
+        self.judged, self.streaks = [], []
+        self.sending = nullcontext
+
+    def looked(self, history):
+        self.judged.append(history.last_run().seq)
+        return 0
+
+    def failed(self, _in_a_row, since, _reason):
+        self.streaks.append(since)
+        return 0
+
+
+def test_what_somebody_else_collected_is_judged_too(tmp_path):
+    with a_scene(tmp_path / "history") as scene:
+        heard = Heard()
+        collect = partial(scene.history.collect, scene.exposure, progress=False)
+        scene.watch(HOUR, collect, HOUR, HOUR, teller=heard).run()
+    assert heard.judged == [1, 2]
+
+
+def test_while_nobody_can_be_looked_at_days_pass_and_the_streak_is_one_whoever_watches(tmp_path):
+    with a_scene(tmp_path / "history") as scene:
+        heard = Heard()
+        scene.watch(EVERY, teller=heard).run()
+        scene.fleet.fault = faults.server_error()
+        for _ in range(2):
+            scene.watch(EVERY, teller=heard).run()
+    assert len(heard.judged) > 2
+    assert len(heard.streaks) > 2
+    assert len({*heard.streaks}) == 1

@@ -105,7 +105,14 @@ def _service(_history: str) -> Iterator[Found]:
     from exposurekit.client import Client, Patience
     from exposurekit.client.environment import settings
 
-    if missing := [f"EXPOSUREKIT_{name.upper()}" for name, value in settings().items() if not value]:
+    try:
+        found = settings()
+    except (OSError, UnicodeDecodeError) as error:
+        yield Found(
+            "credentials", ILL, f".env cannot be read: {type(error).__name__}", "save it as UTF-8 text"
+        )
+        return
+    if missing := [f"EXPOSUREKIT_{name.upper()}" for name, value in found.items() if not value]:
         said = f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set"
         yield Found(
             "credentials", MIND, said, "set them here or in .env, or try `exposurekit demo`, which needs none"
@@ -168,8 +175,12 @@ def _history(history: str) -> Iterator[Found]:
     try:
         with History(history) as kept:
             yield from _kept(kept)
+    except NotLoaded:
+        yield Found("history", MIND, "nothing was collected yet", "exposurekit collect")
     except ExposureError as error:
         yield Found("history", ILL, str(error), "exposurekit history verify, or another --history")
+    except OSError as error:
+        yield Found("history", ILL, f"it cannot be read: {error.strerror}", "another --history")
 
 
 def _kept(kept: Any) -> Iterator[Found]:
@@ -228,7 +239,9 @@ def _files(_history: str) -> Iterator[Found]:
     from exposurekit import places
 
     for file in sorted(places.configured().glob("*.key")) if places.configured().is_dir() else ():
-        if os.name == "posix" and file.stat().st_mode & 0o077:
+        if not file.is_file():
+            yield Found("keys", ILL, f"{file.name} leads nowhere", "put it back from a backup")
+        elif os.name == "posix" and file.stat().st_mode & 0o077:
             yield Found("keys", ILL, f"{file.name} can be read by others", f"chmod 600 {file}")
     if Path(".env").is_file() and os.name == "posix" and Path(".env").stat().st_mode & 0o077:
         yield Found("keys", MIND, ".env can be read by others", "chmod 600 .env")

@@ -5,6 +5,7 @@ import click
 from exposurekit import places
 from exposurekit.cli.history import existing
 from exposurekit.cli.options import ID, history_option
+from exposurekit.errors import Misconfigured
 
 PAGE = "opened.html"
 
@@ -23,7 +24,12 @@ def open_page(*, history: str, user: int | None, since: str | None) -> None:
     from exposurekit.reports import report
 
     page = places.cached() / PAGE
-    page.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        page.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise Misconfigured(
+            f"{page.parent} cannot be made: {error.strerror}; XDG_CACHE_HOME names another place"
+        ) from None
     with existing(history) as kept:
         made = report(kept, page, user=user, since=since)
     click.echo(made.finding)

@@ -100,7 +100,9 @@ def _moved(which: Callable[[pd.DataFrame], "pd.Series[bool]"]) -> Callable[[Rule
         named = _named(seen.history.records()) if rule.personal and len(things) else {}
         for one in _each(things):
             site = _short(one.site)
-            who = named.get((one.user_id, one.site), "")
+            # Where records are known by their reference, the key is no id: then who has one listing there is told of it.
+            alike = named.get((one.user_id, one.site), {})
+            who = alike.get(one.key, next(iter(alike.values())) if len(alike) == 1 else "")
             key = _key(rule, one.user_id, one.key, one.changed_at)
             yield Cause(key, site, f"user {one.user_id} at {site}{who}")
 
@@ -129,18 +131,27 @@ def _not_seen(rule: Rule, seen: Seen) -> Iterator[Cause]:
 def _score(rule: Rule, seen: Seen) -> Iterator[Cause]:
     if seen.since is None or not seen.is_news:
         return
-    table = seen.history.score_changes(seen.since)
-    before, after = float(table["score"].iloc[0]), float(table["score"].iloc[-1])
-    if after - before >= (rule.points or 0):
-        said = f"from {before:,.0f} to {after:,.0f}"
-        yield Cause(_key(rule, newest(seen.history)), said, said)
+    ends = _looks_at_everyone(seen.history)
+    before = ends[ends <= seen.since]
+    if before.empty or ends.iloc[-1] <= seen.since:  # a look at some says nothing of the rest
+        return
+    table = seen.history.score_changes(before.iloc[-1].to_pydatetime(), ends.iloc[-1].to_pydatetime())
+    first, last = float(table["score"].iloc[0]), float(table["score"].iloc[-1])
+    if last - first >= (rule.points or 0):
+        said = f"from {first:,.0f} to {last:,.0f}"
+        yield Cause(_key(rule, ends.iloc[-1]), said, said)
 
 
 def _broken(rule: Rule, seen: Seen) -> Iterator[Cause]:
     table = _wanted(rule, seen.history.site_health())
+    records = seen.history.records()
+    vanished = records[records["status"].astype("str") == analysis.VANISHED]
     for one in _each(table[table["is_doubtful"]]):
         site = _short(one.site)
-        yield Cause(_key(rule, one.site, one.at_once, one.newest_at), site, site)
+        # When most of its listings went: a site stays doubtful long after it can be read again.
+        went_at = vanished.loc[vanished["site"].astype("str") == one.site, "changed_at"].mode().iloc[0]
+        if seen.since is None or went_at > seen.since:
+            yield Cause(_key(rule, one.site, went_at), site, site)
 
 
 _FOUND: dict[str, Callable[[Rule, Seen], Iterator[Cause]]] = {
@@ -157,6 +168,12 @@ _FOUND: dict[str, Callable[[Rule, Seen], Iterator[Cause]]] = {
 }
 
 
+def _looks_at_everyone(history: History) -> "pd.Series[Any]":
+    """When each of them ended."""
+    runs = history.runs()
+    return runs.loc[(runs["origin"] == "look") & (runs["scope"] == "everyone"), "finished_at"]
+
+
 def _wanted(rule: Rule, table: pd.DataFrame) -> pd.DataFrame:
     """The rows that are about the sites and the people of a rule."""
     if rule.sites and "site" in table:
@@ -166,10 +183,13 @@ def _wanted(rule: Rule, table: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
-def _named(records: pd.DataFrame) -> dict[tuple[int, str], str]:
-    columns = ["user_id", "site", "name", "href"]
-    told = _each(records[columns].astype({"site": "str"}))
-    return {(one.user_id, one.site): _who(one.name, one.href) for one in told}
+def _named(records: pd.DataFrame) -> dict[tuple[int, str], dict[int, str]]:
+    """By person and site, what each listing there is called."""
+    columns = ["user_id", "site", "record_id", "name", "href"]
+    found: dict[tuple[int, str], dict[int, str]] = {}
+    for one in _each(records[columns].astype({"site": "str"})):
+        found.setdefault((one.user_id, one.site), {})[one.record_id] = _who(one.name, one.href)
+    return found
 
 
 def _each(table: pd.DataFrame) -> Iterator[Any]:

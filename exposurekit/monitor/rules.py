@@ -34,6 +34,8 @@ WHEN = {
     "site_broken": "sites look as if they could not be read",
 }
 _NEEDS = {"stuck": "days", "not_seen": "days", "score": "points"}
+_OF_NOBODY = ("score", "collection_failed", "site_broken")
+_OF_NO_SITE = ("score", "collection_failed", "not_seen")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
 _BYTES_MAX = 1 << 20
@@ -68,8 +70,8 @@ class Rule(_Part):
         days: Of ``stuck`` and ``not_seen``: longer than this.
         points: Of ``score``: how far it has to rise from one look at everyone to the next.
         times: Of ``collection_failed``: this often in a row.
-        sites: Of these alone; none: of all.
-        users: Of these people alone; none: of all.
+        sites: Of these alone; none: of all. Not of ``score``, ``collection_failed``, ``not_seen``.
+        users: Of these people alone; none: of all. Not of ``score``, ``collection_failed``, ``site_broken``.
         personal: Whether ids, names and addresses of listings are told.
         digest: Whether it waits for the next digest.
         urgent: Whether it is sent in quiet hours, too.
@@ -100,6 +102,9 @@ class Rule(_Part):
     def _is_whole(self) -> Self:
         if (needs := _NEEDS.get(self.when)) and getattr(self, needs) is None:
             raise ValueError(f"{self.when} needs {needs}")
+        for narrowed, among in (("users", _OF_NOBODY), ("sites", _OF_NO_SITE)):
+            if getattr(self, narrowed) and self.when in among:
+                raise ValueError(f"{narrowed} cannot narrow {self.when}")
         if self.digest and self.urgent:
             raise ValueError("what is urgent waits for no digest")
         return self

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import apprise
 
@@ -17,6 +17,7 @@ from exposurekit.monitor.notices import Notice, Notices
 from exposurekit.monitor.rules import Rule, Rules
 
 LOOK_EVERY_S = 5.0
+ENDS_WITHIN_S = 120.0  # a message that is on its way is waited for: else it would be sent again by the next
 LINES_MAX = 30  # of one kind in a message; the rest is counted
 _log = logging.getLogger("exposurekit.monitor")
 # It tells addresses, and they hold passwords.
@@ -49,7 +50,7 @@ class Teller:
     def looked(self, history: History) -> int:
         """A history was added to: keep what is new to be told. Returns how much that is."""
         at, last = self.clock(), newest(history)
-        seen = Seen(history, self.notices.judged_until(), at)
+        seen = Seen(history, _since(history, self.notices.judged_until()), at)
         many = self.notices.put(self._found(lambda rule: causes(rule, seen), at), judged_until=last)
         self._rings.set()
         return many
@@ -98,7 +99,7 @@ class Teller:
         finally:
             self._ends.set()
             self._rings.set()
-            thread.join(timeout=LOOK_EVERY_S)
+            thread.join(timeout=ENDS_WITHIN_S)
 
     def _until_ended(self) -> None:
         while not self._ends.is_set():
@@ -153,6 +154,24 @@ class Teller:
             return False
 
 
+def _since(history: History, judged_until: datetime | None) -> datetime | None:
+    """Since when it is news: what was judged, and not what came into the history later though it is older.
+
+    A webhook that arrives while somebody looks is taken in after that look. Who is asked about a moment twice is told
+    the same causes, and of these an address is told once.
+    """
+    if judged_until is None:
+        return None
+    runs = history.runs()
+    judged = runs.loc[runs["finished_at"] == judged_until, "seq"]
+    newer = runs[runs["seq"] > judged.max()] if len(judged) else runs.head(0)
+    if newer.empty:
+        return judged_until
+    began: datetime = newer["started_at"].min().to_pydatetime() - timedelta(microseconds=1)
+    first: datetime = runs["finished_at"].iloc[0].to_pydatetime()
+    return max(min(judged_until, began), first)
+
+
 def message(notices: Sequence[Notice]) -> tuple[str, str]:
     r"""The title and the text of one message about all of these; what says the same is counted.
 
@@ -192,5 +211,6 @@ def check(rules: Rules) -> None:
     for name, url in rules.send_to.items():
         if not apprise.Apprise().add(url.get_secret_value()):
             raise Misconfigured(
-                f"send_to, {name}: this is no address that can be told, such as mailto://user:password@example.com"
+                f"send_to, {name}: this is no address that can be told, such as mailto://user:password@example.com; "
+                "in a password @ / : # % are written %40 %2F %3A %23 %25"
             )

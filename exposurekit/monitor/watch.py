@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 from exposurekit.client.fleet import Batch, Choose, Listing
-from exposurekit.errors import ExposureError
+from exposurekit.errors import ExposureError, NotLoaded
 from exposurekit.history import History
 from exposurekit.history.collecting import Source
 from exposurekit.history.store import Busy
@@ -124,7 +124,7 @@ class Watch:
     _hints: frozenset[int] = field(default=frozenset(), repr=False)
     _hinted_at: datetime | None = None
     _failures: int = 0
-    _failing_since: datetime | None = None
+    _judged: int = 0
     _again_at: datetime | None = None
 
     def __post_init__(self) -> None:
@@ -171,6 +171,7 @@ class Watch:
         self._drain()
         try:
             self._look_if_due()
+            self._judge_if_new()
             due_at = self._due_at()
         except KeyboardInterrupt:
             raise Stopped from None
@@ -221,8 +222,16 @@ class Watch:
         self._failures, self._again_at = 0, None
         self.state.looked(self.clock(), run)
         _log.info("%s", run)
-        if self.teller is not None:
-            self._tell(lambda teller: teller.looked(self.history))
+
+    def _judge_if_new(self) -> None:
+        """Whoever took a run in: a look of this watch, the inbox, or another process."""
+        if self.teller is None:
+            return
+        with suppress(NotLoaded):
+            newest = self.history.last_run().seq or 0
+            if newest != self._judged:
+                self._tell(lambda teller: teller.looked(self.history))
+                self._judged = newest
 
     def _tell(self, what: Callable[[Tells], int]) -> None:
         """Whatever goes wrong there stops no watch: the next look tells what this one could not."""
@@ -241,12 +250,21 @@ class Watch:
         self.state.failed(self.clock(), f"a look failed: {reason}", self._failures)
         _log.warning("a look failed: %s", reason)
         self._again_at = again_at
-        if self._failures == 1:
-            self._failing_since = self.clock()
         if self.teller is not None:
-            since = f"{self._failing_since:%Y-%m-%dT%H:%M:%S%z}"
-            self._tell(lambda teller: teller.failed(self._failures, since, reason))
+            self._tell(lambda teller: teller.failed(self._failures, self._well_until(), reason))
+            with suppress(
+                NotLoaded
+            ):  # days pass all the same: somebody is stuck by now, or was not seen for long
+                self.history.last_run()
+                self._tell(lambda teller: teller.looked(self.history))
         return again_at
+
+    def _well_until(self) -> str:
+        """The last look before looks failed: what tells one streak from another, whoever watches."""
+        try:
+            return str(self.history.last_look_at())
+        except ExposureError:
+            return "never"
 
     def _due_at(self) -> datetime:
         last = self.history.last_look_at()  # another process may have looked meanwhile
