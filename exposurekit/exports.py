@@ -127,9 +127,13 @@ def _excel(table: pd.DataFrame) -> bytes:
 def _parquet(table: pd.DataFrame) -> bytes:
     file = io.BytesIO()
     # Without what pandas would note of its own types: it could not read all of them again.
-    pq.write_table(
-        pa.Table.from_pandas(_whole(table), preserve_index=False).replace_schema_metadata(None), file
-    )
+    try:
+        made = pa.Table.from_pandas(_whole(table), preserve_index=False)
+    except pa.ArrowException:  # it would tell the value
+        raise Misconfigured(
+            "A column holds values of several kinds, which Parquet cannot: make them one, or write a .csv"
+        ) from None
+    pq.write_table(made.replace_schema_metadata(None), file)
     return file.getvalue()
 
 

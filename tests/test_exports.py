@@ -205,6 +205,14 @@ def test_a_table_is_searched_for_everyone_it_comes_from(exposure, tmp_path):
     assert not (tmp_path / "sites.csv").exists()
 
 
+def test_what_parquet_cannot_hold_is_told_without_its_values(tmp_path):
+    table = pd.DataFrame({"site": [1, "Zinnia"]}, dtype=object)
+    with pytest.raises(Misconfigured, match="values of several kinds") as refused:
+        ek.export(table, tmp_path / "t.parquet", personal=True)
+    assert "Zinnia" not in str(refused.value)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_user_goes_with_the_work_alone(tmp_path):
     with pytest.raises(Misconfigured, match="user goes with the manual work"):
         ek.export(pd.DataFrame({"site": ["a"]}), tmp_path / "t.csv", user=1)

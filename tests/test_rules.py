@@ -100,6 +100,15 @@ def test_digests_and_quiet_hours_are_those_of_the_clock_on_the_wall(rules, at, d
     assert rules.due_at(rule, instant).isoformat() == f"{due}:00+00:00"
 
 
+def test_where_an_hour_comes_twice_quiet_ends_in_the_one_that_it_is():
+    rules = of_text(
+        "{send_to: {me: 'json://x'}, rules: [{when: new, send: me}], time_zone: Europe/Berlin,"
+        " quiet_hours: {from: '22:00', until: '02:30'}}"
+    )
+    at = datetime(2026, 10, 25, 1, 10, tzinfo=UTC)  # 02:10 for the second time
+    assert rules.due_at(rules.rules[0], at) == datetime(2026, 10, 25, 1, 30, tzinfo=UTC)
+
+
 def test_a_file_is_for_its_owner_alone(tmp_path):
     file = tmp_path / "rules.yaml"
     with pytest.raises(Misconfigured, match="cannot be read"):

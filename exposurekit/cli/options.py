@@ -131,7 +131,11 @@ def check_writable(out: Path) -> None:
     Raises:
         Misconfigured: It cannot.
     """
-    if out.is_dir() or not out.name:
+    try:
+        is_directory = out.is_dir()
+    except OSError as error:
+        raise Misconfigured(f"--out: {error.strerror}") from None
+    if is_directory or not out.name:
         raise Misconfigured(f"--out: {out} is a directory, and a file is wanted")
     if not out.parent.is_dir():
         raise Misconfigured(f"--out: there is no directory {out.parent}")

@@ -1,10 +1,11 @@
 """What somebody wants to be told, and where: a small YAML file, checked before anything begins. Tells nobody."""
 
 import contextlib
+import itertools
 import os
 import re
 from collections.abc import Mapping
-from datetime import datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -185,12 +186,16 @@ class Rules(_Part):
         return self._next(until, at) if quiet else at
 
     def _next(self, of_day: time, at: datetime) -> datetime:
-        """The next time that a clock on the wall shows that."""
-        here = at.astimezone(ZoneInfo(self.time_zone))
-        then = datetime.combine(here.date(), of_day, tzinfo=here.tzinfo)
-        return (
-            then if then > here else datetime.combine(here.date() + timedelta(days=1), of_day, here.tzinfo)
-        ).astimezone(at.tzinfo)
+        """The next time that a clock on the wall shows that; on the day that has the hour twice, it may show it twice."""
+        zone = ZoneInfo(self.time_zone)
+        today = at.astimezone(zone).date()
+        shown = (
+            datetime.combine(today + timedelta(days=days), of_day.replace(fold=fold), tzinfo=zone).astimezone(
+                UTC
+            )
+            for days, fold in itertools.product((0, 1), (0, 1))
+        )
+        return next(then for then in shown if then > at).astimezone(at.tzinfo)
 
 
 def of_file(path: Path, environment: Mapping[str, str] = os.environ) -> Rules:
