@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import UTC, datetime
 
 import pyarrow.parquet as pq
 import pytest
@@ -11,6 +12,7 @@ from history_kit import Person, Service, a_link, a_record, an_alert, seen_throug
 from exposurekit.history import History
 from exposurekit.monitor.draining import drain
 from exposurekit.monitor.letters import Letters
+from exposurekit.monitor.notices import FILE, Notice, Notices
 
 pytestmark = pytest.mark.long  # processes of their own
 
@@ -122,6 +124,18 @@ def test_of_somebody_who_is_erased_no_file_holds_a_text(told_of_quillon, tmp_pat
     shell = Shell(tmp_path, EXPOSUREKIT_HISTORY="history")
     assert shell.here("history", "verify").stdout == "Every promise holds.\n"
     assert told_by(shell.here("history", "erase", "7")) == [0, 0, 0, 0, 0]
+
+
+def test_nobody_is_told_of_them_any_more(told_of_quillon, tmp_path):
+    directory, _ = told_of_quillon
+    at = datetime(2026, 3, 1, tzinfo=UTC)
+    notices = Notices(directory / FILE)
+    waiting = ("user 7 at Seekfolk, Zinnia Quillon", "user 71 at Seekfolk, Bram")
+    notices.put([Notice("me", line[:8], "listings are new", line, at) for line in waiting])
+    notices.close()
+    run = Shell(tmp_path).here("history", "erase", "7", "--history", "history")
+    assert "Notices about them that waited to be sent, and are gone: 1.\n" in run.stdout
+    assert found_in(directory, {"Zinnia Quillon", "Bram"}) == {"Bram"}
 
 
 def test_a_letter_about_somebody_whom_only_a_staged_run_tells_of_goes_with_them(tmp_path):

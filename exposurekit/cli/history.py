@@ -155,7 +155,7 @@ def erase(*, history: str, user: int, inbox: Path | None) -> None:
     click.echo(f"{rows} rows are gone from every file of the history {plain(history)}.")
     click.echo(letters)
     if told := _erased_notices(history, user):
-        click.echo(f"{told} notices about them that waited to be sent are gone.")
+        click.echo(f"Notices about them that waited to be sent, and are gone: {told}.")
     click.echo(
         "The next collect, or a watch that runs, brings them back unless the service lists them no longer."
     )
