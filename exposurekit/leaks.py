@@ -115,6 +115,21 @@ class Known:
         seconds = int((datetime(born.year, born.month, born.day) - datetime(1970, 1, 1)).total_seconds())  # noqa: DTZ001
         self._look_for("birth date", (str(abs(seconds)),))
 
+    def forget(self, text: str) -> None:
+        """Look no more for what stands in a text that is about nobody: somebody may call a page as a heading is called.
+
+        >>> known = Known()
+        >>> known.add("title of a page", "Open listings"); known.forget("<h2>Open listings</h2>"); len(known)
+        0
+        """
+        words = _words(_TAG.sub(" ", unescaped(text)))
+        for place, word in enumerate(words):
+            for value in [*self._words.get(word, ())]:
+                if words[place : place + len(value)] == value:
+                    self._words[word].discard(value)
+                    self._kinds.pop(value, None)
+        self._names -= {*itertools.pairwise(words)}
+
     def found_in(self, text: str) -> "Counter[str]":
         """How often each kind of value stands in a text, in any of the ways it may be written there."""
         most: Counter[str] = Counter()

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pandas as pd
 import pytest
-from history_kit import seen_through
+from history_kit import a_link, seen_through
 from sharing.worlds import PEOPLE, a_world, reports_of, told
 
 import exposurekit as ek
@@ -54,6 +54,14 @@ def known(exposure):
 
 def test_the_search_of_the_tests_finds_what_is_not_shared(exposure, world):
     assert told(ek.report(exposure).to_html(), world) > 20
+
+
+def test_a_page_that_is_called_as_a_heading_is_holds_nothing_up():
+    world = a_world(3)
+    first = next(iter(world.people.values()))
+    first.links.append(a_link("https://page.example/1", "What a human must do"))
+    with seen_through(world) as exposure:
+        assert ek.report(exposure, share_safe=True).sections
 
 
 # --- what is planted is found ------------------------------------------------------------------------------

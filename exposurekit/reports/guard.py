@@ -6,12 +6,13 @@ from typing import Any
 
 import pandas as pd
 
+from exposurekit.contract.values import STATUSES
 from exposurekit.errors import Leak, NotLoaded
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
 from exposurekit.leaks import Known
-from exposurekit.redaction import known_in
-from exposurekit.reports.content import Report
+from exposurekit.redaction import INSTANTS, NUMBERS, WORDS, known_in
+from exposurekit.reports.content import Fact, Report, Section
 from exposurekit.reports.page import without_scripts
 from exposurekit.reports.sharing import FEW
 
@@ -24,6 +25,7 @@ def check(report: Report, known: Known) -> None:
     Raises:
         Leak: It does; the message says what kind of value stands in which part, and tells none.
     """
+    known.forget(_about_nobody(report))
     found = known.found_in(without_scripts(report.to_html())) | known.found_in(report.to_json())
     if not found:
         return
@@ -70,6 +72,14 @@ def _of_somebody(table: pd.DataFrame) -> pd.DataFrame:
         many = table.groupby(name, observed=True)["user_id"].nunique()
         table = table.assign(**{name: table[name].where(~table[name].isin(many.index[many >= FEW]))})
     return table
+
+
+def _about_nobody(report: Report) -> str:
+    """What stands in every report like it: headings, names of columns, statuses."""
+    facts = tuple(Fact(fact.name, "", "") for fact in report.facts)
+    sections = tuple(Section(part.key, part.title, "") for part in report.sections)
+    page = without_scripts(Report(report.kind, "", "", facts, sections, {}).to_html())
+    return "\n".join([page, *STATUSES, *map(str.strip, sorted(INSTANTS | NUMBERS | WORDS))])
 
 
 def _kinds(found: Mapping[str, int]) -> str:
