@@ -75,15 +75,14 @@ def defused(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     text = value.replace("\r", " ")  # some readers take it for the end of the row
-    text = _NEXT_CELL.sub(r"\1'", text)
     seen = "".join(one for one in text if unicodedata.category(one) not in {"Cc", "Cf"})
-    return f"'{text}" if unicodedata.normalize("NFKC", seen).lstrip().startswith(_FORMULA) else text
+    begins = unicodedata.normalize("NFKC", seen).lstrip().startswith(_FORMULA)
+    return ("'" if begins else "") + _NEXT_CELL.sub(r"\1'", text)
 
 
 _FORMULA = ("=", "+", "-", "@", "|", "%")
-_NEXT_CELL = re.compile(
-    r"([;\t\n]\s*)(?=[=+@|%\uff1d\uff0b\uff20-])"
-)  # where that begins one, in some countries
+# Where a semicolon or a tab parts cells, the next one begins there.
+_NEXT_CELL = re.compile(r"([;\t\n]\s*)(?=[=+@|%\uff1d\uff0b\uff20-])")
 
 
 def as_csv(table: pd.DataFrame) -> str:
