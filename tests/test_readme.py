@@ -39,7 +39,7 @@ INSTALLS = "python -m venv .venv && .venv/bin/pip install -e "
 MEASURES = ".venv/bin/python tests/"
 LASTS = re.compile(r"exposurekit (demo --serve|serve|worker|receive|watch .*--every)")
 STATUS = "exposurekit watch --status --history exposure-history"
-SAYS_WHERE = "ek.connect("  # a demo's last word before it waits
+SAYS_THAT_IT_IS_THERE = {"demo": "ek.connect(", "watch": "watching "}
 PICTURE = re.compile(r"!\[([^]]*)\]\((\S+)\)")
 # What a reader puts their own in place of.
 THEIRS = {
@@ -133,7 +133,7 @@ class Reader(Shell):
         words = [*words, "--people", "2", "--days", "0"] if words[0] == "demo" else words
         with self.started(*words) as process:
             lines = process.stdout if words[0] == "demo" else process.stderr
-            said = next((one for one in lines if words[0] != "demo" or SAYS_WHERE in one), "")
+            said = next((one for one in lines if SAYS_THAT_IT_IS_THERE.get(words[0], "") in one), "")
             if "--receive" in words:
                 self._ended(STATUS, self.here(*shlex.split(STATUS)[1:]))
             process.send_signal(signal.SIGTERM)
