@@ -122,13 +122,14 @@ class Known:
         >>> known.add("title of a page", "Open listings"); known.forget("<h2>Open listings</h2>"); len(known)
         0
         """
-        words = _words(_TAG.sub(" ", unescaped(text)))
-        for place, word in enumerate(words):
-            for value in [*self._words.get(word, ())]:
-                if words[place : place + len(value)] == value:
-                    self._words[word].discard(value)
-                    self._kinds.pop(value, None)
-        self._names -= {*itertools.pairwise(words)}
+        for line in _TAG.sub("\n", unescaped(text)).splitlines():  # what stands in two lines is no name
+            words = _words(line)
+            for place, word in enumerate(words):
+                for value in [*self._words.get(word, ())]:
+                    if words[place : place + len(value)] == value:
+                        self._words[word].discard(value)
+                        self._kinds.pop(value, None)
+            self._names -= {*itertools.pairwise(words)}
 
     def found_in(self, text: str) -> "Counter[str]":
         """How often each kind of value stands in a text, in any of the ways it may be written there."""

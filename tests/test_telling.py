@@ -360,6 +360,20 @@ def test_a_history_that_cannot_be_judged_stops_no_watch(tmp_path, hook, caplog):
     assert "what is to be told could not be found out" in caplog.text
 
 
+def test_a_history_that_is_damaged_while_looks_fail_stops_no_watch(tmp_path, hook):
+    with a_scene(tmp_path / "history") as scene:
+        rules = of_text(f"send_to: {{chat: '{hook.url}'}}\nrules: [{{when: new, send: chat}}]")
+        teller = Teller(rules, Notices(tmp_path / "notices.db"), scene.clock.now)
+
+        def damaged():
+            scene.fleet.fault = faults.server_error()
+            for file in (tmp_path / "history" / "runs" / "_delta_log").iterdir():
+                file.write_text("{")
+
+        scene.watch(damaged, EVERY, EVERY, teller=teller).run()
+        assert scene.status()["failures_in_a_row"] >= 1
+
+
 class Heard:
     """Whom a watch asks to judge, and when."""
 

@@ -155,9 +155,8 @@ class Rules(_Part):
         if not self.rules:
             raise ValueError("there is no rule")
         for rule in self.rules:
-            if any(
-                name not in self.send_to for name in rule.send
-            ):  # which may be an address, with its password
+            # Which is not told: it may be an address, with its password.
+            if any(name not in self.send_to for name in rule.send):
                 raise ValueError(f"a rule about {rule.when} sends to a name that send_to does not have")
         return self
 

@@ -233,6 +233,12 @@ class Watch:
                 self._tell(lambda teller: teller.looked(self.history))
                 self._judged = newest
 
+    def _judged_by(self, teller: Tells) -> int:
+        try:
+            return teller.looked(self.history)
+        except NotLoaded:  # nobody looked yet
+            return 0
+
     def _tell(self, what: Callable[[Tells], int]) -> None:
         """Whatever goes wrong there stops no watch: the next look tells what this one could not."""
         assert self.teller is not None  # noqa: S101  asked where there is one
@@ -252,11 +258,8 @@ class Watch:
         self._again_at = again_at
         if self.teller is not None:
             self._tell(lambda teller: teller.failed(self._failures, self._well_until(), reason))
-            with suppress(
-                NotLoaded
-            ):  # days pass all the same: somebody is stuck by now, or was not seen for long
-                self.history.last_run()
-                self._tell(lambda teller: teller.looked(self.history))
+            # Days pass all the same: somebody is stuck by now, or was not seen for long.
+            self._tell(self._judged_by)
         return again_at
 
     def _well_until(self) -> str:
