@@ -296,10 +296,9 @@ def test_two_connections_at_once_take_rows_of_their_own(desk):
     assert sum(bool(part) for part in taken) > 1
 
 
-def test_on_postgresql_nobody_waits_for_what_another_is_taking(desk, store):
+@pytest.mark.parametrize("store", ["postgresql"], indirect=True)
+def test_on_postgresql_nobody_waits_for_what_another_is_taking(desk):
     """SKIP LOCKED: the second transaction takes the rest while the first is open."""
-    if store == "sqlite":
-        pytest.skip("one writer")
     ids = desk.rows(-3, -2, -1)
 
     async def overlap():
@@ -312,9 +311,8 @@ def test_on_postgresql_nobody_waits_for_what_another_is_taking(desk, store):
     assert desk.runner.run(overlap()) == [ids[:2], ids[2:]]
 
 
-def test_a_row_that_is_held_stays_ours_until_the_end_of_the_transaction(desk, store):
-    if store == "sqlite":
-        pytest.skip("one writer")
+@pytest.mark.parametrize("store", ["postgresql"], indirect=True)
+def test_a_row_that_is_held_stays_ours_until_the_end_of_the_transaction(desk):  # SQLite has one writer
     [row] = desk.rows(0)
     [lease] = desk.take()
     desk.later(seconds=30)

@@ -1073,10 +1073,9 @@ def test_a_person_who_is_purged_between_two_attempts_is_told_of_no_more(post, ja
     assert counts(post) == [0, 0, 0]
 
 
-def test_a_person_who_is_purged_while_their_delivery_is_prepared_loses_it(post, jane, store):
+@pytest.mark.parametrize("store", ["postgresql"], indirect=True)
+def test_a_person_who_is_purged_while_their_delivery_is_prepared_loses_it(post, jane):
     """On SQLite the one comes after the other; on PostgreSQL they meet."""
-    if store == "sqlite":
-        pytest.skip("one writer")
     post.find(jane)
     post.later(WINDOW_S)
     [lease] = post.write(leases.take, tables.deliveries, limit=1, lasts=timedelta(seconds=30))

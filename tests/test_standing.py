@@ -388,10 +388,9 @@ def checkpoint(service):
     connection.close()
 
 
-def test_purging_a_person_leaves_nothing_of_them_in_the_file(service, store):
+@pytest.mark.parametrize("store", ["sqlite"], indirect=True)
+def test_purging_a_person_leaves_nothing_of_them_in_the_file(service):
     """Deleted pages are the database's file too; the write-ahead log holds them until it is written back."""
-    if store == "postgresql":
-        pytest.skip("the server's own files are its operator's; VACUUM empties them")
     jane = service.create(**FULL)
     fill(service, jane)
     hers = {value for value in bytes_of(about(everything(service), jane)) if len(value) >= 32}
@@ -406,10 +405,9 @@ def test_purging_a_person_leaves_nothing_of_them_in_the_file(service, store):
     assert [piece for piece in pieces if piece in disk] == []
 
 
-def test_what_is_deleted_is_overwritten(service, store):
+@pytest.mark.parametrize("store", ["sqlite"], indirect=True)
+def test_what_is_deleted_is_overwritten(service):
     """SQLite may be built without it, and then keeps what was deleted in free pages."""
-    if store == "postgresql":
-        pytest.skip("SQLite's own")
 
     async def setting(work):
         return (await work.first(text("PRAGMA secure_delete")))[0]
