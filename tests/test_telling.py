@@ -367,8 +367,8 @@ def test_a_history_that_is_damaged_while_looks_fail_stops_no_watch(tmp_path, hoo
 
         def damaged():
             scene.fleet.fault = faults.server_error()
-            for file in (tmp_path / "history" / "runs" / "_delta_log").iterdir():
-                file.write_text("{")
+            for file in (tmp_path / "history" / "runs").rglob("*.parquet"):
+                file.unlink()
 
         scene.watch(damaged, EVERY, EVERY, teller=teller).run()
         assert scene.status()["failures_in_a_row"] >= 1
