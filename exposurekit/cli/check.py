@@ -1,7 +1,7 @@
 """A history judged from a shell, for jobs that are to fail: whether something happened. Keeps nothing, tells nobody."""
 
 import sys
-from contextlib import suppress
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,36 +13,38 @@ from exposurekit.cli.options import history_option, json_option
 from exposurekit.errors import Misconfigured
 
 FAILED = 3
-MOST = 36_500  # days, or points
-_TAKES = {"stuck": "days", "not_seen": "days", "score": "points"}
-_TAKES_NOTHING = ("new", "relisted", "removed", "refused", "site_broken")
+_OF_WATCHES = "collection_failed"  # a history keeps no collection that failed
 
 
 class Conditions(click.ParamType[tuple[Any, ...]]):
-    """What fails a check: words with commas between, some with a number, such as relisted,stuck:30."""
+    """What fails a check: words with commas between, some with a number, such as relisted,stuck:30; as rules."""
 
     name = "conditions"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[Any, ...]:
-        """Each as its word and its number, or None."""
+        """Each as a rule that tells nobody."""
         return tuple(self._one(word.strip(), param, ctx) for word in str(value).split(",") if word.strip())
 
-    def _one(
-        self, text: str, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, float | None]:
+    def _one(self, text: str, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from exposurekit.monitor.rules import NEEDS, WHEN, Rule
+
         word, colon, number = text.partition(":")
         word = word.replace("-", "_")
-        if word in _TAKES_NOTHING and not colon:
-            return word, None
-        if word in _TAKES:
-            with suppress(ValueError):
-                if 0 < float(number) < MOST:
-                    return word, float(number)
-            self.fail(f"{word} takes {_TAKES[word]}: {word}:30", param, ctx)
-        known = (*_TAKES_NOTHING, *(f"{name}:N" for name in _TAKES))
-        return self.fail(f"a condition is one of: {', '.join(known)}", param, ctx)
+        if word not in WHEN or word == _OF_WATCHES:
+            known = (f"{name}:N" if name in NEEDS else name for name in WHEN if name != _OF_WATCHES)
+            self.fail(f"a condition is one of: {', '.join(known)}", param, ctx)
+        if word not in NEEDS and colon:
+            self.fail(f"{word} takes no number", param, ctx)
+        try:
+            return Rule.model_validate({"when": word, "send": ["nobody"], **_number(NEEDS.get(word), number)})
+        except ValueError:
+            return self.fail(f"{word} takes {NEEDS[word]}: {word}:30", param, ctx)
+
+
+def _number(name: str | None, text: str) -> dict[str, float]:
+    return {} if name is None else {name: float(text)}
 
 
 @click.command()
@@ -68,31 +70,25 @@ def check(*, history: str, conditions: tuple[Any, ...], since: str | None, as_js
     Example: exposurekit check --fail-on relisted,stuck:30
     """
     from exposurekit.monitor.causes import Seen, causes
-    from exposurekit.monitor.rules import Rule
 
     if not conditions:
         raise Misconfigured("--fail-on names at least one condition")
     with existing(history) as kept:
         seen = Seen(kept, _since(kept, since), datetime.now(UTC))
-        found = []
-        for word, number in conditions:
-            takes = {_TAKES[word]: number} if word in _TAKES else {}
-            rule = Rule.model_validate({"when": word, "send": ["nobody"], **takes})
-            told = causes(rule, seen)
-            where = sorted({one.about for one in told if one.about})
-            found.append(
-                {"condition": word, "number": number, "n": len(told), "where": where, "title": rule.title}
-            )
+        found = [_judged(rule, causes(rule, seen)) for rule in conditions]
     if as_json:
-        showing.print_json(
-            [{name: one[name] for name in ("condition", "number", "n", "where")} for one in found]
-        )
+        showing.print_json(found)
     else:
-        for one in found:
+        for rule, one in zip(conditions, found, strict=True):
             places = f" ({', '.join(one['where'])})" if one["where"] else ""
-            click.echo(f"{one['n']:,} {one['title']}{places}" if one["n"] else f"ok: no {one['title']}")
+            click.echo(f"{one['n']:,} {rule.title}{places}" if one["n"] else f"ok: no {rule.title}")
     if any(one["n"] for one in found):
         sys.exit(FAILED)
+
+
+def _judged(rule: Any, told: Sequence[Any]) -> dict[str, Any]:
+    where = sorted({cause.about for cause in told if cause.about})
+    return {"condition": rule.when, "number": rule.number, "n": len(told), "where": where}
 
 
 def _since(kept: Any, told: str | None) -> datetime:
@@ -106,9 +102,8 @@ def _since(kept: Any, told: str | None) -> datetime:
                 f"--since: {told} is yet to come; nothing is known after {newest(kept):%Y-%m-%d %H:%M} UTC"
             )
         return since
-    runs = kept.runs()
-    looks = runs[(runs["origin"] == "look") & (runs["scope"] == "everyone")]["finished_at"]
-    if looks.empty:
+    ends = kept.looks()["finished_at"]
+    if ends.empty:
         raise Misconfigured("Nothing was collected yet: exposurekit collect")
-    before: datetime = looks.iloc[-2 if len(looks) > 1 else -1].to_pydatetime()
+    before: datetime = ends.iloc[-2 if len(ends) > 1 else -1].to_pydatetime()
     return before

@@ -295,8 +295,7 @@ class Reading(Stored):
         >>> len(history.stale())
         0
         """
-        runs = self.runs()
-        looks = runs[(runs["origin"] == "look") & (runs["scope"] == "everyone")]
+        looks = self.looks()
         newest = looks["started_at"].max() if len(looks) else EPOCH
         border = newest if since is None else until(since)
         return analysis.stale(self.people(), since=border, until=self._clock())

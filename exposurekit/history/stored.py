@@ -49,6 +49,15 @@ class Stored:
         """
         return frame(self._ask(queries.RUNS, ("runs",)))
 
+    def looks(self) -> pd.DataFrame:
+        """The looks at everyone, in order: rows of `runs`. A look at some people, or a webhook, says nothing of the rest.
+
+        >>> history.looks()["run"].tolist() == history.runs()["run"].tolist()
+        True
+        """
+        runs = self.runs()
+        return runs[(runs["origin"] == "look") & (runs["scope"] == "everyone")].reset_index(drop=True)
+
     def last_run(self) -> Run:
         """The newest run.
 

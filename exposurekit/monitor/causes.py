@@ -131,7 +131,7 @@ def _not_seen(rule: Rule, seen: Seen) -> Iterator[Cause]:
 def _score(rule: Rule, seen: Seen) -> Iterator[Cause]:
     if seen.since is None or not seen.is_news:
         return
-    ends = _looks_at_everyone(seen.history)
+    ends = seen.history.looks()["finished_at"]
     before = ends[ends <= seen.since]
     if before.empty or ends.iloc[-1] <= seen.since:  # a look at some says nothing of the rest
         return
@@ -166,12 +166,6 @@ _FOUND: dict[str, Callable[[Rule, Seen], Iterator[Cause]]] = {
     "collection_failed": lambda _rule, _seen: iter(()),  # that is told when it happens: see `failed`
     "site_broken": _broken,
 }
-
-
-def _looks_at_everyone(history: History) -> "pd.Series[Any]":
-    """When each of them ended."""
-    runs = history.runs()
-    return runs.loc[(runs["origin"] == "look") & (runs["scope"] == "everyone"), "finished_at"]
 
 
 def _wanted(rule: Rule, table: pd.DataFrame) -> pd.DataFrame:

@@ -34,7 +34,7 @@ WHEN = {
     "collection_failed": "collections failed, {times} in a row",
     "site_broken": "sites look as if they could not be read",
 }
-_NEEDS = {"stuck": "days", "not_seen": "days", "score": "points"}
+NEEDS = {"stuck": "days", "not_seen": "days", "score": "points"}
 _OF_NOBODY = ("score", "collection_failed", "site_broken")
 _OF_NO_SITE = ("score", "collection_failed", "not_seen")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -101,7 +101,7 @@ class Rule(_Part):
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
-        if (needs := _NEEDS.get(self.when)) and getattr(self, needs) is None:
+        if (needs := NEEDS.get(self.when)) and getattr(self, needs) is None:
             raise ValueError(f"{self.when} needs {needs}")
         for narrowed, among in (("users", _OF_NOBODY), ("sites", _OF_NO_SITE)):
             if getattr(self, narrowed) and self.when in among:
@@ -109,6 +109,11 @@ class Rule(_Part):
         if self.digest and self.urgent:
             raise ValueError("what is urgent waits for no digest")
         return self
+
+    @property
+    def number(self) -> float | None:
+        """What its condition needs beside its name: days or points; None: nothing."""
+        return getattr(self, NEEDS[self.when]) if self.when in NEEDS else None
 
     @property
     def title(self) -> str:

@@ -183,9 +183,8 @@ def _listed(table: pd.DataFrame) -> pd.DataFrame:
 
 def _people(history: History) -> int:
     """How many people the newest look at everyone listed; a look at some, or a webhook, counts nobody."""
-    runs = history.runs()
-    looks = runs.loc[(runs["origin"] == "look") & (runs["scope"] == "everyone"), "listed"]
-    return int(looks.iloc[-1]) if len(looks) else len(history.people())
+    listed = history.looks()["listed"]
+    return int(listed.iloc[-1]) if len(listed) else len(history.people())
 
 
 def _server(history: History) -> str:
