@@ -402,6 +402,8 @@ def remembered(tmp_path_factory):
 
 
 GIVEN = {
+    "low": 0,
+    "high": 63,
     "kind": "record",
     "upto": 6,
     "as_of": DAWN + timedelta(days=3),

@@ -8,7 +8,7 @@ import pytest
 from history_kit import Clock, Person, Service, a_delivery, a_link, a_record, an_alert, seen_through
 
 from exposurekit.errors import Misconfigured, NotLoaded
-from exposurekit.history import History, Told
+from exposurekit.history import History, Told, stored
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -293,3 +293,15 @@ def test_a_diff_begins_after_its_first_instant_and_ends_with_its_last(remembered
     assert repr(history.diff(moved)) == "Diff(1 unchanged)"
     assert repr(history.diff("2026-03-02")) == "Diff(1 unchanged)"
     assert repr(history.diff("2026-03-01", "2030-01-01")) == "Diff(1 removed)"
+
+
+@pytest.mark.parametrize("kind", ["records", "links", "alerts"])
+def test_things_that_are_too_many_at_once_are_asked_of_bucket_by_bucket(remembered, monkeypatch, kind):
+    remembered.look(0, one=[a_record(13), a_record(11)], two=[a_record(12)])
+    remembered.service.people[1] = alerting(a_record(13), a_record(10), a_record(14, "removed"))
+    remembered.service.people[2] = alerting(a_record(12, "removed"), a_record(9))
+    remembered.look(1)
+    together = getattr(remembered.history, kind)()
+    monkeypatch.setattr(stored, "ROWS_AT_ONCE", 1)
+    pd.testing.assert_frame_equal(getattr(remembered.history, kind)(), together)
+    assert together["user_id"].is_monotonic_increasing

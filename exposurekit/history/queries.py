@@ -9,6 +9,7 @@ from collections.abc import Collection
 from exposurekit.analysis import NOT_OPEN, UNKNOWN
 
 _TAKEN_IN = "seq <= :upto"
+_WITHIN = "bucket BETWEEN :low AND :high"
 _NOT_OPEN = ", ".join(f"'{status}'" for status in NOT_OPEN)
 
 
@@ -74,32 +75,37 @@ def transitions(
     """
 
 
-# The last change of each thing by then.
-_NEWEST = f"""(
+def _newest(where: str = "TRUE") -> str:
+    """The last change of each thing by then, for ``changes JOIN``."""
+    return f"""(
     SELECT user_id, key, MAX(seq) AS seq, MIN(seen_at) AS first_seen_at FROM changes
-    WHERE kind = :kind AND seen_at <= :as_of AND {_TAKEN_IN} GROUP BY user_id, key
+    WHERE kind = :kind AND seen_at <= :as_of AND {_TAKEN_IN} AND {where} GROUP BY user_id, key
 ) newest ON changes.kind = :kind AND newest.user_id = changes.user_id AND newest.key = changes.key
     AND newest.seq = changes.seq"""
 
 
 def things(content: str) -> str:
-    """Every thing of a kind as it stood at an instant, with what it said by then. Parameters: ``kind``, ``as_of``."""
+    """Every thing of a kind as it stood at an instant, with what it said by then, in any order: of some buckets.
+
+    Parameters: ``kind``, ``as_of``, and the buckets ``low`` to ``high``. What a million things said is more than is
+    held at once, and nobody lies in two buckets.
+    """
     return f"""
     SELECT said.*, stood.site AS thing_site, stood.status AS thing_status, stood.first_seen_at,
         stood.seen_at AS changed_at, stood.not_before, stood.episode, stood.episode_at, stood.left_censored
     FROM {content} said
     JOIN (
         SELECT user_id, key, MAX(seq) AS seq FROM {content}
-        WHERE seen_at <= :as_of AND {_TAKEN_IN} GROUP BY user_id, key
+        WHERE seen_at <= :as_of AND {_TAKEN_IN} AND {_WITHIN} GROUP BY user_id, key
     ) told ON told.user_id = said.user_id AND told.key = said.key AND told.seq = said.seq
     JOIN (
-        SELECT changes.*, newest.first_seen_at FROM changes JOIN {_NEWEST}
+        SELECT changes.*, newest.first_seen_at FROM changes JOIN {_newest(_WITHIN)} WHERE changes.{_WITHIN}
     ) stood ON stood.user_id = said.user_id AND stood.key = said.key
-    ORDER BY said.user_id, stood.first_seen_at, said.key
+    WHERE said.{_WITHIN}
     """
 
 
-STATUSES = f"SELECT changes.user_id, changes.key, changes.status FROM changes JOIN {_NEWEST}"
+STATUSES = f"SELECT changes.user_id, changes.key, changes.status FROM changes JOIN {_newest()}"
 
 # What every record was called by then: where ids change, this leads from an id to its key.
 NAMED = f"""

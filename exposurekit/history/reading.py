@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 
 from exposurekit import analysis, frames
 from exposurekit.analysis.over_time import Every
@@ -303,7 +304,8 @@ class Reading(Stored):
     def _things(self, kind: str, as_of: When, moment: Moment, *, status: str) -> pd.DataFrame:
         content = CONTENT_OF[kind]
         given = {"kind": kind, "as_of": self._until(as_of, moment), "upto": moment.upto}
-        found = self._ask(queries.things(content), ("changes", content), given)
+        found = pa.concat_tables(self._by_buckets(queries.things(content), ("changes", content), given))
+        found = found.sort_by([(name, "ascending") for name in ("user_id", "first_seen_at", "key")])
         table = frames.frame(content, [found])
         standing = found["thing_status"].to_pandas().astype("category").array
         table[status] = standing

@@ -4,7 +4,7 @@ Another process may write meanwhile: each question lists the files anew, and ask
 """
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from exposurekit.errors import Misconfigured, NotLoaded
-from exposurekit.history import queries
+from exposurekit.history import queries, upkeep
 from exposurekit.history.engines import Damaged, Engine, FilesMoved
 from exposurekit.history.ingest import Run, of_row
 from exposurekit.history.shown import DAY, EPOCH, People, When, end_of_day, frame, ids, is_day, until
@@ -22,6 +22,7 @@ from exposurekit.history.store import Store
 from exposurekit.history.tables import BUCKETS
 
 TRIES = 5
+ROWS_AT_ONCE = 6_000_000  # so many are joined at once: with what they say, a gigabyte
 LONG_AGO, FAR_AHEAD = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
 FIRST_DAY, LAST_DAY = -(2**31), 2**31 - 1
 
@@ -125,6 +126,12 @@ class Stored:
             with contextlib.suppress(FilesMoved):
                 return self._engine.ask(sql, self._store.snapshot(*names) | more, named)
         raise Damaged  # nobody takes files away that often
+
+    def _by_buckets(self, sql: str, names: tuple[str, ...], given: Mapping[str, Any]) -> Iterator[pa.Table]:
+        """What a question answers that is asked of some buckets at a time, so many as are held at once: ``low``, ``high``."""
+        rows = max(sum(rows for _, rows, _ in self._store.sizes(name)) for name in names)
+        for low, high in upkeep.parts(0, BUCKETS - 1, rows, ROWS_AT_ONCE):
+            yield self._ask(sql, names, {**given, "low": low, "high": high})
 
     def _moment(self) -> "Moment":
         """The newest run that counts now, and from when to when everything was seen."""
