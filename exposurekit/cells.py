@@ -7,6 +7,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import pandas as pd
+from pandas.api.types import is_any_real_numeric_dtype
 
 MISSING = "—"
 
@@ -18,16 +19,16 @@ def told(value: object) -> str:
     >>> told(None), told(["a", "b"]), told(1234567), told(0.12345)
     ('—', 'a, b', '1,234,567', '0.123')
     """
-    if isinstance(value, Sequence) and not isinstance(value, str):
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, Sequence):
         return ", ".join(map(str, value))
     if is_missing(value):
         return MISSING
     if isinstance(value, pd.Timestamp):
         return f"{value:%Y-%m-%d %H:%M}"
-    if isinstance(value, Integral) and not isinstance(value, bool):
-        return f"{int(value):,}"
     if isinstance(value, Real) and not isinstance(value, bool):
-        return f"{float(value):,.3g}"
+        return f"{int(value):,}" if isinstance(value, Integral) else f"{float(value):,.3g}"
     return str(value)
 
 
@@ -75,9 +76,16 @@ def defused(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     text = value.replace("\r", " ")  # some readers take it for the end of the row
-    seen = "".join(one for one in text if unicodedata.category(one) not in {"Cc", "Cf"})
-    begins = unicodedata.normalize("NFKC", seen).lstrip().startswith(_FORMULA)
+    begins = _seen(text).lstrip().startswith(_FORMULA)
     return ("'" if begins else "") + _NEXT_CELL.sub(r"\1'", text)
+
+
+def _seen(text: str) -> str:
+    """What a reader sees of a text, and a spreadsheet that reads full-width signs as others."""
+    if text.isascii() and text.isprintable():
+        return text
+    seen = "".join(one for one in text if unicodedata.category(one) not in {"Cc", "Cf"})
+    return unicodedata.normalize("NFKC", seen)
 
 
 _FORMULA = ("=", "+", "-", "@", "|", "%")
@@ -93,6 +101,11 @@ def as_csv(table: pd.DataFrame) -> str:
     "site,n\n'=cmd(),1\n"
     """
     columns = {
-        defused(str(name)): table[name].map(defused, na_action="ignore").astype("object") for name in table
+        defused(str(name)): cells if is_any_real_numeric_dtype(cells) else _defused(cells)
+        for name, cells in table.items()
     }
     return pd.DataFrame(columns, index=table.index).to_csv(index=False, lineterminator="\n")
+
+
+def _defused(cells: "pd.Series[Any]") -> "pd.Series[Any]":
+    return cells.map(defused, na_action="ignore").astype("object")

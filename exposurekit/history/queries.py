@@ -9,6 +9,7 @@ from collections.abc import Collection
 from exposurekit.analysis import NOT_OPEN, UNKNOWN
 
 _TAKEN_IN = "seq <= :upto"
+BY_PERSON = ("user_id", "first_seen_at", "key")  # how things are ordered
 _WITHIN = "bucket BETWEEN :low AND :high"
 _NOT_OPEN = ", ".join(f"'{status}'" for status in NOT_OPEN)
 
@@ -85,7 +86,7 @@ def _newest(where: str = "TRUE") -> str:
 
 
 def things(content: str) -> str:
-    """Every thing of a kind as it stood at an instant, with what it said by then, in any order: of some buckets.
+    """Every thing of a kind as it stood at an instant, with what it said by then: those of some buckets.
 
     Parameters: ``kind``, ``as_of``, and the buckets ``low`` to ``high``. What a million things said is more than is
     held at once, and nobody lies in two buckets.
@@ -102,10 +103,16 @@ def things(content: str) -> str:
         SELECT changes.*, newest.first_seen_at FROM changes JOIN {_newest(_WITHIN)} WHERE changes.{_WITHIN}
     ) stood ON stood.user_id = said.user_id AND stood.key = said.key
     WHERE said.{_WITHIN}
+    ORDER BY said.user_id, stood.first_seen_at, said.key
     """
 
 
-STATUSES = f"SELECT changes.user_id, changes.key, changes.status FROM changes JOIN {_newest()}"
+# The same without what it said.
+STOOD = f"""
+SELECT changes.user_id, changes.key, changes.status, newest.first_seen_at, changes.seen_at AS changed_at,
+    changes.left_censored
+FROM changes JOIN {_newest()}
+"""
 
 # What every record was called by then: where ids change, this leads from an id to its key.
 NAMED = f"""
@@ -200,7 +207,7 @@ CORE = {
     "things: records": (things("records"), ("changes", "records")),
     "things: links": (things("links"), ("changes", "links")),
     "things: alerts": (things("alerts"), ("changes", "alerts")),
-    "statuses": (STATUSES, ("changes",)),
+    "stood": (STOOD, ("changes",)),
     "named": (NAMED, ("records",)),
     "diff": (DIFF, ("changes",)),
     "known": (KNOWN, ("changes",)),

@@ -1,7 +1,7 @@
 """What a history answers: questions over the files of its newest whole run, as tables. Writes nothing."""
 
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pandas as pd
@@ -304,8 +304,10 @@ class Reading(Stored):
     def _things(self, kind: str, as_of: When, moment: Moment, *, status: str) -> pd.DataFrame:
         content = CONTENT_OF[kind]
         given = {"kind": kind, "as_of": self._until(as_of, moment), "upto": moment.upto}
-        found = pa.concat_tables(self._by_buckets(queries.things(content), ("changes", content), given))
-        found = found.sort_by([(name, "ascending") for name in ("user_id", "first_seen_at", "key")])
+        parts = [*self._by_buckets(queries.things(content), ("changes", content), given)]
+        found = parts[0]
+        if len(parts) > 1:
+            found = pa.concat_tables(parts).sort_by([(name, "ascending") for name in queries.BY_PERSON])
         table = frames.frame(content, [found])
         standing = found["thing_status"].to_pandas().astype("category").array
         table[status] = standing
@@ -313,10 +315,14 @@ class Reading(Stored):
             table[name] = series(found[name]).array
         return table
 
+    def _stood(self, kind: str, until: datetime, moment: Moment) -> pd.DataFrame:
+        """Every thing as it stood, without what it said."""
+        given = {"kind": kind, "as_of": until, "upto": moment.upto}
+        return frame(self._ask(queries.STOOD, ("changes",), given))
+
     def _record_statuses(self, alerts: pd.DataFrame, as_of: When, moment: Moment) -> Any:
         until = self._until(as_of, moment)
-        given = {"kind": "record", "as_of": until, "upto": moment.upto}
-        known = frame(self._ask(queries.STATUSES, ("changes",), given)).astype({"key": "Int64"})
+        known = self._stood("record", until, moment).astype({"key": "Int64"})
         by_id = self._records_by == "id"
         key = alerts["record_id"] if by_id else keys_of(alerts, self._named(until, moment))
         wanted = alerts[["user_id"]].assign(key=key.array)

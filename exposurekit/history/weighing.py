@@ -202,11 +202,13 @@ class Weighing(Marking):
         >>> history.forecast(days=[30]).columns.tolist()[:2]
         ['days', 'open_now']
         """
+        moment = self._moment()
+        at = self._until(as_of, moment)
         return analysis.forecast(
-            self.records(as_of),
+            self._stood("record", at, moment),
             self.flows(as_of=as_of),
             self.relistings(as_of),
-            at=self._until(as_of),
+            at=at,
             days=days,
             arrivals_days=arrivals_days,
             level=level,

@@ -1,7 +1,9 @@
 """What a report is made of, taken from an exposure, a history, or both. Says nothing of it."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 import pandas as pd
@@ -15,7 +17,7 @@ from exposurekit.pseudonyms import Pseudonyms
 from exposurekit.reports.sharing import Sharing, sharing
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Gathered:
     """The tables behind a report, as of one moment.
 
@@ -59,17 +61,22 @@ class Gathered:
         """The rows of a table that are about the person, where it is about one and tells it."""
         return _about(self.user, table) if "user_id" in table else table
 
-    @property
+    @cached_property
     def on_file(self) -> pd.DataFrame | None:
         """What people have on file; None: a history does not know."""
         return None if self.exposure is None else self.of(self.exposure.on_file())
 
-    @property
+    @cached_property
+    def queue(self) -> pd.DataFrame:
+        """What a human must do, in the order in which it clears most."""
+        return analysis.work_queue(self.steps)
+
+    @cached_property
     def score(self) -> pd.DataFrame:
         """How exposed each person is, in points."""
         return analysis.score(self.records, self.links)
 
-    @property
+    @cached_property
     def as_of(self) -> datetime:
         """When it was so."""
         if self.history is not None:
@@ -78,7 +85,7 @@ class Gathered:
         assert self.exposure is not None  # noqa: S101  there is one of the two
         return self.exposure.as_of
 
-    @property
+    @cached_property
     def line(self) -> str:
         """Where it comes from, in one line."""
         told = self.provenance()
@@ -155,7 +162,9 @@ def _of_history(
 ) -> Gathered:
     if user is not None:
         history.status_over_time(user=user)  # says so where nobody was ever seen under this id
-    whole = history.records(), history.links(), history.alerts(), history.stale()
+    questions = (history.records, history.links, history.alerts, history.stale)
+    with ThreadPoolExecutor(2) as asked:  # while one answer is unpacked, the next is read
+        whole = [*asked.map(lambda question: question(), questions)]
     records, links, alerts, stale = (_about(user, table) for table in whole)
     listed = _listed(alerts)
     return Gathered(

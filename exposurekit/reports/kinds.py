@@ -130,8 +130,7 @@ def _facts(of: Gathered) -> Iterator[Fact]:
     yield Fact("removed", f"{removed:,}", f"{percent(share)} of all that were found; verified by the service")
     yield Fact("pages with their data", f"{len(of.links):,}", "nobody can send these a form")
     yield Fact("score", f"{of.score['score'].sum():,.0f}", _WEIGHED)
-    queue = analysis.work_queue(of.steps)
-    left = queue[~queue["state"].isin(["done", "unable"])]
+    left = of.queue[~of.queue["state"].isin(["done", "unable"])]
     yield Fact(
         "removals by hand", f"{len(left):,}", f"about {left['minutes'].sum() / 60:,.1f} hours, estimated"
     )
@@ -185,9 +184,8 @@ def _unblocked(of: Gathered) -> list[Section]:
 
 
 def _manual(of: Gathered) -> Section:
-    queue = analysis.work_queue(of.steps)
-    section = _section(of, "work_queue", "What a human must do", queue, charts.work_queue)
-    found = removals(queue, of.alerts)
+    section = _section(of, "work_queue", "What a human must do", of.queue, charts.work_queue)
+    found = removals(of.queue, of.alerts)
     return replace(section, removals=found if of.sharing is None else of.sharing.removals(found))
 
 

@@ -7,12 +7,13 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+import pandas as pd
 import plotly.offline
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from exposurekit import cells, charts
-from exposurekit.markup import linked, plain
+from exposurekit.markup import escaped, linked, plain
 
 VENDORED = "4.1.1"  # of plotly.js, its basic bundle: bars and lines, a quarter of the whole
 _INSIDE = Markup  # what was made here, and not told from outside
@@ -28,19 +29,22 @@ def page(report: Any) -> str:
     >>> "connect-src" in page(ek.report(exposure))
     True
     """
-    scripts = [plotly_js(), _file("templates/report.js")]
-    hashes = " ".join(f"'sha256-{_digest(script)}'" for script in scripts)
+    first = next((one.key for one in report.sections if one.chart is not None), None)
+    drawing = [plotly_js(), _file("templates/charts.js")] if first else []
+    reading = _file("templates/report.js")
+    hashes = " ".join(f"'sha256-{_digest(script)}'" for script in (*drawing, reading))
     policy = (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
         "font-src data:; connect-src 'none'; base-uri 'none'; form-action 'none'"
     )
-    drawn = {f"{one.key}-chart": _drawn(one.chart) for one in report.sections if one.chart is not None}
     told: str = _template().render(
         report=report,
         policy=policy,
         style=_INSIDE(_file("templates/report.css")),
-        scripts=[_INSIDE(script) for script in scripts],
-        charts=_data(drawn),
+        # Where the first chart stands, and not at the end: it is drawn before the tables below it are even read.
+        first=first,
+        drawing=[_INSIDE(script) for script in drawing],
+        reading=_INSIDE(reading),
     )
     return told
 
@@ -52,9 +56,9 @@ def without_scripts(html: str) -> str:
     >>> len(without_scripts(ek.report(exposure).to_html())) < 1_000_000
     True
     """
-    for script in (plotly_js(), _file("templates/report.js"), _file("templates/report.css")):
-        html = html.replace(script, "")
-    return html
+    for name in ("charts.js", "report.js", "report.css"):
+        html = html.replace(_file(f"templates/{name}"), "")
+    return html.replace(plotly_js(), "")
 
 
 def plotly_js(installed: str | None = None) -> str:
@@ -86,10 +90,21 @@ def _template() -> Any:
     )
     environment.filters |= {
         "linked": lambda url: _INSIDE(linked(url)),
-        "rows": cells.rows,
+        "body": _body,
+        "drawn": lambda chart: _data(_drawn(chart)),
         "csv": lambda table: _data(cells.as_csv(table)),
     }
     return environment.get_template("report.html")
+
+
+def _body(table: pd.DataFrame) -> Markup:
+    """The rows of a table: a loop of the template's would take as long as all else."""
+    told: dict[str, str] = {}  # many a cell is as another
+    rows = [
+        "".join(f"<td>{told.get(cell) or told.setdefault(cell, escaped(cell))}</td>" for cell in row)
+        for row in cells.rows(table)
+    ]
+    return _INSIDE("\n".join(f"<tr>{row}</tr>" for row in rows))
 
 
 def _drawn(chart: charts.Chart) -> dict[str, Any]:

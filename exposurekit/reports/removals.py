@@ -1,6 +1,7 @@
 """The manual work as a person does it: place by place, what to do once for all that wait there. Knows no page."""
 
-from typing import TypeAlias
+from collections.abc import Iterator
+from typing import Any, TypeAlias
 
 import pandas as pd
 
@@ -19,10 +20,10 @@ def removals(queue: pd.DataFrame, alerts: pd.DataFrame) -> tuple[Removal, ...]:
         alerts: Those that it is made of, as `Exposure.alerts` or `History.alerts` give them.
     """
     left = queue[~queue["state"].isin([DONE, UNABLE])]
-    columns = ["user_id", "alert_number", "guide", "opt_out_procedure", "url"]
-    about = {(user_id, number): told for user_id, number, *told in alerts[columns].itertuples(index=False)}
+    told = _cells(alerts, "guide", "opt_out_procedure", "url")
+    about = dict(zip(_cells(alerts, "user_id", "alert_number"), told, strict=True))
     found: dict[_Kind, list[tuple[int, float, str | None]]] = {}
-    waiting = left[["user_id", "alert_number", "site", "minutes"]].itertuples(index=False)
+    waiting = _cells(left, "user_id", "alert_number", "site", "minutes")
     for user_id, number, site, minutes in waiting:
         guide, steps, url = about[user_id, number]
         kind = _text(site), _text(guide), tuple(map(str, steps))
@@ -36,6 +37,11 @@ def _removal(kind: _Kind, alerts: list[tuple[int, float, str | None]]) -> Remova
     people = len({user_id for user_id, _, _ in alerts})
     minutes = sum(minutes for _, minutes, _ in alerts)
     return Removal(site, guide, steps, tuple(pages), len(alerts), people, minutes)
+
+
+def _cells(table: pd.DataFrame, *columns: str) -> Iterator[tuple[Any, ...]]:
+    """Row by row; each column is unpacked at once."""
+    return zip(*(table[name].tolist() for name in columns), strict=True)
 
 
 def _text(cell: object) -> str | None:

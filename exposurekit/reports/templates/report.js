@@ -1,25 +1,6 @@
-// Charts are drawn when they come into view; tables sort, filter, and give their CSV. Nothing leaves the page.
+// Tables sort, filter, and give their CSV. Nothing leaves the page.
 (() => {
   "use strict";
-  const dark = matchMedia("(prefers-color-scheme: dark)");
-  const charts = JSON.parse(document.getElementById("charts").textContent);
-
-  function drawn(place) {
-    const chart = charts[place.id];
-    if (!chart) return;
-    const layout = { ...chart.layout, font: { ...chart.layout.font, color: getComputedStyle(document.body).color } };
-    Plotly.react(place, chart.data, layout, chart.config);
-  }
-  const places = [...document.querySelectorAll(".chart")];
-  const near = new IntersectionObserver((seen) => {
-    for (const one of seen) if (one.isIntersecting) { near.unobserve(one.target); drawn(one.target); }
-  }, { rootMargin: "400px" });
-  const [first, ...others] = places;
-  if (first) drawn(first); // stands at the top: nobody need wait until it is seen to be there
-  for (const place of others) near.observe(place);
-  dark.addEventListener("change", () => places.forEach(drawn));
-  addEventListener("beforeprint", () => places.forEach(drawn));
-
   const number = /^-?[\d,]*\.?\d+%?$/;
   const value = (text) => (number.test(text) ? parseFloat(text.replace(/,/g, "")) : text.toLowerCase());
   function compared(a, b) {
