@@ -15,6 +15,7 @@ LONGEST = (  # of all, then of those that are not long
     *("test_cli", "test_browser_reports", "test_scan", "test_openapi", "test_cli_watch", "test_engines"),
     *("test_docs", "test_widgets_dashboard", "test_history_weighing", "test_faults", "test_watch"),
 )
+WITHOUT = str(Path(__file__).parent / "without")  # for the processes that tests start, too
 WHOLLY_LONG = "\npytestmark = pytest.mark.long"
 SERVER = "postgresql"  # in the name of each test that is run on it
 
@@ -25,6 +26,7 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(config, "workerinput"):
         place = tempfile.mkdtemp(prefix="exposurekit-tests-")
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (WITHOUT, os.environ.get("PYTHONPATH"))))
         os.environ |= {"XDG_CACHE_HOME": f"{place}/cache", "XDG_CONFIG_HOME": f"{place}/config"}
         config.add_cleanup(lambda: shutil.rmtree(place, ignore_errors=True))
 

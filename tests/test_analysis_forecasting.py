@@ -6,8 +6,6 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pandas as pd
 import pytest
-from lifelines import KaplanMeierFitter
-from lifelines.utils import median_survival_times
 
 from exposurekit import frames
 from exposurekit.analysis import forecast, survival, time_to_removal
@@ -73,6 +71,8 @@ def fitted(spans, *, level=0.95, ended=("removed",)):
     # Whoever enters at an age is at risk at it, here: lifelines takes them in after what ends then.
     entry = np.maximum(spans["begun"] - 0.5, 0)
     observed = spans["how"].isin(ended)
+    from lifelines import KaplanMeierFitter  # not above: that costs each process of the tests two seconds
+
     return KaplanMeierFitter(alpha=1 - level).fit(spans["ended"], observed, entry=entry)
 
 
@@ -96,6 +96,8 @@ def test_the_curve_and_its_band_are_those_of_lifelines(seed, level):
 def test_the_median_and_its_interval_are_those_of_lifelines(seed):
     spans = episodes(seed)
     [row] = time_to_removal(flows_of(spans), by=None).to_dict("records")
+    from lifelines.utils import median_survival_times
+
     theirs = fitted(spans)
     [[low, high]] = median_survival_times(theirs.confidence_interval_).to_numpy()
     found = row["median_days"], row["median_low"], row["median_high"]

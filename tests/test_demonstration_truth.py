@@ -4,7 +4,6 @@ from datetime import timedelta
 
 import numpy as np
 import pytest
-from lifelines import KaplanMeierFitter
 
 import exposurekit as ek
 from exposurekit.service.world.agreement import LATE
@@ -37,6 +36,8 @@ def really(demo, record, until):
 
 def share_left(days, gone):
     """The share that is still there after so many days, by somebody else's Kaplan-Meier."""
+    from lifelines import KaplanMeierFitter
+
     fitted = KaplanMeierFitter().fit(days, gone)
     return lambda at: float(fitted.predict(at)) if at >= 0 else 1.0
 
