@@ -100,11 +100,10 @@ def as_csv(table: pd.DataFrame) -> str:
     >>> as_csv(pd.DataFrame({"site": ["=cmd()"], "n": [1]}))
     "site,n\n'=cmd(),1\n"
     """
-    columns = {
-        defused(str(name)): cells if is_any_real_numeric_dtype(cells) else _defused(cells)
-        for name, cells in table.items()
-    }
-    return pd.DataFrame(columns, index=table.index).to_csv(index=False, lineterminator="\n")
+    columns = [cells if is_any_real_numeric_dtype(cells) else _defused(cells) for _, cells in table.items()]
+    names = [defused(str(name)) for name in table.columns]
+    whole = pd.concat(columns, axis=1) if columns else table
+    return whole.to_csv(index=False, header=names, lineterminator="\n")
 
 
 def _defused(cells: "pd.Series[Any]") -> "pd.Series[Any]":

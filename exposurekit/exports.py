@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from exposurekit import cells, pseudonyms
-from exposurekit.analysis import work_queue
 from exposurekit.errors import Misconfigured
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
@@ -163,7 +162,7 @@ def _flat(table: pd.DataFrame) -> pd.DataFrame:
 
 def _queue(of: Gathered) -> tuple[tuple[Removal, ...], int]:
     """What may be told of it, and how many kinds are left out."""
-    found = removals(work_queue(of.steps), of.alerts)
+    found = removals(of.queue, of.alerts)
     told = found if of.sharing is None else of.sharing.removals(found)
     return told, len(found) - len(told)
 

@@ -63,3 +63,10 @@ def test_what_is_no_formula_stays_as_it_is():
         }
     )
     assert cells.as_csv(table) == ("n,share,zip,at\n-1,,01234,2026-03-01 20:05:00+00:00\n2,-0.5,,\n")
+
+
+def test_columns_of_one_name_stay_each_their_own():
+    table = pd.DataFrame([["a", 1, "=b", True]], columns=["site", "n", "site", "n"])
+    assert cells.as_csv(table) == "site,n,site,n\na,1,'=b,True\n"
+    assert cells.as_csv(table.iloc[:0]) == "site,n,site,n\n"
+    assert cells.as_csv(pd.DataFrame(index=[0, 1])) == "\n\n\n"

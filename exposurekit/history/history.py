@@ -41,7 +41,18 @@ class History(Weighing, Keyed):
     """
 
     keyed = (
-        *("records", "links", "alerts", "steps", "people", "runs", "exceptions", "changes", "deliveries"),
+        *(
+            "records",
+            "links",
+            "alerts",
+            "steps",
+            "people",
+            "runs",
+            "looks",
+            "exceptions",
+            "changes",
+            "deliveries",
+        ),
         *("labels", "ticks", "notes"),
     )
 

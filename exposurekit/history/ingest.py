@@ -14,7 +14,7 @@ from exposurekit.history import differing, staging, upkeep
 from exposurekit.history.engines import DuckDB, Files
 from exposurekit.history.staging import PEOPLE, Staged
 from exposurekit.history.store import Busy, Store
-from exposurekit.history.tables import CONTENT_OF, COUNTED, KINDS, PEOPLE_COUNTED, TABLES
+from exposurekit.history.tables import CONTENT_OF, COUNTED, KINDS, PEOPLE_COUNTED, TABLES, in_parts
 
 _WRITTEN = {True: "is_said", False: "is_change"}
 
@@ -251,7 +251,7 @@ class _Ingest:
             cursor.execute(f"{into} {text}", self._given(text, low=low, high=high))
             held = cursor.execute("SELECT count(*) FROM step").fetchall()[0][0]
             if held >= upkeep.ROWS_A_GROUP // 2 or number == len(groups) - 1:
-                for part, buckets in enumerate(upkeep.parts(begin, high, held, upkeep.ROWS_A_WRITING)):
+                for part, buckets in enumerate(in_parts(begin, high, held, upkeep.ROWS_A_WRITING)):
                     self._write_step(cursor, kind, (f"{kind}:{number}.{part}", self._seq), buckets, held)
                 begin = high + 1
 

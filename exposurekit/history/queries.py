@@ -4,7 +4,7 @@ Parameters stand as ``:name``; ``upto`` is the newest run that counts, one that 
 is only half taken in bear a greater number. Joins name the larger side first: DuckDB cannot know how large files are. A day is a number, days since 1970-01-01 UTC: no engine's time zone can move it.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from exposurekit.analysis import NOT_OPEN, UNKNOWN
 
@@ -76,13 +76,24 @@ def transitions(
     """
 
 
-def _newest(where: str = "TRUE") -> str:
-    """The last change of each thing by then, for ``changes JOIN``."""
-    return f"""(
-    SELECT user_id, key, MAX(seq) AS seq, MIN(seen_at) AS first_seen_at FROM changes
-    WHERE kind = :kind AND seen_at <= :as_of AND {_TAKEN_IN} AND {where} GROUP BY user_id, key
-) newest ON changes.kind = :kind AND newest.user_id = changes.user_id AND newest.key = changes.key
-    AND newest.seq = changes.seq"""
+def stood(columns: Iterable[str] = ("*",), where: str = "TRUE") -> str:
+    """Every thing as it stood at an instant, without what it said. Parameters: ``kind``, ``as_of``.
+
+    Args:
+        columns: Of ``changes``, and ``first_seen_at``, ``changed_at``.
+        where: Which rows of ``changes`` are looked at.
+    """
+    return f"""
+    SELECT {", ".join(columns)} FROM (
+        SELECT changes.*, changes.seen_at AS changed_at, newest.first_seen_at FROM changes
+        JOIN (
+            SELECT user_id, key, MAX(seq) AS seq, MIN(seen_at) AS first_seen_at FROM changes
+            WHERE kind = :kind AND seen_at <= :as_of AND {_TAKEN_IN} AND {where} GROUP BY user_id, key
+        ) newest ON changes.kind = :kind AND newest.user_id = changes.user_id AND newest.key = changes.key
+            AND newest.seq = changes.seq
+        WHERE {where}
+    ) stood
+    """
 
 
 def things(content: str) -> str:
@@ -93,26 +104,17 @@ def things(content: str) -> str:
     """
     return f"""
     SELECT said.*, stood.site AS thing_site, stood.status AS thing_status, stood.first_seen_at,
-        stood.seen_at AS changed_at, stood.not_before, stood.episode, stood.episode_at, stood.left_censored
+        stood.changed_at, stood.not_before, stood.episode, stood.episode_at, stood.left_censored
     FROM {content} said
     JOIN (
         SELECT user_id, key, MAX(seq) AS seq FROM {content}
         WHERE seen_at <= :as_of AND {_TAKEN_IN} AND {_WITHIN} GROUP BY user_id, key
     ) told ON told.user_id = said.user_id AND told.key = said.key AND told.seq = said.seq
-    JOIN (
-        SELECT changes.*, newest.first_seen_at FROM changes JOIN {_newest(_WITHIN)} WHERE changes.{_WITHIN}
-    ) stood ON stood.user_id = said.user_id AND stood.key = said.key
+    JOIN ({stood(where=_WITHIN)}) stood ON stood.user_id = said.user_id AND stood.key = said.key
     WHERE said.{_WITHIN}
     ORDER BY said.user_id, stood.first_seen_at, said.key
     """
 
-
-# The same without what it said.
-STOOD = f"""
-SELECT changes.user_id, changes.key, changes.status, newest.first_seen_at, changes.seen_at AS changed_at,
-    changes.left_censored
-FROM changes JOIN {_newest()}
-"""
 
 # What every record was called by then: where ids change, this leads from an id to its key.
 NAMED = f"""
@@ -207,7 +209,7 @@ CORE = {
     "things: records": (things("records"), ("changes", "records")),
     "things: links": (things("links"), ("changes", "links")),
     "things: alerts": (things("alerts"), ("changes", "alerts")),
-    "stood": (STOOD, ("changes",)),
+    "stood": (stood(), ("changes",)),
     "named": (NAMED, ("records",)),
     "diff": (DIFF, ("changes",)),
     "known": (KNOWN, ("changes",)),

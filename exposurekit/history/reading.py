@@ -1,11 +1,13 @@
 """What a history answers: questions over the files of its newest whole run, as tables. Writes nothing."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from exposurekit import analysis, frames
 from exposurekit.analysis.over_time import Every
@@ -305,28 +307,32 @@ class Reading(Stored):
         content = CONTENT_OF[kind]
         given = {"kind": kind, "as_of": self._until(as_of, moment), "upto": moment.upto}
         parts = [*self._by_buckets(queries.things(content), ("changes", content), given)]
-        found = parts[0]
-        if len(parts) > 1:
-            found = pa.concat_tables(parts).sort_by([(name, "ascending") for name in queries.BY_PERSON])
-        table = frames.frame(content, [found])
+        found, table = pa.concat_tables(parts), frames.frame(content, parts)
         standing = found["thing_status"].to_pandas().astype("category").array
         table[status] = standing
         for name in _OF_THINGS:
             table[name] = series(found[name]).array
-        return table
+        return table if len(parts) == 1 else _in_order(table, found)
 
-    def _stood(self, kind: str, until: datetime, moment: Moment) -> pd.DataFrame:
+    def _stood(self, kind: str, until: datetime, moment: Moment, columns: Sequence[str]) -> pd.DataFrame:
         """Every thing as it stood, without what it said."""
         given = {"kind": kind, "as_of": until, "upto": moment.upto}
-        return frame(self._ask(queries.STOOD, ("changes",), given))
+        return frame(self._ask(queries.stood(columns), ("changes",), given))
 
     def _record_statuses(self, alerts: pd.DataFrame, as_of: When, moment: Moment) -> Any:
         until = self._until(as_of, moment)
-        known = self._stood("record", until, moment).astype({"key": "Int64"})
+        known = self._stood("record", until, moment, ("user_id", "key", "status")).astype({"key": "Int64"})
         by_id = self._records_by == "id"
         key = alerts["record_id"] if by_id else keys_of(alerts, self._named(until, moment))
         wanted = alerts[["user_id"]].assign(key=key.array)
         return wanted.merge(known, on=["user_id", "key"], how="left")["status"].astype("category").array
+
+
+def _in_order(table: pd.DataFrame, found: pa.Table) -> pd.DataFrame:
+    """Rows of several parts as one question would have ordered them; more text than Arrow sorts may stand there."""
+    by = [(name, "ascending") for name in queries.BY_PERSON]
+    order = pc.sort_indices(found.select(queries.BY_PERSON), sort_keys=by)
+    return table.take(order.to_numpy()).reset_index(drop=True)
 
 
 def _dated(found: pd.DataFrame) -> pd.DataFrame:

@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from exposurekit.errors import Misconfigured, NotLoaded
-from exposurekit.history import queries, upkeep
+from exposurekit.history import ingest, queries
 from exposurekit.history.engines import Damaged, Engine, FilesMoved
 from exposurekit.history.ingest import Run, of_row
 from exposurekit.history.shown import DAY, EPOCH, People, When, end_of_day, frame, ids, is_day, until
 from exposurekit.history.store import Store
-from exposurekit.history.tables import BUCKETS
+from exposurekit.history.tables import BUCKETS, in_parts
 
 TRIES = 5
 ROWS_AT_ONCE = 6_000_000  # so many are joined at once: with what they say, a gigabyte
@@ -56,8 +56,8 @@ class Stored:
         >>> history.looks()["run"].tolist() == history.runs()["run"].tolist()
         True
         """
-        runs = self.runs()
-        return runs[(runs["origin"] == "look") & (runs["scope"] == "everyone")].reset_index(drop=True)
+        self._store.check_is_there()
+        return frame(ingest.looks(self._store))
 
     def last_run(self) -> Run:
         """The newest run.
@@ -130,7 +130,7 @@ class Stored:
     def _by_buckets(self, sql: str, names: tuple[str, ...], given: Mapping[str, Any]) -> Iterator[pa.Table]:
         """What a question answers that is asked of some buckets at a time, so many as are held at once: ``low``, ``high``."""
         rows = max(sum(rows for _, rows, _ in self._store.sizes(name)) for name in names)
-        for low, high in upkeep.parts(0, BUCKETS - 1, rows, ROWS_AT_ONCE):
+        for low, high in in_parts(0, BUCKETS - 1, rows, ROWS_AT_ONCE):
             yield self._ask(sql, names, {**given, "low": low, "high": high})
 
     def _moment(self) -> "Moment":

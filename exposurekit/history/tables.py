@@ -5,6 +5,7 @@ was open, from when it was first seen so to when it was first seen removed or go
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import pyarrow as pa
 
@@ -178,3 +179,16 @@ STAGED = {
     )
     for kind in KINDS
 }
+
+
+def in_parts(low: int, high: int, rows: int, most: int) -> list[tuple[int, int]]:
+    """Some buckets that hold so many rows, in parts of about so many at most; a part has one bucket at least.
+
+    >>> from exposurekit.history.tables import in_parts
+    >>> in_parts(8, 15, 10, 4), in_parts(0, 1, 10, 1)
+    ([(8, 9), (10, 12), (13, 15)], [(0, 0), (1, 1)])
+    """
+    buckets = high - low + 1
+    many = min(buckets, max(1, -(-rows // most)))
+    edges = [low + buckets * place // many for place in range(many + 1)]
+    return [(first, past - 1) for first, past in pairwise(edges)]

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +10,7 @@ import pyarrow.compute as pc
 from exposurekit.history import differing, staging
 from exposurekit.history.engines import Damaged, DuckDB, Files, FilesMoved, lay
 from exposurekit.history.store import Store
-from exposurekit.history.tables import BUCKETS, CONTENT_OF, KINDS, TABLES
+from exposurekit.history.tables import BUCKETS, CONTENT_OF, KINDS, TABLES, in_parts
 
 MEMORY = "260MB"
 ROWS_A_BATCH = 20_000
@@ -58,7 +57,7 @@ def checkpoint(store: Store, seq: int) -> None:
     after = store.version("checkpoint", "checkpoint")
     before = known(store, after)
     parameters = {"seq": seq + 1, "checkpointed": after}
-    groups_of, kinds = parts(0, BUCKETS - 1, _known(store), ROWS_A_WRITING), kinds_of(store)
+    groups_of, kinds = in_parts(0, BUCKETS - 1, _known(store), ROWS_A_WRITING), kinds_of(store)
     with DuckDB(memory_limit=MEMORY, as_written=True) as engine, engine.views(before) as cursor:
 
         def groups() -> Iterator[pa.Table]:
@@ -90,19 +89,7 @@ def grouped(rows: int) -> list[tuple[int, int]]:
     >>> grouped(0), len(grouped(10**9))
     ([(0, 63)], 64)
     """
-    return parts(0, BUCKETS - 1, rows, ROWS_A_GROUP)
-
-
-def parts(low: int, high: int, rows: int, most: int) -> list[tuple[int, int]]:
-    """Some buckets that hold so many rows, in parts of about so many at most; a part has one bucket at least.
-
-    >>> parts(8, 15, 10, 4), parts(0, 1, 10, 1)
-    ([(8, 9), (10, 12), (13, 15)], [(0, 0), (1, 1)])
-    """
-    buckets = high - low + 1
-    many = min(buckets, max(1, -(-rows // most)))
-    edges = [low + buckets * place // many for place in range(many + 1)]
-    return [(first, past - 1) for first, past in pairwise(edges)]
+    return in_parts(0, BUCKETS - 1, rows, ROWS_A_GROUP)
 
 
 def kinds_of(store: Store) -> list[str]:

@@ -13,6 +13,8 @@ from exposurekit.history import marks
 from exposurekit.history.marking import Marking
 from exposurekit.history.shown import When
 
+_FORECAST_OF = ("user_id", "status", "first_seen_at", "changed_at", "left_censored")
+
 
 class Weighing(Marking):
     """A history that an analyst works with."""
@@ -205,7 +207,7 @@ class Weighing(Marking):
         moment = self._moment()
         at = self._until(as_of, moment)
         return analysis.forecast(
-            self._stood("record", at, moment),
+            self._stood("record", at, moment, _FORECAST_OF),
             self.flows(as_of=as_of),
             self.relistings(as_of),
             at=at,

@@ -1,6 +1,5 @@
 """What a report is made of, taken from an exposure, a history, or both. Says nothing of it."""
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -162,9 +161,7 @@ def _of_history(
 ) -> Gathered:
     if user is not None:
         history.status_over_time(user=user)  # says so where nobody was ever seen under this id
-    questions = (history.records, history.links, history.alerts, history.stale)
-    with ThreadPoolExecutor(2) as asked:  # while one answer is unpacked, the next is read
-        whole = [*asked.map(lambda question: question(), questions)]
+    whole = history.records(), history.links(), history.alerts(), history.stale()
     records, links, alerts, stale = (_about(user, table) for table in whole)
     listed = _listed(alerts)
     return Gathered(

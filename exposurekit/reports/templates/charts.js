@@ -17,7 +17,9 @@
     for (const one of seen) if (one.isIntersecting) { near.unobserve(one.target); drawn(one.target); }
   }, { rootMargin: "400px" });
   drawn(places()[0]); // what stands below is not there yet
-  addEventListener("DOMContentLoaded", () => places().slice(1).forEach((place) => near.observe(place)));
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => places().forEach(drawn));
-  addEventListener("beforeprint", () => places().forEach(drawn));
+  addEventListener("DOMContentLoaded", () => {
+    for (const place of places().slice(1)) near.observe(place);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => places().forEach(drawn));
+    addEventListener("beforeprint", () => places().forEach(drawn));
+  });
 })();
