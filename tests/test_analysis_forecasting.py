@@ -467,6 +467,7 @@ AHEAD = (30, 60, 90)
 TIMES = 40
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("world", WORLDS.values(), ids=[name.replace(" ", "_") for name in WORLDS])
 def test_the_band_holds_what_became_of_worlds(world):
     """Of a band of 95 %, 40 worlds at three horizons each; one world's three go together."""

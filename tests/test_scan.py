@@ -666,6 +666,7 @@ def done_by_hand(house, world, users):
     return job
 
 
+@pytest.mark.long
 def test_links_hold_what_stands_on_the_page_of_that_person_and_nothing_else(store, tmp_path):
     """Issue: the page is fetched and `contains` is computed from the person's own data."""
     with a_world(tmp_path, people=8) as (house, world, users):

@@ -295,6 +295,7 @@ QUESTIONS = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 def test_the_third_chart_answers_any_question(looked, subtests):
     for dashboard, asked in (
         (Dashboard(looked[0]), QUESTIONS["exposure"]),
