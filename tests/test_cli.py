@@ -125,7 +125,7 @@ def test_credentials_in_prose_stand_in_an_env_file(shell):
         (["integrator", "rotate", "nobody"], "integrator add NAME makes one"),
         (["serve", "--database", "sqlite:///a.db?mode=memory"], "sqlite:///FILE"),
         (["serve", "--database", "mysql://x"], "sqlite:///FILE"),
-        (["serve", "--database", "sqlite:////nowhere/at/all.db"], "cannot be opened"),
+        (["serve", "--port", "0", "--database", "sqlite:////nowhere/at/all.db"], "cannot be opened"),
     ],
 )
 def test_an_error_is_one_line_and_no_traceback(shell, words, said):
