@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from jupyter_kit import CHROMIUM, NO_BROWSER
 from service_kit import STORES, Service, a_service, stored_in
 
@@ -18,6 +19,10 @@ LONGEST = (  # of all, then of those that are not long
 WITHOUT = str(Path(__file__).parent / "without")  # for the processes that tests start, too
 WHOLLY_LONG = "\npytestmark = pytest.mark.long"
 SERVER = "postgresql"  # in the name of each test that is run on it
+
+# How long an example takes is the machine's affair, and no test's.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 def pytest_configure(config: pytest.Config) -> None:

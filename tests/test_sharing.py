@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from dataclasses import replace
 from urllib.parse import quote
 
@@ -15,7 +16,7 @@ from exposurekit import pseudonyms
 from exposurekit.errors import Leak
 from exposurekit.reports import guard
 from exposurekit.reports.content import Fact, Removal
-from exposurekit.reports.sharing import FEW, FEW_SITES
+from exposurekit.reports.sharing import FEW, FEW_PLACES, FEW_SITES, sharing
 
 SEEDS = range(2)
 
@@ -29,6 +30,12 @@ def test_nothing_that_is_known_of_anybody_stands_in_what_is_shared(seed, tmp_pat
     assert {kind: told(page + data, service) for kind, page, data in reports} == dict.fromkeys(
         (kind for kind, _, _ in reports), 0
     )
+
+
+NOBODY = (
+    pd.DataFrame({"site": pd.Series(dtype="str"), "user_id": pd.Series(dtype="int64")}),
+    pd.DataFrame(columns=["user_id", "site", "guide", "opt_out_procedure"]),
+)
 
 
 @pytest.fixture(scope="module")
@@ -203,6 +210,32 @@ def test_steps_stand_there_where_many_are_told_the_same(shared):
     of_record, of_link = ("Open the form.", "Send it."), ("Open the listing.", "Choose remove.")
     assert {removal.steps for removal in queue.removals} == {of_record, of_link}
     assert not any(removal.pages for removal in queue.removals)
+
+
+def test_places_of_few_people_are_one_with_the_work_of_all_of_them():
+    queue = pd.DataFrame(
+        {
+            "user_id": [1, 2, 2, 3, 4],
+            "group": ["a.example", "b.example", "b.example", "c.example", "d.example"],
+            "people": [1, 1, 1, FEW, 1],
+            "listings": [4, 2, 2, 30, 3],
+            "listings_a_minute": [0.5, 0.25, 0.25, 2.0, 0.0],
+        }
+    )
+    told = sharing(pseudonyms.Pseudonyms(b"k" * 32), *NOBODY).table(queue)
+    assert told["group"].tolist() == [FEW_PLACES, FEW_PLACES, FEW_PLACES, "c.example", FEW_PLACES]
+    few = told[told["group"] == FEW_PLACES]
+    assert few["listings"].unique().tolist() == [4 + 2 + 3]
+    assert (few["listings"] / few["listings_a_minute"]).round(9).unique().tolist() == [8 + 8]
+
+
+def test_what_is_shared_tells_of_as_much_work(exposure, shared):
+    words = [
+        next(section for section in report.sections if section.key == "work_queue").words
+        for report in (ek.report(exposure), shared)
+    ]
+    whole, told = (re.search(r"[\d,]+ minutes in all", text).group() for text in words)
+    assert whole == told
 
 
 def test_where_few_people_are_known_no_site_is_named():

@@ -52,7 +52,7 @@ class Sharing:
         if "locations" in table:
             kept = kept.assign(states=_states(table["locations"]))
         if "group" in table:  # a host where people opt out
-            kept = kept.assign(group=table["group"].where(table["people"] >= FEW, FEW_PLACES))
+            kept = _places_together(kept.assign(group=table["group"]), table["people"] < FEW)
         if "user_id" in kept:
             kept = kept.assign(user_id=kept["user_id"].map(self.called).astype("str"))
         return self._sites(_days(kept))
@@ -110,6 +110,19 @@ def _together(table: pd.DataFrame, few: "pd.Series[bool]") -> pd.DataFrame:
     row = pd.DataFrame([{"site": FEW_SITES, **counts, "people": pd.NA}])
     shown = table[~few].astype({"site": "str", "people": "Int64"})
     return pd.concat([shown, row.astype(shown.dtypes[row.columns])], ignore_index=True)[table.columns]
+
+
+def _places_together(queue: pd.DataFrame, few: "pd.Series[bool]") -> pd.DataFrame:
+    """A work queue in which hosts where few opt out are one: with the listings of all of them, in the minutes of all."""
+    each = queue[few].drop_duplicates("group")
+    minutes = (each["listings"] / each["listings_a_minute"].where(each["listings_a_minute"] > 0)).sum()
+    listings = int(each["listings"].sum())
+    rate = listings / minutes if minutes else 0.0
+    return queue.assign(
+        group=queue["group"].mask(few, FEW_PLACES),
+        listings=queue["listings"].mask(few, listings),
+        listings_a_minute=queue["listings_a_minute"].mask(few, rate),
+    )
 
 
 def _bands(ages: "pd.Series[Any]") -> "pd.Series[Any]":
