@@ -20,7 +20,7 @@ import exposurekit as ek
 from exposurekit import analysis
 from exposurekit.errors import Misconfigured, NotLoaded
 from exposurekit.history import History
-from exposurekit.reports.content import ROWS_MAX
+from exposurekit.reports.content import ROWS_MAX, Removal
 from exposurekit.reports.page import VENDORED, plotly_js
 from exposurekit.reports.removals import removals
 
@@ -198,6 +198,17 @@ def test_alerts_that_ask_for_the_same_stand_together():
     assert (removal.listings, removal.people, removal.minutes) == (2, 2, 6.0)
     assert removal.steps == ("Open it.", "Press it.")
     assert removal.pages == ("https://a.example/1", "https://a.example/2")
+
+
+def test_of_many_pages_the_first_are_named_and_the_others_counted(fleet):
+    removal = Removal(
+        None, None, (), tuple(f"https://a.example/{number}" for number in range(56)), 56, 3, 9.0
+    )
+    [work] = [section for section in fleet.sections if section.key == "work_queue"]
+    html = replace(fleet, sections=(replace(work, removals=(removal,)),)).to_html()
+    begin = re.search(r"Begin at: (.*?)</p>", html).group(1)
+    assert begin.count("<a href") == 5
+    assert begin.endswith("</a> and 51 more")
 
 
 def test_a_long_table_says_how_much_more_there_is():

@@ -9,7 +9,6 @@ from exposurekit.analysis.work import DONE, UNABLE
 from exposurekit.reports.content import Removal
 
 _Kind: TypeAlias = tuple[str | None, str | None, tuple[str, ...]]
-PAGES_MAX = 5  # of one kind that are named: the others are in the table
 
 
 def removals(queue: pd.DataFrame, alerts: pd.DataFrame) -> tuple[Removal, ...]:
@@ -33,7 +32,7 @@ def removals(queue: pd.DataFrame, alerts: pd.DataFrame) -> tuple[Removal, ...]:
 
 def _removal(kind: _Kind, alerts: list[tuple[int, float, str | None]]) -> Removal:
     site, guide, steps = kind
-    pages = list(dict.fromkeys(url for _, _, url in alerts if url))[:PAGES_MAX]
+    pages = list(dict.fromkeys(url for _, _, url in alerts if url))
     people = len({user_id for user_id, _, _ in alerts})
     minutes = sum(minutes for _, minutes, _ in alerts)
     return Removal(site, guide, steps, tuple(pages), len(alerts), people, minutes)
