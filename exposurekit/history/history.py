@@ -41,18 +41,8 @@ class History(Weighing, Keyed):
     """
 
     keyed = (
-        *(
-            "records",
-            "links",
-            "alerts",
-            "steps",
-            "people",
-            "runs",
-            "looks",
-            "exceptions",
-            "changes",
-            "deliveries",
-        ),
+        *("records", "links", "alerts", "steps", "people"),
+        *("runs", "looks", "exceptions", "changes", "deliveries"),
         *("labels", "ticks", "notes"),
     )
 

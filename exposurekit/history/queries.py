@@ -99,8 +99,8 @@ def stood(columns: Iterable[str] = ("*",), where: str = "TRUE") -> str:
 def things(content: str) -> str:
     """Every thing of a kind as it stood at an instant, with what it said by then: those of some buckets.
 
-    Parameters: ``kind``, ``as_of``, and the buckets ``low`` to ``high``. What a million things said is more than is
-    held at once, and nobody lies in two buckets.
+    Parameters: ``kind``, ``as_of``, and the buckets ``low`` to ``high``. What millions of things said is more than
+    is joined at once, and nobody lies in two buckets.
     """
     return f"""
     SELECT said.*, stood.site AS thing_site, stood.status AS thing_status, stood.first_seen_at,
