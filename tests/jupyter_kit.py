@@ -239,6 +239,17 @@ def told(page, command: str):
     page.evaluate("(command) => { window.jupyterapp.commands.execute(command); }", command)
 
 
+def ended(page, address: str, name: str):
+    """End the kernel of the notebook that is shown, and wait until the server has it no longer."""
+    told(page, "kernelmenu:shutdown")
+    for _ in range(PATIENCE_MS // 100):
+        with urllib.request.urlopen(f"{address}/api/sessions?token={TOKEN}", timeout=10) as answer:  # noqa: S310  of loopback
+            if name not in {session["path"] for session in json.load(answer)}:
+                return
+        time.sleep(0.1)  # until another process did it
+    raise AssertionError(f"the kernel of {name} does not end")
+
+
 def restarted(page):
     """Restart the kernel, and wait until it is idle; answers the question whether that is meant."""
     told(page, "notebook:restart-kernel")

@@ -73,8 +73,8 @@ def test_an_alert_is_one_row_and_says_how_far_it_is():
     )
     assert shape(table) == QUEUE
     assert told(table, *[*QUEUE][:11]) == [
-        (1, "peoplepile.example", "Peoplepile", 2, 3, 12, "open", 2, 0, 0, 4.0),
-        (2, "seekfolk.example", "Seekfolk", 1, 0, 2**53 + 1, "started", 3, 1, 0, 4.0),
+        (1, "peoplepile.example", "Peoplepile", 2, 3, 12, "open", 2, 0, 0, 7.0),
+        (2, "seekfolk.example", "Seekfolk", 1, 0, 2**53 + 1, "started", 3, 1, 0, 7.0),
     ]
     assert table["first_seen_at"].isna().all()
     assert told(table, "listings", "people", "listings_a_minute") == [(1, 1, 1 / 7)] * 2
@@ -83,13 +83,13 @@ def test_an_alert_is_one_row_and_says_how_far_it_is():
 @pytest.mark.parametrize(
     ("ticks", "state", "minutes"),
     [
-        ((None,), "open", 2.0),
-        (("open", "open"), "open", 4.0),
-        (("done", None), "started", 2.0),
+        ((None,), "open", 5.0),
+        (("open", "open"), "open", 7.0),
+        (("done", None), "started", 5.0),
         (("done", "done"), "done", 0.0),
         (("done", "unable"), "unable", 0.0),
         (("unable", None, "open"), "unable", 0.0),
-        (("Done", "nearly"), "open", 4.0),  # none of the three words
+        (("Done", "nearly"), "open", 7.0),  # none of the three words
     ],
 )
 def test_the_state_of_an_alert_is_that_of_its_steps(ticks, state, minutes):
@@ -105,7 +105,7 @@ def test_the_state_of_an_alert_is_that_of_its_steps(ticks, state, minutes):
 def test_without_ticks_every_step_is_open_and_without_an_instant_no_age_is_known():
     plain = steps(alert(1, 0, 7, ticks=("done", "unable"))).drop(columns="tick")
     [row] = work_queue(plain).to_dict("records")
-    assert (row["state"], row["minutes"], row["first_seen_at"]) == ("open", 4.0, pd.NaT)
+    assert (row["state"], row["minutes"], row["first_seen_at"]) == ("open", 7.0, pd.NaT)
     seen = work_queue(steps(alert(1, 0, 7), first_seen_at=DAWN))
     assert seen["first_seen_at"].tolist() == [DAWN]
 
@@ -230,11 +230,11 @@ def test_what_needs_nobody_any_more_stands_at_the_end_with_what_is_left_of_its_g
 
 def test_the_minutes_are_the_analysts_to_set():
     queue = work_queue(steps(alert(1, 0, 1, ticks=(None, None))), visit_minutes=10, step_minutes=0.5)
-    assert told(queue, "minutes", "listings_a_minute") == [(1.0, 1 / 11)]
+    assert told(queue, "minutes", "listings_a_minute") == [(11.0, 1 / 11)]
     queue = work_queue(steps(alert(1, 0, 1)), visit_minutes=0)
     assert told(queue, "minutes", "listings_a_minute") == [(2.0, 0.5)]
     queue = work_queue(steps(alert(1, 0, 1)), step_minutes=0)
-    assert told(queue, "minutes", "listings_a_minute") == [(0.0, 1 / 3)]
+    assert told(queue, "minutes", "listings_a_minute") == [(3.0, 1 / 3)]
 
 
 @pytest.mark.parametrize(
@@ -291,8 +291,10 @@ def queue_of(alerts):
 
 
 def shared(row, left):
-    minutes = 3 + sum(minutes for _, minutes in left)
-    return (*row, len(left), len({user for user, _ in left}), len(left) / minutes)
+    *told, state, own = row
+    whole = 3 + sum(minutes for _, minutes in left)
+    minutes = own + 3 / len(left) if state in ("open", "started") else own
+    return (*told, state, minutes, len(left), len({user for user, _ in left}), len(left) / whole)
 
 
 def turn(row):

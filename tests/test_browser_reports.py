@@ -22,14 +22,33 @@ SIGHTS = {
 }
 
 
+CUT = """() => [...document.querySelectorAll(".chart")].flatMap((place) => {
+    const room = place.getBoundingClientRect();
+    const out = ({ left, right, top, bottom }) => left < room.left - 1 || right > room.right + 1
+        || top < room.top - 1 || bottom > room.bottom + 1;
+    return [...place.querySelectorAll("svg.main-svg text")].filter(
+        (text) => text.textContent.trim() && out(text.getBoundingClientRect())).map((text) => text.textContent);
+})"""
+
+
 @pytest.fixture(scope="module")
-def file(tmp_path_factory):
-    """A report of everyone, of a demo of two weeks."""
+def reports(tmp_path_factory):
+    """A report of each kind, of a demo of ten days."""
     kit.needs_browser()
-    path = tmp_path_factory.mktemp("report") / "fleet.html"
+    directory = tmp_path_factory.mktemp("report")
     with ek.demo(people=6, days=10) as demo:
-        ek.report(demo.history, path, exposure=demo.exposure)
-    return path
+        ek.report(demo.history, directory / "fleet.html", exposure=demo.exposure)
+        ek.report(demo.history, directory / "person.html", exposure=demo.exposure, user=1)
+        ek.report(demo.history, directory / "sites.html", kind="sites")
+        began = demo.history.runs()["finished_at"].iloc[2]
+        ek.report(demo.history, directory / "changes.html", since=began)
+    return directory
+
+
+@pytest.fixture
+def file(reports):
+    """The report of everyone."""
+    return reports / "fleet.html"
 
 
 @pytest.fixture(scope="module")
@@ -61,11 +80,14 @@ def opened(page, file):
 
 
 @pytest.mark.parametrize("sight", SIGHTS)
-def test_it_is_drawn_offline_and_fits(file, sight):
+@pytest.mark.parametrize(("kind", "charts"), [("fleet", 5), ("person", 2), ("changes", 3), ("sites", 4)])
+def test_it_is_drawn_offline_and_fits(reports, kind, charts, sight):
+    file = reports / f"{kind}.html"
     with kit.browsing(file=file, **SIGHTS[sight]) as (page, seen):
         opened(page, file)
-        assert drawn(page) >= 5
+        assert drawn(page) >= charts
         assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+        assert page.evaluate(CUT) == []
         assert (seen.left, seen.dialogs, seen.errors) == ([], [], [])
         assert page.locator("[data-title*='Share'], [data-title*='loud']").count() == 0
 

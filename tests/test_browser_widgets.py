@@ -166,7 +166,7 @@ def test_the_static_twin_stands_where_a_notebook_is_opened_again(desk, front):
         box.check()
         page.locator("[class$=-twin] li", has_text="☑").first.wait_for(state="attached")
         notebook = kit.saved(page, path)
-        kit.told(page, "kernelmenu:shutdown")
+        kit.ended(page, address, "twin.ipynb")
     assert "☑" in "".join(kit.outputs(notebook, "text/html"))
     with kit.browsing() as (page, sight):
         kit.opened(page, address, front, "twin.ipynb")

@@ -23,7 +23,7 @@ def asked(*rows, **given):
 
 
 def queue(*rows):
-    columns = ["group", "state", "listings", "people", "listings_a_minute"]
+    columns = ["group", "state", "listings", "people", "minutes"]
     table = pd.DataFrame(rows, columns=columns)
     return table.assign(place=range(1, len(table) + 1))
 
@@ -85,10 +85,10 @@ def test_of_many_asks_twenty_five_are_drawn():
 
 def test_a_queue_begins_where_its_table_begins():
     table = queue(
-        ("near.example", "open", 2, 2, 0.25),
-        ("near.example", "started", 2, 2, 0.25),
-        ("far.example", "open", 1, 1, 0.2),
-        ("far.example", "done", 1, 1, 0.2),
+        ("near.example", "open", 2, 2, 5.5),
+        ("near.example", "started", 2, 2, 2.5),
+        ("far.example", "open", 1, 1, 5.0),
+        ("far.example", "done", 1, 1, 0.0),
     )
     figure = charts.work_queue(table)
     assert figure.layout.yaxis.ticktext == ("1. near.example", "2. far.example")

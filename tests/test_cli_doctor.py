@@ -160,7 +160,7 @@ def test_a_check_as_json(shell, kept):
         (("collection-failed",), 2, "a condition is one of: new"),
         ((",",), 1, "at least one condition"),
         (("new", "--since", "yesterday"), 1, "2026"),
-        (("new", "--history", "elsewhere"), 1, "There is no history there"),
+        (("new", "--history", "elsewhere"), 1, "There is no history in elsewhere"),
     ],
     ids=str,
 )

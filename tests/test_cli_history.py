@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import signal
+import socket
 import threading
 from pathlib import Path
 
@@ -114,6 +115,17 @@ def test_collect_tells_in_a_line_and_the_same_name_adds_nothing(shell, fleet):
     runs = shell.here("history", "runs", "--history", "history", "--json")
     assert [row["run"] for row in json.loads(runs.stdout)] == ["monday"]
     is_silent_about(shell, first, again, runs)
+
+
+def test_a_look_that_could_list_nobody_leaves_no_run_behind(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    shell = shell_of(tmp_path, f"http://127.0.0.1:{port}")
+    run = shell("collect", "--history", "history", "--run", "monday")
+    assert run.returncode == 1
+    runs = shell.here("history", "runs", "--history", "history")
+    assert (runs.returncode, runs.stdout, runs.stderr) == (0, "", "Nothing was collected yet.\n")
+    assert [*(tmp_path / "history" / "staging").glob("*")] == []
 
 
 def test_shards_share_a_run_and_the_last_takes_it_in(shell, fleet):
@@ -264,7 +276,10 @@ def test_where_there_is_no_history_none_is_made(tmp_path, words):
     for there in ("photographs", "nowhere"):
         run = Shell(tmp_path).here("history", *words, "--history", there)
         assert run.returncode == 1
-        assert "There is no history there" in error_of(run)
+        assert (
+            f"There is no history in {there}: exposurekit collect --history {there} begins one"
+            in error_of(run)
+        )
     assert [file.name for file in tmp_path.rglob("*")] == ["photographs"]
     assert (tmp_path / "photographs").stat().st_mode & 0o777 == 0o755
 

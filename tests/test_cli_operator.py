@@ -188,6 +188,12 @@ def test_a_secret_that_is_brought_along_is_not_shown(file_operator):
     assert error_of(run) == "Error: a signing secret is whsec_ and the base64 form of 24 to 64 bytes"
 
 
+def test_an_integrator_that_is_none_is_told_before_its_callback_is_judged(file_operator):
+    ok(file_operator.here("integrator", "add", "acme", "--no-attestation"))
+    run = file_operator.here("integrator", "set-callback", "acne", "not an address")
+    assert "there is no integrator of that name" in error_of(run)
+
+
 @pytest.mark.parametrize(
     ("url", "opened", "said"),
     [
@@ -195,7 +201,7 @@ def test_a_secret_that_is_brought_along_is_not_shown(file_operator):
         ("https://169.254.169.254/hook", ["169.254.0.0/16"], "may not be visited"),
         ("http://93.184.216.34/hook", [], "use https"),
         ("http://93.184.216.34/hook", ["10.0.0.0/8"], "use https"),
-        ("ftp://93.184.216.34/hook", [], "not a plain http or https one"),
+        ("ftp://93.184.216.34/hook", [], "not a plain http or https one, such as https://acme.example/hook"),
         ("https://user:pw@93.184.216.34/", [], "not a plain http or https one"),
         ("https://nobody.invalid/hook", [], "its host has no address"),
         ("https://93.184.216.34/hook", ["10.0.0.1/8"], "10.0.0.0/8"),

@@ -55,8 +55,7 @@ def test_as_json_it_is_the_content(shell, tmp_path):
         (("--out", "."), "is a directory"),
         (("--out", "page.html", "--user", "99"), "99"),
         (("--out", "page.html", "--since", "yesterday"), "2026-11-13"),
-        (("--out", "page.html", "--kind", "person"), "user"),
-        (("--out", "page.html", "--history", "elsewhere"), "There is no history there"),
+        (("--out", "page.html", "--history", "elsewhere"), "There is no history in elsewhere"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
@@ -65,3 +64,61 @@ def test_what_cannot_be_is_one_line_and_no_file(shell, tmp_path, words, said):
     assert run.returncode == 1
     assert said in error_of(run)
     assert not (tmp_path / "page.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--kind", "person"), "--kind person wants --user ID"),
+        (("--kind", "changes"), "--kind changes wants --since DAY"),
+        (("--kind", "fleet", "--user", "1"), "--user ID is for --kind person"),
+        (("--kind", "sites", "--since", "2026-11-13"), "--since DAY is for --kind changes"),
+        (("--user", "1", "--since", "2026-11-13"), "choose"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_what_does_not_go_together_is_a_wrong_call(shell, tmp_path, words, said):
+    run = shell("report", "--out", str(tmp_path / "page.html"), *words)
+    assert run.returncode == 2
+    assert said in run.stderr
+    assert not (tmp_path / "page.html").exists()
+
+
+@pytest.fixture
+def browser(shell, tmp_path):
+    """A program that stands for a browser: it notes what it is given to open."""
+    seen, program = tmp_path / "seen.txt", tmp_path / "browser.sh"
+    program.write_text(f'#!/bin/sh\necho "$1" >> {seen}\n')
+    program.chmod(0o700)
+    shell.environment |= {"BROWSER": f"{program} %s", "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    return seen
+
+
+def test_a_page_opens_and_is_forgotten_when_somebody_is_erased(shell, browser, tmp_path):
+    page = tmp_path / "cache" / "exposurekit" / "opened.html"
+    run = shell("open", "--user", "2")
+    assert run.returncode == 0, run.stderr
+    assert f"Opened {page} in the browser." in run.stderr
+    assert browser.read_text().split() == [page.as_uri()]
+    assert page.stat().st_mode & 0o077 == 0
+    run = shell("history", "erase", "3")
+    assert "The page that exposurekit open left in your cache is gone" in run.stdout
+    assert not page.exists()
+
+
+def test_a_report_opens_where_it_was_written(shell, browser, tmp_path):
+    run = shell("report", "--open", "--out", "page.html")
+    assert run.returncode == 0, run.stderr
+    assert browser.read_text().split() == [(tmp_path / "page.html").as_uri()]
+
+
+def test_without_a_browser_it_is_said_where_the_page_lies(shell, browser, tmp_path):
+    shell.environment |= {"BROWSER": "", "DISPLAY": "", "WAYLAND_DISPLAY": "", "PATH": "/nowhere"}
+    run = shell("open")
+    assert run.returncode == 1
+    page = tmp_path / "cache" / "exposurekit" / "opened.html"
+    assert (
+        error_of(run)
+        == f"Error: No browser can be started here. The page is {page}: open it where there is one"
+    )
+    assert page.exists()

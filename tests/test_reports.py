@@ -356,10 +356,12 @@ def test_a_file_is_whole_and_for_its_owner(looked, tmp_path):
 def test_a_file_that_cannot_be_written_is_told_and_leaves_nothing(looked, tmp_path):
     with pytest.raises(Misconfigured, match="cannot be written"):
         ek.report(looked[0], tmp_path / "nowhere" / "fleet.html")
-    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken.html").mkdir()
     with pytest.raises(Misconfigured, match="cannot be written"):
-        ek.report(looked[0], tmp_path / "taken")
-    assert [one.name for one in tmp_path.iterdir()] == ["taken"]
+        ek.report(looked[0], tmp_path / "taken.html")
+    with pytest.raises(Misconfigured, match=r"fleet\.docx ends with none of \.html, \.htm, \.pdf"):
+        ek.report(looked[0], tmp_path / "fleet.docx")
+    assert [one.name for one in tmp_path.iterdir()] == ["taken.html"]
 
 
 def test_an_alert_of_a_page_is_told_as_one(tmp_path):

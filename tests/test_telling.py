@@ -1,7 +1,8 @@
 """Being told: once for each cause, grouped, at the time, of nobody by name; and an address that is down loses nothing."""
 
 import logging
-from contextlib import nullcontext
+import socket
+from contextlib import closing, nullcontext
 from datetime import timedelta
 from functools import partial
 
@@ -275,7 +276,7 @@ def test_an_address_that_is_down_for_an_hour_loses_nothing_and_holds_up_nobody(s
     assert message["title"] == "exposurekit: 3 listings are removed"
     assert told.notices.waiting() == 0
     assert "127.0.0.1" not in caplog.text
-    assert "chat could not be told" in caplog.text
+    assert "chat could not be told: it answered with 500; the next try is at " in caplog.text
 
 
 def test_what_was_not_sent_before_the_end_is_sent_by_the_next(story, tmp_path, hook):
@@ -323,8 +324,44 @@ def test_an_address_that_nobody_can_be_told_by_is_told_at_once():
 def test_a_test_says_who_was_told(story, hook, mail):
     told = story("rules:\n  - {when: new, send: chat}\n")
     hook.status = 500
-    assert told.teller.test() == {"me": True, "chat": False}
+    assert told.teller.test() == {"me": "", "chat": "it answered with 500"}
     assert "This is a test" in mail.mails[0][1]
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("json://somebody:pa55word@127.0.0.1:{free}/hook", "nobody listens at its host and port"),
+        (
+            "mailto://somebody:pa55word@127.0.0.1:{free}/?from=me@example.com&to=me@example.com&mode=insecure",
+            "nobody listens at its host and port",
+        ),
+        ("json://somebody:pa55word@nowhere.invalid/hook", "no such host is known"),
+        (
+            "jsons://somebody:pa55word@127.0.0.1:{hook}/hook",
+            "its certificate is not trusted, or it does not speak TLS",
+        ),
+    ],
+)
+def test_why_an_address_cannot_be_told_is_told_without_the_address(url, why, hook, caplog):
+    caplog.set_level(logging.DEBUG)
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        free = taken.getsockname()[1]
+    rules = of_text(
+        f"send_to: {{me: '{url.format(free=free, hook=hook.port)}'}}\nrules: [{{when: new, send: me}}]"
+    )
+    assert Teller(rules, None).test() == {"me": why}
+    assert [record for record in caplog.records if record.name == "apprise"] == []
+    assert "pa55word" not in caplog.text
+
+
+def test_a_mail_server_that_refuses_the_password_says_so():
+    with a_mailbox(refuses=True) as mail:
+        url = mail.url.replace("mailto://", "mailto://somebody:pa55word@")
+        rules = of_text(f"send_to: {{me: '{url}'}}\nrules: [{{when: new, send: me}}]")
+        assert Teller(rules, None).test() == {
+            "me": "its mail server answered with 535: see that user and password are right"
+        }
 
 
 def test_a_watch_tells_beside_its_looks_and_goes_on_where_nobody_can_be_told(tmp_path, hook, caplog):

@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from aiosmtpd.controller import Controller
+from aiosmtpd.smtp import AuthResult
 
 
 @dataclass
@@ -34,11 +35,15 @@ class Mailbox:
 
 
 @contextmanager
-def a_mailbox() -> Iterator[Mailbox]:
-    """A mail server on loopback."""
+def a_mailbox(*, refuses: bool = False) -> Iterator[Mailbox]:
+    """A mail server on loopback; one that refuses every password, where it is asked to."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         box = Mailbox(free.getsockname()[1])
-    controller = Controller(box, hostname="127.0.0.1", port=box.port)
+    doubts: dict[str, Any] = {
+        "authenticator": lambda *_: AuthResult(success=False, handled=False),
+        "auth_require_tls": False,
+    }
+    controller = Controller(box, hostname="127.0.0.1", port=box.port, **(doubts if refuses else {}))
     controller.start()
     try:
         yield box

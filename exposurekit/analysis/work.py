@@ -36,8 +36,8 @@ def work_queue(
         One row an alert, in order: ``place`` (from 1), ``group`` (text: the host where sisters are opted out of, or the
         site; missing: neither is told), ``site`` (text; missing: a page), ``user_id``, ``alert_number``, ``record_id``
         (Int64), ``state`` (``open``, ``started``, ``unable``: a step cannot be done, ``done``), ``steps``, ``done``,
-        ``unable`` (int64), ``minutes`` (what is left of it, float64), ``first_seen_at`` (datetime64[us, UTC]),
-        and of its group: ``listings`` and ``people`` that are to be cleared (int64), ``listings_a_minute`` (float64).
+        ``unable`` (int64), ``minutes`` (what is left of it with an equal part of its group's visit, float64: the sum of
+        any rows is the time they take together), ``first_seen_at`` (datetime64[us, UTC]), and of its group: ``listings`` and ``people`` that are to be cleared (int64), ``listings_a_minute`` (float64).
         What is done or unable stands at the end, with a group's figures of what is left.
 
     Raises:
@@ -126,6 +126,8 @@ def _ranked(alerts: pd.DataFrame, visit_minutes: float) -> pd.DataFrame:
     table = alerts.merge(groups.reset_index(), on="group", how="left")
     table["listings_a_minute"] = table["listings_a_minute"].fillna(0.0)
     table = table.fillna({"listings": 0, "people": 0}).astype({"listings": "int64", "people": "int64"})
+    share = visit_minutes / table["listings"].where(table["listings"] > 0)
+    table["minutes"] += share.where(table["state"].isin((TO_DO, STARTED)), 0.0)
     table["turn"] = table["state"].map({STARTED: 0, TO_DO: 0, UNABLE: 1, DONE: 2})
     order = ["turn", "listings_a_minute", "people", "group", "site", "state", "user_id", "alert_number"]
     table = table.sort_values(order, ascending=[True, False, False, True, True, False, True, True])

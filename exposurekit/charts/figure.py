@@ -177,6 +177,17 @@ def several(n: int, one: str, many: str = "") -> str:
     return f"{n:,} {one if n == 1 else many or one + 's'}"
 
 
+def lasting(minutes: float) -> str:
+    """How long something takes, in words.
+
+    >>> from exposurekit.charts.figure import lasting
+    >>> lasting(1), lasting(119.6), lasting(390)
+    ('1 minute', '2.0 hours', '6.5 hours')
+    """
+    whole = round(minutes)
+    return several(whole, "minute") if whole < 2 * 60 else f"{minutes / 60:,.1f} hours"
+
+
 def percent(share: float) -> str:
     """A share in words; only none is 0%, and only all is 100%.
 
@@ -233,7 +244,7 @@ def _layout(finding: str, provenance: str, height: int, legend: int) -> dict[str
             "pad": {"l": 16, "t": 16 if len(title) < 2 else 28},  # noqa: PLR2004  a second line lifts the first
         },
         "height": height + top - 112,
-        "margin": {"l": 16, "r": 16, "t": top, "b": 48},
+        "margin": {"l": 16, "r": 28, "t": top, "b": 48},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"color": GREY, "family": "system-ui, sans-serif"},

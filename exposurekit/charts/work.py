@@ -15,6 +15,7 @@ from exposurekit.charts.figure import (
     Chart,
     chart,
     counted,
+    lasting,
     named,
     nothing,
     several,
@@ -38,7 +39,7 @@ from exposurekit.errors import MissingColumns
 _STATES = {STARTED: (ORANGE, "/"), TO_DO: (VERMILION, ""), UNABLE: (GREY, "x"), DONE: (GREEN, ".")}
 _BLOCKERS = ("user_id", "field", "records", "unlocks", "is_known")
 _ASKS = ("place", "user_id", "fields", "removals", "together")
-_QUEUE = ("place", "group", "state", "listings", "people", "listings_a_minute")
+_QUEUE = ("place", "group", "state", "listings", "people", "minutes")
 
 
 def blockers(table: pd.DataFrame, *, provenance: str = "") -> Chart:
@@ -248,11 +249,10 @@ def _in_order(table: pd.DataFrame) -> pd.DataFrame:
     states = pd.crosstab(place, table["state"].astype("str").to_numpy()).reindex(
         columns=[*_STATES], fill_value=0
     )
-    sizes = table[["listings", "people", "listings_a_minute"]].groupby(place).max()
-    minutes = (sizes["listings"] / sizes["listings_a_minute"].where(sizes["listings_a_minute"] > 0)).fillna(
-        0.0
+    sizes = table.groupby(place).agg(
+        listings=("listings", "max"), people=("people", "max"), minutes=("minutes", "sum")
     )
-    return states.join(sizes).assign(group=groups, minutes=minutes)
+    return states.join(sizes).assign(group=groups)
 
 
 def _in_state(state: str, groups: pd.DataFrame, names: list[str]) -> go.Bar:
@@ -283,5 +283,5 @@ def _left(groups: pd.DataFrame, table: pd.DataFrame) -> str:
     waiting = groups[groups["listings"] > 0]
     rows = zip(called(waiting, "group"), waiting["listings"], waiting["minutes"], strict=True)
     said = told([f"{name} {n:,} in {several(round(minutes), 'minute')}" for name, n, minutes in rows])
-    whole = f"{several(len(table), 'alert')}: {states}; {several(round(groups['minutes'].sum()), 'minute')} in all."
+    whole = f"{several(len(table), 'alert')}: {states}; {lasting(groups['minutes'].sum())} in all."
     return f"{whole} In order: {said}{left_out(len(groups) - SHOWN, 'place', 'places')}"

@@ -93,12 +93,18 @@ def _notebook(_history: str) -> Iterator[Found]:
 
 
 def _browser(_history: str) -> Iterator[Found]:
-    with suppress(webbrowser.Error):
+    from exposurekit.reports import printing
+
+    try:
         yield Found("browser", WELL, f"pages open with {webbrowser.get().__class__.__name__}")
-        return
-    yield Found(
-        "browser", MIND, "none is known here", "copy a report to where there is one; --open does nothing here"
-    )
+    except webbrowser.Error:
+        yield Found(
+            "browser", MIND, "none opens from here", "open reports where there is one; open and --open cannot"
+        )
+    if prints := printing.found():
+        yield Found("print", WELL, f"{Path(prints).name} prints reports as PDF")
+    else:
+        yield Found("print", MIND, "no Chromium, Chrome or Edge", "install one, if you want reports as PDF")
 
 
 def _service(_history: str) -> Iterator[Found]:

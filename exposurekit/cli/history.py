@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from exposurekit.cli import showing
+from exposurekit.cli import browser, showing
 from exposurekit.cli.options import ID, history_option, json_option, local, records_by_option
 from exposurekit.errors import Misconfigured, NotLoaded
 from exposurekit.markup import plain
@@ -137,7 +137,7 @@ def finish(*, history: str, run: str) -> None:
     "--inbox", type=click.Path(path_type=Path, dir_okay=False), help="The inbox, where it lies elsewhere."
 )
 def erase(*, history: str, user: int, inbox: Path | None) -> None:
-    """Leave nothing of USER in any file of the history, nor in its webhook inbox, nor in notices that wait there.
+    """Leave nothing of USER in any file of the history, its webhook inbox, notices that wait, or the page last opened.
 
     Deliveries that do not say whose they are go where they hold the id as a number, or something of 6 characters or
     more that the history knows of USER: a shorter text is in other people's too. The next collect, or a watch that
@@ -152,10 +152,15 @@ def erase(*, history: str, user: int, inbox: Path | None) -> None:
         # The letters first: where that fails and is done again, the history still tells what to look for.
         letters = _erased_letters(place, user, values)
         rows = kept.erase(user) if is_begun else 0
-    click.echo(f"{rows} rows are gone from every file of the history {plain(history)}.")
+    if rows:
+        click.echo(f"{rows} rows are gone from every file of the history {plain(history)}.")
+    else:
+        click.echo(f"The history {plain(history)} holds nothing of user {user}.")
     click.echo(letters)
     if told := _erased_notices(history, user):
         click.echo(f"Notices about them that waited to be sent, and are gone: {told}.")
+    if browser.forgotten():
+        click.echo("The page that exposurekit open left in your cache is gone, whoever it was about.")
     click.echo(
         "The next collect, or a watch that runs, brings them back unless the service lists them no longer."
     )
@@ -209,7 +214,9 @@ def existing(path: str) -> Any:
     """
     kept = opened(path)
     if not _is_begun(path):
-        raise NotLoaded("There is no history there: exposurekit collect --history DIR begins one")
+        raise NotLoaded(
+            f"There is no history in {path}: exposurekit collect --history {path} begins one, --history DIR names another"
+        )
     return kept
 
 

@@ -196,6 +196,7 @@ def integrator_set_callback(
 
     if secret is not None and new_secret:
         raise click.UsageError("--secret brings one along, --new-secret makes one: choose")
+    opening.looked(database, key_file, lambda work: callbacks.find(work, name))  # says so where there is none
     chosen = callbacks.new_secret() if new_secret else _brought(secret)
     asyncio.run(callbacks.vet(url, opened_networks=callback_networks))
 

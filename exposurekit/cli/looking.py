@@ -2,12 +2,10 @@
 
 import click
 
-from exposurekit import places
+from exposurekit.cli import browser
 from exposurekit.cli.history import existing
 from exposurekit.cli.options import ID, history_option
 from exposurekit.errors import Misconfigured
-
-PAGE = "opened.html"
 
 
 @click.command("open")
@@ -17,13 +15,14 @@ PAGE = "opened.html"
 def open_page(*, history: str, user: int | None, since: str | None) -> None:
     """Open a report of the history in the browser.
 
-    It lies in your cache, for you alone, until the next one takes its place; `exposurekit report` writes one to keep.
+    It lies in your cache, for you alone, until the next one takes its place, or somebody is erased from a history;
+    `exposurekit report` writes one to keep.
 
     Example: exposurekit open --history ./exposure-history
     """
     from exposurekit.reports import report
 
-    page = places.cached() / PAGE
+    page = browser.kept()
     try:
         page.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
@@ -33,5 +32,4 @@ def open_page(*, history: str, user: int | None, since: str | None) -> None:
     with existing(history) as kept:
         made = report(kept, page, user=user, since=since)
     click.echo(made.finding)
-    if click.launch(page.as_uri()):
-        click.echo(f"No browser could be started; the report is {page}")
+    browser.shown(page)

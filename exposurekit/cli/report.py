@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from exposurekit.cli import showing
+from exposurekit.cli import browser, showing
 from exposurekit.cli.history import existing
 from exposurekit.cli.options import ID, check_writable, history_option, json_option
 
@@ -58,6 +58,7 @@ def report(
     from exposurekit.reports import printing, write
     from exposurekit.reports import report as made_of
 
+    _check(kind, user, since)
     check_writable(out)
     exposure = connect() if live else None
     with existing(history) as kept:
@@ -72,4 +73,15 @@ def report(
         click.echo(made.finding)
         click.echo(f"Wrote {out}, {out.stat().st_size / 1e6:.1f} MB. Open it in any browser.")
     if shows:
-        click.launch(str(out))
+        browser.shown(out)
+
+
+def _check(kind: str | None, user: int | None, since: str | None) -> None:
+    """What is asked goes together."""
+    if user is not None and since is not None:
+        raise click.UsageError("--user is about one person, --since about everyone: choose")
+    for option, value, its_kind in (("--user ID", user, "person"), ("--since DAY", since, "changes")):
+        if kind == its_kind and value is None:
+            raise click.UsageError(f"--kind {kind} wants {option}")
+        if kind not in (None, its_kind) and value is not None:
+            raise click.UsageError(f"{option} is for --kind {its_kind}")

@@ -108,10 +108,10 @@ def _teller(rules: Path, notices: Any) -> Any:
 def _test(rules: Path | None) -> None:
     if rules is None:
         raise Misconfigured("--send-test sends to the addresses of a file of rules: give it, --rules FILE")
-    arrived = _teller(rules, None).test()
-    for target, well in arrived.items():
-        click.echo(f"{plain(target)}: {'told' if well else 'could not be told'}")
-    if not all(arrived.values()):
+    refused = _teller(rules, None).test()
+    for target, why in refused.items():
+        click.echo(f"{plain(target)}: {f'could not be told: {why}' if why else 'told'}")
+    if any(refused.values()):
         sys.exit(1)
 
 

@@ -84,8 +84,12 @@ class Rounds:
         collector.resume()
         try:
             listing = exposure.stream(collector.take, choose=collector.choose, progress=progress)
-        finally:
+        except BaseException:
             collector.flush()
+            if staged.plan.shards == 1 and not staged.people():
+                staged.remove()  # nobody could be listed: there is nothing to go on with
+            raise
+        collector.flush()
         staged.end(Ended(self.clock(), listing.listed, listing.is_complete), shard)
 
     def taken_in(self, staged: Staged) -> Run:

@@ -12,4 +12,5 @@ From the history to people::
 
     rules       what somebody wants to be told, and where   causes      what happened of that
     notices     what waits to be told, in a `database`      telling     who tells it
+                                                            refusals    why it did not arrive
 """

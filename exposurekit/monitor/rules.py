@@ -4,7 +4,7 @@ import contextlib
 import itertools
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -233,16 +233,18 @@ def of_text(text: str, environment: Mapping[str, str] = os.environ, called: str 
     >>> from exposurekit.monitor.rules import of_text
     >>> of_text("{send_to: {me: 'json://x'}, rules: [{when: stuck, send: me}]}")
     Traceback (most recent call last):
-    exposurekit.errors.Misconfigured: the rules, rules.0: stuck needs days
+    exposurekit.errors.Misconfigured: the rules, rule 1: stuck needs days
     """
     import yaml
 
     try:
         said = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f", line {mark.line + 1}" if mark is not None else ""
-        raise Misconfigured(f"{called}{where}: this is no YAML") from None
+        raise Misconfigured(f"{called}{_line(error, text)}: this is no YAML") from None
+    if not isinstance(said, dict):
+        raise Misconfigured(
+            f"{called}: it needs send_to, with addresses, and rules; the README has an example"
+        )
     try:
         return Rules.model_validate(_filled(said, environment, called))
     except ValidationError as error:
@@ -268,10 +270,27 @@ def _filled(said: Any, environment: Mapping[str, str], called: str) -> Any:
     return said | {"send_to": filled}
 
 
+def _line(error: Exception, text: str) -> str:
+    """Where a text is no YAML; what only shows at its end, such as a quote that is not closed, is where that begins."""
+    mark, began = getattr(error, "problem_mark", None), getattr(error, "context_mark", None)
+    if mark is None:
+        return ""
+    is_end = not text[mark.index :].strip()
+    return f", line {(began if is_end and began is not None else mark).line + 1}"
+
+
 def _problem(called: str, error: Any) -> str:
-    # A key that is none may be an address, with its password.
-    where = ".".join(
-        str(part) if isinstance(part, int) or _NAME.fullmatch(part) else "a key" for part in error["loc"]
-    )
-    what = str(error["msg"]).removeprefix("Value error, ")
+    where = ", ".join(_parts(error["loc"]))
+    what = str(error["msg"]).removeprefix("Value error, ").replace("Input should be", "it should be")
     return f"{called}{', ' if where else ''}{where}: {what}"
+
+
+def _parts(place: Sequence[str | int]) -> Iterator[str]:
+    """A place in words: ``rule 1, when``."""
+    told = list(place)
+    if told[:1] == ["rules"] and len(told) > 1 and isinstance(told[1], int):
+        yield f"rule {told[1] + 1}"
+        told = told[2:]
+    for part in told:
+        # A key that is none may be an address, with its password.
+        yield str(part) if isinstance(part, int) or _NAME.fullmatch(part) else "a key"

@@ -12,6 +12,7 @@ import apprise
 
 from exposurekit.errors import ExposureError, Misconfigured
 from exposurekit.history import History
+from exposurekit.monitor import refusals
 from exposurekit.monitor.causes import Cause, Seen, causes, failed, newest
 from exposurekit.monitor.notices import Notice, Notices
 from exposurekit.monitor.rules import Rule, Rules
@@ -20,8 +21,7 @@ LOOK_EVERY_S = 5.0
 ENDS_WITHIN_S = 120.0  # a message that is on its way is waited for: else it would be sent again by the next
 LINES_MAX = 30  # of one kind in a message; the rest is counted
 _log = logging.getLogger("exposurekit.monitor")
-# It tells addresses, and they hold passwords.
-logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)
+refusals.quiet()
 
 
 def _now() -> datetime:
@@ -74,18 +74,16 @@ class Teller:
             ready = [(number, notice) for number, notice in waiting if urgent or self._is_urgent(notice)]
             if not ready:
                 continue
-            if self._arrives(target, [notice for _, notice in ready]):
+            if refused := self._refusal(target, [notice for _, notice in ready]):
+                again_at = f"{self.notices.not_told(target, at):%H:%M:%S} UTC"
+                _log.warning("%s could not be told: %s; the next try is at %s", target, refused, again_at)
+            else:
                 self.notices.told(target, [number for number, _ in ready])
                 arrived += 1
-            else:
-                again_at = self.notices.not_told(target, at)
-                _log.warning(
-                    "%s could not be told; the next try is at %s", target, f"{again_at:%H:%M:%S} UTC"
-                )
         return arrived
 
-    def test(self) -> dict[str, bool]:
-        """Send a word to each address; whether it arrived."""
+    def test(self) -> dict[str, str]:
+        """Send a word to each address; why it did not arrive, or nothing where it did."""
         titles = ("exposurekit can reach you", "This is a test. Nothing happened.")
         return {target: self._sends(target, *titles) for target in self.rules.send_to}
 
@@ -134,24 +132,27 @@ class Teller:
             for rule in self.rules.rules
         )
 
-    def _arrives(self, target: str, notices: Sequence[Notice]) -> bool:
+    def _refusal(self, target: str, notices: Sequence[Notice]) -> str:
         if target not in self.rules.send_to:  # it was taken out of the rules since
-            return True
+            return ""
         return self._sends(target, *message(notices))
 
-    def _sends(self, target: str, title: str, body: str) -> bool:
+    def _sends(self, target: str, title: str, body: str) -> str:
+        """Send, and say why it did not arrive; nothing where it did."""
         door = apprise.Apprise(asset=apprise.AppriseAsset(async_mode=False, app_id="exposurekit"))
         plugin = apprise.Apprise.instantiate(
             self.rules.send_to[target].get_secret_value(), asset=door.asset, suppress_exceptions=True
         )
         if plugin is None:
-            return False
+            return "this is no address that can be told"
         plugin.overflow_mode = apprise.OverflowMode.SPLIT  # what is too long for one message comes as several
         door.add(plugin)
-        try:
-            return bool(door.notify(title=title, body=body, body_format=apprise.NotifyFormat.TEXT))
-        except Exception:  # noqa: BLE001  a plugin's error may hold the address
-            return False
+        with refusals.heard() as said:
+            try:
+                arrived = bool(door.notify(title=title, body=body, body_format=apprise.NotifyFormat.TEXT))
+            except Exception:  # noqa: BLE001  a plugin's error may hold the address
+                arrived = False
+        return "" if arrived else refusals.reason(said)
 
 
 def _since(history: History, judged_until: datetime | None) -> datetime | None:

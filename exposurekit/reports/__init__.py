@@ -26,6 +26,7 @@ from exposurekit.reports.content import Fact, Removal, Report, Section
 from exposurekit.reports.gathering import gathered
 
 KINDS = ("fleet", "person", "changes", "sites")
+_SUFFIXES = (".html", ".htm", ".pdf")
 
 __all__ = ["KINDS", "Fact", "Removal", "Report", "Section", "report"]
 
@@ -44,7 +45,7 @@ def report(
 
     Args:
         source: A `History`, or an `Exposure`: that knows one moment, and nothing over time.
-        path: Where the page goes; it is written whole or not at all. A ``.pdf`` is printed by a Chromium, Chrome or Edge
+        path: Where the page goes, an ``.html``; it is written whole or not at all. A ``.pdf`` is printed by a Chromium, Chrome or Edge
             of the machine. None: nowhere.
         kind: ``fleet``, ``person`` (with ``user``), ``changes`` (with ``since``) or ``sites``; None: what the rest implies.
         user: The id of a person: about them alone.
@@ -69,6 +70,7 @@ def report(
     ('fleet', ['by_site', 'score'])
     """
     asked = _kind(kind, user, since)
+    _check(path)
     of = gathered(source, exposure=exposure, user=user, pseudonyms=pseudonyms.kept() if share_safe else None)
     if asked == "changes":
         assert since is not None  # noqa: S101  `_kind` saw to it
@@ -101,6 +103,16 @@ def write(path: Path, content: bytes) -> None:
             with suppress(OSError):
                 Path(draft).unlink(missing_ok=True)
         raise Misconfigured(f"{path} cannot be written: {error.strerror}") from None
+
+
+def _check(path: str | os.PathLike[str] | None) -> None:
+    """Say so before any work is done, where a file cannot be what its name says, or has no place."""
+    if path is None:
+        return
+    if Path(path).suffix.lower() not in _SUFFIXES:
+        raise Misconfigured(f"A report is a page, or a PDF: {path} ends with none of {', '.join(_SUFFIXES)}")
+    if not Path(path).parent.is_dir():
+        raise Misconfigured(f"{path} cannot be written: there is no directory {Path(path).parent}")
 
 
 def _kind(kind: str | None, user: int | None, since: str | datetime | None) -> str:

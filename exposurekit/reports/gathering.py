@@ -92,6 +92,9 @@ class Gathered:
             f"{name} {told[name]}" for name in ("server", "as of", "runs", "people") if name in told
         )
 
+    def _when(self) -> str:
+        return f"{self.as_of:%Y-%m-%d}" if self.sharing is not None else f"{self.as_of:%Y-%m-%d %H:%M} UTC"
+
     def provenance(self) -> dict[str, str]:
         """Where it comes from: what there is to tell of it, under its names."""
         told = {}
@@ -99,11 +102,11 @@ class Gathered:
             last = self.history.last_run()
             told = {
                 "server": self.server,
-                "as of": f"{self.as_of:%Y-%m-%d %H:%M} UTC",
+                "as of": self._when(),
                 "runs": f"{last.seq:,}",
             }
         elif self.exposure is not None:
-            told = {"server": self.server, "as of": f"{self.as_of:%Y-%m-%d %H:%M} UTC"}
+            told = {"server": self.server, "as of": self._when()}
         if self.sharing is not None:
             told.pop("server", None)
         told["people"] = f"{self.people:,}" + (f", {self.unseen:,} not seen well" if self.unseen else "")

@@ -7,7 +7,8 @@ from datetime import datetime
 import pandas as pd
 
 from exposurekit import analysis, charts
-from exposurekit.charts.figure import percent, several, short
+from exposurekit.analysis.work import STEP_MINUTES, VISIT_MINUTES
+from exposurekit.charts.figure import lasting, percent, several, short
 from exposurekit.contract.values import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import Misconfigured
 from exposurekit.history import Diff
@@ -21,6 +22,7 @@ _WEIGHED = (
     f"points: {_POINTS[DISCOVERED]:g} for each open listing, {_POINTS[PENDING_REMOVAL]:g} while it is being removed, "
     f"{_POINTS['page']:g} for each page"
 )
+_ASSUMED = f"{VISIT_MINUTES:g} minutes a place and {STEP_MINUTES:g} a step are assumed"
 ASKS = 2  # fields that unlock most, as a fleet's report names them
 _LISTED = ("site", "status", "first_seen_at", "changed_at", "age", "states", "href")
 _PAGE = ("title", "url", "contains")
@@ -131,9 +133,7 @@ def _facts(of: Gathered) -> Iterator[Fact]:
     yield Fact("pages with their data", f"{len(of.links):,}", "nobody can send these a form")
     yield Fact("score", f"{of.score['score'].sum():,.0f}", _WEIGHED)
     left = of.queue[~of.queue["state"].isin(["done", "unable"])]
-    yield Fact(
-        "removals by hand", f"{len(left):,}", f"about {left['minutes'].sum() / 60:,.1f} hours, estimated"
-    )
+    yield Fact("removals by hand", f"{len(left):,}", f"about {lasting(left['minutes'].sum())}; {_ASSUMED}")
     if of.history is not None and of.user is None:
         yield from _of_time(of)
 

@@ -22,7 +22,7 @@ def printed(html: str) -> bytes:
     >>> printed(ek.report(exposure).to_html())[:5]  # doctest: +SKIP
     b'%PDF-'
     """
-    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    browser = found()
     if browser is None:
         raise Misconfigured(
             "A PDF is printed by Chromium, Chrome or Edge, and none is here: install one, "
@@ -45,6 +45,11 @@ def printed(html: str) -> bytes:
     raise Misconfigured(
         f"{Path(browser).name} did not print the page ({kind}): open it in a browser and print it"
     )
+
+
+def found() -> str | None:
+    """The browser that prints; None: none is here."""
+    return next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
 def _words(scratch: str) -> list[str]:

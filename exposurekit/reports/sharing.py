@@ -115,8 +115,7 @@ def _together(table: pd.DataFrame, few: "pd.Series[bool]") -> pd.DataFrame:
 def _places_together(queue: pd.DataFrame, few: "pd.Series[bool]") -> pd.DataFrame:
     """A work queue in which hosts where few opt out are one: with the listings of all of them, in the minutes of all."""
     each = queue[few].drop_duplicates("group")
-    minutes = (each["listings"] / each["listings_a_minute"].where(each["listings_a_minute"] > 0)).sum()
-    listings = int(each["listings"].sum())
+    listings, minutes = int(each["listings"].sum()), queue.loc[few, "minutes"].sum()
     rate = listings / minutes if minutes else 0.0
     return queue.assign(
         group=queue["group"].mask(few, FEW_PLACES),

@@ -68,6 +68,10 @@ class Unsafe(ExposureError):
     """
 
 
+class NotPublic(Unsafe):
+    """A host leads elsewhere than to a public network, or to one that the operator opened."""
+
+
 def networks(opened: Iterable[str]) -> tuple[Network, ...]:
     """The networks that an operator opens.
 
@@ -126,12 +130,12 @@ def check_addresses(addresses: Sequence[str], opened: Sequence[Network] = ()) ->
     >>> check_addresses(["10.1.2.3"], networks(["10.0.0.0/8"]))
     >>> check_addresses(["93.184.216.34", "::ffff:127.0.0.1"])
     Traceback (most recent call last):
-    exposurekit.service.addresses.Unsafe: ...
+    exposurekit.service.addresses.NotPublic: ...
     """
     for address in addresses:
         parsed = literal(address)
         if parsed is None or not _may_be_visited(parsed, opened):
-            raise Unsafe(
+            raise NotPublic(
                 "the address may not be visited: it does not lead to a public network, nor to one that is opened"
             )
 

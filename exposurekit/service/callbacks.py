@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from sqlalchemy import select, update
 
 from exposurekit.errors import Misconfigured
-from exposurekit.service.addresses import all_opened, networks
+from exposurekit.service.addresses import NotPublic, all_opened, networks
 from exposurekit.service.database import Work
 from exposurekit.service.integrators import UNKNOWN
 from exposurekit.service.outbound import Outbound, Resolve, Unanswered, Unsafe
@@ -119,8 +119,10 @@ async def vet(url: str, *, opened_networks: Iterable[str] = (), resolve: Resolve
     outbound = Outbound(opened=opened_ones, resolve=resolve)
     try:
         addresses = await outbound.check(url)
-    except Unsafe as error:
+    except NotPublic as error:
         problem = f"{error}; --callback-network opens one"
+    except Unsafe as error:
+        problem = f"{error}, such as https://acme.example/hook"
     except Unanswered:
         problem = "its host has no address"
     else:

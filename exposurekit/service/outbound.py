@@ -145,7 +145,7 @@ class Outbound(_Fetching):
 
     >>> asyncio.run(Outbound().check("http://127.0.0.1:8642/"))
     Traceback (most recent call last):
-    exposurekit.service.addresses.Unsafe: ...
+    exposurekit.service.addresses.NotPublic: ...
     """
 
     def __init__(

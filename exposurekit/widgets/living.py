@@ -3,22 +3,125 @@
 from collections.abc import Callable
 from typing import Any
 
+import anywidget
+import plotly
 import plotly.graph_objects as go
+import traitlets
+from ipywidgets import Widget, widget_serialization
 
 from exposurekit import charts
 
 _PAD_PX = 28  # a second line lifts the first
+# anywidget gives a script two seconds to be there, and passes on no message to a widget whose script was later: of
+# Plotly's five megabytes a busy browser is later, and then draws a chart without its data, and with every button that
+# it has. So what is there at once is small, Plotly comes once for all charts of a page, and what a chart was told in
+# the meantime is asked for again.
+_SCRIPT = """
+const PATIENCE_MS = 3000;
+async function loaded(model) {
+  const library = await model.widget_manager.get_model(model.get("_library").replace("IPY_MODEL_", ""));
+  const url = URL.createObjectURL(new Blob([library.get("code")], { type: "text/javascript" }));
+  try { return (await import(url)).default; } finally { URL.revokeObjectURL(url); }
+}
+function plotly(model) {
+  const once = (globalThis.exposurekitPlotly ??= {}), version = model.get("_plotly");
+  once[version] ??= loaded(model).catch((error) => { delete once[version]; throw error; });
+  return once[version];
+}
+// Plotly's own follower of a model: of what came before it follows it knows nothing.
+async function followed(model, views) {
+  const follower = (await plotly(model))();
+  const edited = model.get("_last_layout_edit_id") > 0 || model.get("_last_trace_edit_id") > 0;
+  await new Promise((done) => {
+    let follows = false;
+    const follow = () => { if (!follows) { follows = true; follower.initialize({ model }); done(); } };
+    if (!edited) { follow(); return; }
+    model.on("msg:custom", (told) => {
+      if (!told.whole) return;
+      if (follows) views.forEach((draw) => draw()); else follow();
+    });
+    model.send({ whole: true });
+    setTimeout(follow, PATIENCE_MS);  // nobody may be there to answer, or not yet
+  });
+  return follower;
+}
+export default () => {
+  const views = new Set();
+  let follower = null;
+  return {
+    async render({ model, el }) {
+      let end = () => {}, ended = false;
+      const draw = async () => {
+        const drawing = await (follower ??= followed(model, views));
+        if (ended) return;
+        end();
+        el.replaceChildren();
+        end = drawing.render({ model, el });
+      };
+      views.add(draw);
+      const gone = () => { ended = true; views.delete(draw); end(); };
+      draw().catch(() => { follower = null; el.textContent = "Plotly could not be loaded: run the cell again."; });
+      return gone;
+    },
+  };
+};
+"""
 
 
-def live(figure: charts.Chart) -> go.FigureWidget:
-    """The figure as a widget, with the buttons of a chart."""
-    living = go.FigureWidget(figure)
-    living.update_layout(title=_title(figure))
-    living._config = living._config | charts.CONFIG  # noqa: SLF001  there is no other way to set it
-    return living
+class Library(anywidget.AnyWidget):
+    """Plotly as widgets have it, for all charts of a kernel."""
+
+    _esm = "export default { render() {} };"
+    code = traitlets.Unicode().tag(sync=True)
 
 
-def redraw(living: go.FigureWidget, figure: charts.Chart) -> None:
+class Living(go.FigureWidget):  # type: ignore[misc]  # Plotly tells no types
+    """A figure as a widget, with the buttons of a chart."""
+
+    _esm = _SCRIPT
+    _library = traitlets.Instance(Widget).tag(sync=True, **widget_serialization)
+    _plotly = traitlets.Unicode(plotly.__version__).tag(sync=True)
+
+    def __init__(self, figure: go.Figure) -> None:
+        self._is_whole = False
+        super().__init__(figure)
+        self._config: dict[str, Any] = {**self._config, **charts.CONFIG}
+        self.on_msg(lambda _widget, content, _buffers: self._heard(content))
+        self._is_whole = True
+        self.open()
+
+    def open(self) -> None:
+        """Tell the browser of it, once there is all of it to tell: what is told later may come too late."""
+        if self._is_whole:
+            super().open()
+
+    @traitlets.default("_library")
+    def _its_library(self) -> Library:
+        return _library()
+
+    def _heard(self, content: Any) -> None:
+        """A browser asks for all of the figure, as it is now."""
+        if isinstance(content, dict) and content.get("whole"):
+            now = self.to_plotly_json()
+            self._widget_data, self._widget_layout = now["data"], now["layout"]
+            self.send({"whole": True})
+
+
+_libraries: list[Library] = []
+
+
+def _library() -> Library:
+    if not _libraries or _libraries[-1].comm is None:  # whoever closes all widgets closes it, too
+        _libraries[:] = [Library(code=str(go.FigureWidget._esm))]  # noqa: SLF001  it has no other name
+    return _libraries[-1]
+
+
+def live(figure: charts.Chart) -> Living:
+    """The figure as a widget."""
+    return Living(go.Figure(figure).update_layout(title=_title(figure)))
+
+
+def redraw(living: Living, figure: charts.Chart) -> None:
     """Show another figure in its place; what listened to clicks does so no longer."""
     with living.batch_update():
         living.data = []
@@ -39,7 +142,7 @@ def _title(figure: charts.Chart) -> dict[str, Any]:
     return {"text": "<br>".join(lines), "subtitle": {"text": ""}, "pad": pad}
 
 
-def listen(living: go.FigureWidget, act: Callable[[int, Any], None]) -> None:
+def listen(living: Living, act: Callable[[int, Any], None]) -> None:
     """Call with the place and the x of the first point that was clicked.
 
     Plotly tells every trace of a click, one after the other: only at the last one may there be others.

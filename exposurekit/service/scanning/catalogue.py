@@ -90,7 +90,9 @@ def directory(path: Path, known: Collection[str] = ()) -> dict[str, Definition]:
         Misconfigured: A file cannot be used, two sites have one name, or an opt-out covers a site nobody knows.
     """
     if not path.is_dir():
-        raise Misconfigured(f"{plain(path)} is not a directory")
+        raise Misconfigured(
+            f"{plain(path)} is not a directory: make it, for a YAML file of each site; the README shows one"
+        )
     loaded: dict[str, _Loaded] = {}
     told: list[str] = []
     for file in sorted(path.glob("*.yaml")):
@@ -122,8 +124,8 @@ def _of_file(path: Path) -> _Loaded:
     try:
         with path.open("rb") as file:
             text = file.read(SIZE_MAX + 1).decode()
-    except OSError:
-        raise Misconfigured(f"{plain(path)}, line 1: cannot be read") from None
+    except OSError as error:
+        raise Misconfigured(f"{plain(path)}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise Misconfigured(f"{plain(path)}, line {line}: is not UTF-8") from None

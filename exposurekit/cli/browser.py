@@ -1,0 +1,37 @@
+"""A page in the browser, and the one that is kept for it. Makes no page."""
+
+import webbrowser
+from pathlib import Path
+
+import click
+
+from exposurekit import places
+from exposurekit.errors import Misconfigured
+
+
+def kept() -> Path:
+    """Where the page lies that is opened without a name of its own."""
+    return places.cached() / "opened.html"
+
+
+def shown(page: Path) -> None:
+    """Open a page in the browser.
+
+    Raises:
+        Misconfigured: No browser can be started; the message says where the page lies.
+    """
+    try:
+        is_open = webbrowser.open(page.resolve().as_uri())
+    except webbrowser.Error:
+        is_open = False
+    if not is_open:
+        raise Misconfigured(f"No browser can be started here. The page is {page}: open it where there is one")
+    click.echo(f"Opened {page} in the browser.", err=True)
+
+
+def forgotten() -> bool:
+    """Remove the page that was opened last; whether there was one."""
+    page = kept()
+    is_there = page.is_file()
+    page.unlink(missing_ok=True)
+    return is_there
