@@ -166,8 +166,8 @@ def test_the_static_twin_stands_where_a_notebook_is_opened_again(desk, front):
         box.check()
         page.locator("[class$=-twin] li", has_text="☑").first.wait_for(state="attached")
         notebook = kit.saved(page, path)
-        kit.ended(page, address, "twin.ipynb")
     assert "☑" in "".join(kit.outputs(notebook, "text/html"))
+    kit.ended(address, "twin.ipynb")
     with kit.browsing() as (page, sight):
         kit.opened(page, address, front, "twin.ipynb")
         page.locator("[class$=-twin] li", has_text="☑").first.wait_for()

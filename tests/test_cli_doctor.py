@@ -159,7 +159,7 @@ def test_a_check_as_json(shell, kept):
         (("relisted:3",), 2, "relisted takes no number"),
         (("collection-failed",), 2, "a condition is one of: new"),
         ((",",), 1, "at least one condition"),
-        (("new", "--since", "yesterday"), 1, "2026"),
+        (("new", "--since", "yesterday"), 2, "Invalid value for '--since'"),
         (("new", "--history", "elsewhere"), 1, "There is no history in elsewhere"),
     ],
     ids=str,

@@ -54,7 +54,6 @@ def test_as_json_it_is_the_content(shell, tmp_path):
         (("--out", "nowhere/page.html"), "there is no directory"),
         (("--out", "."), "is a directory"),
         (("--out", "page.html", "--user", "99"), "99"),
-        (("--out", "page.html", "--since", "yesterday"), "2026-11-13"),
         (("--out", "page.html", "--history", "elsewhere"), "There is no history in elsewhere"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
@@ -74,6 +73,10 @@ def test_what_cannot_be_is_one_line_and_no_file(shell, tmp_path, words, said):
         (("--kind", "fleet", "--user", "1"), "--user ID is for --kind person"),
         (("--kind", "sites", "--since", "2026-11-13"), "--since DAY is for --kind changes"),
         (("--user", "1", "--since", "2026-11-13"), "choose"),
+        (
+            ("--since", "yesterday"),
+            "Invalid value for '--since': A time is a datetime, a date, or text such as 2026-11-13",
+        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )

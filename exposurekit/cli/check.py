@@ -9,7 +9,7 @@ import click
 
 from exposurekit.cli import showing
 from exposurekit.cli.history import existing
-from exposurekit.cli.options import history_option, json_option
+from exposurekit.cli.options import When, history_option, json_option
 from exposurekit.errors import Misconfigured
 
 FAILED = 3
@@ -59,6 +59,7 @@ def _number(name: str | None, text: str) -> dict[str, float]:
 @click.option(
     "--since",
     metavar="DAY",
+    type=When(),
     help="What moved since the end of a day, or an instant. Default: the look before.",
 )
 @json_option

@@ -4,14 +4,14 @@ import click
 
 from exposurekit.cli import browser
 from exposurekit.cli.history import existing
-from exposurekit.cli.options import ID, history_option
+from exposurekit.cli.options import ID, When, history_option
 from exposurekit.errors import Misconfigured
 
 
 @click.command("open")
 @history_option
 @click.option("--user", type=ID, help="About this person alone.")
-@click.option("--since", metavar="DAY", help="What moved since the end of a day, or an instant.")
+@click.option("--since", metavar="DAY", type=When(), help="What moved since the end of a day, or an instant.")
 def open_page(*, history: str, user: int | None, since: str | None) -> None:
     """Open a report of the history in the browser.
 

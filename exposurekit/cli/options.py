@@ -108,6 +108,22 @@ class Span(click.ParamType[timedelta]):
         return timedelta(seconds=seconds)
 
 
+class When(click.ParamType[str]):
+    """A day, or an instant, as a history takes it."""
+
+    name = "day"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The text itself, if it is one."""
+        from exposurekit.history.shown import until
+
+        try:
+            until(value)
+        except Misconfigured as error:
+            self.fail(str(error), param, ctx)
+        return str(value)
+
+
 records_by_option = click.option(
     "--records-by",
     type=click.Choice(("id", "reference")),

@@ -6,7 +6,7 @@ import click
 
 from exposurekit.cli import browser, showing
 from exposurekit.cli.history import existing
-from exposurekit.cli.options import ID, check_writable, history_option, json_option
+from exposurekit.cli.options import ID, When, check_writable, history_option, json_option
 
 KINDS = ("fleet", "person", "changes", "sites")
 
@@ -16,7 +16,10 @@ KINDS = ("fleet", "person", "changes", "sites")
 @click.option("--kind", type=click.Choice(KINDS), help="Default: what --user and --since imply, else fleet.")
 @click.option("--user", type=ID, help="About this person alone.")
 @click.option(
-    "--since", metavar="DAY", help="What moved since the end of a day, such as 2026-11-13, or an instant."
+    "--since",
+    metavar="DAY",
+    type=When(),
+    help="What moved since the end of a day, such as 2026-11-13, or an instant.",
 )
 @click.option(
     "--live", is_flag=True, help="Load everyone now as well: only then is known what people have on file."

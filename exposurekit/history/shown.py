@@ -31,10 +31,7 @@ def until(when: str | date | datetime) -> datetime:
     with contextlib.suppress(ValueError, OverflowError):  # no time, or on the last of all days
         if not isinstance(when, Number) and not pd.isna(when) and _instant(when) + DAY:
             return _instant(when)
-    said = f"{when[:40]!r} is none: " if isinstance(when, str) else ""
-    raise Misconfigured(
-        f"{said}a time is a datetime, a date, or text such as 2026-11-13 or 2026-11-13T12:00Z"
-    )
+    raise Misconfigured("A time is a datetime, a date, or text such as 2026-11-13 or 2026-11-13T12:00Z")
 
 
 def _instant(when: str | date | datetime) -> datetime:
