@@ -26,6 +26,9 @@ _OF_THINGS = ("first_seen_at", "changed_at", "not_before", "episode", "left_cens
 class Diff:
     """What moved between two instants.
 
+    A thing that was removed, listed again and removed once more in between counts once in ``things`` and ``counts``, by
+    how it stood then and stands now; in ``why`` each of its moves counts.
+
     Attributes:
         things: One row a thing that changed: ``user_id``, ``key``, ``site``, ``before``, ``after``, ``what``, ...
         counts: ``what`` and ``n``, ``unchanged`` included.
@@ -47,8 +50,8 @@ class Diff:
         moved = [(what, f"{n:,}") for what, n in zip(self.counts["what"], self.counts["n"], strict=True)]
         caused = self.why[["cause", "n", "open"]].itertuples(index=False)
         why = [(cause, f"{n:+,}" if n else "0", f"{still:,}") for cause, n, still in caused]
-        parts = rows("things", ("what", "n"), moved), rows("why", ("cause", "n", "then open"), why)
-        return card("Diff", {}, *parts)
+        each = rows("things, each once: then and now", ("what", "n"), moved)
+        return card("Diff", {}, each, rows("why: every move in between", ("cause", "n", "then open"), why))
 
 
 class Reading(Stored):
@@ -92,6 +95,7 @@ class Reading(Stored):
 
         ``status`` is the record's as it stood then (NaN: the alert is about a link, or, where ids change, it cannot be
         told about which record); ``alert_number`` counts a person's alerts in the order in which they were seen.
+        An alert that a service repeats word for word about one thing is one alert here, and several in `Exposure.alerts`.
         ``html`` is the service's markup as it came.
 
         Raises:

@@ -74,10 +74,7 @@ class OptOutChecklist(Panel):
         >>> "<ol>" in ek.widgets.OptOutChecklist(exposure.alerts()).to_html()
         True
         """
-        parts = [
-            f"<h4>{escaped(_named(self._alert(place)))}</h4>{self._told(place)}"
-            for place in self._order[: twin.ROWS]
-        ]
+        parts = [self._told(place) for place in self._order[: twin.ROWS]]
         return f"<section><p>{escaped(self.line())}</p>{''.join(parts)}</section>"
 
     def step(self, ahead: int) -> None:
@@ -110,7 +107,7 @@ class OptOutChecklist(Panel):
 
     def _told(self, place: int) -> str:
         of = self._of(place)
-        return _about(self._alert(place)) + (
+        return _about(self._alert(place), "h4") + (
             twin.steps(
                 of["step"].tolist(), of["tick"].fillna(TO_DO).tolist(), of["tick_note"].fillna("").tolist()
             )
@@ -153,7 +150,7 @@ class OptOutChecklist(Panel):
             self._about.value = "<p>No alerts.</p>"
             return
         place = self._order[self._place]
-        self._about.value = _about(self._alert(place))
+        self._about.value = _about(self._alert(place), "h4")
         of = self._of(place)
         self._rows.children = [_Row(self, index, of.loc[index]).box for index in of.index] or [
             HTML(f"<p>{_STEPLESS}</p>")
@@ -278,12 +275,10 @@ def _named(alert: "pd.Series[Any]") -> str:
     return f"user {alert['user_id']}, {shown}"
 
 
-def _about(alert: "pd.Series[Any]") -> str:
-    """What the alert is about: where, what it says, the guide, and the page to open."""
-    parts = [f"<p><strong>{escaped(_named(alert))}</strong>"]
-    if isinstance(alert["status"], str):
-        parts.append(f" · {escaped(alert['status'])}")
-    parts.append("</p>")
+def _about(alert: "pd.Series[Any]", heading: str) -> str:
+    """What the alert is about: where, how it stands, the guide, and the page to open."""
+    stands = f" · {escaped(alert['status'])}" if isinstance(alert["status"], str) else ""
+    parts = [f"<{heading}>{escaped(_named(alert))}{stands}</{heading}>"]
     if isinstance(alert["guide"], str):
         parts.append(f"<p>{escaped(alert['guide'])}</p>")
     if isinstance(alert["url"], str):
