@@ -91,6 +91,18 @@ def test_a_click_on_a_bar_and_the_pickers_reach_python(desk):
     assert desk.sight.left == []
 
 
+def test_a_chart_that_changed_before_the_browser_could_draw_it_is_drawn_as_it_is(desk):
+    """What a chart is told while Plotly is on its way is lost in the browser, and asked for again."""
+    page = desk.shows(
+        TABLES,
+        "site = history.records()['site'].iloc[0]\ndashboard = ek.widgets.Dashboard(history=history)\ndashboard.pick(sites=[site])",
+        "dashboard",
+    )
+    names = page.locator(".js-plotly-plot").first.locator(".yaxislayer-above text, .yaxislayer-below text")
+    names.first.wait_for(state="attached")
+    assert names.all_text_contents() == [ek.History(desk.directory / "history").records()["site"].iloc[0]]
+
+
 def test_the_browser_has_one_page_of_200_000_rows(desk):
     page = desk.shows(TABLES, MANY)
     _status(page, "Rows 1 to 20 of 200,000")

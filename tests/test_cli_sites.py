@@ -134,7 +134,7 @@ def test_several_files_are_all_told_also_as_json(shell, site):
     assert (bad["file"], bad["site"], bad["ok"]) == ("bad.yaml", None, False)
     assert "bad.yaml, line 2: serch is not known; did you mean search?" in bad["problems"]
     assert second["problems"] == ["the site blocks us"]
-    assert none["problems"] == ["none.yaml, line 1: cannot be read"]
+    assert none["problems"] == ["none.yaml: cannot be read: No such file or directory"]
 
 
 @pytest.mark.parametrize("word", ["--offline", "--read-only"])

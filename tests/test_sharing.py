@@ -220,6 +220,7 @@ def test_places_of_few_people_are_one_with_the_work_of_all_of_them():
             "people": [1, 1, 1, FEW, 1],
             "listings": [4, 2, 2, 30, 3],
             "listings_a_minute": [0.5, 0.25, 0.25, 2.0, 0.0],
+            "minutes": [8.0, 4.0, 4.0, 15.0, 0.0],
         }
     )
     told = sharing(pseudonyms.Pseudonyms(b"k" * 32), *NOBODY).table(queue)
@@ -234,7 +235,7 @@ def test_what_is_shared_tells_of_as_much_work(exposure, shared):
         next(section for section in report.sections if section.key == "work_queue").words
         for report in (ek.report(exposure), shared)
     ]
-    whole, told = (re.search(r"[\d,]+ minutes in all", text).group() for text in words)
+    whole, told = (re.search(r"[\d,.]+ (minutes|hours) in all", text).group() for text in words)
     assert whole == told
 
 

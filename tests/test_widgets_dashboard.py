@@ -1,8 +1,10 @@
 """Charts and a table over one set of records: what is picked, by whatever way, filters all of them."""
 
+import json
 from dataclasses import replace
 from datetime import date, timedelta
 
+import comm
 import ipywidgets
 import pandas as pd
 import plotly.graph_objects as go
@@ -351,6 +353,32 @@ def test_no_figure_uploads(dashboard):
             assert figure._config["showSendToCloud"] is False
             assert figure._config["plotlyServerURL"] == ""
         dashboard.pick(user=1)
+
+
+def test_a_browser_is_told_all_of_a_chart_at_once_and_plotly_once(looked, monkeypatch):
+    """What is told after a widget was opened may come too late, and its script is five megabytes."""
+    opened, create = [], comm.create_comm
+    monkeypatch.setattr(
+        comm, "create_comm", lambda **said: opened.append(said["data"]["state"]) or create(**said)
+    )
+    shown = [figure for _ in range(2) for figure in figures(Dashboard(history=looked[1]))]
+    told = [state for state in opened if "_widget_data" in state]
+    assert [len(state["_widget_data"]) for state in told] == [len(figure.data) for figure in shown]
+    assert [state["_widget_layout"]["title"]["text"] for state in told] == [
+        one.layout.title.text for one in shown
+    ]
+    assert all(charts.CONFIG.items() <= state["_config"].items() for state in told)
+    assert {state["_library"] for state in told} == {f"IPY_MODEL_{shown[0]._library.model_id}"}
+    assert sum(len(json.dumps(state, default=str)) > 1_000_000 for state in opened) <= 1
+
+
+def test_a_chart_tells_all_of_itself_when_it_is_asked(dated):
+    [figure, *_] = figures(dated)
+    dated.pick(user=1)
+    figure._handle_custom_msg({"whole": True}, [])
+    now = figure.to_plotly_json()
+    assert [trace["name"] for trace in figure._widget_data] == [trace["name"] for trace in now["data"]]
+    assert figure._widget_layout["title"] == now["layout"]["title"]
 
 
 def test_a_service_without_records_works():

@@ -173,7 +173,10 @@ def _trusted(of: Gathered) -> list[Section]:
 
 def _unblocked(of: Gathered) -> list[Section]:
     if of.on_file is None:
-        words = "What people have on file is not known here: a history does not keep it. Give exposure= beside it."
+        words = (
+            "What people have on file is not known here: a history does not keep it. A report that looks at the service as "
+            "well knows it: exposurekit report --live, or exposure= in Python."
+        )
         return [Section("blockers", "What can be unblocked", words)]
     table = analysis.blockers(of.records, of.on_file)
     asks = analysis.best_next_fields(of.records, of.on_file, asks=ASKS)
