@@ -103,6 +103,40 @@ def test_a_chart_that_changed_before_the_browser_could_draw_it_is_drawn_as_it_is
     assert names.all_text_contents() == [ek.History(desk.directory / "history").records()["site"].iloc[0]]
 
 
+LIVING = """
+import asyncio, time
+from IPython.display import display
+from exposurekit.widgets import living
+def of(some): return ek.charts.by_site(ek.analysis.by_site(some))
+whole, one = of(history.records()), of(history.records().head(1))
+"""
+GONE = 'first.update("gone")'
+CHANGED = {
+    "one of its views is gone": (
+        "w = living.live(whole)\nfirst = display(w, display_id='first')",
+        "w",
+        f"time.sleep(4)\n{GONE}",
+    ),
+    "it was asked for late": ("w = living.live(one)\nliving.redraw(w, whole)", "display(w)\ntime.sleep(5)"),
+}
+# Beside the cells: what a browser asks for is answered when all of them have run.
+LATER = "_ = asyncio.get_event_loop().call_later(2, lambda: living.redraw(w, one))"
+
+
+@pytest.mark.parametrize("before", CHANGED)
+def test_a_chart_follows_once_what_it_is_told(desk, before):
+    page = desk.shows(TABLES, LIVING, *CHANGED[before], LATER)
+    page.wait_for_function(
+        "() => { const all = [...document.querySelectorAll('.js-plotly-plot')];"
+        " return all.length === 1 && all[0].data.length && all[0].data[0].y.length === 1; }"
+    )
+    page.wait_for_timeout(500)  # what comes twice comes by then
+    told = page.evaluate("() => document.querySelector('.js-plotly-plot').data.map((one) => one.name)")
+    assert len(told) == len(set(told)) > 0
+    site = ek.History(desk.directory / "history").records()["site"].iloc[0]
+    assert site in page.locator(".js-plotly-plot .yaxislayer-above").first.text_content()
+
+
 def test_the_browser_has_one_page_of_200_000_rows(desk):
     page = desk.shows(TABLES, MANY)
     _status(page, "Rows 1 to 20 of 200,000")

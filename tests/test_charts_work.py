@@ -23,9 +23,9 @@ def asked(*rows, **given):
 
 
 def queue(*rows):
-    columns = ["group", "state", "listings", "people", "minutes"]
-    table = pd.DataFrame(rows, columns=columns)
-    return table.assign(place=range(1, len(table) + 1))
+    table = pd.DataFrame(rows, columns=["group", "state", "listings", "people", "minutes"])
+    places = range(1, len(table) + 1)
+    return table.assign(place=places, user_id=places)
 
 
 def test_cells_hold_the_removals_that_a_field_alone_lets_start():
@@ -121,3 +121,9 @@ def test_of_many_places_the_first_are_drawn():
     figure = charts.work_queue(queue(*((f"{place:03}.example", "open", 1, 1, 0.2) for place in range(500))))
     assert len(figure.layout.yaxis.ticktext) == charts.SHOWN
     assert "Not drawn: 475 more places." in charts.describe(figure)
+
+
+def test_of_a_queue_that_is_narrowed_what_is_left_of_it_is_told():
+    one = queue(*(("near.example", "open", 8, 8, 2.375) for _ in range(8))).head(1)
+    figure = charts.work_queue(one)
+    assert figure.layout.title.text == "Begin at near.example: 1 listing of 1 person in 2 minutes"

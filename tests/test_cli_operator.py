@@ -201,7 +201,7 @@ def test_an_integrator_that_is_none_is_told_before_its_callback_is_judged(file_o
         ("https://169.254.169.254/hook", ["169.254.0.0/16"], "may not be visited"),
         ("http://93.184.216.34/hook", [], "use https"),
         ("http://93.184.216.34/hook", ["10.0.0.0/8"], "use https"),
-        ("ftp://93.184.216.34/hook", [], "not a plain http or https one, such as https://acme.example/hook"),
+        ("ftp://93.184.216.34/hook", [], "not a plain http or https one"),
         ("https://user:pw@93.184.216.34/", [], "not a plain http or https one"),
         ("https://nobody.invalid/hook", [], "its host has no address"),
         ("https://93.184.216.34/hook", ["10.0.0.1/8"], "10.0.0.0/8"),

@@ -45,7 +45,19 @@ def told(error):
 
 
 @pytest.mark.parametrize(
-    "path", [None, "", "  ", 5, b"history", ["history"], "a\0b", "s3://", "~nobody-of-that-name/history"]
+    "path",
+    [
+        None,
+        "",
+        "  ",
+        5,
+        b"history",
+        ["history"],
+        "a\0b",
+        "s3://",
+        "s3://bucket/my%20history",
+        "~nobody-of-that-name/history",
+    ],
 )
 def test_what_is_no_path_is_refused(tmp_path, monkeypatch, path):
     monkeypatch.chdir(tmp_path)

@@ -47,7 +47,10 @@ def _answers(port):
 
 def test_a_history_in_a_bucket_is_a_history(bucket):
     service = Service()
-    with seen_through(service) as exposure, History("s3://bucket/history", storage_options=bucket) as history:
+    with (
+        seen_through(service) as exposure,
+        History("s3://bucket/bucket=7/history", storage_options=bucket) as history,
+    ):
         assert history.collect(exposure).new == 0
         for status in ("discovered", "removed", "discovered"):
             service.people[1] = Person([a_record(11, status)], [a_link("https://page.example/1")])
@@ -61,5 +64,5 @@ def test_a_history_in_a_bucket_is_a_history(bucket):
         assert history.verify() == {}
         assert history.erase(1) > 0
         assert history.records().empty
-    again = History("s3://bucket/history", storage_options=bucket)
+    again = History("s3://bucket/bucket=7/history", storage_options=bucket)
     assert again.runs()["seq"].tolist() == [1, 2, 3, 4, 5]

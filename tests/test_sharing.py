@@ -228,6 +228,10 @@ def test_places_of_few_people_are_one_with_the_work_of_all_of_them():
     few = told[told["group"] == FEW_PLACES]
     assert few["listings"].unique().tolist() == [4 + 2 + 3]
     assert (few["listings"] / few["listings_a_minute"]).round(9).unique().tolist() == [8 + 8]
+    assert few["minutes"].round(9).tolist() == [round(16 / 3, 9)] * 3 + [
+        0
+    ]  # none tells how many share its place
+    assert few["people"].isna().all()
 
 
 def test_what_is_shared_tells_of_as_much_work(exposure, shared):

@@ -372,10 +372,13 @@ def test_a_browser_is_told_all_of_a_chart_at_once_and_plotly_once(looked, monkey
     assert sum(len(json.dumps(state, default=str)) > 1_000_000 for state in opened) <= 1
 
 
-def test_a_chart_tells_all_of_itself_when_it_is_asked(dated):
+def test_a_chart_tells_all_of_itself_when_it_is_asked(dated, monkeypatch):
     [figure, *_] = figures(dated)
     dated.pick(user=1)
+    sent = []
+    monkeypatch.setattr(type(figure), "send", lambda _, content, buffers=None: sent.append(content))
     figure._handle_custom_msg({"whole": True}, [])
+    assert sent == [{"whole": True}]
     now = figure.to_plotly_json()
     assert [trace["name"] for trace in figure._widget_data] == [trace["name"] for trace in now["data"]]
     assert figure._widget_layout["title"] == now["layout"]["title"]

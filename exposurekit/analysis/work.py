@@ -36,8 +36,8 @@ def work_queue(
         One row an alert, in order: ``place`` (from 1), ``group`` (text: the host where sisters are opted out of, or the
         site; missing: neither is told), ``site`` (text; missing: a page), ``user_id``, ``alert_number``, ``record_id``
         (Int64), ``state`` (``open``, ``started``, ``unable``: a step cannot be done, ``done``), ``steps``, ``done``,
-        ``unable`` (int64), ``minutes`` (what is left of it with an equal part of its group's visit, float64: the sum of
-        any rows is the time they take together), ``first_seen_at`` (datetime64[us, UTC]), and of its group: ``listings`` and ``people`` that are to be cleared (int64), ``listings_a_minute`` (float64).
+        ``unable`` (int64), ``minutes`` (what is left of it, and an equal part of its group's visit, float64: the
+        sum over a group is the time that it takes), ``first_seen_at`` (datetime64[us, UTC]), and of its group: ``listings`` and ``people`` that are to be cleared (int64), ``listings_a_minute`` (float64).
         What is done or unable stands at the end, with a group's figures of what is left.
 
     Raises:

@@ -39,7 +39,7 @@ from exposurekit.errors import MissingColumns
 _STATES = {STARTED: (ORANGE, "/"), TO_DO: (VERMILION, ""), UNABLE: (GREY, "x"), DONE: (GREEN, ".")}
 _BLOCKERS = ("user_id", "field", "records", "unlocks", "is_known")
 _ASKS = ("place", "user_id", "fields", "removals", "together")
-_QUEUE = ("place", "group", "state", "listings", "people", "minutes")
+_QUEUE = ("place", "group", "state", "user_id", "minutes")
 
 
 def blockers(table: pd.DataFrame, *, provenance: str = "") -> Chart:
@@ -244,15 +244,19 @@ def work_queue(table: pd.DataFrame, *, provenance: str = "") -> Chart:
 
 
 def _in_order(table: pd.DataFrame) -> pd.DataFrame:
-    """One row a group, as they come in the table: listings in each state, people, and minutes with the visit."""
+    """One row a group, as they come in the table, of the rows that are in it: listings in each state and left, people, minutes."""
     place, groups = pd.factorize(table["group"], use_na_sentinel=False)
     states = pd.crosstab(place, table["state"].astype("str").to_numpy()).reindex(
         columns=[*_STATES], fill_value=0
     )
-    sizes = table.groupby(place).agg(
-        listings=("listings", "max"), people=("people", "max"), minutes=("minutes", "sum")
+    left = table["state"].isin((TO_DO, STARTED)).to_numpy()
+    people = table["user_id"][left].groupby(place[left]).nunique().reindex(states.index, fill_value=0)
+    return states.assign(
+        group=groups,
+        listings=states[[TO_DO, STARTED]].sum(axis=1),
+        people=people,
+        minutes=table["minutes"].groupby(place).sum(),
     )
-    return states.join(sizes).assign(group=groups)
 
 
 def _in_state(state: str, groups: pd.DataFrame, names: list[str]) -> go.Bar:

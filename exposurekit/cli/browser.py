@@ -30,8 +30,17 @@ def shown(page: Path) -> None:
 
 
 def forgotten() -> bool:
-    """Remove the page that was opened last; whether there was one."""
-    page = kept()
-    is_there = page.is_file()
-    page.unlink(missing_ok=True)
+    """Remove the page that was opened last; whether there was one.
+
+    Raises:
+        Misconfigured: It cannot be removed.
+    """
+    try:
+        page = kept()
+        is_there = page.is_file()
+        page.unlink(missing_ok=True)
+    except RuntimeError:  # nobody's home, and nobody's cache
+        return False
+    except OSError as error:
+        raise Misconfigured(f"{page} cannot be removed, and may be about them: {error.strerror}") from None
     return is_there

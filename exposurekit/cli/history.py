@@ -1,5 +1,6 @@
 """A history from a shell: one look at everyone, what was seen, and its upkeep. Reads no key but the connection's."""
 
+import shlex
 import signal
 import sys
 from pathlib import Path
@@ -215,7 +216,8 @@ def existing(path: str) -> Any:
     kept = opened(path)
     if not _is_begun(path):
         raise NotLoaded(
-            f"There is no history in {path}: exposurekit collect --history {path} begins one, --history DIR names another"
+            f"There is no history in {path}: exposurekit collect --history {shlex.quote(path)} begins one, "
+            "--history DIR names another"
         )
     return kept
 

@@ -15,7 +15,7 @@ from exposurekit.errors import Misconfigured
 def open_page(*, history: str, user: int | None, since: str | None) -> None:
     """Open a report of the history in the browser.
 
-    It lies in your cache, for you alone, until the next one takes its place, or somebody is erased from a history;
+    It lies in your cache, for you alone, until the next one takes its place, or `exposurekit history erase` removes it;
     `exposurekit report` writes one to keep.
 
     Example: exposurekit open --history ./exposure-history

@@ -197,6 +197,8 @@ def _uri_of(path: object) -> str:
         raise Misconfigured(
             "A history's path is s3://bucket/history; a user and a secret are storage_options"
         )
+    if "%" in within:  # deltalake reads it as an escape, and Arrow as itself
+        raise Misconfigured("A history's path has no % in it: choose another")
     return f"{scheme}://{within.rstrip('/')}"
 
 

@@ -249,6 +249,7 @@ class Store(Place):
             format="parquet",
             filesystem=self.files,
             partitioning=by if TABLES[name].bucketed else None,
+            partition_base_dir=self.place(name),
         )
 
 

@@ -5,17 +5,25 @@ What it says holds addresses, and they hold passwords.
 
 import logging
 import re
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 _REASONS = (
     (re.compile(r"error=(\d{3})\b"), "it answered with {}"),
     (re.compile(r"\((\d{3}), b?['\"]"), "its mail server answered with {}"),
-    (re.compile(r"(?i)certificate|ssl"), "its certificate is not trusted, or it does not speak TLS"),
-    (re.compile(r"(?i)not known|getaddrinfo|resol(?:ve|ution)"), "no such host is known"),
-    (re.compile(r"(?i)refused"), "nobody listens at its host and port"),
-    (re.compile(r"(?i)timed? ?out"), "it did not answer in time"),
-    (re.compile(r"(?i)connection error|socket exception"), "it could not be reached"),
+    # In the words of Python and of urllib3: a host or a path does not read like them.
+    (
+        re.compile(r"CERTIFICATE_VERIFY_FAILED|SSLError|\[SSL"),
+        "its certificate is not trusted, or it does not speak TLS",
+    ),
+    (
+        re.compile(r"Name or service not known|[Nn]ame resolution|Failed to resolve|getaddrinfo failed"),
+        "no such host is known",
+    ),
+    (re.compile(r"Connection refused"), "nobody listens at its host and port"),
+    (re.compile(r"timed out"), "it did not answer in time"),
+    (re.compile(r"Connection error|Socket Exception"), "it could not be reached"),
 )
 _HINTS = {
     "401": "see that user, password or token are right",
@@ -23,11 +31,12 @@ _HINTS = {
     "404": "see that the address is right",
     "535": "see that user and password are right",
 }
+_ONE_AT_A_TIME = threading.Lock()  # there is one such log in a process
 NOT_SAID = "it was not taken, and no reason was given"
 
 
 class _Heard(logging.Handler):
-    """Keeps what is said for as long as one message is on its way."""
+    """Keeps why a message was not taken; not the message, which is in the log as well."""
 
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)
@@ -35,9 +44,11 @@ class _Heard(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            self.said.append(record.getMessage())
+            text = record.getMessage()
         except Exception:  # noqa: BLE001  a log line that cannot be put together stops no message
-            self.said.append("")
+            return
+        if record.levelno >= logging.WARNING or text.startswith("Socket Exception"):
+            self.said.append(text)
 
 
 @contextmanager
@@ -51,14 +62,15 @@ def heard() -> Iterator[list[str]]:
     ['Failed to send, error=404.']
     """
     log, handler = logging.getLogger("apprise"), _Heard()
-    before = log.level, log.propagate, log.handlers
-    log.propagate, log.handlers = False, [handler]
-    log.setLevel(logging.DEBUG)
-    try:
-        yield handler.said
-    finally:
-        log.propagate, log.handlers = before[1:]
-        log.setLevel(before[0])
+    with _ONE_AT_A_TIME:
+        before = log.level, log.propagate, log.handlers
+        log.propagate, log.handlers = False, [handler]
+        log.setLevel(logging.DEBUG)
+        try:
+            yield handler.said
+        finally:
+            log.propagate, log.handlers = before[1:]
+            log.setLevel(before[0])
 
 
 def reason(said: list[str]) -> str:

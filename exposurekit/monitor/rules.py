@@ -255,7 +255,7 @@ def of_text(text: str, environment: Mapping[str, str] = os.environ, called: str 
 
 def _filled(said: Any, environment: Mapping[str, str], called: str) -> Any:
     """With what the environment holds in the addresses."""
-    if not isinstance(said, dict) or not isinstance(said.get("send_to"), dict):
+    if not isinstance(said.get("send_to"), dict):
         return said
 
     def held(found: "re.Match[str]") -> str:

@@ -117,7 +117,12 @@ def _places_together(queue: pd.DataFrame, few: "pd.Series[bool]") -> pd.DataFram
     each = queue[few].drop_duplicates("group")
     listings, minutes = int(each["listings"].sum()), queue.loc[few, "minutes"].sum()
     rate = listings / minutes if minutes else 0.0
+    waiting = few & (
+        queue["minutes"] > 0
+    )  # each of them with as many: else its part of a visit told how many share that
     return queue.assign(
+        people=queue["people"].astype("Int64").mask(few),
+        minutes=queue["minutes"].mask(waiting, minutes / max(int(waiting.sum()), 1)),
         group=queue["group"].mask(few, FEW_PLACES),
         listings=queue["listings"].mask(few, listings),
         listings_a_minute=queue["listings_a_minute"].mask(few, rate),

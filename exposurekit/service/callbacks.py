@@ -122,7 +122,7 @@ async def vet(url: str, *, opened_networks: Iterable[str] = (), resolve: Resolve
     except NotPublic as error:
         problem = f"{error}; --callback-network opens one"
     except Unsafe as error:
-        problem = f"{error}, such as https://acme.example/hook"
+        problem = str(error)
     except Unanswered:
         problem = "its host has no address"
     else:

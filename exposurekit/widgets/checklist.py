@@ -107,7 +107,7 @@ class OptOutChecklist(Panel):
 
     def _told(self, place: int) -> str:
         of = self._of(place)
-        return _about(self._alert(place), "h4") + (
+        return _about(self._alert(place)) + (
             twin.steps(
                 of["step"].tolist(), of["tick"].fillna(TO_DO).tolist(), of["tick_note"].fillna("").tolist()
             )
@@ -150,7 +150,7 @@ class OptOutChecklist(Panel):
             self._about.value = "<p>No alerts.</p>"
             return
         place = self._order[self._place]
-        self._about.value = _about(self._alert(place), "h4")
+        self._about.value = _about(self._alert(place))
         of = self._of(place)
         self._rows.children = [_Row(self, index, of.loc[index]).box for index in of.index] or [
             HTML(f"<p>{_STEPLESS}</p>")
@@ -275,10 +275,10 @@ def _named(alert: "pd.Series[Any]") -> str:
     return f"user {alert['user_id']}, {shown}"
 
 
-def _about(alert: "pd.Series[Any]", heading: str) -> str:
+def _about(alert: "pd.Series[Any]") -> str:
     """What the alert is about: where, how it stands, the guide, and the page to open."""
     stands = f" · {escaped(alert['status'])}" if isinstance(alert["status"], str) else ""
-    parts = [f"<{heading}>{escaped(_named(alert))}{stands}</{heading}>"]
+    parts = [f"<h4>{escaped(_named(alert))}{stands}</h4>"]
     if isinstance(alert["guide"], str):
         parts.append(f"<p>{escaped(alert['guide'])}</p>")
     if isinstance(alert["url"], str):

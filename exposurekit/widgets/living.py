@@ -46,22 +46,27 @@ async function followed(model, views) {
   return follower;
 }
 export default () => {
-  const views = new Set();
-  let follower = null;
+  const views = new Set(), heard = [];  // of these, what Plotly's follower and its views listen to
+  let kept = null, follower = null;
   return {
-    async render({ model, el }) {
+    // A view's own model ends with that view: the follower of all of them has this one.
+    initialize({ model }) {
+      kept = { ...model, on(name, act) { model.on(name, act); heard.push([name, act]); } };
+    },
+    async render({ el }) {
       let end = () => {}, ended = false;
       const draw = async () => {
-        const drawing = await (follower ??= followed(model, views));
+        const drawing = await (follower ??= followed(kept, views));
         if (ended) return;
         end();
         el.replaceChildren();
-        end = drawing.render({ model, el });
+        heard.length = 0;
+        const purge = drawing.render({ model: kept, el }), mine = heard.splice(0);
+        end = () => { mine.forEach(([name, act]) => kept.off(name, act)); purge(); };
       };
       views.add(draw);
-      const gone = () => { ended = true; views.delete(draw); end(); };
       draw().catch(() => { follower = null; el.textContent = "Plotly could not be loaded: run the cell again."; });
-      return gone;
+      return () => { ended = true; views.delete(draw); end(); };
     },
   };
 };

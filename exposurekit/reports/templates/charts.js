@@ -2,16 +2,18 @@
 (() => {
   "use strict";
   const NARROW_PX = 520, LETTER_PX = 7, AXIS_PX = 88, SHORT_PX = 110, MOST = 0.6;
-  const charts = new Map(); // by the place where each is drawn: read once
+  const charts = new Map(), were = new Map(); // by the place where each is drawn: read once; and whether it was narrow
 
   function chart(place) {
     if (!charts.has(place)) charts.set(place, JSON.parse(place.nextElementSibling.textContent));
     return charts.get(place);
   }
+  const isNarrow = (place) => place.clientWidth < NARROW_PX;
   function drawn(place) {
     const { data, layout, config } = chart(place);
     const font = { ...layout.font, color: getComputedStyle(document.body).color };
-    const fits = place.clientWidth < NARROW_PX ? narrow(data, layout, place.clientWidth) : { data, layout };
+    were.set(place, isNarrow(place));
+    const fits = isNarrow(place) ? narrow(data, layout, place.clientWidth) : { data, layout };
     Plotly.react(place, fits.data, { ...fits.layout, font }, config);
   }
   // On a phone: two plots over the same rows stand one above the other; the names of axes, and words in rows, break.
@@ -49,6 +51,7 @@
   // Words behind a mark or a bar: in two lines, and the axis as long as they need.
   function worded(trace, fits, width) {
     const text = trace.text.map(halved), axis = fits[(trace.xaxis || "x").replace("x", "xaxis")];
+    if (!axis.range) return trace;
     const [from, to] = axis.range;
     const ends = text.map((words, at) => {
       const letters = Math.max(...words.split("<br>").map((line) => line.length));
@@ -71,6 +74,7 @@
   addEventListener("DOMContentLoaded", () => {
     for (const place of places().slice(1)) near.observe(place);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => places().forEach(drawn));
+    addEventListener("resize", () => were.forEach((was, place) => { if (was !== isNarrow(place)) drawn(place); }));
     addEventListener("beforeprint", () => places().forEach(drawn));
   });
 })();
