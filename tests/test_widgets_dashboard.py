@@ -376,7 +376,7 @@ def test_a_chart_tells_all_of_itself_when_it_is_asked(dated, monkeypatch):
     [figure, *_] = figures(dated)
     dated.pick(user=1)
     sent = []
-    monkeypatch.setattr(type(figure), "send", lambda _, content, buffers=None: sent.append(content))
+    monkeypatch.setattr(type(figure), "send", lambda _, content: sent.append(content))
     figure._handle_custom_msg({"whole": True}, [])
     assert sent == [{"whole": True}]
     now = figure.to_plotly_json()
