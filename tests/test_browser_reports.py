@@ -1,14 +1,17 @@
 """A report in a real Chromium, opened from its file with nothing to reach: drawn, used, read aloud, and attacked."""
 
+import ctypes
 import subprocess
 import tarfile
 
 import hostile_demo
 import jupyter_kit as kit
+import pypdfium2
 import pytest
 import widgets_kit
 from history_kit import Service, seen_through
 from hostile_texts import BEACON, PAYLOADS, RUN
+from pypdfium2 import raw
 
 import exposurekit as ek
 
@@ -92,28 +95,69 @@ def test_it_is_drawn_offline_and_fits(reports, kind, charts, sight):
         assert page.locator("[data-title*='Share'], [data-title*='loud']").count() == 0
 
 
-def test_it_prints_every_chart_and_no_control(file):
-    with kit.browsing(file=file) as (page, seen):
+NAMED = """() => [...document.querySelectorAll(".chart")].flatMap((place) => [...place.querySelectorAll(
+    ".xtitle, .x2title, .ytitle, .ytick text, .legendtext")].map((text) => text.textContent))"""
+
+
+def words(text):
+    """What is said, however it is broken into lines."""
+    return "".join(text.split())
+
+
+def on_paper(pdf):
+    """What can be read of each page, within its edges; and the palest ink of it, of 255."""
+    pages, palest = [], 0
+    for page in pypdfium2.PdfDocument(pdf):
+        text = page.get_textpage()
+        pages.append(words(text.get_text_bounded(0, 0, *page.get_size())))
+        ink = [ctypes.c_uint() for _ in range(4)]
+        for letter in range(text.count_chars()):
+            raw.FPDFText_GetFillColor(text, letter, *ink)
+            palest = max(palest, *(part.value for part in ink[:3]))
+    return pages, palest
+
+
+@pytest.mark.parametrize("sight", ["wide", "dark and narrow"])
+@pytest.mark.parametrize("kind", ["fleet", "person", "changes", "sites"])
+def test_whatever_it_is_printed_from_paper_holds_every_chart_and_no_control(reports, kind, sight):
+    file = reports / f"{kind}.html"
+    with kit.browsing(file=file, **SIGHTS[sight]) as (page, seen):
         opened(page, file)
+        drawn(page)
+        shown = page.locator(".chart svg.main-svg").first.bounding_box()["width"]
+        pages, palest = on_paper(page.pdf(format="A4"))
         page.emulate_media(media="print")
         page.evaluate("() => dispatchEvent(new Event('beforeprint'))")
-        page.wait_for_function(
-            "() => [...document.querySelectorAll('.chart')].every(one => one.querySelector('svg.main-svg'))"
-        )
-        assert not page.locator(".tools").first.is_visible()
-        assert not page.locator("nav").is_visible()
-        assert page.pdf()[:5] == b"%PDF-"
+        named = page.evaluate(NAMED)
+        heads = page.locator("th").all_text_contents()
+        page.emulate_media(media="screen")
+        page.evaluate("() => dispatchEvent(new Event('afterprint'))")
+        assert page.locator(".chart svg.main-svg").first.bounding_box()["width"] == shown
         assert seen.errors == []
+    said = "".join(pages)
+    assert len(named) > 5 < len(heads)
+    assert [name for name in [*named, *heads] if words(name) not in said] == []
+    assert "Filter" not in said
+    assert palest < 200  # of white paper
+
+
+def test_a_long_table_has_its_head_on_each_page(reports):
+    file = reports / "fleet.html"
+    with kit.browsing(file=file) as (page, _):
+        opened(page, file)
+        [head] = page.locator("#work_queue thead").all_text_contents()
+        pages, _ = on_paper(page.pdf(format="A5"))
+    assert sum(words(head) in text for text in pages) > 1
 
 
 def test_it_is_a_pdf_with_its_charts(file, tmp_path, monkeypatch):
     from exposurekit.errors import Misconfigured
     from exposurekit.reports import printing
 
-    pdf = printing.printed(file.read_text())
-    assert pdf[:5] == b"%PDF-"
-    (tmp_path / "bare.html").write_text("<p>Nothing is drawn here.</p>")
-    assert len(pdf) > 4 * len(printing.printed((tmp_path / "bare.html").read_text()))
+    pages, palest = on_paper(printing.printed(file.read_text()))
+    assert "daysuntilhalfareremoved" in "".join(pages)
+    assert "sharenotremoved" in "".join(pages)
+    assert palest < 200
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(Misconfigured, match="install one"):
         printing.printed("<p>")

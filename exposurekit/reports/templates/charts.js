@@ -2,19 +2,26 @@
 (() => {
   "use strict";
   const NARROW_PX = 520, LETTER_PX = 7, AXIS_PX = 88, SHORT_PX = 110, MOST = 0.6;
+  const PAPER_PX = 680, INK = "#000"; // what A4 and Letter hold, whatever window it is printed from
+  let onPaper = false;
   const charts = new Map(), were = new Map(); // by the place where each is drawn: read once; and whether it was narrow
 
   function chart(place) {
     if (!charts.has(place)) charts.set(place, JSON.parse(place.nextElementSibling.textContent));
     return charts.get(place);
   }
-  const isNarrow = (place) => place.clientWidth < NARROW_PX;
+  const isNarrow = (place) => !onPaper && place.clientWidth < NARROW_PX;
   function drawn(place) {
     const { data, layout, config } = chart(place);
-    const font = { ...layout.font, color: getComputedStyle(document.body).color };
+    const font = { ...layout.font, color: onPaper ? INK : getComputedStyle(document.body).color };
+    const size = onPaper ? { width: PAPER_PX } : {};
     were.set(place, isNarrow(place));
     const fits = isNarrow(place) ? narrow(data, layout, place.clientWidth) : { data, layout };
-    Plotly.react(place, fits.data, { ...fits.layout, font }, config);
+    Plotly.react(place, fits.data, { ...fits.layout, ...size, font }, config);
+  }
+  function printing(begins) {
+    onPaper = begins;
+    places().forEach((place) => { Plotly.purge(place); drawn(place); }); // else room made for the other width stays
   }
   // On a phone: two plots over the same rows stand one above the other; the names of axes, and words in rows, break.
   function narrow(data, layout, width) {
@@ -75,6 +82,7 @@
     for (const place of places().slice(1)) near.observe(place);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => places().forEach(drawn));
     addEventListener("resize", () => were.forEach((was, place) => { if (was !== isNarrow(place)) drawn(place); }));
-    addEventListener("beforeprint", () => places().forEach(drawn));
+    addEventListener("beforeprint", () => printing(true));
+    addEventListener("afterprint", () => printing(false));
   });
 })();

@@ -11,10 +11,12 @@
 
   function sorting(table) {
     const body = table.tBodies[0];
+    table.style.setProperty("--columns", table.tHead.rows[0].cells.length); // the more there are, the smaller it prints
     [...table.tHead.rows[0].cells].forEach((head, column) => {
       const button = document.createElement("button");
       button.type = "button";
-      button.textContent = head.textContent;
+      const parts = head.textContent.split(/(?<=_)/); // a narrow head breaks where its words end
+      button.append(...parts.flatMap((part, at) => (at ? [document.createElement("wbr"), part] : [part])));
       head.replaceChildren(button);
       button.addEventListener("click", () => {
         const falling = head.getAttribute("aria-sort") === "ascending";
