@@ -130,9 +130,9 @@ _LETTERS_OF_TITLE = 12  # "A page" is nobody's
 _TOLD_BY: dict[tuple[str, ...], Callable[[Known, str], None]] = {
     ("name", "relations", "aliases"): Known.add_full_name,
     ("number",): Known.add_phone,
-    ("address",): _adding("e-mail"),
-    ("address1",): _adding("street"),
-    ("locations",): _adding("place"),
+    ("address",): Known.add_email,
+    ("address1",): lambda known, value: known.add_address("street", value),
+    ("locations",): lambda known, value: known.add_address("place", value),
     ("reference_id",): _adding("reference"),
     ("href", "url", "link_url"): _add_page,
     ("title", "link_title"): _adding("title of a page", _LETTERS_OF_TITLE),
@@ -140,10 +140,12 @@ _TOLD_BY: dict[tuple[str, ...], Callable[[Known, str], None]] = {
 }
 _TOLD_TOGETHER: dict[tuple[str, ...], Callable[..., None]] = {
     ("first_name", "last_name"): Known.add_name,
+    ("middle_name", "last_name"): Known.add_name,
+    ("first_name", "middle_name", "last_name"): lambda known, *parts: known.add_full_name(" ".join(parts)),
     ("birth_date",): Known.add_birth_date,
     **dict.fromkeys(
-        (("city", "state"), ("city", "zip"), ("address1", "city")),
-        lambda known, *parts: known.add("address", " ".join(parts)),
+        (("city", "state"), ("city", "zip"), ("zip", "city"), ("address1", "city")),
+        lambda known, *parts: known.add_address("address", " ".join(parts)),
     ),
 }
 

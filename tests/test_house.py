@@ -15,11 +15,14 @@ FLOORS = {
     "errors": 0,
     "markup": 0,
     "places": 0,
+    "spelled": 0,
     "cards": 1,
     "cells": 1,
     "keyed": 1,
     "keyfiles": 1,
-    "leaks": 1,
+    "readings": 1,
+    "writings": 2,
+    "leaks": 3,
     "pseudonyms": 2,
     "serving": 2,
     "contract": 2,
@@ -42,7 +45,7 @@ FLOORS = {
     "cli": 8,
 }
 SEES_BOTH_WINGS = {"demonstration", "cli"}
-SERVICE_STANDS_ON = {"errors", "markup", "places", "keyfiles", "serving", "contract", "service"}
+SERVICE_STANDS_ON = {"errors", "markup", "places", "spelled", "keyfiles", "serving", "contract", "service"}
 FACE = "__init__"  # loads every room, lazily; may be asked by cli for the version
 
 # A package and the rooms that may let it in; the name of a room covers all that is inside it.

@@ -14,8 +14,9 @@ def known():
     known = Known()
     known.add_name("Odalys", "Fennimoor")
     known.add_full_name("Zoë M. Träumer")
-    known.add("e-mail", "o.fennimoor@mail.example")
-    known.add("street", "12 Elderberry Lane")
+    known.add_email("o.fennimoor@mail.example")
+    known.add_address("street", "12 Elderberry Lane")
+    known.add_address("place", "Oakmere, CA")
     known.add("key", "s3cr3t-k3y")
     known.add_phone("+1 (555) 012-3456")
     known.add_birth_date(date(1980, 3, 5))
@@ -48,6 +49,44 @@ def known():
         ("March 5, 1980", "birth date"),
         ("5 Mar 1980", "birth date"),
         ("321062400", "birth date"),
+        # for the first name its letter, a title, or nothing between
+        ("O. Fennimoor", "name"),
+        ("O Fennimoor", "name"),
+        ("O.Q. Fennimoor", "name"),
+        ("Fennimoor, O.", "name"),
+        ("Ms. Fennimoor", "name"),
+        ("user ofennimoor", "name"),
+        ("fennimooro@x.example", "name"),
+        ("Zoe Traeumer", "name"),
+        # broken, or in disguise
+        ("Odalys Fenni-\nmoor", "name"),
+        ("Od\u0430lys F\u0435nnim\u043e\u043er", "name"),
+        ("Oda\u3164lys Fennimoor", "name"),
+        # spelled otherwise
+        ("12 Elderberry Ln.", "street"),
+        ("Oakmere, California", "place"),
+        ("o.fennimoor (at) mail (dot) example", "e-mail"),
+        ("o dot fennimoor at mail dot example", "e-mail"),
+        ("o.fennimoor+shop@mail.example", "e-mail"),
+        ("1980-03-05T00:00:00Z", "birth date"),
+        ("March 5th, 1980", "birth date"),
+        ("5th of March 1980", "birth date"),
+        ("05.03.80", "birth date"),
+        ("3/5/80", "birth date"),
+        ("555\u00b7012\u00b73456", "phone"),
+        ("555\u2212012\u22123456", "phone"),
+        ("555\u200b012\u200b3456", "phone"),
+        ("\u0665\u0665\u0665\u0660\u0661\u0662\u0663\u0664\u0665\u0666", "phone"),
+        # packed
+        ("https://x.example/p/T2RhbHlzIEZlbm5pbW9vcg==", "name"),
+        ("a4f64616c79732046656e6e696d6f6f72", "name"),
+        ("4f 64 61 6c 79 73 20 46 65 6e 6e 69 6d 6f 6f 72", "name"),
+        ("J5SGC3DZOMQEMZLONZUW233POI======", "name"),
+        ("=4F=64=61=6C=79=73=20=46=65=6E=6E=69=6D=6F=6F=72", "name"),
+        ("%u004fdalys Fennimoor", "name"),
+        ("\\u{4f}dalys Fennimoor", "name"),
+        ("\\00004fdalys Fennimoor", "name"),
+        ("\\117dalys Fennimoor", "name"),
     ],
 )
 def test_a_value_is_found(known, text, kind):
@@ -59,6 +98,10 @@ def test_a_value_is_found(known, text, kind):
     [
         "Odalys",
         "a Fennimoor",
+        "Dr Elderberry",
+        "o'Fennimoor",
+        "x: ['O'], y: ['Fennimoor']",
+        "1.5.80",
         "Odalys and then Fennimoor",
         "Elderberry Lane 12",
         "mail.example",
@@ -159,3 +202,18 @@ def test_a_local_number_is_no_row_of_counts():
         )["phone"]
         == 1
     )
+
+
+@pytest.mark.parametrize("text", ["20 12 34 56", "+45 20 12 34 56", "20123456", "004520123456"])
+def test_a_short_number_of_another_country_is_found_where_it_stands_alone(text):
+    known = Known()
+    known.add_phone("+45 20 12 34 56")
+    assert known.found_in(f"call {text}, please")["phone"]
+    assert not known.found_in("7 20 12 34 56 7, 120123456")
+
+
+def test_what_is_known_with_a_plus_is_known_without():
+    known = Known()
+    known.add_email("o.fennimoor+shop@mail.example")
+    assert known.found_in("o.fennimoor@mail.example") == known.found_in("o.fennimoor+x@mail.example")
+    assert known.found_in("o.fennimoor+shop@mail.example")["e-mail"]

@@ -16,6 +16,7 @@ from typing import Literal
 from exposurekit.service.scanning.spellings import Fit, address_words, names_fit, phone, street, words
 from exposurekit.service.sightings import Listing
 from exposurekit.service.subjects import Place, Subject
+from exposurekit.spelled import STATES
 
 Verdict = Literal["match", "possible", "other"]
 
@@ -28,23 +29,7 @@ AGE_BEHIND, AGE_AHEAD, AGE_CONTRADICTS = 2, 1, 3
 ZIP_DIGITS = 5
 _SHOWN_MAX = 50  # of each list of a listing
 
-_STATES = {
-    name.casefold(): code.casefold()
-    for code, name in (
-        entry.split(maxsplit=1)
-        for entry in """
-AL Alabama;AK Alaska;AZ Arizona;AR Arkansas;CA California;CO Colorado;CT Connecticut;DE Delaware
-DC District of Columbia;FL Florida;GA Georgia;HI Hawaii;ID Idaho;IL Illinois;IN Indiana;IA Iowa;KS Kansas
-KY Kentucky;LA Louisiana;ME Maine;MD Maryland;MA Massachusetts;MI Michigan;MN Minnesota;MS Mississippi
-MO Missouri;MT Montana;NE Nebraska;NV Nevada;NH New Hampshire;NJ New Jersey;NM New Mexico;NY New York
-NC North Carolina;ND North Dakota;OH Ohio;OK Oklahoma;OR Oregon;PA Pennsylvania;PR Puerto Rico;RI Rhode Island
-SC South Carolina;SD South Dakota;TN Tennessee;TX Texas;UT Utah;VT Vermont;VA Virginia;WA Washington
-WV West Virginia;WI Wisconsin;WY Wyoming
-""".strip()
-        .replace("\n", ";")
-        .split(";")
-    )
-}
+_STATES = {name.casefold(): code.casefold() for code, name in STATES.items()}
 _CODES = frozenset(_STATES.values())
 _SEGMENTS = re.compile(r"[,;|\n\u00b7\u2022()]+")
 

@@ -16,6 +16,7 @@ from nicknames import NickNamer
 from rapidfuzz.distance import OSA
 
 from exposurekit.service.subjects import Name
+from exposurekit.spelled import LETTERS, SHORT
 
 NAME_MAX = 120  # characters of a shown name that are read
 _WORDS_MAX = 10
@@ -23,43 +24,9 @@ _LONG_FIRST, _LONG_LAST = 6, 7  # shorter names are other names when a letter di
 _PART_MIN = 4  # letters that make one half of a double name tell something
 _NUMBER_MAX = 40
 
-# Letters that Unicode does not take apart.
-_LETTERS = str.maketrans(
-    {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "\u0131": "i", "ħ": "h"}
-)
+_LETTERS = str.maketrans(LETTERS)
 _APOSTROPHES = re.compile("(?<=\\w)['`\u00b4\u02b9\u02bb\u02bc\u2018\u2019](?=\\w)")
 _NO_WORD = re.compile(r"[\W_]+")
-_SPELLINGS = {
-    long: short
-    for short, longs in {
-        "st": "street saint str",
-        "ave": "avenue av",
-        "ln": "lane",
-        "rd": "road",
-        "ct": "court",
-        "dr": "drive",
-        "blvd": "boulevard",
-        "pl": "place",
-        "ter": "terrace terr",
-        "cir": "circle",
-        "hwy": "highway",
-        "pkwy": "parkway",
-        "sq": "square",
-        "trl": "trail",
-        "ft": "fort",
-        "mt": "mount",
-        "n": "north",
-        "s": "south",
-        "e": "east",
-        "w": "west",
-        "ne": "northeast",
-        "nw": "northwest",
-        "se": "southeast",
-        "sw": "southwest",
-        "unit": "apt apartment suite ste flat room rm",
-    }.items()
-    for long in longs.split()
-}
 _NICKNAMES = NickNamer()
 
 
@@ -91,7 +58,7 @@ def address_words(text: str) -> list[str]:
     >>> address_words("12 North Acorn Street, #4")
     ['12', 'n', 'acorn', 'st', 'unit', '4']
     """
-    return [_SPELLINGS.get(word, word) for word in words(text.replace("#", " unit "))]
+    return [SHORT.get(word, word) for word in words(text.replace("#", " unit "))]
 
 
 def street(line: str) -> str | None:

@@ -1,0 +1,48 @@
+"""How letters, streets and states are spelled besides: facts that both wings read. Compares nothing."""
+
+# Letters that Unicode does not take apart, in lower case.
+LETTERS = {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "\u0131": "i", "ħ": "h"}
+
+# Words of an address, by what the Postal Service writes for them (USPS Publication 28, Appendix C).
+ADDRESS_WORDS = {
+    "st": "street saint str",
+    "ave": "avenue av",
+    "ln": "lane",
+    "rd": "road",
+    "ct": "court",
+    "dr": "drive",
+    "blvd": "boulevard",
+    "pl": "place",
+    "ter": "terrace terr",
+    "cir": "circle",
+    "hwy": "highway",
+    "pkwy": "parkway",
+    "sq": "square",
+    "trl": "trail",
+    "ft": "fort",
+    "mt": "mount",
+    "n": "north",
+    "s": "south",
+    "e": "east",
+    "w": "west",
+    "ne": "northeast",
+    "nw": "northwest",
+    "se": "southeast",
+    "sw": "southwest",
+    "unit": "apt apartment suite ste flat room rm",
+}
+SHORT = {long: short for short, longs in ADDRESS_WORDS.items() for long in longs.split()}
+
+# The two letters of the United States Postal Service, and the names that they stand for (Appendix B).
+STATES = {
+    "AL": "Alabama", "AK": "Alaska", "AS": "American Samoa", "AZ": "Arizona", "AR": "Arkansas", "CA": "California",
+    "CO": "Colorado", "CT": "Connecticut", "DE": "Delaware", "DC": "District of Columbia", "FL": "Florida",
+    "GA": "Georgia", "GU": "Guam", "HI": "Hawaii", "ID": "Idaho", "IL": "Illinois", "IN": "Indiana", "IA": "Iowa",
+    "KS": "Kansas", "KY": "Kentucky", "LA": "Louisiana", "ME": "Maine", "MD": "Maryland", "MA": "Massachusetts",
+    "MI": "Michigan", "MN": "Minnesota", "MS": "Mississippi", "MO": "Missouri", "MP": "Northern Mariana Islands",
+    "MT": "Montana", "NE": "Nebraska", "NV": "Nevada", "NH": "New Hampshire", "NJ": "New Jersey", "NM": "New Mexico",
+    "NY": "New York", "NC": "North Carolina", "ND": "North Dakota", "OH": "Ohio", "OK": "Oklahoma", "OR": "Oregon",
+    "PA": "Pennsylvania", "PR": "Puerto Rico", "RI": "Rhode Island", "SC": "South Carolina", "SD": "South Dakota",
+    "TN": "Tennessee", "TX": "Texas", "UT": "Utah", "VT": "Vermont", "VA": "Virginia", "VI": "Virgin Islands",
+    "WA": "Washington", "WV": "West Virginia", "WI": "Wisconsin", "WY": "Wyoming",
+}  # fmt: skip
