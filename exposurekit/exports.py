@@ -88,7 +88,7 @@ def export(
 
 
 def _harmless(table: pd.DataFrame, of: Exposure | History | None) -> pd.DataFrame:
-    kept = redacted(table)
+    kept = _whole(redacted(table))
     if of is not None:
         known = guard.known_of(*((of, None) if isinstance(of, Exposure) else (None, of)))
         guard.check_text(cells.as_csv(kept.select_dtypes(exclude=["number", "datetimetz"])), known)
@@ -163,7 +163,7 @@ def _flat(table: pd.DataFrame) -> pd.DataFrame:
 def _queue(of: Gathered) -> tuple[tuple[Removal, ...], int]:
     """What may be told of it, and how many kinds are left out."""
     found = removals(of.queue, of.alerts)
-    told = found if of.sharing is None else of.sharing.removals(found)
+    told = found if of.sharing is None else of.sharing.removals(found, of.user)
     return told, len(found) - len(told)
 
 
@@ -172,7 +172,7 @@ def _markdown(of: Gathered, queue: tuple[Removal, ...], left_out: int) -> bytes:
     if not queue and not left_out:
         lines += ["Nothing.", ""]
     for place, one in enumerate(queue, 1):
-        lines += [f"## {place}. {marked_down(_called(one))}", "", _amount(one), ""]
+        lines += [f"## {place}. {marked_down(_called(one))}", "", one.amount, ""]
         lines += [marked_down(one.guide), ""] if one.guide else []
         lines += [f"- [ ] {number}. {marked_down(step)}" for number, step in enumerate(one.steps, 1)] or [
             "- [ ] done"
@@ -200,7 +200,7 @@ def _task(one: Removal, place: int, of: Gathered) -> icalendar.Todo:
     told = "\0".join([one.site or "", one.guide or "", *one.steps])
     task.add("uid", f"{hashlib.sha256(told.encode()).hexdigest()[:32]}@{_MADE_BY}")
     task.add("dtstamp", of.as_of)
-    task.add("summary", plain(f"{_called(one)}: {_amount(one)}"))
+    task.add("summary", plain(f"{_called(one)}: {one.amount}"))
     steps = [f"{number}. {step}" for number, step in enumerate(one.steps, 1)]
     lines = [*([one.guide] if one.guide else []), *steps, *one.pages]
     task.add("description", "\n".join(map(plain, lines)))
@@ -211,12 +211,6 @@ def _task(one: Removal, place: int, of: Gathered) -> icalendar.Todo:
 
 def _called(one: Removal) -> str:
     return one.site or "A web page"
-
-
-def _amount(one: Removal) -> str:
-    listings = "1 listing waits" if one.listings == 1 else f"{one.listings:,} listings wait"
-    people = "1 person" if one.people == 1 else f"{one.people:,} people"
-    return f"{listings} for this, of {people}; about {one.minutes:,.0f} minutes in all."
 
 
 def _left_out(many: int) -> list[str]:

@@ -63,14 +63,14 @@ def redacted(frame: pd.DataFrame) -> pd.DataFrame:
     >>> redacted(exposure.records()).columns.tolist()
     ['user_id', 'record_id', 'site', 'status', 'user_fields_required_for_removal']
     """
-    if (frame.index.name, frame.columns.name) == ("user_id", "site"):  # the matrix: its columns are sites
+    if _is_matrix(frame):
         matrix = frame.select_dtypes("number").copy()
         matrix.attrs.clear()
         return matrix
     kept = pd.DataFrame(dict(_known(frame)), index=frame.index)
     table = kept if _stays(frame.index.name, frame.index.to_series()) else kept.reset_index(drop=True)
     table = _without_hosts(table) if "site" in table else table
-    _check(table, frame)
+    _check(_with_index(table), _with_index(frame))
     return table
 
 
@@ -94,19 +94,31 @@ def known_in(frame: pd.DataFrame, known: Known) -> Known:
     return known
 
 
+def _is_matrix(frame: pd.DataFrame) -> bool:
+    """Whether it counts people's listings by site: its columns are sites."""
+    is_named = (frame.index.name, frame.columns.name) == ("user_id", "site")
+    return is_named and pd.api.types.is_integer_dtype(frame.index.dtype)
+
+
+def _with_index(table: pd.DataFrame) -> pd.DataFrame:
+    named = table.index.nlevels > 1 or table.index.name is not None
+    return table.reset_index(allow_duplicates=True) if named else table
+
+
 def _check(table: pd.DataFrame, frame: pd.DataFrame) -> None:
     """See that no word that stays is one that went."""
-    words = [
-        name
-        for name in table
-        if not pd.api.types.is_any_real_numeric_dtype(table[name].dtype) and name not in INSTANTS
-    ]
-    text = "\n".join(str(value) for name in words for value in _unique(table[name]))
+    told = [column for _, column in table.items() if _is_worded(column)]
+    text = "\n".join(str(value) for column in told for value in _unique(column))
+    words = [column.name for column in told]
     if found := known_in(frame.drop(columns=[*table.columns]), Known(within=text)).found_in(text):
         raise Leak(
             f"What is left of the table would tell personal data: {', '.join(sorted(found))}. "
             f"One of its columns says it: {', '.join(map(str, words))}."
         )
+
+
+def _is_worded(column: "pd.Series[Any]") -> bool:
+    return not pd.api.types.is_any_real_numeric_dtype(column.dtype) and column.name not in INSTANTS
 
 
 def _unique(column: "pd.Series[Any]") -> Iterable[Any]:

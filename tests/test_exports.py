@@ -227,3 +227,24 @@ def test_no_text_of_a_csv_is_a_formula_wherever_it_is_opened(tmp_path, text):
     for separator in (",", ";", "\t"):
         for row in csv.reader(io.StringIO(written), delimiter=separator):
             assert not [cell for cell in row if re.match(r"[\s\x00\u200b]*[=+@|%\uff1d-]", cell)]
+
+
+def test_what_stands_in_an_index_is_searched_too(tmp_path):
+    service = a_world(0)
+    who = next(iter(service.people.values()))
+    for person in service.people.values():
+        person.records[0]["site"] = f"{who.profile['first_name']} {who.profile['last_name']} Finder"
+    with seen_through(service) as exposure:
+        records = exposure.records()
+        counts = records.groupby("site", observed=True).size().rename("n").to_frame()
+        for table in (records.set_index("site"), counts):
+            with pytest.raises(Leak):
+                ek.export(table, tmp_path / "table.csv", of=exposure)
+        with pytest.raises(Leak):
+            records.set_index("site").exposure.redact()
+        with pytest.raises(Leak):
+            records.set_index("name").exposure.redact()  # what went with the index says what the site is
+        named = records.exposure.user_by_site()
+        named.index = pd.Index([f"{who.profile['last_name']} {n}" for n in named.index], name="user_id")
+        assert named.exposure.redact().index.tolist() == [*range(len(named))]
+    assert list(tmp_path.iterdir()) == []

@@ -14,6 +14,7 @@ from sharing.worlds import PEOPLE, a_world, reports_of, told
 import exposurekit as ek
 from exposurekit import pseudonyms
 from exposurekit.errors import Leak
+from exposurekit.history import History
 from exposurekit.reports import guard
 from exposurekit.reports.content import Fact, Removal
 from exposurekit.reports.sharing import FEW, FEW_PLACES, FEW_SITES, sharing
@@ -256,3 +257,71 @@ def test_where_few_people_are_known_no_site_is_named():
 def test_the_server_is_not_told(shared, exposure):
     assert "server" not in shared.provenance
     assert exposure.client.access.base_url not in json.dumps(shared.data)
+
+
+def test_who_knows_all_ids_learns_nothing_from_the_order(tmp_path):
+    world = a_world(3)
+    ids = {number: 7 * number + number % 3 for number in world.people}
+    world.people = {ids[number]: person for number, person in world.people.items()}
+    with seen_through(world) as exposure, History(tmp_path / "history") as history:
+        history.collect(exposure, progress=False)
+        first = history.last_run().finished_at
+        for person in world.people.values():
+            for record in person.records:
+                record["status"] = "removed" if record["status"] != "removed" else "discovered"
+        history.collect(exposure.refresh(), progress=False)
+        reports = [
+            ek.report(history, exposure=exposure, share_safe=True),
+            ek.report(history, since=first, share_safe=True),
+        ]
+    called = {pseudonyms.kept().of(user_id): user_id for user_id in ids.values()}
+    tables = {
+        part.key: part.table for report in reports for part in report.sections if part.table is not None
+    }
+    told = {name: table for name, table in tables.items() if "user_id" in table}
+    assert {"things", "work_queue", "score"} <= told.keys()
+    for name, table in told.items():
+        order = table["user_id"].drop_duplicates()
+        assert set(order) <= called.keys()
+        assert order.map(called).is_monotonic_increasing is False, name
+    assert told["things"]["user_id"].is_monotonic_increasing  # by what people are called
+    assert told["score"]["score"].is_monotonic_decreasing
+    alike = told["score"].groupby("score")["user_id"]
+    assert all(called.is_monotonic_increasing for _, called in alike)
+    assert told["work_queue"]["place"].tolist() == [*range(1, len(told["work_queue"]) + 1)]
+
+
+def test_how_many_wait_is_not_told_where_they_are_few(exposure, tmp_path):
+    steps = exposure.steps()
+    of_pages = steps[steps["record_id"].isna()]
+    waiting = of_pages["user_id"].unique()
+    with History(tmp_path / "history") as history:
+        history.collect(exposure, progress=False)
+        assert _of_pages(history).people == len(waiting) >= FEW
+        history.tick(of_pages[of_pages["user_id"].isin(waiting[FEW - 1 :])], "done")
+        few, alone = _of_pages(history), _of_pages(history, user=int(waiting[0]))
+        text = ek.export(history, tmp_path / "queue.md").read_text()
+    assert (few.listings, few.people, few.minutes) == (None, None, None)
+    assert alone.people == 1  # it is told whom it is about
+    assert "Open the listing." in text
+    assert few.amount in text
+    assert f"{FEW - 1} people" not in text
+
+
+def _of_pages(history, **about):
+    report = ek.report(history, share_safe=True, **about)
+    manual = next(part for part in report.sections if part.key == "work_queue").removals
+    return next(one for one in manual if one.site is None)
+
+
+def test_the_row_of_few_people_holds_at_least_so_many():
+    records = pd.DataFrame(
+        {
+            "user_id": [*range(6), *range(7), 6, 7],
+            "site": [*["Larder"] * 6, *["Teapot"] * 7, "Kettle", "Bramble"],
+            "status": "discovered",
+        }
+    )
+    told = sharing(pseudonyms.Pseudonyms(b"k" * 32), records, NOBODY[1]).table(ek.analysis.by_site(records))
+    assert told["site"].tolist() == ["Teapot", FEW_SITES]
+    assert told["total"].tolist() == [7, 8]

@@ -8,6 +8,7 @@ import pandas as pd
 from pydantic_core import to_json
 
 from exposurekit.charts import Chart, describe
+from exposurekit.charts.figure import several
 
 ROWS_MAX = 2_000  # of a table in a page: a browser sorts and filters so many at once
 
@@ -36,7 +37,7 @@ class Removal:
         guide: What the service says of it.
         steps: The ``opt_out_procedure``, numbered from 1 by their order.
         pages: Where to begin, each once.
-        listings: How many wait for this.
+        listings: How many wait for this; None, as of the next two: not told, as few people do.
         people: Of how many people.
         minutes: How long it takes, estimated.
     """
@@ -45,9 +46,19 @@ class Removal:
     guide: str | None
     steps: tuple[str, ...]
     pages: tuple[str, ...] = field(repr=False)
-    listings: int
-    people: int
-    minutes: float
+    listings: int | None
+    people: int | None
+    minutes: float | None
+
+    @property
+    def amount(self) -> str:
+        """How much waits for this, in a sentence."""
+        if self.listings is None or self.people is None or self.minutes is None:
+            return "How many wait for this is not told: they are few."
+        waiting = several(self.listings, "page" if self.site is None else "listing")
+        waits = "waits" if self.listings == 1 else "wait"
+        people = several(self.people, "person", "people")
+        return f"{waiting} {waits} for this, of {people}; about {self.minutes:,.0f} minutes in all."
 
 
 @dataclass(frozen=True, slots=True)

@@ -189,7 +189,7 @@ def _unblocked(of: Gathered) -> list[Section]:
 def _manual(of: Gathered) -> Section:
     section = _section(of, "work_queue", "What a human must do", of.queue, charts.work_queue)
     found = removals(of.queue, of.alerts)
-    return replace(section, removals=found if of.sharing is None else of.sharing.removals(found))
+    return replace(section, removals=found if of.sharing is None else of.sharing.removals(found, of.user))
 
 
 def _covered(of: Gathered) -> list[Section]:

@@ -5,7 +5,7 @@ only where it is the same for many, and people go by names that a key on this ma
 columns stay at all.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pandas as pd
@@ -23,6 +23,8 @@ _PERSONS = (
     "alert_number",
     "episode",
 )  # who has the service's own tables finds a person by these
+_RANKS = ["group", "score", "removals", "unlocks"]  # what a table with people is in the order of
+_BY_PLACE = ["place", "together"]  # what belongs to a row's place, whoever stands there
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +35,13 @@ class Sharing:
         pseudonyms: What people are called.
         sites: Where listings of at least `FEW` people are.
         texts: Guides with their steps that as many people are given.
+        elsewhere: How many people are at all other sites together.
     """
 
     pseudonyms: Pseudonyms = field(repr=False)
     sites: frozenset[str] = field(repr=False)
     texts: frozenset[tuple[Any, ...]] = field(repr=False)
+    elsewhere: int = 0
 
     def called(self, user_id: int) -> str:
         """What a person is called."""
@@ -54,15 +58,13 @@ class Sharing:
         if "group" in table:  # a host where people opt out
             kept = _places_together(kept.assign(group=table["group"]), table["people"] < FEW)
         if "user_id" in kept:
-            kept = kept.assign(user_id=kept["user_id"].map(self.called).astype("str"))
+            kept = _mixed(kept.assign(user_id=kept["user_id"].map(self.called).astype("str")))
         return self._sites(_days(kept))
 
-    def removals(self, removals: tuple[Removal, ...]) -> tuple[Removal, ...]:
-        """Manual work as it may be shared: pages and what few are told are left out, its amount stays."""
+    def removals(self, removals: tuple[Removal, ...], user: int | None) -> tuple[Removal, ...]:
+        """Manual work as it may be shared: without pages, and without what few are told; of everyone's, no amount of few."""
         kept = (one for one in removals if self._is_told(one.site, one.guide, one.steps))
-        return tuple(
-            Removal(one.site, one.guide, one.steps, (), one.listings, one.people, one.minutes) for one in kept
-        )
+        return tuple(_hidden(one, is_of_few=user is None and (one.people or 0) < FEW) for one in kept)
 
     def _is_told(self, *text: Any) -> bool:
         return text in self.texts and (text[0] is None or text[0] in self.sites)
@@ -72,7 +74,7 @@ class Sharing:
             return table
         few = ~table["site"].astype("str").isin(self.sites) & table["site"].notna()
         if "people" in table and "total" in table:
-            return _together(table, few)
+            return _together(table, few, self.elsewhere)
         if not few.any():
             return table
         named = table["site"].astype("str").mask(few, FEW_SITES)
@@ -95,12 +97,31 @@ def sharing(pseudonyms: Pseudonyms, records: pd.DataFrame, alerts: pd.DataFrame)
     for user_id, site, guide, steps in alerts[columns].itertuples(index=False):
         told.setdefault((_text(site), _text(guide), tuple(map(str, steps))), set()).add(user_id)
     texts = frozenset(text for text, people in told.items() if len(people) >= FEW)
-    return Sharing(pseudonyms, frozenset(many.index[many >= FEW].astype("str")), texts)
+    elsewhere = records.loc[records["site"].isin(many.index[many < FEW]), "user_id"].nunique()
+    return Sharing(pseudonyms, frozenset(many.index[many >= FEW].astype("str")), texts, elsewhere)
 
 
-def _together(table: pd.DataFrame, few: "pd.Series[bool]") -> pd.DataFrame:
-    """Rows of few people as one; where they are one row alone, the next smallest goes with it."""
-    if few.sum() == 1 and len(table) > 1:
+def _mixed(table: pd.DataFrame) -> pd.DataFrame:
+    """Rows that rank alike in the order of the pseudonyms: that of the ids would tell who each of them is."""
+    ranks = [name for name in _RANKS if name in table]
+    alike = table.groupby(ranks, sort=False, dropna=False).ngroup() if ranks else pd.Series(0, table.index)
+    run = alike.ne(alike.shift()).cumsum()
+    mixed = table.iloc[
+        table.assign(run=run).reset_index().sort_values(["run", "user_id"], kind="stable").index
+    ]
+    mixed = mixed.reset_index(drop=True)
+    return mixed.assign(**{name: table[name].to_numpy() for name in _BY_PLACE if name in table})
+
+
+def _hidden(removal: Removal, *, is_of_few: bool) -> Removal:
+    if is_of_few:
+        return replace(removal, pages=(), listings=None, people=None, minutes=None)
+    return replace(removal, pages=())
+
+
+def _together(table: pd.DataFrame, few: "pd.Series[bool]", people: int) -> pd.DataFrame:
+    """Rows of few people as one; where that is one row, or they are few in all, the next smallest goes with it."""
+    if few.any() and not few.all() and (few.sum() == 1 or people < FEW):
         few = few | (table.index == table.loc[~few, "people"].idxmin())
     rest = table[few]
     if rest.empty:
