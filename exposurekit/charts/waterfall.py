@@ -36,6 +36,7 @@ _KINDS = {
 _KIND = {cause: kind for kind, (_, _, causes) in _KINDS.items() for cause in causes}
 _LOOKS = {kind: look for kind, (*look, _) in _KINDS.items()} | dict.fromkeys(("open", "score"), (BLUE, ""))
 _CUT = 0.7  # where nothing happens below this share of the height, the axis begins above zero
+_FEW_TICKS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +129,19 @@ def _from(figure: Chart, level: Any, scale: Scale) -> Chart:
     """The height: from zero, unless all that moves is far above it; then the axis says where it begins."""
     least, most = int(level.min()), int(np.ceil(level.max()))
     if least <= _CUT * most:
-        figure.update_yaxes(title_text=scale.column, range=[0, max(most, 1) * 1.12], tickformat=",d")
+        figure.update_yaxes(title_text=scale.column, range=[0, max(most, 1) * 1.12], **_whole_ticks(most))
         return figure
     start = max(int(least - 0.5 * max(most - least, 1)), 0)
     said = f"{scale.column} (begins at {start:,}, not at zero)"
-    figure.update_yaxes(title_text=said, range=[start, most + 0.2 * (most - start)], tickformat=",d")
+    figure.update_yaxes(
+        title_text=said, range=[start, most + 0.2 * (most - start)], **_whole_ticks(most - start)
+    )
     return figure
+
+
+def _whole_ticks(height: float) -> dict[str, Any]:
+    """Between few numbers no tick stands that is none of them: rounded it would say its neighbour's."""
+    return {"tickformat": ",d"} | ({"dtick": 1} if height < _FEW_TICKS else {})
 
 
 def _moved(table: pd.DataFrame, scale: Scale) -> str:

@@ -38,8 +38,8 @@ def demo(*, people: int, days: int, seed: int, anew: bool, out: Path, serve: boo
 
     Starts both on loopback, registers PEOPLE, and lets DAYS pass: listings are found, taken down, looked for again,
     and told by webhook. Then loads everyone through the client into tables, prints those, says how far they agree
-    with what is really so, and writes a page with the chart of exposure by site. What came of the days is kept in the
-    cache: the next time it is there at once.
+    with what is really so, and writes a report. What came of the days is kept in the cache: the next time it is there at
+    once. A day takes about two seconds the first time.
     """
     from exposurekit.demonstration import demo as running_demo
 

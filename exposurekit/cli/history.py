@@ -14,7 +14,7 @@ from exposurekit.errors import Misconfigured, NotLoaded
 from exposurekit.markup import plain
 
 _RUN_COLUMNS = (
-    *("seq", "origin", "finished_at", "listed", "whole", "partial", "failed"),
+    *("seq", "run", "origin", "finished_at", "listed", "whole", "partial", "failed"),
     *("new", "came_into_view", "changed", "removed", "vanished", "relisted"),
 )
 
@@ -162,9 +162,10 @@ def erase(*, history: str, user: int, inbox: Path | None) -> None:
         click.echo(f"Notices about them that waited to be sent, and are gone: {told}.")
     if browser.forgotten():
         click.echo("The page that exposurekit open left in your cache is gone, whoever it was about.")
-    click.echo(
-        "The next collect, or a watch that runs, brings them back unless the service lists them no longer."
-    )
+    if rows:
+        click.echo(
+            "The next collect, or a watch that runs, brings them back unless the service lists them no longer."
+        )
 
 
 @history.command("verify")

@@ -118,8 +118,9 @@ def _finding(of: Gathered) -> str:
     are = "is" if len(open_now) == 1 else "are"
     if open_now.empty:
         return f"No listing is open, of {len(of.records):,} that were found."
-    site, most = open_now["site"].astype("str").value_counts().pipe(lambda n: (n.index[0], n.iloc[0]))
-    where = f"; most on {short(site)} ({most:,})" if of.may_name(site) else ""
+    counts = open_now["site"].astype("str").value_counts()
+    [site, *others], most = counts.index[counts == counts.iloc[0]], counts.iloc[0]
+    where = f"; most on {short(site)} ({most:,})" if not others and of.may_name(site) else ""
     return f"{listed}{are} still open{where}."
 
 
