@@ -240,7 +240,7 @@ def test_a_service_that_is_down_is_told_in_one_line(tmp_path):
 
 def test_runs_are_shown_in_prose_and_as_json(copy):
     prose = copy.here("history", "runs")
-    assert prose.stdout.splitlines()[0].split()[:5] == ["seq", "origin", "finished", "at", "listed"]
+    assert prose.stdout.splitlines()[0].split()[:5] == ["seq", "run", "origin", "finished", "at"]
     assert len(prose.stdout.splitlines()) == 3
     assert prose.stderr == "run tuesday: staged, waits for shard 2\n"
     rows = json.loads(copy.here("history", "runs", "--json").stdout)
