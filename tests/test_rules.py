@@ -72,6 +72,15 @@ def test_no_repr_shows_an_address(rules):
         (TEXT.replace('"22:00"', '"22:00+01:00"'), "without a zone"),
         (TEXT.replace("send: me, digest", f"send: 'slack://{SECRET}', digest"), "a rule about stuck"),
         (TEXT.replace("rules:", f"'slack://{SECRET}': 1\nrules:", 1), "the rules, a key: "),
+        (
+            TEXT.replace("chat:", f"'slack://{SECRET}':"),
+            "the rules, send_to: each address stands after a name",
+        ),
+        (
+            TEXT.replace("chat:", f'"a\\nERROR {SECRET}":'),
+            "the rules, send_to: each address stands after a name",
+        ),
+        (TEXT.replace("chat:", f"{SECRET * 6}:"), "the rules, send_to: each address stands after a name"),
         (TEXT.replace("${CHAT}", "${MISSING}"), "the environment has no MISSING"),
         ("send_to: {me: 'json://x'}\nrules: []", "there is no rule"),
         ("a: &a [*a]", "the rules"),
@@ -83,6 +92,11 @@ def test_what_is_not_well_is_told_where_it_stands(text, said):
         of_text(text, {"CHAT": f"slack://{SECRET}"})
     assert said in str(refused.value)
     assert SECRET not in str(refused.value)
+    assert "\nERROR" not in str(refused.value)
+
+
+def test_a_name_may_have_blanks_and_the_letters_of_any_language():
+    assert of_text("{send_to: {Büro 2-b_c: 'json://x'}, rules: [{when: new, send: Büro 2-b_c}]}").rules
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ NEEDS = {"stuck": "days", "not_seen": "days", "score": "points"}
 _OF_NOBODY = ("score", "collection_failed", "site_broken")
 _OF_NO_SITE = ("score", "collection_failed", "not_seen")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
+_NAME = re.compile(r"\w[\w -]{0,39}")  # nothing that an address could be written with
 _BYTES_MAX = 1 << 20
 
 
@@ -53,9 +53,19 @@ def _clock(value: str) -> time:
     raise ValueError('a time of day is written "22:00", in quotes, without a zone: time_zone has that')
 
 
+def _named(addresses: dict[str, SecretStr]) -> dict[str, SecretStr]:
+    # Which one is not told: somebody may have written the address first, with its password.
+    if not all(_NAME.fullmatch(name) for name in addresses):
+        raise ValueError(
+            'each address stands after a name of letters, digits, blanks, "-" and "_", at most 40'
+        )
+    return addresses
+
+
 Clock = Annotated[time, BeforeValidator(_clock)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
 Ids = Annotated[tuple[int, ...], BeforeValidator(_listed)]
+Addresses = Annotated[dict[str, SecretStr], AfterValidator(_named)]
 
 
 class _Part(BaseModel):
@@ -149,7 +159,7 @@ class Rules(_Part):
         time_zone: Of these times.
     """
 
-    send_to: dict[str, SecretStr]
+    send_to: Addresses
     rules: tuple[Rule, ...]
     digest_at: Clock = time(8)
     quiet_hours: Quiet | None = None
