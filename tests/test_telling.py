@@ -321,6 +321,51 @@ def test_an_address_that_nobody_can_be_told_by_is_told_at_once():
     assert "pa55word" not in str(refused.value)
 
 
+ONE = """mailto://watch:pa55word@example.com
+mailtos://watch:pa55word@mail.example.com?to=analyst@example.com
+slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ
+slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ/#general
+discord://4174216298/JHMHI8qBe7bk2ZwO5U711o3dV_js
+ntfy://topic
+ntfys://ntfy.example/topic
+workflows://teams.example:443/workflow1a/signature/
+json://hook.example/a/b
+jsons://hook.example?retry=2
+xml://hook.example
+mmost://chat.example/3ccdd113474722377935511fc85d3dd4
+tgram://123456789:abcdefg_hijklmnop/12315544
+gotify://push.example/abcdefghijklmnop
+pover://aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa@bbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
+matrix://watch:pa55word@chat.example/#room
+signal://push.example/12345678901/12345678902""".splitlines()
+TWO = """mailto://watch:pa55word@example.com?to=a@example.com,b@example.com
+mailto://watch:pa55word@mail.example.com/a@example.com/b@example.com
+slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ/#pa55word/#other
+ntfy://ntfy.example/pa55word/other
+ntfy://ntfy.example/pa55word/other?retry=2
+mmost://chat.example/3ccdd113474722377935511fc85d3dd4?channel=pa55word,b
+tgram://123456789:abcdefg_hijklmnop/12315544/12315545
+matrix://watch:pa55word@chat.example/#room/#other""".splitlines()
+
+
+def to_team(url):
+    return of_text(f"send_to: {{team: '{url}'}}\nrules: [{{when: new, send: team}}]")
+
+
+@pytest.mark.parametrize("url", ONE)
+def test_an_address_of_one_is_taken(url):
+    check(to_team(url))
+
+
+@pytest.mark.parametrize("url", TWO)
+def test_an_address_of_two_is_refused_since_one_would_be_told_again_for_the_other(url):
+    with pytest.raises(
+        Misconfigured, match=r"^send_to, team: this reaches 2 recipients; give each"
+    ) as refused:
+        check(to_team(url))
+    assert "pa55word" not in str(refused.value)
+
+
 def test_a_test_says_who_was_told(story, hook, mail):
     told = story("rules:\n  - {when: new, send: chat}\n")
     hook.status = 500

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import apprise
 
@@ -139,13 +140,10 @@ class Teller:
 
     def _sends(self, target: str, title: str, body: str) -> str:
         """Send, and say why it did not arrive; nothing where it did."""
-        door = apprise.Apprise(asset=apprise.AppriseAsset(async_mode=False, app_id="exposurekit"))
-        plugin = apprise.Apprise.instantiate(
-            self.rules.send_to[target].get_secret_value(), asset=door.asset, suppress_exceptions=True
-        )
+        plugin = _plugin(self.rules.send_to[target].get_secret_value())
         if plugin is None:
             return "this is no address that can be told"
-        plugin.overflow_mode = apprise.OverflowMode.SPLIT  # what is too long for one message comes as several
+        door = apprise.Apprise(asset=plugin.asset)
         door.add(plugin)
         with refusals.heard() as said:
             try:
@@ -153,6 +151,15 @@ class Teller:
             except Exception:  # noqa: BLE001  a plugin's error may hold the address
                 arrived = False
         return "" if arrived else refusals.reason(said)
+
+
+def _plugin(url: str) -> Any:
+    """What sends to an address; None: nothing can."""
+    asset = apprise.AppriseAsset(async_mode=False, app_id="exposurekit")
+    plugin = apprise.Apprise.instantiate(url, asset=asset, suppress_exceptions=True)
+    if plugin is not None:
+        plugin.overflow_mode = apprise.OverflowMode.SPLIT  # what is too long for one message comes as several
+    return plugin
 
 
 def _since(history: History, judged_until: datetime | None) -> datetime | None:
@@ -204,14 +211,28 @@ def _headed(title: str, lines: Sequence[str]) -> str:
 
 
 def check(rules: Rules) -> None:
-    """See that each address is one that Apprise knows.
+    """See that each address is one that Apprise knows, and reaches one recipient.
+
+    Of several, the one that was told would be told again as long as another cannot be.
 
     Raises:
         Misconfigured: One is not; the message names it, and does not tell it.
     """
-    for name, url in rules.send_to.items():
-        if not apprise.Apprise().add(url.get_secret_value()):
+    for name, address in rules.send_to.items():
+        plugin = _plugin(address.get_secret_value())
+        if plugin is None:
             raise Misconfigured(
                 f"send_to, {name}: this is no address that can be told, such as mailto://user:password@example.com; "
                 "in a password @ / : # % are written %40 %2F %3A %23 %25"
             )
+        if (many := _reached(plugin)) > 1:
+            raise Misconfigured(
+                f"send_to, {name}: this reaches {many} recipients; give each an address of its own, "
+                "or while one cannot be told the others are told again"
+            )
+
+
+def _reached(plugin: Any) -> int:
+    """How many recipients it has: its length, but for the tries it makes at each."""
+    many: int = len(plugin) // (plugin.retry + 1)
+    return many
