@@ -400,6 +400,25 @@ def test_why_an_address_cannot_be_told_is_told_without_the_address(url, why, hoo
     assert "pa55word" not in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("url", "status"),
+    [
+        *(("json://127.0.0.1:{}/hook", status) for status in (301, 302, 303, 307, 308)),
+        ("json://127.0.0.1:{}/hook?redirect=yes", 301),
+        ("xml://127.0.0.1:{}/hook", 301),
+        ("form://127.0.0.1:{}/hook", 301),
+        ("ntfy://127.0.0.1:{}/topic", 301),
+        ("gotify://127.0.0.1:{}/abcdefghijklmnop", 301),
+        ("mmost://127.0.0.1:{}/3ccdd113474722377935511fc85d3dd4", 301),
+    ],
+)
+def test_behind_a_redirect_a_message_has_not_arrived(url, status, hook):
+    hook.status = status
+    said = f"it redirects ({status}): give the address it leads to"
+    assert Teller(to_team(url.format(hook.port)), None).test() == {"team": said}
+    assert hook.tries == 1
+
+
 def test_a_mail_server_that_refuses_the_password_says_so():
     with a_mailbox(refuses=True) as mail:
         url = mail.url.replace("mailto://", "mailto://somebody:pa55word@")

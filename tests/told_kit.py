@@ -53,7 +53,7 @@ def a_mailbox(*, refuses: bool = False) -> Iterator[Mailbox]:
 
 @dataclass
 class Receiver:
-    """What a receiver of webhooks was given; ``status`` is what it answers."""
+    """What a receiver of webhooks was given; ``status`` is what it answers, and a redirect leads to itself."""
 
     port: int = 0
     status: int = 200
@@ -77,6 +77,13 @@ def a_receiver() -> Iterator[Receiver]:
             if receiver.status == 200:
                 receiver.told.append(json.loads(body))
             self.send_response(receiver.status)
+            if 300 <= receiver.status < 400:
+                self.send_header("Location", f"http://127.0.0.1:{receiver.port}/elsewhere")
+            self.end_headers()
+
+        def do_GET(self) -> None:
+            receiver.tries += 1
+            self.send_response(200)
             self.end_headers()
 
         def log_message(self, *_: Any) -> None:
@@ -84,7 +91,7 @@ def a_receiver() -> Iterator[Receiver]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     receiver.port = server.server_address[1]
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:
         yield receiver

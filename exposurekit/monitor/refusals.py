@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _REASONS = (
+    (re.compile(r"error=(3\d\d)\b"), "it redirects ({}): give the address it leads to"),
     (re.compile(r"error=(\d{3})\b"), "it answered with {}"),
     (re.compile(r"\((\d{3}), b?['\"]"), "its mail server answered with {}"),
     # In the words of Python and of urllib3: a host or a path does not read like them.

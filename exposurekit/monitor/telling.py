@@ -159,6 +159,7 @@ def _plugin(url: str) -> Any:
     plugin = apprise.Apprise.instantiate(url, asset=asset, suppress_exceptions=True)
     if plugin is not None:
         plugin.overflow_mode = apprise.OverflowMode.SPLIT  # what is too long for one message comes as several
+        plugin.redirects = False  # who follows one asks again without the message, and hears that all is well
     return plugin
 
 
