@@ -279,6 +279,28 @@ def test_an_address_that_is_down_for_an_hour_loses_nothing_and_holds_up_nobody(s
     assert "chat could not be told: it answered with 500; the next try is at " in caplog.text
 
 
+def test_a_try_that_failed_while_the_clock_was_ahead_puts_nothing_off_until_then(story, hook):
+    told = story("rules:\n  - {when: removed, send: chat}\n")
+    told.look()
+    told.set(1, "removed")
+    told.look()
+    hook.status = 500
+    told.clock.advance(1000 * DAY)
+    told.teller.send()
+    told.clock.advance(-1000 * DAY)
+    hook.status = 200
+    assert told.teller.send() == 1
+
+
+def test_what_a_clock_that_was_ahead_put_off_is_sent_when_it_went_back(story, hook):
+    told = story("rules:\n  - {when: collection_failed, send: chat, digest: true}\n")
+    told.clock.advance(1000 * DAY)
+    assert told.teller.failed(1, "monday", "no answer") == 1
+    assert told.teller.send() == 0
+    told.clock.advance(-1000 * DAY)
+    assert told.teller.send() == 1
+
+
 def test_what_was_not_sent_before_the_end_is_sent_by_the_next(story, tmp_path, hook):
     told = story("rules:\n  - {when: removed, send: chat}\n")
     told.look()

@@ -110,6 +110,49 @@ def test_a_watch_that_is_stopped_while_it_waits_looks_no_more(scene):
     assert scene.fleet.hours() == [0]
 
 
+AGES = timedelta(days=4 * 365)
+
+
+def test_a_clock_that_jumped_ahead_does_not_stop_the_watch(scene, caplog):
+    told = []
+    steps = (HOUR, AGES, -AGES, lambda: told.append(scene.status()), EVERY, EVERY)
+    scene.watch(*steps).run()
+    scene.watch(EVERY, lambda: told.append(scene.status())).run()  # nor one that was begun anew
+    ages = AGES / HOUR
+    assert scene.fleet.hours() == [0, ages + 1, 7, 13, 19]
+    for status in told:
+        assert status["problem"].startswith("the clock went back: the history has a look of 2030-03-01T07:00")
+        assert "go on with a copy of the history from before it" in status["problem"]
+    assert datetime.fromisoformat(told[0]["next_look_at"]) == START + EVERY
+    assert caplog.text.count("the clock went back") == 2  # once by each watch
+
+
+def test_a_look_that_failed_while_the_clock_was_ahead_is_not_put_off_until_then(scene):
+    def ahead():
+        scene.clock.advance(AGES)
+        set_fault(scene, faults.server_error())
+
+    scene.watch(HOUR, ahead, MINUTE, partial(set_fault, scene, None), -AGES, EVERY - HOUR, EVERY).run()
+    assert [hour for hour in scene.fleet.hours() if hour < AGES / HOUR] == [0, 6 + 1 / 60, 12 + 1 / 60]
+    assert scene.status()["problem"] == "it was stopped"
+    assert scene.status()["look_ahead_at"] is None
+
+
+def test_a_clock_that_is_set_right_by_a_little_is_no_problem(scene):
+    told = []
+    scene.watch(-30 * SECOND, lambda: told.append(scene.status()["problem"])).run()
+    assert told == [None]
+
+
+def test_those_told_of_while_the_clock_was_ahead_are_looked_at(scene, letters):
+    def come():
+        scene.clock.advance(EVERY - MINUTE)
+        letters.put("msg_1", about(2))
+
+    scene.watch(come, SECOND, -HOUR, HINTS_AFTER, letters=letters).run()
+    assert scopes(scene) == ["everyone", "some"]
+
+
 # --- what goes wrong ----------------------------------------------------------------------------------
 
 
@@ -313,6 +356,9 @@ def test_a_watch_that_waits_and_says_nothing_is_not_well(tmp_path):
     assert read(state.path)["problem"].startswith("it has been silent for 36")
     state.path.write_text(json.dumps(value | {"told_at": long_ago, "state": "looking"}))
     assert read(state.path)["problem"] is None  # a look at many people takes its time
+    to_come = (datetime.now(UTC) + HOUR).isoformat()
+    state.path.write_text(json.dumps(value | {"told_at": to_come}))
+    assert read(state.path)["problem"].startswith("the clock went back: ")
 
 
 def test_where_there_is_nothing_to_read_it_says_so(tmp_path):

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from exposurekit.cards import card
@@ -183,13 +184,19 @@ class History(Weighing, Keyed):
         runs = ingest.runs_table(self._store)
         return pc.max(runs.filter(pc.equal(runs["inbox"], inbox))["inbox_until"]).as_py() or 0
 
-    def last_look_at(self) -> datetime | None:
+    def last_look_at(self, *, until: datetime | None = None) -> datetime | None:
         """When the newest look at everyone began; None: nobody looked yet.
+
+        Args:
+            until: Of those that began by then; None: of all.
 
         >>> history.last_look_at() is not None
         True
         """
-        newest: datetime | None = pc.max(ingest.looks(self._store)["started_at"]).as_py()
+        began = ingest.looks(self._store)["started_at"]
+        if until is not None:
+            began = began.filter(pc.less_equal(began, pa.scalar(until, began.type)))
+        newest: datetime | None = pc.max(began).as_py()
         return newest
 
     def lock(self, name: str) -> contextlib.AbstractContextManager[None]:

@@ -31,6 +31,8 @@ NOTICES = Kind(
 FILE = "notices.db"  # beside what the watch says of itself
 BUSY_S = 10.0
 AGAIN_FIRST, AGAIN_LAST = timedelta(seconds=30), timedelta(minutes=15)
+# A digest and quiet hours put off for two days at most; what waits longer was put off by a clock that has gone back.
+DUE_LAST = timedelta(days=3)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -95,8 +97,9 @@ class Notices:
             rows = connection.execute(
                 "SELECT number, notices.target, cause, title, line, due_at FROM notices "
                 "LEFT JOIN failing ON failing.target = notices.target "
-                "WHERE title IS NOT NULL AND due_at <= ?1 AND coalesce(again_at, 0) <= ?1 ORDER BY number",
-                (_number(at),),
+                "WHERE title IS NOT NULL AND due_at NOT BETWEEN ?1 + 1 AND ?2 "
+                "AND coalesce(again_at, 0) NOT BETWEEN ?1 + 1 AND ?3 ORDER BY number",
+                (_number(at), _number(at + DUE_LAST), _number(at + AGAIN_LAST)),
             ).fetchall()
         found: dict[str, list[tuple[int, Notice]]] = {}
         for number, target, cause, title, line, due_at in rows:

@@ -31,7 +31,7 @@ class State:
         for draft in self.path.parent.glob(f".{self.path.name}.*"):
             with suppress(OSError):
                 draft.unlink()
-        self._value = {"failures_in_a_row": 0, "last_error": None, "inbox_error": None}
+        self._value = {"failures_in_a_row": 0, "last_error": None, "inbox_error": None, "look_ahead_at": None}
         self._value |= {"taken_in": 0, "quarantined": 0}
         with suppress(ExposureError):  # none was begun before, or its file is spoiled
             before = read(self.path)
@@ -66,6 +66,13 @@ class State:
         before = self._value.get("inbox_error")
         self._put(at, inbox_error=reason)
         return before != reason
+
+    def clock(self, at: datetime, ahead_at: datetime | None) -> bool:
+        """The history has a look of a time that is to come; None: it has none. True: it has one now, and that is news."""
+        before, now = self._value.get("look_ahead_at"), ahead_at and _text(ahead_at)
+        if before != now:
+            self._put(at, look_ahead_at=now)
+        return bool(now) and before != now
 
     def waits(self, until: datetime, inbox: dict[str, Any] | None) -> None:
         """Nothing is due until then."""
@@ -123,6 +130,11 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def _problem(value: dict[str, Any]) -> str | None:
+    return _silence(value) or _trouble(value)
+
+
+def _silence(value: dict[str, Any]) -> str | None:
+    """Why nothing more is to be heard of it."""
     if value["state"] == "stopped":
         return "it was stopped"
     if not value["alive"]:
@@ -130,10 +142,23 @@ def _problem(value: dict[str, Any]) -> str | None:
     silent = (datetime.now(UTC) - datetime.fromisoformat(value["told_at"])).total_seconds()
     if value["state"] == "waiting" and silent > SILENT_S:
         return f"it has been silent for {silent:.0f} s"
+    if silent < -SILENT_S:
+        return f"the clock went back: what it told last, it told at {value['told_at']}"
+    return None
+
+
+def _trouble(value: dict[str, Any]) -> str | None:
+    """What it tells of itself that is not well."""
     if value["failures_in_a_row"]:
         many = value["failures_in_a_row"]
         often = "once" if many == 1 else f"{many} times in a row"
         return f"it failed {often}: {value['last_error']['reason']}"
+    if ahead_at := value.get("look_ahead_at"):
+        # The history goes by time: of two looks at somebody, the earlier one changes nothing.
+        return (
+            f"the clock went back: the history has a look of {ahead_at}, and of those whom it saw nothing is news "
+            "until then. If that time was wrong, go on with a copy of the history from before it, or with a new one"
+        )
     if value.get("inbox_error"):
         return f"the inbox could not be drained: {value['inbox_error']}"
     return None

@@ -25,6 +25,7 @@ WAIT_MAX = timedelta(seconds=60)
 HINTS_AFTER = timedelta(minutes=2)
 # After a look that failed, doubled each time, never longer than the watch's own pace.
 AGAIN_FIRST = timedelta(minutes=1)
+CLOCK_STEP = timedelta(minutes=1)  # a clock that is set right goes back that far, and nobody minds
 _log = logging.getLogger("exposurekit.monitor")
 
 
@@ -172,6 +173,7 @@ class Watch:
         try:
             self._look_if_due()
             self._judge_if_new()
+            self._check_clock()
             due_at = self._due_at()
         except KeyboardInterrupt:
             raise Stopped from None
@@ -210,10 +212,12 @@ class Watch:
         now = self.clock()  # after: where nobody looked yet, the look was due when that was asked
         if due_at <= now:
             self._look(None)
-        elif self._hinted_at is not None and now >= max(
-            self._hinted_at + HINTS_AFTER, self._again_at or self._hinted_at
-        ):
+        elif self._hinted_at is not None and self._is_hint_due(self._hinted_at, now):
             self._look(self._hints)
+
+    def _is_hint_due(self, hinted_at: datetime, now: datetime) -> bool:
+        due_at = max(hinted_at + HINTS_AFTER, self._believed(self._again_at, now) or hinted_at)
+        return due_at <= now or hinted_at > now
 
     def _look(self, only: frozenset[int] | None) -> None:
         self.state.looks(self.clock(), everyone=only is None)
@@ -270,9 +274,20 @@ class Watch:
             return "never"
 
     def _due_at(self) -> datetime:
-        last = self.history.last_look_at()  # another process may have looked meanwhile
-        due_at = self.clock() if last is None else last + self.every
-        return due_at if self._again_at is None else max(due_at, self._again_at)
+        now = self.clock()
+        last = self.history.last_look_at(until=now)  # another process may have looked meanwhile
+        due_at = now if last is None else last + self.every
+        return max(due_at, self._believed(self._again_at, now) or due_at)
+
+    def _believed(self, again_at: datetime | None, now: datetime) -> datetime | None:
+        """Nothing is put off for longer than the watch's pace: what is, was by a clock that has gone back since."""
+        return None if again_at is None or again_at > now + self.every else again_at
+
+    def _check_clock(self) -> None:
+        newest, now = self.history.last_look_at(), self.clock()
+        is_ahead = newest is not None and newest > now + CLOCK_STEP
+        if self.state.clock(now, newest if is_ahead else None):
+            _log.warning("the clock went back: the history has a look of %s", newest)
 
     def _first(self) -> str:
         """When the first look is, as far as the history tells."""
