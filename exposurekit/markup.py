@@ -10,6 +10,15 @@ import nh3
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 _MARKED = re.compile(r"[\\`*_{}\[\]<>()#+!|~&-]")
 _NOT_POINTED = re.compile(r"[\s<>]")
+# What any chat takes for a mention, a link or formatting, and what reads like it there and in a mail.
+_IN_CHAT = str.maketrans(
+    {"<": "\u2039", ">": "\u203a", "[": "(", "]": ")", "`": "'", "*": "\u2217", "~": "\u223c", "|": "\u00a6"}
+    | {"\\": "\u2216", "#": "\uff03"}
+    | dict.fromkeys("@\uff20\ufe6b", "(at)")
+)
+_AT_AN_EDGE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")  # within a word no chat reads it as more than a letter
+_ENTITY = re.compile(r"&(?=\w+;)")
+_NOT_IN_ADDRESS = re.compile(r"[^A-Za-z0-9_/:?&=.,+%#$!-]")
 _SCHEMES = {"http", "https"}
 _TAGS = {"a", "b", "br", "code", "em", "i", "li", "ol", "p", "strong", "ul"}
 
@@ -48,6 +57,30 @@ def plain(text: object) -> str:
     'a[31mbc d'
     """
     return _CONTROL.sub("", re.sub("[\n\u2028\u2029]", " ", str(text)))
+
+
+def said(text: object) -> str:
+    r"""Text for a message to any chat, or a mail: one line that calls nobody, leads nowhere and looks like its words.
+
+    >>> said("@everyone [Your *account*](https://x.example)") == "(at)everyone (Your \u2217account\u2217)(https: //x.example)"
+    True
+    """
+    text = _AT_AN_EDGE.sub("\u02cd", plain(text).translate(_IN_CHAT))
+    return _ENTITY.sub("\uff06", text).replace("://", ": //")
+
+
+def said_address(url: object) -> str:
+    """The same for an address from outside: what stands in it for formatting is written as addresses write it.
+
+    >>> said_address("https://site.example/p/@here?x=*1*&of=a_b")
+    'https: //site.example/p/%40here?x=%2A1%2A&of=a_b'
+    """
+    text = _NOT_IN_ADDRESS.sub(lambda found: _percent(found[0]), plain(url).strip())
+    return _AT_AN_EDGE.sub("%5F", text).replace("://", ": //")
+
+
+def _percent(letter: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in letter.encode("utf-8", "surrogatepass"))
 
 
 def linked(url: object, words: object = None) -> str:

@@ -1,6 +1,7 @@
 """Text from outside, on its way to HTML, to Plotly and to a terminal: it stays text, or plain formatting."""
 
 import html
+import re
 import unicodedata
 from html.parser import HTMLParser
 
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from payloads import TEXT
 
-from exposurekit.markup import escaped, fragment, label, plain
+from exposurekit.markup import escaped, fragment, label, plain, said, said_address
 
 MARKUP = TEXT | st.text(st.sampled_from("<>/=\"'&;#ascripthref:jv \n\x00onclk-!"), max_size=40)
 ATTACKS = [
@@ -156,3 +157,17 @@ def test_a_fragment_that_is_clean_stays_as_it_is(markup):
 )
 def test_plain_formatting_and_safe_links_are_kept(markup, kept):
     assert fragment(markup) == kept
+
+
+CALLS = re.compile(r"[@\uff20\ufe6b<>\[\]`*~|\\\n]|://|(?<![^\W_])_|_(?![^\W_])|&\w+;")
+
+
+@given(TEXT | st.text(st.sampled_from("@<>[]()`*_~|#&;:/\\!ab \n\uff20"), max_size=40))
+def test_nothing_that_is_said_in_a_chat_calls_links_or_formats(text):
+    for shown in (said(text), said_address(text)):
+        assert not CALLS.search(shown)
+
+
+@pytest.mark.parametrize("text", ["Nosy Heron", "seek-folk.example", "AT&T", "a_b (c)", "O'Neill, Åsa"])
+def test_what_has_no_markup_is_said_as_it_stands(text):
+    assert said(text) == text

@@ -1,5 +1,6 @@
 """Being told: once for each cause, grouped, at the time, of nobody by name; and an address that is down loses nothing."""
 
+import json
 import logging
 import socket
 from contextlib import closing, nullcontext
@@ -15,6 +16,7 @@ from watch_kit import EVERY, a_scene
 from exposurekit.errors import Misconfigured
 from exposurekit.history import History
 from exposurekit.history.told import Told
+from exposurekit.markup import said_address
 from exposurekit.monitor.notices import Notices
 from exposurekit.monitor.rules import of_text
 from exposurekit.monitor.telling import Teller, check
@@ -119,7 +121,7 @@ def test_nobody_is_told_of_by_name_unless_a_rule_says_so(story, hook, personal):
     told.look()
     told.teller.send()
     record = a_record(1)
-    for value in ("user 2", record["name"], record["href"]):
+    for value in ("user 2", record["name"], said_address(record["href"])):
         assert (value in hook.told[0]["message"]) is personal
 
 
@@ -194,6 +196,34 @@ def test_a_message_about_somebody_names_the_very_listing(story, hook):
         "Zinnia One",
         "Zinnia Two",
     ]
+
+
+CALLING = (
+    "@everyone [Reset](https://evil.example) <!channel> <@U1>",
+    "![](https://evil.example/1.png) **b** `c` &lt;d>",
+)
+
+
+@pytest.mark.parametrize("personal", [False, True])
+@pytest.mark.parametrize(
+    "url", ["json://127.0.0.1:{}", "mmost://127.0.0.1:{}/3ccdd113474722377935511fc85d3dd4"]
+)
+def test_names_and_sites_call_nobody_in_a_chat_and_are_no_links(story, hook, url, personal):
+    told = story(
+        f"  team: {url.format(hook.port)}\nrules:\n  - {{when: new, send: team, personal: {personal}}}\n"
+    )
+    told.look()
+    for site, name in (CALLING, CALLING[::-1]):
+        number = 19 + len(told.service.people[1].records)
+        record = a_record(number, site=site, name=name, href=f"https://x.example/@here?{name}")
+        told.service.people[1].records.append(record)
+    told.look()
+    assert told.teller.send() == 1
+    text = json.dumps(hook.told[0], ensure_ascii=False).replace(r"\n", "").replace(r"\r", "")
+    assert "(at)everyone (Reset)(https: //evil.example)" in text
+    assert text.count("(at)everyone") == 1 + personal
+    text = text.replace("https://github.com/caronc/apprise", "")  # its picture
+    assert [mark for mark in ("@", "](", "<", ">", "`", "*", "://", "\\", "&lt;") if mark in text] == []
 
 
 def test_a_digest_waits_and_groups(story, hook):

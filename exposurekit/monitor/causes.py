@@ -12,10 +12,10 @@ from exposurekit import analysis
 from exposurekit.analysis.movement import AGAIN, NEW
 from exposurekit.contract.values import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.history import History
-from exposurekit.markup import plain
+from exposurekit.markup import said, said_address
 from exposurekit.monitor.rules import Rule
 
-SHOWN_MAX = 60  # letters of a name from outside
+SHOWN_MAX, ADDRESS_MAX = 60, 300  # letters of a name, and of an address, from outside
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +87,8 @@ def failed(rule: Rule, in_a_row: int, since: str, reason: str) -> list[Cause]:
     """
     if rule.when != "collection_failed" or in_a_row < rule.times:
         return []
-    said = plain(reason)
-    return [Cause(_key(rule, since), said, said)]
+    why = said(reason)
+    return [Cause(_key(rule, since), why, why)]
 
 
 def _moved(which: Callable[[pd.DataFrame], "pd.Series[bool]"]) -> Callable[[Rule, Seen], Iterator[Cause]]:
@@ -117,7 +117,9 @@ def _stuck(rule: Rule, seen: Seen) -> Iterator[Cause]:
         site, who = _short(one.site), _who(one.name, one.href)
         key = _key(rule, one.user_id, one.record_id, one.changed_at, rule.days)
         yield Cause(
-            key, site, f"user {one.user_id} at {site}, {one.status} since {one.changed_at:%Y-%m-%d}{who}"
+            key,
+            site,
+            f"user {one.user_id} at {site}, {_short(one.status)} since {one.changed_at:%Y-%m-%d}{who}",
         )
 
 
@@ -138,8 +140,8 @@ def _score(rule: Rule, seen: Seen) -> Iterator[Cause]:
     table = seen.history.score_changes(before.iloc[-1].to_pydatetime(), ends.iloc[-1].to_pydatetime())
     first, last = float(table["score"].iloc[0]), float(table["score"].iloc[-1])
     if last - first >= (rule.points or 0):
-        said = f"from {first:,.0f} to {last:,.0f}"
-        yield Cause(_key(rule, ends.iloc[-1]), said, said)
+        how_far = f"from {first:,.0f} to {last:,.0f}"
+        yield Cause(_key(rule, ends.iloc[-1]), how_far, how_far)
 
 
 def _broken(rule: Rule, seen: Seen) -> Iterator[Cause]:
@@ -192,13 +194,20 @@ def _each(table: pd.DataFrame) -> Iterator[Any]:
 
 
 def _who(name: Any, href: Any) -> str:
-    return "".join(f", {plain(one)}" for one in (name, href) if isinstance(one, str) and one.strip())
+    shown = ((name, _short), (href, _place))
+    return "".join(f", {show(one)}" for one, show in shown if isinstance(one, str) and one.strip())
 
 
 def _short(site: Any) -> str:
-    # Some of those who are told take @everyone for everybody.
-    text = plain(site).replace("@", "@\u200b") if isinstance(site, str) else "a page"
-    return text if len(text) <= SHOWN_MAX else f"{text[: SHOWN_MAX - 1]}…"
+    return _cut(said(site), SHOWN_MAX) if isinstance(site, str) else "a page"
+
+
+def _place(href: str) -> str:
+    return _cut(said_address(href), ADDRESS_MAX)
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def _key(rule: Rule, *parts: object) -> str:
