@@ -109,7 +109,7 @@ DOORS = {
     "sqlalchemy": {"service"},
     "cryptography": {"service.vault"},
     "xml": {"contract.xml"},
-    "yaml": {"service.scanning.catalogue", "monitor.rules"},
+    "yaml": {"service.scanning.catalogue", "monitor.ruletext"},
     "apprise": {"monitor.telling"},
     "icalendar": {"exports"},
     "selectolax": {"service.scanning.pages", "service.scanning.reading"},

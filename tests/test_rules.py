@@ -1,5 +1,6 @@
 """Rules: what is well is taken, and what is not is told in a line that shows no address."""
 
+import os
 from datetime import UTC, datetime
 
 import pytest
@@ -83,7 +84,20 @@ def test_no_repr_shows_an_address(rules):
         (TEXT.replace("chat:", f"{SECRET * 6}:"), "the rules, send_to: each address stands after a name"),
         (TEXT.replace("${CHAT}", "${MISSING}"), "the environment has no MISSING"),
         ("send_to: {me: 'json://x'}\nrules: []", "there is no rule"),
-        ("a: &a [*a]", "the rules"),
+        ("a: &a [*a]", "line 1: aliases are not read here"),
+        (f"send_to: {{}}\nrules: !!bool '{SECRET}'", "line 2: this is no YAML"),
+        (f"send_to: {{me: !!bool 'mailto://u:{SECRET}@h'}}\nrules: []", "line 1: this is no YAML"),
+        ("a: !!int ''", "line 1: this is no YAML"),
+        ("\na: !!timestamp x", "line 2: this is no YAML"),
+        ("a: !!float x", "line 1: this is no YAML"),
+        ("a: !!binary é", "line 1: this is no YAML"),
+        ("a: !!pairs [1]", "line 1: this is no YAML"),
+        (TEXT.replace("users: 12", f"users: 0x{'f' * 5000}"), "line 8: this is no YAML"),
+        (TEXT.replace("users: 12", f"users: {'1' * 5000}"), "line 8: this is no YAML"),
+        (TEXT.replace("users: 12", f"users: {'1:' * 5000}1"), "line 8: this is no YAML"),
+        (TEXT.replace("times: 3", f"sites: [{'a,' * 20_000}]"), "rule 5, sites: "),
+        (TEXT + "rules:\n" + "  - {when: new, send: me}\n" * 300, "the rules, rules: "),
+        ("{" + "".join(f"k{n}: 1, " for n in range(50)) + "}", "the rules: 32 more"),
         ("!!python/object/apply:os.system ['x']", "no YAML"),
     ],
 )
@@ -135,3 +149,16 @@ def test_a_file_is_for_its_owner_alone(tmp_path):
         of_file(file)
     file.chmod(0o600)
     assert len(of_file(file, {"CHAT": "json://x"}).rules) == 5
+
+
+def test_only_so_much_is_read_and_of_a_file_alone(tmp_path):
+    file, pipe = tmp_path / "rules.yaml", tmp_path / "pipe"
+    with file.open("wb") as stream:
+        stream.truncate(1 << 40)  # of which nothing is on the disk, and no memory would hold it
+    file.chmod(0o600)
+    with pytest.raises(Misconfigured, match="is too long for rules"):
+        of_file(file)
+    os.mkfifo(pipe, 0o600)
+    for no_file in (pipe, tmp_path):
+        with pytest.raises(Misconfigured, match=r"is no file|Is a directory"):
+            of_file(no_file)

@@ -22,6 +22,7 @@ from pydantic import (
 )
 
 from exposurekit.errors import Misconfigured
+from exposurekit.monitor import ruletext
 
 WHEN = {
     "new": "listings are new",
@@ -39,7 +40,8 @@ _OF_NOBODY = ("score", "collection_failed", "site_broken")
 _OF_NO_SITE = ("score", "collection_failed", "not_seen")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _NAME = re.compile(r"\w[\w -]{0,39}")  # nothing that an address could be written with
-_BYTES_MAX = 1 << 20
+_RULES_MAX, _NAMES_MAX = 200, 10_000  # each look asks the history for each rule
+_PROBLEMS_MAX = 20
 
 
 def _listed(value: Any) -> Any:
@@ -63,9 +65,9 @@ def _named(addresses: dict[str, SecretStr]) -> dict[str, SecretStr]:
 
 
 Clock = Annotated[time, BeforeValidator(_clock)]
-Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
-Ids = Annotated[tuple[int, ...], BeforeValidator(_listed)]
-Addresses = Annotated[dict[str, SecretStr], AfterValidator(_named)]
+Names = Annotated[tuple[str, ...], Field(max_length=_NAMES_MAX), BeforeValidator(_listed)]
+Ids = Annotated[tuple[int, ...], Field(max_length=_NAMES_MAX), BeforeValidator(_listed)]
+Addresses = Annotated[dict[str, SecretStr], Field(max_length=_RULES_MAX), AfterValidator(_named)]
 
 
 class _Part(BaseModel):
@@ -160,7 +162,7 @@ class Rules(_Part):
     """
 
     send_to: Addresses
-    rules: tuple[Rule, ...]
+    rules: Annotated[tuple[Rule, ...], Field(max_length=_RULES_MAX)]
     digest_at: Clock = time(8)
     quiet_hours: Quiet | None = None
     time_zone: Annotated[str, AfterValidator(_zone)] = "UTC"
@@ -223,15 +225,7 @@ def of_file(path: Path, environment: Mapping[str, str] = os.environ) -> Rules:
         Misconfigured: It cannot be read, others may read it, or something in it is not as it should be; the message says
             where, and tells nothing of what stands there.
     """
-    try:
-        mode, text = path.stat().st_mode, path.read_bytes()[: _BYTES_MAX + 1]
-    except OSError as error:
-        raise Misconfigured(f"{path} cannot be read: {error.strerror}") from None
-    if os.name == "posix" and mode & 0o077:
-        raise Misconfigured(f"{path} can be read by others, and addresses hold passwords: chmod 600 it")
-    if len(text) > _BYTES_MAX:
-        raise Misconfigured(f"{path} is too long for rules")
-    return of_text(text.decode("utf-8", "replace"), environment, str(path))
+    return of_text(ruletext.read(path), environment, str(path))
 
 
 def of_text(text: str, environment: Mapping[str, str] = os.environ, called: str = "the rules") -> Rules:
@@ -245,12 +239,7 @@ def of_text(text: str, environment: Mapping[str, str] = os.environ, called: str 
     Traceback (most recent call last):
     exposurekit.errors.Misconfigured: the rules, rule 1: stuck needs days
     """
-    import yaml
-
-    try:
-        said = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise Misconfigured(f"{called}{_line(error, text)}: this is no YAML") from None
+    said = ruletext.values(text, called)
     if not isinstance(said, dict):
         raise Misconfigured(
             f"{called}: it needs send_to, with addresses, and rules; the README has an example"
@@ -258,9 +247,9 @@ def of_text(text: str, environment: Mapping[str, str] = os.environ, called: str 
     try:
         return Rules.model_validate(_filled(said, environment, called))
     except ValidationError as error:
-        raise Misconfigured(
-            "\n".join(_problem(called, one) for one in error.errors(include_input=False))
-        ) from None
+        problems = [_problem(called, one) for one in error.errors(include_input=False)]
+        more = [f"{called}: {len(problems) - _PROBLEMS_MAX} more"] if len(problems) > _PROBLEMS_MAX else []
+        raise Misconfigured("\n".join(problems[:_PROBLEMS_MAX] + more)) from None
 
 
 def _filled(said: Any, environment: Mapping[str, str], called: str) -> Any:
@@ -278,15 +267,6 @@ def _filled(said: Any, environment: Mapping[str, str], called: str) -> Any:
         for name, value in said["send_to"].items()
     }
     return said | {"send_to": filled}
-
-
-def _line(error: Exception, text: str) -> str:
-    """Where a text is no YAML; what only shows at its end, such as a quote that is not closed, is where that begins."""
-    mark, began = getattr(error, "problem_mark", None), getattr(error, "context_mark", None)
-    if mark is None:
-        return ""
-    is_end = not text[mark.index :].strip()
-    return f", line {(began if is_end and began is not None else mark).line + 1}"
 
 
 def _problem(called: str, error: Any) -> str:
