@@ -2,14 +2,13 @@
 
 import contextlib
 import html
+import ipaddress
 import re
-from urllib.parse import urlsplit
 
 import nh3
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 _MARKED = re.compile(r"[\\`*_{}\[\]<>()#+!|~&-]")
-_NOT_POINTED = re.compile(r"[\s<>]")
 # What any chat takes for a mention, a link or formatting, and what reads like it there and in a mail.
 _IN_CHAT = str.maketrans(
     {"<": "\u2039", ">": "\u203a", "[": "(", "]": ")", "`": "'", "*": "\u2217", "~": "\u223c", "|": "\u00a6"}
@@ -19,6 +18,14 @@ _IN_CHAT = str.maketrans(
 _AT_AN_EDGE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")  # within a word no chat reads it as more than a letter
 _ENTITY = re.compile(r"&(?=\w+;)")
 _NOT_IN_ADDRESS = re.compile(r"[^A-Za-z0-9_/:?&=.,+%#$!-]")
+_ADDRESS = re.compile(
+    r"https?://(?P<host>\[[0-9a-f:.]+\]|[^\s\\/?#@%:\[\]]+)(?::(?P<port>[0-9]{0,5}))?(?:[/?#][^\s\\]*)?",
+    re.IGNORECASE,
+)
+_PORT_MAX = 65_535
+_NAME = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\.?")
+_NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)\.?")
+_NOT_POINTED = re.compile(r"[<>]")
 _SCHEMES = {"http", "https"}
 _TAGS = {"a", "b", "br", "code", "em", "i", "li", "ol", "p", "strong", "ul"}
 
@@ -86,20 +93,46 @@ def _percent(letter: str) -> str:
 def linked(url: object, words: object = None) -> str:
     """A link to an address from outside, which opens apart and tells nobody where it was clicked; its host is its text.
 
-    What is no http or https address is no link, but stands there as text.
+    What is no http or https address, or leaves open to which host it leads, is no link, but stands there as text.
 
     >>> linked("https://site.example/opt-out?id=7")
     '<a href="https://site.example/opt-out?id=7" target="_blank" rel="noopener noreferrer nofollow">site.example</a>'
-    >>> linked("javascript:x()")
-    'javascript:x()'
+    >>> linked("javascript:x()"), linked("https://site.example@other.example")
+    ('javascript:x()', 'https://site.example@other.example')
     """
-    text = plain(url).strip()
+    text = str(url).strip()
+    if (host := _host(text)) is None:
+        return escaped(text)
+    shown = escaped(host if words is None else words)
+    return f'<a href="{escaped(text)}" target="_blank" rel="noopener noreferrer nofollow">{shown}</a>'
+
+
+def _host(address: str) -> str | None:
+    """The host that a browser opens, as it names it; None where it is not written plainly, and readers may differ.
+
+    Source: WHATWG URL Standard, "Host parsing".
+    """
+    found = _ADDRESS.fullmatch(address)
+    if found is None or plain(address) != address or int(found["port"] or 0) > _PORT_MAX:
+        return None
     with contextlib.suppress(ValueError):
-        parts = urlsplit(text)
-        if parts.scheme in _SCHEMES and parts.hostname:
-            shown = escaped(parts.hostname if words is None else words)
-            return f'<a href="{escaped(text)}" target="_blank" rel="noopener noreferrer nofollow">{shown}</a>'
-    return escaped(text)
+        if found["host"].startswith("["):
+            number = ipaddress.IPv6Address(found["host"][1:-1])
+            return None if number.ipv4_mapped else f"[{number}]"
+        name = _ascii(found["host"])
+        if _NUMBER.fullmatch(name):
+            return str(ipaddress.IPv4Address(name))
+        return name if _NAME.fullmatch(name) else None
+    return None
+
+
+def _ascii(name: str) -> str:
+    """A host's name as it is asked for: in lower case, other letters than English ones in Punycode."""
+    if name.isascii() and "xn--" not in name.lower():
+        return name.lower()
+    import idna
+
+    return idna.encode(name, uts46=True).decode()
 
 
 def marked_down(text: object) -> str:
@@ -112,17 +145,15 @@ def marked_down(text: object) -> str:
 
 
 def pointed_at(url: object) -> str:
-    """A link to an address from outside, in Markdown; what is no http or https address stands there as text.
+    """A link to an address from outside, in Markdown; what does not show the host that it opens stands there as text.
 
     >>> pointed_at("https://site.example/opt-out?id=7"), pointed_at("javascript:x")
     ('<https://site.example/opt-out?id=7>', 'javascript:x')
     """
-    text = plain(url).strip()
-    with contextlib.suppress(ValueError):
-        parts = urlsplit(text)
-        if parts.scheme in _SCHEMES and parts.hostname and not _NOT_POINTED.search(text):
-            return f"<{text}>"
-    return marked_down(text)
+    text = str(url).strip()
+    host, begins = _host(text), text.partition("//")[2].lower()
+    is_shown = host is not None and begins.startswith(host) and not _NOT_POINTED.search(text)
+    return f"<{text}>" if is_shown else marked_down(text)
 
 
 def fragment(markup: str) -> str:

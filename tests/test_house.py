@@ -100,6 +100,7 @@ DOORS = {
     "httpx_aiohttp": set(),
     "tqdm": {"client.progress"},
     "nh3": {"markup"},
+    "idna": {"markup"},
     "jinja2": {"reports.page"},
     "markupsafe": {"reports.page"},
     "html": {"markup"},

@@ -1,16 +1,18 @@
 """Text from outside, on its way to HTML, to Plotly and to a terminal: it stays text, or plain formatting."""
 
 import html
+import random
 import re
 import unicodedata
 from html.parser import HTMLParser
 
+import jupyter_kit
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from payloads import TEXT
 
-from exposurekit.markup import escaped, fragment, label, plain, said, said_address
+from exposurekit.markup import escaped, fragment, label, linked, plain, pointed_at, said, said_address
 
 MARKUP = TEXT | st.text(st.sampled_from("<>/=\"'&;#ascripthref:jv \n\x00onclk-!"), max_size=40)
 ATTACKS = [
@@ -171,3 +173,95 @@ def test_nothing_that_is_said_in_a_chat_calls_links_or_formats(text):
 @pytest.mark.parametrize("text", ["Nosy Heron", "seek-folk.example", "AT&T", "a_b (c)", "O'Neill, Åsa"])
 def test_what_has_no_markup_is_said_as_it_stands(text):
     assert said(text) == text
+
+
+# An address, and the host of its link as a browser names it; None: it is no link.
+HOSTS = {
+    "https://seekfolk.example/opt-out?id=7#form": "seekfolk.example",
+    "HTTPS://SeekFolk.Example:8443": "seekfolk.example",
+    " https://seekfolk.example/a%20b \n": "seekfolk.example",
+    "http://127.0.0.1:8080/": "127.0.0.1",
+    "https://a_b.example./": "a_b.example.",
+    "https://evil.example#@seekfolk.example": "evil.example",
+    "https://evil.example?@seekfolk.example": "evil.example",
+    "https://evil.example/@seekfolk.example": "evil.example",
+    "https://evil\u3002example": "evil.example",
+    "https://evil\uff0eexample/": "evil.example",
+    "https://ev\u00adil.example": "evil.example",
+    "https://b\u00fccher.example": "xn--bcher-kva.example",
+    "https://XN--bcher-kva.example": "xn--bcher-kva.example",
+    "https://fa\u00df.example": "xn--fa-hia.example",
+    "https://\u0455eekfolk.example": "xn--eekfolk-iog.example",
+    "https://\uff11\uff12\uff17.0.0.1": "127.0.0.1",
+    "https://[0:0::1]:8080/": "[::1]",
+    "https://[1::2:0:0:3]/": "[1::2:0:0:3]",
+    "https://evil.example\\@seekfolk.example/opt-out": None,
+    "https:\\\\evil.example": None,
+    "https:/evil.example": None,
+    "https:evil.example": None,
+    "https:///evil.example": None,
+    "//evil.example": None,
+    "https://": None,
+    "https://?seekfolk.example": None,
+    "https://seekfolk.example@evil.example": None,
+    "https://seekfolk.example:443@evil.example": None,
+    "https://seekfolk.example%40evil.example": None,
+    "https://seekfolk%2eexample": None,
+    "https://ev\til.example": None,
+    "https://ev\nil.example": None,
+    "https://ev\x00il.example": None,
+    "https://evil.example\u3000.seekfolk.example": None,
+    "https://seekfolk.example/\u202egnp": None,
+    "https://127.1": None,
+    "https://0x7f.0.0.1": None,
+    "https://127.0.0.01": None,
+    "https://256.0.0.1": None,
+    "https://[::ffff:1.2.3.4]": None,
+    "https://[fe80::1%25eth0]": None,
+    "https://seekfolk.example:99999": None,
+    "https://seekfolk.example:\u0664\u0664\u0663": None,
+    "https://a\u2100b.example": None,
+    "https://xn--a.example": None,
+    "https://seek..example": None,
+    "ftp://seekfolk.example": None,
+}
+
+
+def target(made):
+    """Where the only tag of some markup leads, and its words; None: it has no tag."""
+    tags = Tags(made)
+    return (tags.tags[0][1]["href"], tags.text) if tags.tags else None
+
+
+@pytest.mark.parametrize(("address", "host"), HOSTS.items(), ids=ascii)
+def test_a_link_shows_the_host_that_it_opens(address, host):
+    made = linked(address)
+    assert target(made) == (None if host is None else (address.strip(), host))
+    if host is None:
+        assert html.unescape(made) == plain(address.strip())
+
+
+@pytest.mark.parametrize(("address", "host"), HOSTS.items(), ids=ascii)
+def test_in_markdown_it_is_a_link_where_its_text_shows_the_host(address, host):
+    text = address.strip()
+    shows = host is not None and f"//{host}" in text.lower()
+    made = pointed_at(address)
+    assert made == f"<{text}>" if shows else "<" not in made
+
+
+@pytest.mark.long
+def test_a_browser_opens_the_host_that_is_shown():
+    """Of these, and of whatever else can be put together of their parts."""
+    jupyter_kit.needs_browser()
+    chance = random.Random(7)  # noqa: S311  no secret
+    parts = [*"evilEX.:/\\@#?%01_-[] \t\u3002\uff0e\u00ad\u00df\uff11", "0x", "xn--", "//", "%40"]
+    made = ["https://" + "".join(chance.choices(parts, k=chance.randint(1, 8))) for _ in range(20_000)]
+    links = [found for address in [*HOSTS, *made] if (found := target(linked(address)))]
+    with jupyter_kit.browsing() as (page, _):
+        opened = page.evaluate(
+            "links => links.map(([href]) => { try { return new URL(href).hostname } catch { return null } })",
+            [[*link] for link in links],
+        )
+    assert len(opened) > 1_000
+    told = [(link, host) for link, host in zip(links, opened, strict=True) if link[1] != host]
+    assert told == []
