@@ -76,8 +76,14 @@ def defused(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     text = value.replace("\r", " ")  # some readers take it for the end of the row
-    begins = _seen(text).lstrip().startswith(_FORMULA)
-    return ("'" if begins else "") + _NEXT_CELL.sub(r"\1'", text)
+    first, *others = _CELLS.split(text)
+    # A quotation mark is written twice, and where a cell begins there those two hold nothing: what follows is its text.
+    told = [f"'{cell}" if _is_formula(cell.replace('"', "")) else cell for cell in others]
+    return "".join(["'" if _is_formula(text) else "", first, *told])
+
+
+def _is_formula(text: str) -> bool:
+    return _seen(text).lstrip().startswith(_FORMULA)
 
 
 def _seen(text: str) -> str:
@@ -89,8 +95,8 @@ def _seen(text: str) -> str:
 
 
 _FORMULA = ("=", "+", "-", "@", "|", "%")
-# Where a semicolon or a tab parts cells, the next one begins there.
-_NEXT_CELL = re.compile(r"([;\t\n]\s*)(?=[=+@|%\uff1d\uff0b\uff20-])")
+# Where a semicolon or a tab parts cells, or a line ends one, the next begins there.
+_CELLS = re.compile(r"(?<=[;\t\n])")
 
 
 def as_csv(table: pd.DataFrame) -> str:

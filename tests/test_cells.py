@@ -1,9 +1,13 @@
 """What stands in a cell: the same text everywhere, and no formula in a spreadsheet."""
 
+import csv
 import io
+import unicodedata
 
 import pandas as pd
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from exposurekit import cells
 
@@ -51,6 +55,36 @@ def test_no_text_is_a_formula_in_a_spreadsheet(text):
     [row] = pd.read_csv(io.StringIO(cells.as_csv(table))).itertuples(index=False)
     assert all(str(cell).startswith("'") for cell in row)
     assert all(text.strip("\t\r") in str(cell) for cell in row)
+
+
+def shown(cell):
+    """A cell as a spreadsheet sees it that drops what nobody can see, and reads full-width signs as others."""
+    seen = "".join(one for one in cell if unicodedata.category(one) not in {"Cc", "Cf"})
+    return unicodedata.normalize("NFKC", seen).lstrip()
+
+
+PIECES = st.lists(
+    st.sampled_from([*'=+-@|%;\t\n\r", ax\x00\x1f\u200b\uff1d\uff0d\ufe66\u2028', '""']), max_size=7
+)
+
+
+@given(PIECES.map("".join), PIECES.map("".join))
+@example('a;"=1+1', "end")
+@example('a\t"=1+1', "end")
+@example('a\n"=1+1', "end")
+@example("a;\uff0d1", "end")
+@example("a;\x1f=1", "end")
+def test_no_cell_is_a_formula_whatever_parts_the_cells(text, other):
+    table = pd.DataFrame({"site": [text, other], "n": [1, 2], "kind": [other, text], "z": ["end", "end"]})
+    written = cells.as_csv(table)
+    for separator in (",", ";", "\t"):
+        for row in csv.reader(io.StringIO(written), delimiter=separator):
+            assert not [cell for cell in row if shown(cell).startswith(("=", "+", "-", "@", "|", "%"))]
+
+
+@pytest.mark.parametrize("text", ["a; b", 'he said "-1"', '"=1"', "a-b", "a\nb", "5 > 3"])
+def test_text_that_begins_no_formula_is_written_as_it_is(text):
+    assert cells.defused(text) == text
 
 
 def test_what_is_no_formula_stays_as_it_is():
