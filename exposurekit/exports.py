@@ -5,6 +5,7 @@ import io
 import os
 import re
 from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ from exposurekit.reports.gathering import Gathered, gathered
 from exposurekit.reports.removals import removals
 
 ROWS_OF_EXCEL = 1_048_575  # and the names of the columns
+CHARACTERS_OF_EXCEL = 32_767  # in a cell, in UTF-16
+_CALENDAR_OF_EXCEL = datetime(1900, 3, 1)  # noqa: DTZ001  before it has days that never were, or none at all
 _PRIORITY_LAST = 9
 _MADE_BY = "exposurekit"
 
@@ -57,7 +60,8 @@ def export(
         Misconfigured: The ending is another, the file cannot be written, or Excel cannot hold the table.
         Leak: What would be written tells a person's data though it should not; nothing is written.
 
-    In CSV and Excel no text is a formula. Instants are UTC; Excel and CSV hold lists as text.
+    In CSV and Excel no text is a formula. Instants are UTC; Excel and CSV hold lists as text. In Excel so are days before
+    March 1900, where its calendar begins to be right.
 
     >>> ek.export(exposure.records(), "records.csv").name
     'records.csv'
@@ -115,11 +119,13 @@ def _excel(table: pd.DataFrame) -> bytes:
         raise Misconfigured(
             f"Excel holds {ROWS_OF_EXCEL:,} rows, and the table has {len(table):,}: write a .csv or a .parquet"
         )
+    flat = _flat(table)
+    _check_lengths(flat)
     file = io.BytesIO()
     # Text is text there, whatever it begins with, and no address becomes a link.
     options = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
     with pd.ExcelWriter(file, engine="xlsxwriter", engine_kwargs={"options": options}) as to:
-        _flat(table).to_excel(to, index=False, sheet_name="exposurekit", freeze_panes=(1, 0), autofilter=True)
+        flat.to_excel(to, index=False, sheet_name="exposurekit", freeze_panes=(1, 0), autofilter=True)
     return file.getvalue()
 
 
@@ -142,19 +148,37 @@ def _whole(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _flat(table: pd.DataFrame) -> pd.DataFrame:
-    """As a spreadsheet can hold it: instants without their zone, lists as text."""
-    columns = {}
-    for name in table:
-        column = table[name]
-        if isinstance(column.dtype, pd.DatetimeTZDtype):
-            columns[str(name)] = column.dt.tz_convert("UTC").dt.tz_localize(None)
-        elif pd.api.types.is_numeric_dtype(column.dtype) or pd.api.types.is_datetime64_any_dtype(
-            column.dtype
-        ):
-            columns[str(name)] = column
-        else:
-            columns[str(name)] = column.astype("object").map(cells.joined, na_action="ignore")
-    return pd.DataFrame(columns)
+    """As a spreadsheet can hold it: instants without their zone; lists, and days before its calendar, as text."""
+    return pd.DataFrame({str(name): _column(table[name]) for name in table})
+
+
+def _column(column: "pd.Series[Any]") -> "pd.Series[Any]":
+    if isinstance(column.dtype, pd.DatetimeTZDtype):
+        column = column.dt.tz_convert("UTC").dt.tz_localize(None)
+    is_days = pd.api.types.is_datetime64_dtype(column.dtype)
+    if pd.api.types.is_numeric_dtype(column.dtype) or (is_days and not (column < _CALENDAR_OF_EXCEL).any()):
+        return column
+    return column.astype("object").map(_cell, na_action="ignore")
+
+
+def _cell(value: Any) -> Any:
+    if not isinstance(value, date):
+        return cells.joined(value)
+    if isinstance(value, datetime) and value.tzinfo:
+        value = value.astimezone(UTC).replace(tzinfo=None)
+    is_early = (value.year, value.month) < (_CALENDAR_OF_EXCEL.year, _CALENDAR_OF_EXCEL.month)
+    return str(value).removesuffix(" 00:00:00") if is_early else value
+
+
+def _check_lengths(flat: pd.DataFrame) -> None:
+    """Say so where a text is longer than a cell: it would be cut there."""
+    for place, (name, column) in enumerate(flat.items(), 1):
+        longest = max(len(str(one).encode("utf-16-le", "surrogatepass")) // 2 for one in (name, *column))
+        if longest > CHARACTERS_OF_EXCEL:
+            raise Misconfigured(
+                f"Excel holds {CHARACTERS_OF_EXCEL:,} characters in a cell, and column {place} of the table has "
+                f"{longest:,} in one: write a .csv or a .parquet"
+            )
 
 
 # --- the manual work --------------------------------------------------------------------------------------

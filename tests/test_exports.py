@@ -5,6 +5,7 @@ import io
 import re
 import stat
 import zipfile
+from datetime import UTC, date, datetime
 
 import hostile_demo
 import icalendar
@@ -102,6 +103,55 @@ def test_a_table_that_excel_cannot_hold_is_told(tmp_path):
     with pytest.raises(Misconfigured, match=r"1,048,575 rows.*\.csv"):
         ek.export(pd.DataFrame({"n": range(1_048_576)}), tmp_path / "t.xlsx", personal=True)
     assert not (tmp_path / "t.xlsx").exists()
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"site": ["a", "x" * 32_768]},
+        {"site": ["\U0001f600" * 16_384]},
+        {"fields": [["x" * 20_000, "y" * 20_000]]},
+        {"site": pd.Categorical(["x" * 40_000])},
+        {"x" * 32_768: [1]},
+    ],
+    ids=["text", "letters of two units", "list", "category", "name"],
+)
+def test_a_text_that_excel_would_cut_is_told_and_not_written(tmp_path, table):
+    table = pd.DataFrame({"n": 1, **table})
+    with pytest.raises(Misconfigured, match=r"32,767 characters.*column 2 .*\.csv") as refused:
+        ek.export(table, tmp_path / "t.xlsx", personal=True)
+    assert "xx" not in str(refused.value)
+    assert list(tmp_path.iterdir()) == []
+    assert ek.export(table, tmp_path / "t.csv", personal=True).stat().st_size > 32_768
+
+
+def test_the_longest_text_of_a_cell_is_written_whole(tmp_path):
+    _, texts = sheet(ek.export(pd.DataFrame({"site": ["x" * 32_767]}), tmp_path / "t.xlsx", personal=True))
+    assert "x" * 32_767 in texts
+
+
+@pytest.mark.parametrize(
+    "days",
+    [
+        pd.to_datetime(["1850-01-01", "1900-02-28", "1900-03-01", None], utc=True),
+        pd.to_datetime(["1850-01-01", "1900-02-28", "1900-03-01", None]),
+        pd.array([date(1850, 1, 1), date(1900, 2, 28), date(1900, 3, 1), None], dtype=object),
+        pd.array([datetime(1850, 1, 1, tzinfo=UTC), "1900-02-28", datetime(1900, 3, 1, tzinfo=UTC)], object),
+        pd.Categorical(pd.to_datetime(["1850-01-01", "1900-02-28", "1900-03-01", None])),
+    ],
+    ids=["instants", "without a zone", "days", "of several kinds", "category"],
+)
+def test_days_before_the_calendar_of_excel_are_text(tmp_path, days):
+    file = ek.export(pd.DataFrame({"birth_date": days}), tmp_path / "t.xlsx", personal=True)
+    assert sheet(file)[1] == ["birth_date", "1850-01-01", "1900-02-28"]
+    with zipfile.ZipFile(file) as book:
+        cells = book.read("xl/worksheets/sheet1.xml").decode()
+    assert cells.count("<v>61</v>") == 1  # the first day that it counts rightly
+
+
+def test_an_early_instant_keeps_its_time_of_day(tmp_path):
+    table = pd.DataFrame({"at": pd.to_datetime(["1850-01-01T10:30+02:00"], utc=True)})
+    assert "1850-01-01 08:30:00" in sheet(ek.export(table, tmp_path / "t.xlsx", personal=True))[1]
 
 
 @pytest.mark.parametrize(
