@@ -5,6 +5,7 @@ import hashlib
 import json
 import re
 import stat
+import sys
 from dataclasses import replace
 from datetime import timedelta
 
@@ -20,6 +21,7 @@ import exposurekit as ek
 from exposurekit import analysis
 from exposurekit.errors import Misconfigured, NotLoaded
 from exposurekit.history import History
+from exposurekit.reports import write
 from exposurekit.reports.content import ROWS_MAX, Removal
 from exposurekit.reports.page import VENDORED, plotly_js
 from exposurekit.reports.removals import removals
@@ -362,6 +364,28 @@ def test_a_file_that_cannot_be_written_is_told_and_leaves_nothing(looked, tmp_pa
     with pytest.raises(Misconfigured, match=r"fleet\.docx ends with none of \.html, \.htm, \.pdf"):
         ek.report(looked[0], tmp_path / "fleet.docx")
     assert [one.name for one in tmp_path.iterdir()] == ["taken.html"]
+
+
+@pytest.mark.parametrize(
+    "moment", [("c_return", "open"), ("c_call", "write"), ("c_call", "replace")], ids=" ".join
+)
+def test_a_file_that_is_stopped_while_it_is_written_leaves_nothing(tmp_path, moment):
+    file, seen = tmp_path / "page.html", []
+
+    def stopping(_, event, called):
+        if (event, getattr(called, "__name__", "")) == moment:
+            seen.extend(tmp_path.iterdir())
+            raise KeyboardInterrupt
+
+    before = sys.getprofile()
+    sys.setprofile(stopping)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            write(file, b"Juniper")
+    finally:
+        sys.setprofile(before)
+    assert len(seen) == 1
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_alert_of_a_page_is_told_as_one(tmp_path):

@@ -12,7 +12,7 @@
 """
 
 import os
-import tempfile
+import secrets
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -91,18 +91,17 @@ def write(path: Path, content: bytes) -> None:
     Raises:
         Misconfigured: It cannot be written.
     """
-    draft = ""
+    draft = path.parent / f".{secrets.token_hex(8)}{path.suffix}"
     try:
         # Made anew under a name that nobody can guess, for its owner alone: whoever else may write there has no part in it.
-        number, draft = tempfile.mkstemp(prefix=".", suffix=path.suffix, dir=path.parent)
-        with os.fdopen(number, "wb") as file:
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(content)
-        Path(draft).replace(path)
+        draft.replace(path)
     except OSError as error:
-        if draft:
-            with suppress(OSError):
-                Path(draft).unlink(missing_ok=True)
         raise Misconfigured(f"{path} cannot be written: {error.strerror}") from None
+    finally:  # Ctrl-C leaves none either
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
 
 
 def _check(path: str | os.PathLike[str] | None) -> None:
