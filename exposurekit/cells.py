@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from pandas.api.types import is_any_real_numeric_dtype
 
@@ -21,8 +22,8 @@ def told(value: object) -> str:
     """
     if isinstance(value, str):
         return str(value)
-    if isinstance(value, Sequence):
-        return ", ".join(map(str, value))
+    if _is_list(value):
+        return str(joined(value))
     if is_missing(value):
         return MISSING
     if isinstance(value, pd.Timestamp):
@@ -60,7 +61,12 @@ def joined(value: Any) -> Any:
     >>> joined(["a", "b"]), joined(3)
     ('a, b', 3)
     """
-    return ", ".join(map(str, value)) if isinstance(value, Sequence) and not isinstance(value, str) else value
+    return ", ".join(map(str, value)) if _is_list(value) else value
+
+
+def _is_list(value: object) -> bool:
+    # pandas hands out the lists of a column of Arrow's as arrays, too.
+    return isinstance(value, Sequence | np.ndarray) and not isinstance(value, str)
 
 
 def defused(value: Any) -> Any:

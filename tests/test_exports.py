@@ -18,6 +18,7 @@ from sharing.worlds import a_world, told
 
 import exposurekit as ek
 from exposurekit.errors import Leak, Misconfigured
+from exposurekit.history import History
 
 FORMS = (".csv", ".xlsx", ".parquet")
 
@@ -298,3 +299,18 @@ def test_what_stands_in_an_index_is_searched_too(tmp_path):
         named.index = pd.Index([f"{who.profile['last_name']} {n}" for n in named.index], name="user_id")
         assert named.exposure.redact().index.tolist() == [*range(len(named))]
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("ending", [".csv", ".xlsx"])
+def test_lists_are_text_with_commas_wherever_the_table_is_from(exposure, tmp_path, ending):
+    with History(tmp_path / "history") as history:
+        history.collect(exposure, progress=False)
+        for name, table in (("loaded", exposure.records()), ("remembered", history.records())):
+            path = ek.export(table, tmp_path / f"{name}{ending}", personal=True)
+            text = (
+                path.read_text()
+                if ending == ".csv"
+                else zipfile.ZipFile(path).read("xl/sharedStrings.xml").decode()
+            )
+            assert all(", ".join(places) in text for places in table["locations"])
+            assert "['" not in text
