@@ -225,6 +225,19 @@ def test_the_installation_that_is_printed_names_this_one(shell, tmp_path):
     assert not (tmp_path / "history").exists()
 
 
+@pytest.mark.parametrize(
+    ("every", "hours"), [("30m", "*"), ("2h", "*/2"), ("5h", "*/4"), ("1d", "3"), ("3d", "3")]
+)
+def test_what_is_installed_is_told_what_the_watch_is_told(shell, tmp_path, every, hours):
+    (tmp_path / ".env").write_text("EXPOSUREKIT_BASE_URL=http://127.0.0.1:9\n")
+    words = ("--every", every, "--receive", "8787", "--rules", "rules.yaml", "--signing-secret", "whsec_c2VjcmV0")
+    text = shell.here("watch", *words, "--install-help").stdout
+    assert f"--every {every} --receive 8787 --host 127.0.0.1 --rules {tmp_path / 'rules.yaml'}\n" in text
+    assert f"EnvironmentFile={tmp_path / '.env'}" in text
+    assert f"\n17 {hours} * * * cd {tmp_path} && set -a && . {tmp_path / '.env'} && " in text
+    assert "c2VjcmV0" not in text
+
+
 def shell_command(text):
     return next(line for line in text.splitlines() if line.startswith("ExecStart=")).split("=")[1].split()[0]
 

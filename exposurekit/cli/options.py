@@ -107,6 +107,18 @@ class Span(click.ParamType[timedelta]):
             self.fail("a span of time is a number and its unit, such as 90s, 30m, 6h or 1d", param, ctx)
         return timedelta(seconds=seconds)
 
+    @staticmethod
+    def told(span: timedelta) -> str:
+        """As it is given, in the largest unit of which it is so many.
+
+        >>> from exposurekit.cli.options import Span
+        >>> Span.told(timedelta(hours=6)), Span.told(timedelta(minutes=90))
+        ('6h', '90m')
+        """
+        seconds = span.total_seconds()
+        unit = next(unit for unit in "dhms" if seconds % _SECONDS[unit] == 0 or unit == "s")
+        return f"{seconds / _SECONDS[unit]:g}{unit}"
+
 
 class When(click.ParamType[str]):
     """A day, or an instant, as a history takes it."""
@@ -137,7 +149,7 @@ history_option = click.option(
     show_default=True,
     envvar="EXPOSUREKIT_HISTORY",
     show_envvar=True,
-    help="The directory of the history, or s3://...; made at first use.",
+    help="The directory of the history, or s3://...; collect, watch and receive make it at first use.",
 )
 
 

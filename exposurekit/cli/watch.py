@@ -60,7 +60,7 @@ def watch(
     Example: exposurekit watch --every 6h --receive 8787 --rules rules.yaml
     """
     if install_help:
-        click.echo(installing.told(history))
+        click.echo(installing.told(history, every, _beside(records_by, port, rules, inbox)))
         return
     if send_test:
         _test(rules)
@@ -88,6 +88,18 @@ def watch(
         _stop_on_signals(made)
         made.run(beside)
     click.echo("Stopped; what was seen is kept.", err=True)
+
+
+def _beside(records_by: str | None, port: int | None, rules: Path | None, inbox: dict[str, Any]) -> list[str]:
+    """What a watch that is installed is told besides; no secret: these are for its environment."""
+    given = {
+        "--records-by": records_by,
+        "--receive": port,
+        "--host": None if port is None else inbox["host"],
+        "--inbox": inbox["inbox"] and inbox["inbox"].resolve(),
+        "--rules": rules and rules.resolve(),
+    }
+    return [word for option, value in given.items() if value is not None for word in (option, str(value))]
 
 
 def _notices(place: Path) -> Any:
@@ -139,7 +151,9 @@ def _tell(place: Path, *, as_json: bool) -> None:
         showing.print_json(told)
     else:
         click.echo(f"The watch is {'well' if not told['problem'] else 'not well: ' + told['problem']}.")
-        for name in ("state", "every_s", "started_at", "next_look_at", "taken_in", "quarantined"):
+        if told.get("every_s"):
+            click.echo(f"  every: {Span.told(timedelta(seconds=told['every_s']))}")
+        for name in ("state", "started_at", "next_look_at", "taken_in", "quarantined"):
             if told.get(name) is not None:
                 click.echo(f"  {name.replace('_', ' ')}: {told[name]}")
         if run := told.get("last_run"):
