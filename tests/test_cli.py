@@ -11,7 +11,7 @@ import pytest
 from cli_kit import Shell, error_of, said_until
 
 import exposurekit as ek
-from exposurekit.cli import cli
+from exposurekit.cli.commands import cli
 
 ATTESTED = ("--attested-by", "Jo Doe")
 
@@ -164,6 +164,50 @@ def test_a_wrong_call_exits_with_2_and_says_where_help_is(shell):
     run = shell("demo", "--people", "many")
     assert run.returncode == 2
     assert "--help" in run.stderr
+
+
+STOPPED = (  # while a text is run as code, of which Python keeps a note
+    "import sys\n"
+    "from exposurekit.cli import commands, main\n"
+    "commands.run = lambda words: exec('raise KeyboardInterrupt')\n"
+    "main()\n"
+)
+
+
+@pytest.mark.parametrize("words", [["-m", "stopped"], ["stopped.py"]], ids=["a module", "a script"])
+def test_stopped_by_ctrl_c_it_exits_with_130_and_not_by_the_signal(tmp_path, words):
+    (tmp_path / "stopped.py").write_text(STOPPED)
+    run = subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr) == (130, "Stopped.\n")
+
+
+@pytest.mark.parametrize("module", ["click.exceptions", "click.core", "exposurekit.cli.showing"])
+def test_stopped_while_it_is_loaded_it_exits_with_130_and_no_traceback(shell, module):
+    shell.environment["PYTHONPROFILEIMPORTTIME"] = "1"
+    with shell.started("demo", "--people", "40") as process:
+        said_until(process, module)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Stopped." in err
+    assert "Traceback" not in err
+
+
+STOPPED_LATE = (
+    "import os, signal\n"
+    "from exposurekit.cli import commands, main\n"
+    "class Late:\n"
+    "    def __del__(self, kill=os.kill, process=os.getpid(), number=signal.SIGINT):\n"
+    "        kill(process, number)\n"
+    "late = Late()\n"
+    "commands.run = lambda words: 3\n"
+    "main()\n"
+)
+
+
+def test_stopped_while_it_ends_it_exits_with_what_it_found():
+    run = subprocess.run([sys.executable, "-c", STOPPED_LATE], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr) == (3, "")
 
 
 def commands(group, words=()):

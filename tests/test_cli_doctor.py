@@ -13,7 +13,7 @@ from cli_kit import Shell, error_of
 from history_kit import DAWN, Clock, seen_through
 from watch_kit import KEY, SECRET, Fleet
 
-from exposurekit.cli import cli
+from exposurekit.cli.commands import cli
 from exposurekit.history import History
 from exposurekit.monitor.letters import utc_now
 

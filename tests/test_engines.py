@@ -1,8 +1,11 @@
 """The same text, the same table: DuckDB here, and Spark on a real cluster."""
 
+import itertools
 import os
+import signal
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
@@ -311,6 +314,21 @@ def test_a_cursor_of_its_own_sees_the_tables(tables):
             "CREATE TEMP TABLE kept AS SELECT user_id FROM things WHERE seen_at = $at", {"at": FIRST}
         )
         assert sorted(cursor.execute("SELECT user_id FROM kept").fetchall()) == [(1,), (5,)]
+
+
+LONG = "SELECT CAST(sum(n.range) AS BIGINT) AS n FROM range(3000000) AS n"
+
+
+def test_a_question_that_is_stopped_is_stopped_and_no_error():
+    """DuckDB makes an error of it, now and then; the next question is answered."""
+    with DuckDB(threads=1) as engine:
+        for turn in range(12):
+            stop = threading.Timer(0.01 + 0.004 * turn, os.kill, (os.getpid(), signal.SIGINT))
+            stop.start()
+            with pytest.raises(KeyboardInterrupt):
+                [*map(engine.ask, itertools.repeat(LONG), itertools.repeat({}), itertools.repeat({}))]
+            stop.join()
+        assert engine.ask("SELECT 1 AS n", {}, {}).to_pylist() == [{"n": 1}]
 
 
 def test_spilled_rows_are_nobody_elses_and_gone_in_the_end():

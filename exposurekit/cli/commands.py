@@ -1,0 +1,111 @@
+"""Every command, and what becomes of its errors: one line each, and an exit code. Ends no process."""
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from exposurekit import __version__
+from exposurekit.cli import (
+    check,
+    completion,
+    demo,
+    doctor,
+    export,
+    history,
+    integrator,
+    looking,
+    receive,
+    report,
+    serve,
+    sites,
+    status,
+    users,
+    watch,
+    webhooks,
+)
+from exposurekit.errors import NEEDS_SERVICE, ExposureError
+from exposurekit.markup import plain
+
+SERVICE_PACKAGES = (
+    *("starlette", "uvicorn", "sqlalchemy", "cryptography", "python_multipart", "alembic", "limits"),
+    *(
+        "yaml",
+        "apprise",
+        "selectolax",
+        "jmespath",
+        "protego",
+        "rapidfuzz",
+        "nameparser",
+        "nicknames",
+        "phonenumbers",
+    ),
+)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
+@click.version_option(__version__, prog_name="exposurekit")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error; stands before the command.")
+def cli(*, debug: bool) -> None:
+    """See where people's data is exposed, and work it down.
+
+    Exit codes: 0 done, 1 an error that the message explains, 2 a wrong call, 3 a check that failed, 130 stopped by Ctrl-C.
+    """
+
+
+for command in (
+    demo.demo,
+    serve.serve,
+    serve.worker,
+    status.service,
+    sites.sites,
+    integrator.integrator,
+    users.users,
+    webhooks.webhooks,
+    history.collect,
+    history.history,
+    receive.receive,
+    watch.watch,
+    report.report,
+    export.export,
+    check.check,
+    doctor.doctor,
+    looking.open_page,
+    completion.completion,
+):
+    cli.add_command(command)
+
+
+def run(words: Sequence[str]) -> int:
+    """What the words say is done; the exit code.
+
+    Raises:
+        KeyboardInterrupt: It was stopped.
+    """
+    debug = "--debug" in words
+    try:
+        # What a command ends with is returned here; with standalone mode off nothing exits.
+        return cli.main(list(words), prog_name="exposurekit", standalone_mode=False) or 0
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.Abort:
+        raise KeyboardInterrupt from None
+    except ExposureError as error:
+        if debug:
+            raise
+        return _told(*str(error).splitlines())
+    except ModuleNotFoundError as error:
+        if debug or error.name not in SERVICE_PACKAGES:
+            raise
+        return _told(NEEDS_SERVICE)
+    except BrokenPipeError:  # whoever read has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _told(*problems: str) -> int:
+    for problem in problems:
+        click.echo(f"Error: {plain(problem)}", err=True)
+    return 1
