@@ -1,14 +1,16 @@
 """The shell: what it prints, what it exits with, and that its errors say what to do in one line."""
 
 import json
+import os
 import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import httpx
 import pytest
-from cli_kit import Shell, error_of, said_until
+from cli_kit import COMMAND, Shell, error_of, said_until
 
 import exposurekit as ek
 from exposurekit.cli.commands import cli
@@ -208,6 +210,37 @@ STOPPED_LATE = (
 def test_stopped_while_it_ends_it_exits_with_what_it_found():
     run = subprocess.run([sys.executable, "-c", STOPPED_LATE], capture_output=True, text=True, check=False)
     assert (run.returncode, run.stderr) == (3, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="nothing here is always full")
+@pytest.mark.parametrize("words", [["--help"], ["completion", "bash"]], ids=" ".join)
+def test_an_output_that_takes_nothing_more_is_told_in_one_line(shell, words):
+    with Path("/dev/full").open("w") as full:
+        run = subprocess.run(
+            [COMMAND, *words],
+            env=shell.environment,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert run.returncode == 1
+    assert error_of(run) == "Error: The output cannot be written: No space left on device"
+
+
+def test_who_has_read_enough_is_told_nothing(shell):
+    reading, writing = os.pipe()
+    os.close(reading)
+    run = subprocess.run(
+        [COMMAND, "--help"],
+        env=shell.environment,
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(writing)
+    assert (run.returncode, run.stderr) == (1, "")
 
 
 def commands(group, words=()):

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 
 import click
@@ -101,11 +102,26 @@ def run(words: Sequence[str]) -> int:
             raise
         return _told(NEEDS_SERVICE)
     except BrokenPipeError:  # whoever read has had enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_output()
         return 1
+    except OSError as error:
+        if not _is_of_output(error):
+            raise
+        _give_up_output()
+        return _told(f"The output cannot be written: {error.strerror}")
 
 
 def _told(*problems: str) -> int:
     for problem in problems:
         click.echo(f"Error: {plain(problem)}", err=True)
     return 1
+
+
+def _is_of_output(error: OSError) -> bool:
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    return frame.f_code is click.echo.__code__
+
+
+def _give_up_output() -> None:
+    """Nobody gets it; else what is left of it would be tried once more as Python ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
