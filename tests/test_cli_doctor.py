@@ -230,7 +230,16 @@ def test_the_installation_that_is_printed_names_this_one(shell, tmp_path):
 )
 def test_what_is_installed_is_told_what_the_watch_is_told(shell, tmp_path, every, hours):
     (tmp_path / ".env").write_text("EXPOSUREKIT_BASE_URL=http://127.0.0.1:9\n")
-    words = ("--every", every, "--receive", "8787", "--rules", "rules.yaml", "--signing-secret", "whsec_c2VjcmV0")
+    words = (
+        "--every",
+        every,
+        "--receive",
+        "8787",
+        "--rules",
+        "rules.yaml",
+        "--signing-secret",
+        "whsec_c2VjcmV0",
+    )
     text = shell.here("watch", *words, "--install-help").stdout
     assert f"--every {every} --receive 8787 --host 127.0.0.1 --rules {tmp_path / 'rules.yaml'}\n" in text
     assert f"EnvironmentFile={tmp_path / '.env'}" in text

@@ -33,6 +33,23 @@ def test_a_report_is_written_and_says_its_finding(shell, tmp_path, words, title)
     assert "connect-src" in page
 
 
+def test_what_is_so_now_needs_no_history(tmp_path):
+    with seen_through(kit.three_people()) as exposure:
+        access = exposure.client.access
+        shell = Shell(
+            tmp_path,
+            EXPOSUREKIT_BASE_URL=access.base_url,
+            EXPOSUREKIT_INTEGRATION_NAME=access.integration_name,
+            EXPOSUREKIT_API_KEY=access.api_key,
+            EXPOSUREKIT_API_SECRET=access.api_secret,
+        )
+        run = shell.here("report", "--live", "--share-safe", "--out", "page.html")
+        assert run.returncode == 0, run.stderr
+        assert "<title>Exposure</title>" in (tmp_path / "page.html").read_text()
+        named = shell.here("report", "--live", "--history", "nowhere", "--out", "page.html")
+        assert "There is no history in nowhere" in error_of(named)
+
+
 def test_what_is_shared_names_nobody(shell, tmp_path):
     run = shell("report", "--share-safe", "--user", "2", "--out", str(tmp_path / "page.html"))
     assert run.returncode == 0, run.stderr

@@ -147,12 +147,12 @@ def erase(*, history: str, user: int, inbox: Path | None) -> None:
     Example: exposurekit history erase 12
     """
     place = _inbox_of(history, inbox)
-    is_begun = inbox is not None or place is None or _is_begun(history)  # else an inbox is all there is
-    with existing(history) if is_begun else opened(history) as kept:
-        values = kept.values_of(user) if is_begun else set()
+    is_there = inbox is not None or place is None or is_begun(history)  # else an inbox is all there is
+    with existing(history) if is_there else opened(history) as kept:
+        values = kept.values_of(user) if is_there else set()
         # The letters first: where that fails and is done again, the history still tells what to look for.
         letters = _erased_letters(place, user, values)
-        rows = kept.erase(user) if is_begun else 0
+        rows = kept.erase(user) if is_there else 0
     if rows:
         click.echo(f"{rows} rows are gone from every file of the history {plain(history)}.")
     else:
@@ -215,7 +215,7 @@ def existing(path: str) -> Any:
         NotLoaded: There is none.
     """
     kept = opened(path)
-    if not _is_begun(path):
+    if not is_begun(path):
         raise NotLoaded(
             f"There is no history in {path}: exposurekit collect --history {shlex.quote(path)} begins one, "
             "--history DIR names another"
@@ -223,7 +223,7 @@ def existing(path: str) -> Any:
     return kept
 
 
-def _is_begun(path: str) -> bool:
+def is_begun(path: str) -> bool:
     """Whether there is a history; of one that is elsewhere it is the first question that tells."""
     directory = local(path)
     return directory is None or (directory / "history.json").is_file()

@@ -1,11 +1,13 @@
 """Reports from a shell: one HTML file, for people who have no notebook. Works nothing out itself."""
 
 from pathlib import Path
+from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from exposurekit.cli import browser, showing
-from exposurekit.cli.history import existing
+from exposurekit.cli.history import existing, is_begun
 from exposurekit.cli.options import ID, When, check_writable, history_option, json_option
 
 KINDS = ("fleet", "person", "changes", "sites")
@@ -22,7 +24,9 @@ KINDS = ("fleet", "person", "changes", "sites")
     help="What moved since the end of a day, such as 2026-11-13, or an instant.",
 )
 @click.option(
-    "--live", is_flag=True, help="Load everyone now as well: only then is known what people have on file."
+    "--live",
+    is_flag=True,
+    help="Load everyone now as well: only then is known what people have on file. Needs no history.",
 )
 @click.option(
     "--share-safe",
@@ -64,8 +68,12 @@ def report(
     _check(kind, user, since)
     check_writable(out)
     exposure = connect() if live else None
-    with existing(history) as kept:
-        made = made_of(kept, out, kind=kind, user=user, since=since, exposure=exposure, share_safe=share_safe)
+    asked: dict[str, Any] = {"kind": kind, "user": user, "since": since, "share_safe": share_safe}
+    if exposure is not None and _none_was_meant(history):
+        made = made_of(exposure, out, **asked)
+    else:
+        with existing(history) as kept:
+            made = made_of(kept, out, exposure=exposure, **asked)
     if pdf:
         printed = out.with_suffix(".pdf")
         write(printed, printing.printed(made.to_html()))
@@ -77,6 +85,12 @@ def report(
         click.echo(f"Wrote {out}, {out.stat().st_size / 1e6:.1f} MB. Open it in any browser.")
     if shows:
         browser.shown(out)
+
+
+def _none_was_meant(history: str) -> bool:
+    """Whether no history was named, and none begun: what is so now is a report, too."""
+    source = click.get_current_context().get_parameter_source("history")
+    return source is ParameterSource.DEFAULT and not is_begun(history)
 
 
 def _check(kind: str | None, user: int | None, since: str | None) -> None:

@@ -147,7 +147,7 @@ class Place:
         there = self.files.get_file_info(pa.fs.FileSelector(self.root, allow_not_found=True))
         if not all(_OURS.fullmatch(info.base_name) for info in there):
             raise Misconfigured(
-                "That directory holds other things, and no history: choose an empty or new directory"
+                "That directory holds other things, and no history: choose an empty or new directory, or name the one that has it"
             )
 
     def _file_system(self) -> tuple[pa.fs.FileSystem, str]:

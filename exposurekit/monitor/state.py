@@ -113,14 +113,14 @@ def read(path: Path) -> dict[str, Any]:
 
     >>> read(Path("nowhere.json"))
     Traceback (most recent call last):
-    exposurekit.errors.NotLoaded: No watch was begun with this history
+    exposurekit.errors.NotLoaded: No watch was begun with this history: exposurekit watch begins one
     """
     try:
         value: dict[str, Any] = json.loads(path.read_text())
         value["alive"] = value["state"] != "stopped" and _runs(int(value["pid"]), value.get("born"))
         return value | {"problem": _problem(value)}
     except FileNotFoundError:
-        raise NotLoaded("No watch was begun with this history") from None
+        raise NotLoaded("No watch was begun with this history: exposurekit watch begins one") from None
     except OSError as error:
         problem = f"cannot be read: {error.strerror}. Ask as its owner"
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
