@@ -56,7 +56,11 @@ def test_another_key_is_refused_in_one_line(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "url", ["service.db", "sqlite://", "sqlite:///:memory:", "mysql://root:s3cret@host/db", "://s3cret"]
+    "url",
+    [
+        *("service.db", "sqlite://", "sqlite:///:memory:", "mysql://root:s3cret@host/db", "://s3cret"),
+        *("postgresql+psycopg://root:s3cret@host:s3cret/db", "postgresql+psycopg://root:s3cret@[::/db"),
+    ],
 )
 def test_an_address_of_another_kind_is_refused_without_being_shown(url):
     with pytest.raises(Misconfigured, match="sqlite:///FILE") as refusal:

@@ -13,7 +13,15 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 from exposurekit.errors import Misconfigured
 from exposurekit.service import migrations, tables
 from exposurekit.service.clock import Clock
-from exposurekit.service.stores import BUSY_TIMEOUT_S, AnyConnection, Question, Rows, rows, store_of
+from exposurekit.service.stores import (
+    BUSY_TIMEOUT_S,
+    NONE_OF_THE_TWO,
+    AnyConnection,
+    Question,
+    Rows,
+    rows,
+    store_of,
+)
 from exposurekit.service.vault import Vault
 
 FAULTS = (DBAPIError, OSError, TimeoutError)  # what a database that is busy or away raises
@@ -183,9 +191,9 @@ def is_there(url: str) -> bool | None:
 def _parsed(url: str) -> URL:
     try:
         return make_url(url)
-    except ArgumentError:
+    except (ArgumentError, ValueError):
         pass  # its text holds the address, and the address may hold a password
-    raise Misconfigured("the database must be sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME")
+    raise Misconfigured(NONE_OF_THE_TWO)
 
 
 async def _knows_key(work: Work) -> bool:

@@ -38,6 +38,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 from exposurekit.errors import Misconfigured
 
 BUSY_TIMEOUT_S = 10  # for the turn in this process, and again for the file's lock
+NONE_OF_THE_TWO = (
+    "the database (--database, EXPOSUREKIT_DATABASE) must be sqlite:///FILE or "
+    "postgresql+psycopg://USER@HOST:PORT/NAME"
+)
 _PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "secure_delete=ON")
 T = TypeVar("T")
 Question = Select[*tuple[Any, ...]] | CompoundSelect[*tuple[Any, ...]]
@@ -114,7 +118,7 @@ def store_of(url: URL, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> Store:
             return SQLite(url, busy_timeout_s)
         case "postgresql":
             return PostgreSQL(url)
-    raise Misconfigured("the database must be sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME")
+    raise Misconfigured(NONE_OF_THE_TWO)
 
 
 class SQLite:
