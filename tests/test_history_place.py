@@ -54,6 +54,8 @@ def told(error):
         b"history",
         ["history"],
         "a\0b",
+        "a\udcffb",
+        "s3://bucket/\udcff",
         "s3://",
         "s3://bucket/my%20history",
         "~nobody-of-that-name/history",

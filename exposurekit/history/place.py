@@ -190,6 +190,8 @@ def _uri_of(path: object) -> str:
         raise Misconfigured(
             "A history's path is a directory, such as exposure-history, or s3://bucket/history"
         )
+    if not _is_utf8(text):
+        raise Misconfigured("A history's path is not UTF-8: choose another")
     scheme, is_uri, within = text.partition("://")
     if not is_uri:
         return _local(text)
@@ -200,6 +202,15 @@ def _uri_of(path: object) -> str:
     if "%" in within:  # deltalake reads it as an escape, and Arrow as itself
         raise Misconfigured("A history's path has no % in it: choose another")
     return f"{scheme}://{within.rstrip('/')}"
+
+
+def _is_utf8(text: str) -> bool:
+    """Whether Arrow can be given it: bytes that are no UTF-8 stand in a name as letters that are none."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _local(text: str) -> str:
