@@ -158,9 +158,11 @@ def test_a_check_as_json(shell, kept):
         (("score:inf",), 2, "score takes points"),
         (("relisted:3",), 2, "relisted takes no number"),
         (("collection-failed",), 2, "a condition is one of: new"),
-        ((",",), 1, "at least one condition"),
+        ((",",), 2, "Invalid value for '--fail-on': name at least one condition"),
+        (("",), 2, "name at least one condition"),
         (("new", "--since", "yesterday"), 2, "Invalid value for '--since'"),
         (("new", "--history", "elsewhere"), 1, "There is no history in elsewhere"),
+        (("new", "--history", "\udcff"), 1, "A history's path is not UTF-8"),
     ],
     ids=str,
 )

@@ -25,7 +25,10 @@ class Conditions(click.ParamType[tuple[Any, ...]]):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[Any, ...]:
         """Each as a rule that tells nobody."""
-        return tuple(self._one(word.strip(), param, ctx) for word in str(value).split(",") if word.strip())
+        words = [word.strip() for word in str(value).split(",") if word.strip()]
+        if not words:
+            self.fail("name at least one condition", param, ctx)
+        return tuple(self._one(word, param, ctx) for word in words)
 
     def _one(self, text: str, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         from exposurekit.monitor.rules import NEEDS, WHEN, Rule
@@ -72,8 +75,6 @@ def check(*, history: str, conditions: tuple[Any, ...], since: str | None, as_js
     """
     from exposurekit.monitor.causes import Seen, causes
 
-    if not conditions:
-        raise Misconfigured("--fail-on names at least one condition")
     with existing(history) as kept:
         seen = Seen(kept, _since(kept, since), datetime.now(UTC))
         found = [_judged(rule, causes(rule, seen)) for rule in conditions]
