@@ -7,6 +7,7 @@ import secrets
 from pathlib import Path
 
 from exposurekit.errors import Misconfigured
+from exposurekit.markup import plain
 
 KEY_BYTES = 32
 
@@ -35,7 +36,7 @@ def kept(file: Path, of: str, *, missing: str = "") -> bytes:
         return _read(file, of)
     except OSError as error:
         problem = error.strerror
-    raise Misconfigured(f"{of} key file {file} can be neither read nor made: {problem}")
+    raise Misconfigured(f"{of} key file {plain(file)} can be neither read nor made: {problem}")
 
 
 def key_of(text: str, where: str) -> bytes:
@@ -60,8 +61,8 @@ def key_of(text: str, where: str) -> bytes:
 
 def _read(file: Path, of: str) -> bytes:
     if os.name == "posix" and file.stat().st_mode & 0o077:
-        raise Misconfigured(f"{of} key file {file} can be read by others: chmod 600 it")
-    return key_of(file.read_text("utf-8", "replace"), str(file))
+        raise Misconfigured(f"{of} key file {plain(file)} can be read by others: chmod 600 it")
+    return key_of(file.read_text("utf-8", "replace"), plain(file))
 
 
 def _make(file: Path) -> None:

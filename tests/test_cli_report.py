@@ -104,6 +104,35 @@ def test_what_does_not_go_together_is_a_wrong_call(shell, tmp_path, words, said)
     assert not (tmp_path / "page.html").exists()
 
 
+FORGED = "a\nError: forged\x1bc"
+SHOWN = "a Error: forgedc"
+
+
+@pytest.mark.parametrize(
+    ("words", "end"), [(("report",), ".html"), (("export", "records"), ".csv")], ids=["report", "export"]
+)
+def test_a_file_is_named_on_one_line_whatever_its_name(shell, tmp_path, words, end):
+    run = shell(*words, "--out", f"{FORGED}{end}")
+    assert run.returncode == 0, run.stderr
+    assert f"Wrote {SHOWN}{end}, " in run.stdout
+    assert "\x1b" not in run.stdout
+    assert (tmp_path / f"{FORGED}{end}").exists()
+    shell.environment["PYTHONIOENCODING"] = "utf-8:strict"
+    run = shell(*words, "--out", f"\udcff{end}")
+    assert run.returncode == 0, run.stderr
+    assert f"Wrote \ufffd{end}, " in run.stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--out", f"{FORGED}/a.html"), ("--out", f"{FORGED}.txt"), ("--history", FORGED, "--out", "a.html")],
+)
+def test_an_error_names_it_so_too(shell, words):
+    told = error_of(shell.here("report", *words))
+    assert SHOWN in told
+    assert "\x1b" not in told
+
+
 @pytest.fixture
 def browser(shell, tmp_path):
     """A program that stands for a browser: it notes what it is given to open."""

@@ -6,7 +6,9 @@ from pathlib import Path
 import click
 
 from exposurekit import places
+from exposurekit.cli.showing import named
 from exposurekit.errors import Misconfigured
+from exposurekit.markup import plain
 
 
 def kept() -> Path:
@@ -25,8 +27,10 @@ def shown(page: Path) -> None:
     except webbrowser.Error:
         is_open = False
     if not is_open:
-        raise Misconfigured(f"No browser can be started here. The page is {page}: open it where there is one")
-    click.echo(f"Opened {page} in the browser.", err=True)
+        raise Misconfigured(
+            f"No browser can be started here. The page is {plain(page)}: open it where there is one"
+        )
+    click.echo(f"Opened {named(page)} in the browser.", err=True)
 
 
 def forgotten() -> bool:
@@ -42,5 +46,7 @@ def forgotten() -> bool:
     except RuntimeError:  # nobody's home, and nobody's cache
         return False
     except OSError as error:
-        raise Misconfigured(f"{page} cannot be removed, and may be about them: {error.strerror}") from None
+        raise Misconfigured(
+            f"{plain(page)} cannot be removed, and may be about them: {error.strerror}"
+        ) from None
     return is_there

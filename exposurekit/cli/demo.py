@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from exposurekit.cli.options import check_writable
-from exposurekit.cli.showing import print_columns
+from exposurekit.cli.showing import named, print_columns
 from exposurekit.errors import Misconfigured
 from exposurekit.markup import plain
 
@@ -53,7 +53,7 @@ def demo(*, people: int, days: int, seed: int, anew: bool, out: Path, serve: boo
         _print_agreement(shown)
         _print_history(shown)
         _write_page(shown, out)
-        click.echo(f"\nWrote {out}: a report of everyone. Open it in any browser.")
+        click.echo(f"\nWrote {named(out)}: a report of everyone. Open it in any browser.")
         if serve:
             told = _told_to_end()  # before anybody is told how to reach it
             click.echo("\nConnect from a notebook, while this runs:\n\n    import exposurekit as ek")

@@ -61,7 +61,9 @@ def doctor(*, history: str, as_json: bool) -> None:
         showing.print_json([asdict(one) for one in found])
     else:
         for one in found:
-            click.echo(f"{one.state:<4}  {one.what}: {plain(one.said)}{f' -> {one.do}' if one.do else ''}")
+            click.echo(
+                f"{one.state:<4}  {one.what}: {plain(one.said)}{f' -> {plain(one.do)}' if one.do else ''}"
+            )
     if any(one.state == ILL for one in found):
         sys.exit(1)
 

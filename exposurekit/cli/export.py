@@ -7,6 +7,7 @@ import click
 
 from exposurekit.cli.history import existing
 from exposurekit.cli.options import ID, check_writable, history_option
+from exposurekit.cli.showing import named
 
 QUEUE = "queue"
 TABLES = (
@@ -59,4 +60,4 @@ def export(*, table: str, history: str, out: Path, user: int | None, personal: b
             what: Any = kept if table == QUEUE else getattr(kept, table)()
             file = exposurekit.export(what, out, user=user, personal=personal, of=kept)
     kept_back = "" if personal else " Nothing personal is in it; --personal writes everything."
-    click.echo(f"Wrote {file}, {file.stat().st_size:,} bytes.{kept_back}")
+    click.echo(f"Wrote {named(file)}, {file.stat().st_size:,} bytes.{kept_back}")

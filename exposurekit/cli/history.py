@@ -217,7 +217,7 @@ def existing(path: str) -> Any:
     kept = opened(path)
     if not is_begun(path):
         raise NotLoaded(
-            f"There is no history in {path}: exposurekit collect --history {shlex.quote(path)} begins one, "
+            f"There is no history in {plain(path)}: exposurekit collect --history {plain(shlex.quote(path))} begins one, "
             "--history DIR names another"
         )
     return kept

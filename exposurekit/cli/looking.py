@@ -6,6 +6,7 @@ from exposurekit.cli import browser
 from exposurekit.cli.history import existing
 from exposurekit.cli.options import ID, When, history_option
 from exposurekit.errors import Misconfigured
+from exposurekit.markup import plain
 
 
 @click.command("open")
@@ -27,7 +28,7 @@ def open_page(*, history: str, user: int | None, since: str | None) -> None:
         page.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         raise Misconfigured(
-            f"{page.parent} cannot be made: {error.strerror}; XDG_CACHE_HOME names another place"
+            f"{plain(page.parent)} cannot be made: {error.strerror}; XDG_CACHE_HOME names another place"
         ) from None
     with existing(history) as kept:
         made = report(kept, page, user=user, since=since)

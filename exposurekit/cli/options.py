@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from exposurekit.errors import Misconfigured
+from exposurekit.markup import plain
 from exposurekit.service.terms import WHO_MAX
 
 ID_MAX = 2**63 - 1
@@ -164,8 +165,8 @@ def check_writable(out: Path) -> None:
     except OSError as error:
         raise Misconfigured(f"--out: {error.strerror}") from None
     if is_directory or not out.name:
-        raise Misconfigured(f"--out: {out} is a directory, and a file is wanted")
+        raise Misconfigured(f"--out: {plain(out)} is a directory, and a file is wanted")
     if not out.parent.is_dir():
-        raise Misconfigured(f"--out: there is no directory {out.parent}")
+        raise Misconfigured(f"--out: there is no directory {plain(out.parent)}")
     if not os.access(out if out.exists() else out.parent, os.W_OK):
-        raise Misconfigured(f"--out: {out} cannot be written")
+        raise Misconfigured(f"--out: {plain(out)} cannot be written")

@@ -77,12 +77,12 @@ def report(
     if pdf:
         printed = out.with_suffix(".pdf")
         write(printed, printing.printed(made.to_html()))
-        click.echo(f"Wrote {printed}.", err=as_json)
+        click.echo(f"Wrote {showing.named(printed)}.", err=as_json)
     if as_json:
         showing.print_json(made.data)
     else:
         click.echo(made.finding)
-        click.echo(f"Wrote {out}, {out.stat().st_size / 1e6:.1f} MB. Open it in any browser.")
+        click.echo(f"Wrote {showing.named(out)}, {out.stat().st_size / 1e6:.1f} MB. Open it in any browser.")
     if shows:
         browser.shown(out)
 

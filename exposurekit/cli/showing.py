@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import click
@@ -10,6 +11,15 @@ import click
 from exposurekit.markup import plain
 
 Row = Mapping[str, Any]
+
+
+def named(file: Path) -> str:
+    r"""A file's name, on one line, and with nothing in it that a terminal would obey or cannot write.
+
+    >>> named(Path("a\nError: b\x1bc.html"))
+    'a Error: bc.html'
+    """
+    return plain(click.format_filename(file))
 
 
 def print_json(value: Any) -> None:

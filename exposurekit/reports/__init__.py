@@ -21,6 +21,7 @@ from typing import Any
 from exposurekit import pseudonyms
 from exposurekit.errors import Misconfigured
 from exposurekit.exposure import Exposure
+from exposurekit.markup import plain
 from exposurekit.reports import guard, kinds, printing
 from exposurekit.reports.content import Fact, Removal, Report, Section
 from exposurekit.reports.gathering import gathered
@@ -98,7 +99,7 @@ def write(path: Path, content: bytes) -> None:
             file.write(content)
         draft.replace(path)
     except OSError as error:
-        raise Misconfigured(f"{path} cannot be written: {error.strerror}") from None
+        raise Misconfigured(f"{plain(path)} cannot be written: {error.strerror}") from None
     finally:  # Ctrl-C leaves none either
         with suppress(OSError):
             draft.unlink(missing_ok=True)
@@ -109,9 +110,13 @@ def _check(path: str | os.PathLike[str] | None) -> None:
     if path is None:
         return
     if Path(path).suffix.lower() not in _SUFFIXES:
-        raise Misconfigured(f"A report is a page, or a PDF: {path} ends with none of {', '.join(_SUFFIXES)}")
+        raise Misconfigured(
+            f"A report is a page, or a PDF: {plain(path)} ends with none of {', '.join(_SUFFIXES)}"
+        )
     if not Path(path).parent.is_dir():
-        raise Misconfigured(f"{path} cannot be written: there is no directory {Path(path).parent}")
+        raise Misconfigured(
+            f"{plain(path)} cannot be written: there is no directory {plain(Path(path).parent)}"
+        )
 
 
 def _kind(kind: str | None, user: int | None, since: str | datetime | None) -> str:

@@ -19,6 +19,7 @@ from pydantic_core import from_json
 from exposurekit import keyfiles, places
 from exposurekit.contract import codec
 from exposurekit.errors import ExposureError, Misconfigured
+from exposurekit.markup import plain
 
 KEY_VARIABLE, KEY_FILE_VARIABLE = "EXPOSUREKIT_SERVICE_KEY", "EXPOSUREKIT_SERVICE_KEY_FILE"
 _VERSION = b"\x01"
@@ -124,7 +125,7 @@ def load_key(path: Path | None = None, *, make: bool = True) -> bytes:
         return keyfiles.key_of(text, KEY_VARIABLE)
     file = path or Path(os.environ.get(KEY_FILE_VARIABLE) or places.configured() / "service.key")
     needed = (
-        f"there is no key at {file}, and the database needs the one it was made with: --key-file, "
+        f"there is no key at {plain(file)}, and the database needs the one it was made with: --key-file, "
         f"{KEY_FILE_VARIABLE} or {KEY_VARIABLE} tell where it is"
     )
     return keyfiles.kept(file, "the service's", missing="" if make else needed)
