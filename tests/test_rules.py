@@ -63,10 +63,10 @@ def test_no_repr_shows_an_address(rules):
         (TEXT.replace("days: 30", "days: -1"), "rule 2, days"),
         (
             TEXT.replace("send: me, digest", "send: you, digest"),
-            "a rule about stuck sends to a name that send_to does not have",
+            "rule 2: a rule about stuck sends to a name that send_to does not have",
         ),
         (TEXT.replace("digest: true", "digest: true, urgent: true"), "urgent waits for no digest"),
-        (TEXT.replace("times: 3", "often: 3"), "rule 5, often"),
+        (TEXT.replace("times: 3", "often: 3"), "rule 5, often: there is no such key"),
         (TEXT.replace("times: 3", "users: 3"), "users cannot narrow collection_failed"),
         (TEXT.replace("Europe/Berlin", "Mars/Phobos"), "time zone"),
         (TEXT.replace('"22:00"', "late"), 'written "22:00"'),

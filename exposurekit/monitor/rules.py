@@ -42,6 +42,7 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _NAME = re.compile(r"\w[\w -]{0,39}")  # nothing that an address could be written with
 _RULES_MAX, _NAMES_MAX = 200, 10_000  # each look asks the history for each rule
 _PROBLEMS_MAX = 20
+_OURS = {"extra_forbidden": "there is no such key", "missing": "this is wanted, and not there"}
 
 
 def _listed(value: Any) -> Any:
@@ -171,10 +172,12 @@ class Rules(_Part):
     def _goes_together(self) -> Self:
         if not self.rules:
             raise ValueError("there is no rule")
-        for rule in self.rules:
+        for number, rule in enumerate(self.rules, 1):
             # Which is not told: it may be an address, with its password.
             if any(name not in self.send_to for name in rule.send):
-                raise ValueError(f"a rule about {rule.when} sends to a name that send_to does not have")
+                raise ValueError(
+                    f"rule {number}: a rule about {rule.when} sends to a name that send_to does not have"
+                )
         return self
 
     def due_at(self, rule: Rule, at: datetime) -> datetime:
@@ -271,7 +274,8 @@ def _filled(said: Any, environment: Mapping[str, str], called: str) -> Any:
 
 def _problem(called: str, error: Any) -> str:
     where = ", ".join(_parts(error["loc"]))
-    what = str(error["msg"]).removeprefix("Value error, ").replace("Input should be", "it should be")
+    told = str(error["msg"]).removeprefix("Value error, ").replace("Input should be", "it should be")
+    what = _OURS.get(error["type"], told)
     return f"{called}{', ' if where else ''}{where}: {what}"
 
 
