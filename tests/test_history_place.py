@@ -9,6 +9,7 @@ from history_kit import Person, Service, a_record, seen_through
 
 from exposurekit.errors import Misconfigured, NotLoaded
 from exposurekit.history import History
+from exposurekit.history.place import Place
 
 NOWHERE = {
     "AWS_ACCESS_KEY_ID": "key",
@@ -153,3 +154,13 @@ def test_a_path_is_taken_as_it_stands(tmp_path, exposure, monkeypatch):
     History("here/").collect(exposure)
     assert History(Path("here")).path == str(tmp_path / "here") == History("here").path
     assert len(History(tmp_path / "here").runs()) == 1
+
+
+@pytest.mark.parametrize("stopped", [KeyboardInterrupt, OSError, ValueError])
+def test_a_file_that_is_not_written_to_its_end_leaves_nothing(tmp_path, stopped):
+    place = Place(tmp_path)
+    with pytest.raises(stopped), place.whole(place.place("part")) as stream:  # noqa: PT012
+        stream.write(b"Juniper")
+        assert len([*tmp_path.iterdir()]) == 1
+        raise stopped
+    assert [*tmp_path.iterdir()] == []

@@ -120,10 +120,17 @@ class Place:
         """A file that appears when it is written to its end."""
         within, _, name = place.rpartition("/")
         draft = f"{within}/.{name}.{os.getpid()}.{secrets.token_hex(4)}" if self.is_local else place
-        with self.files.open_output_stream(draft) as stream:
-            yield stream
-        if draft != place:
-            self.files.move(draft, place)
+        try:
+            with self.files.open_output_stream(draft) as stream:
+                yield stream
+            if draft != place:
+                self.files.move(draft, place)
+        except (
+            BaseException
+        ):  # Ctrl-C too: whoever erases somebody passes over the drafts of a process that lives
+            if draft != place:
+                Path(draft).unlink(missing_ok=True)
+            raise
 
     @property
     def _is_there(self) -> bool:
