@@ -73,6 +73,10 @@ PAYLOADS = (
     f"vbscript:{RUN}",
     "//beacon.example/20",
     f'{BEACON}/21"onmouseover={RUN} x=',
+    f'{BEACON}/31"onmouseover={RUN}//',
+    f"{BEACON}/32'onclick={RUN}//",
+    f"{BEACON}/33?<script>{RUN}</script>",
+    f'{BEACON}/34#"><img/src=x/onerror={RUN}>',
     "https://user:pass@beacon.example/22",
     # as Markdown and as mathematics
     f"![x]({BEACON}/23.png)",

@@ -410,6 +410,9 @@ def test_a_history_without_records_works(tmp_path):
 
 
 def test_neither_service_nor_history_and_an_empty_history_are_refused(tmp_path):
+    for wrong in ({"exposure": pd.DataFrame()}, {"exposure": "history"}, {"history": 7}):
+        with pytest.raises(Misconfigured, match="Give an exposure"):
+            Dashboard(**wrong)
     with pytest.raises(Misconfigured, match="Give an exposure"):
         Dashboard()
     with pytest.raises(NotLoaded):

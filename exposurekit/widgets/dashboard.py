@@ -38,7 +38,7 @@ class Dashboard(Panel):
         question: What the third chart answers.
 
     Raises:
-        Misconfigured: There is neither.
+        Misconfigured: There is neither, or something else, such as a table.
         NotLoaded: The history is empty.
 
     >>> dashboard = ek.widgets.Dashboard(exposure, history)
@@ -50,8 +50,11 @@ class Dashboard(Panel):
     """
 
     def __init__(self, exposure: Exposure | None = None, history: History | None = None) -> None:
-        if exposure is None and history is None:
-            raise Misconfigured("Give an exposure, a history, or both")
+        is_given = isinstance(exposure, Exposure | None) and isinstance(history, History | None)
+        if not is_given or exposure is history is None:
+            raise Misconfigured(
+                "Give an exposure, a history, or both: Dashboard(exposure), Dashboard(history=history)"
+            )
         self._scope = Scope(exposure, history, _records(exposure, history, None))
         self._offered = offered(exposure, history)
         self.question = next(iter(self._offered))
