@@ -51,7 +51,7 @@ class Dashboard(Panel):
 
     def __init__(self, exposure: Exposure | None = None, history: History | None = None) -> None:
         is_given = isinstance(exposure, Exposure | None) and isinstance(history, History | None)
-        if not is_given or exposure is history is None:
+        if not is_given or (exposure is None and history is None):
             raise Misconfigured(
                 "Give an exposure, a history, or both: Dashboard(exposure), Dashboard(history=history)"
             )
