@@ -331,6 +331,25 @@ def test_a_question_that_is_stopped_is_stopped_and_no_error():
         assert engine.ask("SELECT 1 AS n", {}, {}).to_pylist() == [{"n": 1}]
 
 
+class Stopped:
+    """A table whose schema is being read as Ctrl-C comes."""
+
+    @property
+    def schema(self):
+        raise KeyboardInterrupt
+
+    def __arrow_c_schema__(self):
+        raise KeyboardInterrupt
+
+    def __arrow_c_stream__(self, _=None):
+        raise KeyboardInterrupt
+
+
+def test_stopped_while_a_table_is_laid_before_it_it_is_stopped_too(things):
+    with DuckDB() as engine, pytest.raises(KeyboardInterrupt):
+        engine.ask("SELECT COUNT(*) AS n FROM t", {"t": Files(things.uris, things.schema, Stopped)}, {})
+
+
 def test_spilled_rows_are_nobody_elses_and_gone_in_the_end():
     engine = DuckDB()
     place = "SELECT CAST(current_setting('temp_directory') AS VARCHAR) AS place"

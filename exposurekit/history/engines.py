@@ -43,7 +43,7 @@ _SPILL = "exposurekit-duckdb-"
 # How many rows a file has is not known before, so that a join would hold the larger side; and the newest row of each
 # thing would be found by reading the files twice.
 _TOO_CLEVER = "join_order,build_side_probe_side,late_materialization,top_n_window_elimination"
-_INTERRUPTED = "interrupted"  # as DuckDB says of a Ctrl-C, now and then
+_STOPPED = re.compile("Query interrupted|KeyboardInterrupt")  # what DuckDB makes of a Ctrl-C, now and then
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -117,11 +117,11 @@ class DuckDB:
                 for name, table in tables.items():
                     lay(cursor, checked(name), table)
                 yield cursor
-            except (RuntimeError, duckdb.InterruptException) as error:
-                if _INTERRUPTED not in str(error).lower():
+            except (RuntimeError, duckdb.Error) as error:
+                if _STOPPED.search(str(error)):
+                    raise KeyboardInterrupt from None
+                if not isinstance(error, duckdb.Error):
                     raise
-                raise KeyboardInterrupt from None
-            except duckdb.Error as error:
                 files = [table for table in tables.values() if isinstance(table, Files)]
                 if any(_gone(table) for table in files):
                     raise FilesMoved from None
