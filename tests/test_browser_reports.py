@@ -34,6 +34,12 @@ CUT = """() => [...document.querySelectorAll(".chart")].flatMap((place) => {
 })"""
 
 
+# The heads of columns that take more than one line; what is out of sight has none.
+BROKEN_HEADS = """() => [...document.querySelectorAll("th button")].filter(
+    (head) => head.getClientRects().length && head.clientHeight > 2 * parseFloat(getComputedStyle(head).fontSize)
+).map((head) => head.textContent)"""
+
+
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory):
     """A report of each kind, of a demo of ten days."""
@@ -91,6 +97,7 @@ def test_it_is_drawn_offline_and_fits(reports, kind, charts, sight):
         assert drawn(page) >= charts
         assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
         assert page.evaluate(CUT) == []
+        assert page.evaluate(BROKEN_HEADS) == []
         assert (seen.left, seen.dialogs, seen.errors) == ([], [], [])
         assert page.locator("[data-title*='Share'], [data-title*='loud']").count() == 0
 
