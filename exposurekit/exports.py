@@ -19,7 +19,7 @@ from exposurekit.errors import Misconfigured
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
 from exposurekit.markup import marked_down, plain, pointed_at
-from exposurekit.redaction import redacted
+from exposurekit.redaction import redacted, with_index
 from exposurekit.reports import guard, write
 from exposurekit.reports.content import Removal
 from exposurekit.reports.gathering import Gathered, gathered
@@ -92,7 +92,7 @@ def export(
 
 
 def _harmless(table: pd.DataFrame, of: Exposure | History | None) -> pd.DataFrame:
-    kept = _whole(redacted(table))
+    kept = with_index(redacted(table))
     if of is not None:
         known = guard.known_of(*((of, None) if isinstance(of, Exposure) else (None, of)))
         guard.check_text(cells.as_csv(kept.select_dtypes(exclude=["number", "datetimetz"])), known)
@@ -110,11 +110,11 @@ def _form(file: Path, forms: Mapping[str, Callable[..., bytes]], of: str) -> Cal
 
 
 def _csv(table: pd.DataFrame) -> bytes:
-    return cells.as_csv(_whole(table)).encode()
+    return cells.as_csv(with_index(table)).encode()
 
 
 def _excel(table: pd.DataFrame) -> bytes:
-    table = _whole(table)
+    table = with_index(table)
     if len(table) > ROWS_OF_EXCEL:
         raise Misconfigured(
             f"Excel holds {ROWS_OF_EXCEL:,} rows, and the table has {len(table):,}: write a .csv or a .parquet"
@@ -133,18 +133,13 @@ def _parquet(table: pd.DataFrame) -> bytes:
     file = io.BytesIO()
     # Without what pandas would note of its own types: it could not read all of them again.
     try:
-        made = pa.Table.from_pandas(_whole(table), preserve_index=False)
+        made = pa.Table.from_pandas(with_index(table), preserve_index=False)
     except pa.ArrowException:  # it would tell the value
         raise Misconfigured(
             "A column holds values of several kinds, which Parquet cannot: make them one, or write a .csv"
         ) from None
     pq.write_table(made.replace_schema_metadata(None), file)
     return file.getvalue()
-
-
-def _whole(table: pd.DataFrame) -> pd.DataFrame:
-    """With what its index tells as columns."""
-    return table.reset_index() if table.index.name or table.index.nlevels > 1 else table
 
 
 def _flat(table: pd.DataFrame) -> pd.DataFrame:

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from datetime import date
 
 from exposurekit import writings
-from exposurekit.markup import unescaped
-from exposurekit.readings import figures, readings, words
+from exposurekit.readings import figures, lines, readings, words
 from exposurekit.writings import LETTERS_JOINED, Words, is_latin, without_umlauts
 
 LETTERS_TOLD = 6  # what is shorter stands in any text
@@ -17,7 +16,6 @@ LETTERS_OF_MAIL = 4
 LETTERS_OF_FAMILY = 3  # of a name behind a letter or a title
 PHONE_DIGITS = 10
 
-_TAG = re.compile(r"<[^<>]*>")
 _TITLES = frozenset(("mr", "mrs", "ms", "miss", "mx", "dr", "prof"))
 _ARE_WORDS = frozenset("ai")  # letters that stand before many a word
 _LETTER_AND_FAMILY = re.compile(
@@ -133,7 +131,7 @@ class Known:
         >>> known.add("title of a page", "Open listings"); known.forget("<h2>Open listings</h2>"); len(known)
         0
         """
-        for line in _TAG.sub("\n", unescaped(text)).splitlines():  # what stands in two lines is no name
+        for line in lines(text):  # what stands in two of them is no name
             told = words(line)
             for value in {*self._standing(told)}:
                 self._words[value[0]].discard(value)

@@ -47,6 +47,16 @@ def readings(text: str) -> Iterator[str]:
         yield from {view, apart, _TAG.sub("", view), _TAGGED.sub("@", _BROKEN.sub("", apart))}
 
 
+def lines(text: str) -> list[str]:
+    """A page as somebody reads it, line by line: where a tag stands, one ends.
+
+    >>> from exposurekit.readings import lines
+    >>> lines("<h2>Open &amp; listed</h2>")[1]
+    'Open & listed'
+    """
+    return _TAG.sub("\n", unescaped(text)).splitlines()
+
+
 def words(text: str) -> tuple[str, ...]:
     """Words as they are compared: without case, accents, what cannot be seen, and letters that pass for others.
 

@@ -70,7 +70,7 @@ def redacted(frame: pd.DataFrame) -> pd.DataFrame:
     kept = pd.DataFrame(dict(_known(frame)), index=frame.index)
     table = kept if _stays(frame.index.name, frame.index.to_series()) else kept.reset_index(drop=True)
     table = _without_hosts(table) if "site" in table else table
-    _check(_with_index(table), _with_index(frame))
+    _check(with_index(table), with_index(frame))
     return table
 
 
@@ -100,7 +100,13 @@ def _is_matrix(frame: pd.DataFrame) -> bool:
     return is_named and pd.api.types.is_integer_dtype(frame.index.dtype)
 
 
-def _with_index(table: pd.DataFrame) -> pd.DataFrame:
+def with_index(table: pd.DataFrame) -> pd.DataFrame:
+    """A table with what its index tells as columns; one that only numbers the rows tells nothing.
+
+    >>> from exposurekit.redaction import with_index
+    >>> with_index(pd.DataFrame({"n": [3]}, pd.Index(["Seekfolk"], name="site"))).columns.tolist()
+    ['site', 'n']
+    """
     named = table.index.nlevels > 1 or table.index.name is not None
     return table.reset_index(allow_duplicates=True) if named else table
 
