@@ -13,8 +13,8 @@ from exposurekit.analysis import by_site
 from exposurekit.contract.resources import User
 from exposurekit.errors import ExposureError, MissingColumns
 
-COLUMNS = ["site", "discovered", "pending removal", "removed", "other", "total", "people"]
-DTYPES = ["str", *["int64"] * 6]
+COLUMNS = ["site", "open", "discovered", "pending removal", "removed", "other", "total", "people"]
+DTYPES = ["str", *["int64"] * 7]
 HOSTILE = [
     "site",
     "total",
@@ -59,19 +59,28 @@ def test_each_site_has_one_row_and_each_status_its_column():
     )
     assert table.columns.tolist() == COLUMNS
     assert [str(dtype) for dtype in table.dtypes] == DTYPES
-    assert rows(table) == [("A", 0, 1, 2, 0, 3, 2), ("B", 1, 0, 0, 0, 1, 1)]
+    assert rows(table) == [("A", 1, 0, 1, 2, 0, 3, 2), ("B", 1, 1, 0, 0, 0, 1, 1)]
 
 
 def test_a_status_that_the_specification_does_not_name_counts_as_other():
     table = by_site(records((1, "A", "verifying"), (1, "A", "Removed"), (1, "A", ""), (1, "A", "other")))
-    assert rows(table) == [("A", 0, 0, 0, 4, 4, 1)]
+    assert rows(table) == [("A", 4, 0, 0, 0, 4, 4, 1)]
 
 
-def test_most_listings_come_first_and_then_the_name():
+def test_sites_are_sorted_by_open_then_total_then_name():
     listings = [(1, site, "removed") for site in ("b", "c", "a", "c", "B")]
-    table = by_site(records(*listings))
-    assert table["site"].tolist() == ["c", "B", "a", "b"]
-    assert table.index.tolist() == [0, 1, 2, 3]
+    table = by_site(
+        records(*listings, (1, "late", "pending removal"), (1, "odd", "verifying"), (1, "odd", "removed"))
+    )
+    assert table["site"].tolist() == ["odd", "late", "c", "B", "a", "b"]
+    assert table["open"].tolist() == [1, 1, 0, 0, 0, 0]
+    assert table.index.tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_site_with_many_removed_listings_is_not_the_worst():
+    """Which sites hurt most: those with most listings that still have to go."""
+    listings = [*[(user, "Cleaned", "removed") for user in range(9)], (1, "Stubborn", "discovered")]
+    assert by_site(records(*listings)).head(1)["site"].tolist() == ["Stubborn"]
 
 
 def test_people_are_counted_once_a_site():
@@ -102,14 +111,14 @@ def test_levels_that_no_listing_has_give_no_row_and_no_column():
     table = records((1, "A", "removed"), (1, "B", "verifying"), (1, "C", "discovered"))
     few = table[table["site"] == "A"]
     assert set(few["site"].cat.categories) == {"A", "B", "C"}
-    assert rows(by_site(few)) == [("A", 0, 0, 1, 0, 1, 1)]
+    assert rows(by_site(few)) == [("A", 0, 0, 0, 1, 0, 1, 1)]
     assert rows(by_site(table[table["user_id"] == 2])) == []
 
 
 @pytest.mark.parametrize("site", HOSTILE)
 def test_a_site_may_have_any_name(site):
     table = by_site(records((1, site, "removed"), (2, site, "x"), (1, "Beside", "removed")))
-    assert rows(table) == [(site, 0, 0, 1, 1, 2, 2), ("Beside", 0, 0, 1, 0, 1, 1)]
+    assert rows(table) == [(site, 1, 0, 0, 1, 1, 2, 2), ("Beside", 0, 0, 0, 1, 0, 1, 1)]
 
 
 def test_names_that_are_alike_stay_apart():
@@ -153,8 +162,10 @@ def test_every_listing_is_counted_once(listings):
     assert table.set_index("site")["total"].to_dict() == {
         site: sum(found == site for _, found, _ in listings) for _, site, _ in listings
     }
-    assert (table[COLUMNS[1:5]].sum(axis=1) == table["total"]).all()
-    assert table["total"].is_monotonic_decreasing
+    assert (table[COLUMNS[2:6]].sum(axis=1) == table["total"]).all()
+    assert (table["open"] == table["total"] - table["removed"]).all()
+    order = [*zip(-table["open"], -table["total"], table["site"], strict=True)]
+    assert order == sorted(order)
     assert table["people"].sum() == len({(user, site) for user, site, _ in listings})
 
 
@@ -162,9 +173,9 @@ def test_what_a_history_knows_to_be_gone_has_columns_of_its_own_and_is_not_in_th
     table = by_site(
         records((1, "A", "vanished"), (1, "A", "verifying"), (2, "A", "unknown"), (2, "B", "vanished"))
     )
-    assert table.columns.tolist() == [*COLUMNS[:6], "people", "vanished", "unknown"]
+    assert table.columns.tolist() == [*COLUMNS, "vanished", "unknown"]
     assert [str(dtype) for dtype in table.dtypes] == [*DTYPES, "int64", "int64"]
-    assert rows(table) == [("A", 0, 0, 0, 1, 1, 1, 1, 1), ("B", 0, 0, 0, 0, 0, 0, 1, 0)]
+    assert rows(table) == [("A", 1, 0, 0, 0, 1, 1, 1, 1, 1), ("B", 0, 0, 0, 0, 0, 0, 0, 1, 0)]
 
 
 def test_open_is_whatever_is_not_known_to_have_ended():

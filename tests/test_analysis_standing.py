@@ -12,7 +12,7 @@ from exposurekit.analysis import by_user, user_by_site
 from exposurekit.contract.resources import User
 from exposurekit.errors import MissingColumns
 
-COLUMNS = ["user_id", "discovered", "pending removal", "removed", "other", "total", "sites"]
+COLUMNS = ["user_id", "open", "discovered", "pending removal", "removed", "other", "total", "sites"]
 NAMED = ["discovered", "pending removal", "removed"]
 GONE = ["vanished", "unknown"]
 IDS = [0, 1, 2**53, 2**53 + 1, 2**63 - 1]  # the middle ones are one and the same as float64
@@ -48,19 +48,19 @@ def test_each_person_has_one_row_and_each_status_its_column():
         records((5, "A", "discovered"), (7, "A", "removed"), (7, "B", "removed"), (7, "B", "pending removal"))
     )
     assert table.columns.tolist() == COLUMNS
-    assert [str(dtype) for dtype in table.dtypes] == ["int64"] * 7
-    assert rows(table) == [(7, 0, 1, 2, 0, 3, 2), (5, 1, 0, 0, 0, 1, 1)]
+    assert [str(dtype) for dtype in table.dtypes] == ["int64"] * 8
+    assert rows(table) == [(7, 1, 0, 1, 2, 0, 3, 2), (5, 1, 1, 0, 0, 0, 1, 1)]
 
 
 def test_a_persons_status_that_the_specification_does_not_name_counts_as_other():
     odd = ["verifying", "Removed", "", "other", "total", "<img src=x onerror=alert(1)>"]
-    assert rows(by_user(records(*((1, "A", status) for status in odd)))) == [(1, 0, 0, 0, 6, 6, 1)]
+    assert rows(by_user(records(*((1, "A", status) for status in odd)))) == [(1, 6, 0, 0, 0, 6, 6, 1)]
 
 
 def test_a_status_that_is_missing_counts_as_other_and_is_not_open():
     told = records((1, "A", "discovered"), (1, "A", "removed"))
     told["status"] = told["status"].where(told["status"] != "discovered")
-    assert rows(by_user(told)) == [(1, 0, 0, 1, 1, 2, 1)]
+    assert rows(by_user(told)) == [(1, 0, 0, 0, 1, 1, 2, 1)]
     assert cells(user_by_site(told)) == ([1], ["A"], [[0]])
 
 
@@ -81,7 +81,7 @@ def test_what_a_history_knows_to_be_gone_is_told_beside_the_total():
         records((1, "A", "vanished"), (1, "B", "verifying"), (2, "A", "unknown"), (2, "B", "vanished"))
     )
     assert table.columns.tolist() == [*COLUMNS, *GONE]
-    assert rows(table) == [(1, 0, 0, 0, 1, 1, 1, 1, 0), (2, 0, 0, 0, 0, 0, 0, 1, 1)]
+    assert rows(table) == [(1, 1, 0, 0, 0, 1, 1, 1, 1, 0), (2, 0, 0, 0, 0, 0, 0, 0, 1, 1)]
 
 
 def test_the_matrix_says_how_many_are_open():
@@ -135,7 +135,7 @@ def test_a_table_that_lacks_columns_is_told_which(question, missing):
 def test_levels_that_no_listing_has_count_nowhere():
     table = records((1, "A", "removed"), (1, "B", "verifying"), (2, "C", "discovered"))
     few = table[table["user_id"] == 1]
-    assert rows(by_user(few)) == [(1, 0, 0, 1, 1, 2, 2)]
+    assert rows(by_user(few)) == [(1, 1, 0, 0, 1, 1, 2, 2)]
     assert cells(user_by_site(few)) == ([1], ["B", "A"], [[1, 0]])
 
 
@@ -178,10 +178,11 @@ def test_every_listing_of_a_person_is_counted_once(listings):
         of = [(site, status) for owner, site, status in listings if owner == user]
         listed = [(site, status) for site, status in of if status not in GONE]
         named = [sum(status == name for _, status in listed) for name in NAMED]
-        counts = [*named, len(listed) - sum(named), len(listed), len({site for site, _ in listed})]
+        is_open = sum(status != "removed" for _, status in listed)
+        counts = [is_open, *named, len(listed) - sum(named), len(listed), len({site for site, _ in listed})]
         gone = [sum(status == name for _, status in of) for name in GONE]
         expected.append((user, *counts, *(gone if shown else [])))
-    assert rows(table) == sorted(expected, key=lambda row: (-row[5], row[0]))
+    assert rows(table) == sorted(expected, key=lambda row: (-row[1], -row[6], row[0]))
 
 
 @settings(max_examples=60, deadline=None)

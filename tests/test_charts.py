@@ -19,15 +19,45 @@ def figure_of(*rows, provenance=""):
     return charts.by_site(analysis.by_site(records(*rows)), provenance=provenance)
 
 
+def bars(figure):
+    return [trace for trace in figure.data if trace.type == "bar"]
+
+
 def test_the_title_says_the_finding():
     figure = figure_of(
         ("Near", "discovered", 1), ("Near", "removed", 2), ("Far", "discovered", 1), ("Near", "odd", 1)
     )
-    assert figure.layout.title.text == "3 listings are not removed yet; Near holds most, 2"
+    assert figure.layout.title.text == "3 listings are open; Near holds most, 2"
 
 
 def test_all_removed_is_a_finding_of_its_own():
-    assert figure_of(("Near", "removed", 1)).layout.title.text == "All 1 listings are removed"
+    assert figure_of(("Near", "removed", 1)).layout.title.text == "The only listing is removed"
+    assert figure_of(*[("Near", "removed", 1)] * 2).layout.title.text == "All 2 listings are removed"
+
+
+@pytest.mark.parametrize(
+    ("sites", "said"),
+    [
+        ("AABB", "4 listings are open; each of 2 sites holds 2"),
+        ("AABBC", "5 listings are open; A and B hold most, 2 each"),
+        ("AABBCCD", "7 listings are open; 3 sites hold most, 2 each"),
+    ],
+)
+def test_a_tie_has_no_winner(sites, said):
+    assert figure_of(*((site, "discovered", 1) for site in sites)).layout.title.text == said
+
+
+def test_the_words_name_the_three_sites_with_most_open_and_who_ties_with_the_third():
+    rows = [(site, "discovered", 1) for site in "AAABBCDE"] + [("Z", "removed", 1)] * 9
+    assert charts.describe(figure_of(*rows)).endswith(" Most open: A 3; B 2; C 1; and 2 more with 1.")
+
+
+def test_behind_each_bar_stands_how_many_are_open():
+    figure = figure_of(*[("A", "removed", 1)] * 4, ("A", "discovered", 1), ("B", "pending removal", 1))
+    [behind] = [trace for trace in figure.data if trace.type == "scatter"]
+    assert [text.strip() for text in behind.text] == ["1 open", "1 open"]
+    assert [*behind.x] == [5, 1]
+    assert all("1 open in all" in said for bar in bars(figure) for said in bar.customdata)
 
 
 def test_no_listings_is_a_figure_too():
@@ -38,12 +68,12 @@ def test_no_listings_is_a_figure_too():
 
 def test_each_status_is_told_apart_without_colour():
     figure = figure_of(*((site, status, 1) for site in "AB" for status in ("discovered", "removed", "odd")))
-    shapes = [bar.marker.pattern.shape for bar in figure.data]
-    assert len(set(shapes)) == len(figure.data) == 4
+    shapes = [bar.marker.pattern.shape for bar in bars(figure)]
+    assert len(set(shapes)) == len(shapes) == 4
 
 
 def test_other_is_shown_only_where_there_is_other():
-    assert [bar.name for bar in figure_of(("A", "discovered", 1)).data] == [
+    assert [bar.name for bar in bars(figure_of(("A", "discovered", 1)))] == [
         "discovered",
         "pending removal",
         "removed",
@@ -55,7 +85,7 @@ def test_many_sites_stand_together_and_none_is_lost():
     figure = figure_of(*rows)
     assert len(figure.data[0].y) == charts.SHOWN + 1
     assert figure.layout.yaxis.ticktext[-1] == "175 more sites"
-    assert sum(sum(bar.x) for bar in figure.data) == 200
+    assert sum(sum(bar.x) for bar in bars(figure)) == 200
 
 
 def test_text_from_outside_is_text():
@@ -64,7 +94,7 @@ def test_text_from_outside_is_text():
     assert "<span" not in json.dumps(visible, default=list)
     assert "<a " not in json.dumps(visible, default=list)
     assert "<span" not in "".join([*figure.layout.yaxis.ticktext, *figure.data[0].customdata])
-    assert all(HOSTILE[:10] not in bar.hovertemplate for bar in figure.data)
+    assert all(HOSTILE[:10] not in bar.hovertemplate for bar in bars(figure))
 
 
 def test_a_long_name_is_cut_and_a_control_character_gone():
@@ -91,3 +121,32 @@ def test_nothing_is_uploaded_from_a_figure():
 def test_a_table_without_a_column_says_which():
     with pytest.raises(MissingColumns, match=r"charts\.by_site needs the columns total"):
         charts.by_site(analysis.by_site(records(("A", "discovered", 1))).drop(columns="total"))
+
+
+def by_state(*places):
+    table = pd.DataFrame({"locations": [[place] for place in places], "status": "discovered", "user_id": 1})
+    return charts.by_state(analysis.by_state(table)).layout.title.text
+
+
+@pytest.mark.parametrize(
+    ("places", "said"),
+    [
+        (["A, CA", "B, CA", "C, TX"], "Open listings place people in CA most often (2)"),
+        (["A, CA", "B, TX"], "Open listings place people in CA and TX most often (1 each)"),
+        (["A, CA", "B, TX", "C, NY"], "Open listings place people in 3 states most often (1 each)"),
+        (
+            ["A, CA", "Paris", "Rome"],
+            "2 open listings name no state; the others place people in CA most often (1)",
+        ),
+        (["Paris"], "1 open listing names no state"),
+        ([], "No open listings"),
+    ],
+)
+def test_listings_without_a_state_are_counted_before_a_state_is_named(places, said):
+    assert by_state(*places) == said
+
+
+def test_pages_that_say_nothing_are_counted_before_a_kind_is_named():
+    links = pd.DataFrame({"contains": [["email"], [], None], "user_id": 1})
+    said = "2 links do not say what they hold; the others show email most often (1)"
+    assert charts.by_kind(analysis.by_kind(links)).layout.title.text == said

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from exposurekit.analysis.statuses import NOT_LISTED, OTHER, UNKNOWN, VANISHED, is_open
+from exposurekit.analysis.statuses import NOT_LISTED, OPEN, OTHER, UNKNOWN, VANISHED, is_open
 from exposurekit.analysis.tally import Ints, add, columns_of, grouped
-from exposurekit.contract.values import STATUSES
+from exposurekit.contract.values import REMOVED, STATUSES
 from exposurekit.errors import MissingColumns
 
 
@@ -20,9 +20,10 @@ def by_site(records: pd.DataFrame) -> pd.DataFrame:
             ``user_id``.
 
     Returns:
-        One row a site, most listings first, then by name: ``site`` (text), ``discovered``, ``pending removal``,
-        ``removed``, ``other``, ``total`` (listings, int64), ``people`` (who have a listing there, int64).
-        A status that the specification does not name counts as ``other``; a site that holds nothing has no row.
+        One row per site, sorted by open listings, then by all listings, then by name: ``site`` (text), ``open``,
+        ``discovered``, ``pending removal``, ``removed``, ``other``, ``total`` (listings, int64), ``people`` (who have a
+        listing there, int64). ``open`` is what still has to go: ``discovered`` and ``pending removal``, and any status
+        that the specification does not name; those have one column, ``other``. A site without a listing has no row.
         Where a history says of any listing that it is vanished or unknown, there are two more columns,
         ``vanished`` and ``unknown`` (int64): the service lists these no longer, and neither ``total`` nor
         ``people`` counts them.
@@ -33,6 +34,8 @@ def by_site(records: pd.DataFrame) -> pd.DataFrame:
     Source: specification, "Record".
 
     >>> table = analysis.by_site(exposure.records())
+    >>> table.head(3)["site"].tolist()  # the three sites that hurt most
+    ['Lookup', 'Otherwise']
     >>> int(table["total"].sum()) == len(exposure.records())
     True
     """
@@ -46,8 +49,9 @@ def by_user(records: pd.DataFrame) -> pd.DataFrame:
         records: As `by_site` takes them.
 
     Returns:
-        One row a person, most listings first, then by id: ``user_id`` (int64), then the columns of `by_site`, with
-        ``sites`` (which hold a listing, int64) where that has ``people``. Who never had a listing has no row.
+        One row per person, sorted by open listings, then by all listings, then by id: ``user_id`` (int64), then the
+        columns of `by_site`, with ``sites`` (which hold a listing, int64) where that has ``people``. A person who never
+        had a listing has no row.
 
     Raises:
         MissingColumns: ``records`` lacks a column.
@@ -55,7 +59,7 @@ def by_user(records: pd.DataFrame) -> pd.DataFrame:
     Source: specification, "Record".
 
     >>> analysis.by_user(exposure.records()).columns.tolist()
-    ['user_id', 'discovered', 'pending removal', 'removed', 'other', 'total', 'sites']
+    ['user_id', 'open', 'discovered', 'pending removal', 'removed', 'other', 'total', 'sites']
     """
     return _held("by_user", records, "user_id", beside={"sites": "site"})
 
@@ -101,6 +105,9 @@ def _held(question: str, records: pd.DataFrame, by: str, *, beside: dict[str, st
     listed = place < columns.index(NOT_LISTED[0])
     [(name, of)] = beside.items()
     counts.insert(len(STATUSES) + 2, name, _different(group[listed], records.loc[listed, of], len(names)))
+    # Not the sum of the columns: a status that is missing counts as other, and is not open.
+    is_open_now = is_open(records["status"].astype("str"))
+    counts.insert(0, OPEN, np.bincount(group[is_open_now], minlength=len(names)).astype("int64"))
     shown = counts.drop(columns=[*NOT_LISTED]) if listed.all() else counts
     return _most_first(pd.concat([names, shown], axis=1), by)
 
@@ -124,9 +131,10 @@ def counts(
         statuses: Those that get a column; links and alerts have one, ``listed``.
 
     Returns:
-        One row a group, most first, then by name: the group (text, or int64 where its name ends in ``_id``), a column
-        for each status, ``other``, ``total`` (their sum: what the service lists), ``vanished``, ``unknown`` (all
-        int64, things). A group of which all is gone keeps its row: its ``total`` is 0.
+        One row per group, sorted by ``open``, then by ``total``, then by name: the group (text, or int64 where its name
+        ends in ``_id``), ``open`` (all but ``removed``, ``vanished`` and ``unknown``), a column for each status,
+        ``other``, ``total`` (their sum: what the service lists), ``vanished``, ``unknown`` (all int64, things). A group
+        of which all is gone keeps its row: its ``total`` is 0.
 
     Raises:
         MissingColumns: ``transitions`` lacks a column.
@@ -139,10 +147,10 @@ def counts(
     ...         "n": [5, 2, 1],
     ...     }
     ... )
-    >>> analysis.counts(transitions)[["site", "discovered", "removed", "total", "vanished"]]
-             site  discovered  removed  total  vanished
-    0    Seekfolk           3        0      3         2
-    1  Peoplepile           0        1      1         0
+    >>> analysis.counts(transitions)[["site", "open", "discovered", "removed", "total", "vanished"]]
+             site  open  discovered  removed  total  vanished
+    0    Seekfolk     3           3        0      3         2
+    1  Peoplepile     0           0        1      1         0
     """
     MissingColumns.check("counts", transitions.columns, (by, "prev_status", "status", "n"))
     names, group = grouped(transitions, by)
@@ -151,8 +159,9 @@ def counts(
     n = transitions["n"].to_numpy("int64")
     add(cells, (group, columns_of(transitions["status"], columns)), n)
     add(cells, (group, columns_of(transitions["prev_status"], columns)), -n)
-    table = pd.concat([names, with_total(pd.DataFrame(cells, columns=columns))], axis=1)
-    return _most_first(table, by)
+    counted = with_total(pd.DataFrame(cells, columns=columns))
+    counted.insert(0, OPEN, counted["total"] - counted.get(REMOVED, 0))
+    return _most_first(pd.concat([names, counted], axis=1), by)
 
 
 def with_total(table: pd.DataFrame) -> pd.DataFrame:
@@ -163,4 +172,4 @@ def with_total(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _most_first(table: pd.DataFrame, by: str) -> pd.DataFrame:
-    return table.sort_values(["total", by], ascending=[False, True], ignore_index=True)
+    return table.sort_values([OPEN, "total", by], ascending=[False, False, True], ignore_index=True)

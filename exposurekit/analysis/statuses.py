@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from exposurekit.contract.values import REMOVED
 
+OPEN = "open"  # in tables of counts: every listing that still has to go, see `is_open`
 OTHER = "other"  # in tables of counts: every status that has no column of its own
 LISTED = "listed"  # what a link or an alert is while it is shown: the specification gives them no status
 VANISHED = "vanished"  # was open; a whole look no longer showed it, and nobody verified a removal

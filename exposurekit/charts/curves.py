@@ -7,7 +7,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from exposurekit.charts.figure import DASHES, SERIES, Chart, between, chart, named, percent
-from exposurekit.charts.rows import called, left_out, told
+from exposurekit.charts.rows import called, left_out, tied, told
 
 GROUPS = 6
 
@@ -58,7 +58,11 @@ def _falls(names: list[str], groups: list[pd.DataFrame]) -> str:
     least, most = int(np.argmin(left)), int(np.argmax(left))
     if left[least] == left[most]:
         return f"Where the curves end {percent(left[0])} are not removed, whatever the group"
-    return f"Not removed where the curves end: from {percent(left[least])} ({names[least]}) to {percent(left[most])} ({names[most]})"
+    low, high = (
+        tied([name for name, one in zip(names, left, strict=True) if one == left[end]], "groups")
+        for end in (least, most)
+    )
+    return f"Not removed where the curves end: from {percent(left[least])} ({low}) to {percent(left[most])} ({high})"
 
 
 def _traces(names: list[str], groups: list[pd.DataFrame]) -> list[go.Scatter]:

@@ -153,10 +153,10 @@ def short(text: object) -> str:
     return found if len(found) <= LABEL_MAX else found[: LABEL_MAX - 1] + "…"
 
 
-def counted(title: str, most: float) -> dict[str, Any]:
-    """An axis of counts: from zero, in whole numbers, with room for a figure behind the longest bar."""
+def counted(title: str, most: float, *, room: float = 1.08) -> dict[str, Any]:
+    """An axis of counts: from zero, in whole numbers, with room for what stands behind the longest bar."""
     few = {"dtick": 1} if most <= _FEW else {}
-    return {"title": {"text": title}, "range": [0, max(most, 1) * 1.08], "tickformat": ",d", **few}
+    return {"title": {"text": title}, "range": [0, max(most, 1) * room], "tickformat": ",d", **few}
 
 
 def between(low: float, high: float, said: Callable[[float], str]) -> str:

@@ -10,7 +10,7 @@ from exposurekit.analysis import OTHER, UNKNOWN, VANISHED
 from exposurekit.charts.figure import Chart, chart, nothing, several, short
 from exposurekit.charts.horizons import horizons
 from exposurekit.charts.layers import LINES, areas, lines
-from exposurekit.charts.rows import called, more
+from exposurekit.charts.rows import called, leaders, more
 from exposurekit.charts.stretches import Stretches, stretches
 from exposurekit.charts.waterfall import OPEN, SCORE, cascade
 from exposurekit.contract.values import REMOVED
@@ -18,7 +18,7 @@ from exposurekit.errors import MissingColumns
 
 _NO_STATUS = ("period", "at", "site", "user_id", "total", "people", "unseen", VANISHED, UNKNOWN)
 _NEEDED = ("period", "at", "total", VANISHED, UNKNOWN)
-_GROUPS = {"site": ("site", "sites", "holds"), "user_id": ("person", "people", "has")}
+_GROUPS = {"site": ("site", "sites", "holds", "hold"), "user_id": ("person", "people", "has", "have")}
 
 
 def status_over_time(table: pd.DataFrame, *, provenance: str = "") -> Chart:
@@ -191,7 +191,7 @@ def _by_group(table: pd.DataFrame, by: str, provenance: str) -> Chart:
         names.append(more(len(newest) - LINES, _GROUPS[by][1]))
     figure = chart(
         lines(counts, names, when),
-        finding=_fullest(newest["open"], f"{names[0]} {_GROUPS[by][2]}"),
+        finding=_fullest(newest, by),
         summary=f"{several(len(newest), *_GROUPS[by][:2])}. {_looked(when)} {_ended(names, newest['open'])}",
         provenance=provenance,
         hovermode="x unified",
@@ -201,9 +201,10 @@ def _by_group(table: pd.DataFrame, by: str, provenance: str) -> Chart:
     return _dated(figure, "open listings" if REMOVED in rows else "things")
 
 
-def _fullest(n: "pd.Series[int]", holds: str) -> str:
-    now = int(n.sum())
-    return f"{several(now, 'is', 'are')} open; {holds} most, {int(n.iloc[0]):,}" if now else "Nothing is open"
+def _fullest(newest: pd.DataFrame, by: str) -> str:
+    now, (_, groups, *verbs) = int(newest["open"].sum()), _GROUPS[by]
+    most = leaders(called(newest, by), newest["open"].tolist(), groups, *verbs)
+    return f"{several(now, 'is', 'are')} open; {most}" if now else "Nothing is open"
 
 
 def _ended(names: list[str], n: "pd.Series[int]") -> str:

@@ -25,6 +25,7 @@ from exposurekit.charts.rows import (
     bars,
     called,
     in_rows,
+    leaders,
     marks,
     more,
     panels,
@@ -173,5 +174,10 @@ def _again(row: dict[Any, Any]) -> str:
 
 def _came_back(table: pd.DataFrame, sites: pd.DataFrame) -> str:
     removed = int(sites[REMOVED].sum())
-    most = f"; {called(sites, 'site')[0]} most, {int(sites['n'].iloc[0]):,}" if len(sites) > 1 else ""
+    alone = sites.head(SHOWN)  # the row behind them is of several sites
+    most = (
+        f"; {leaders(called(alone, 'site'), alone['n'].tolist(), 'sites', 'has', 'have')}"
+        if len(sites) > 1
+        else ""
+    )
     return f"Listings came back {several(len(table), 'time')}, {removed:,} of them after a verified removal{most}"

@@ -12,6 +12,7 @@ import plotly.graph_objects as go
 from exposurekit.charts.figure import GREY, Chart, patterned, several, short, written
 
 SHOWN, TOLD = 25, 10
+NAMED_AT_ONCE = 2  # of those who tie: of more, how many they are says enough
 PANELS = ((0.0, 0.6), (0.68, 1.0))
 OUTSIDE = {"textposition": "outside", "cliponaxis": False}  # figures behind bars
 WITHIN = {"textposition": "auto", "cliponaxis": False}  # in them, where there is room
@@ -70,6 +71,37 @@ def told(rows: Sequence[str]) -> str:
     """The first rows in words; of the others, how many there are."""
     rest = f"; and {len(rows) - TOLD:,} more in the table" if len(rows) > TOLD else ""
     return f"{'; '.join(rows[:TOLD])}{rest}."
+
+
+def tied(names: Sequence[str], groups: str) -> str:
+    """One name, or two; of more, how many there are: nobody wins a tie.
+
+    >>> from exposurekit.charts.rows import tied
+    >>> tied(["A"], "sites"), tied(["A", "B"], "sites"), tied(["A", "B", "C"], "sites")
+    ('A', 'A and B', '3 sites')
+    """
+    return " and ".join(names) if len(names) <= NAMED_AT_ONCE else f"{len(names):,} {groups}"
+
+
+def leaders(names: Sequence[str], n: Sequence[float], groups: str, has: str, have: str) -> str:
+    """Who has most, and how many; those who have as many are named together.
+
+    >>> from exposurekit.charts.rows import leaders
+    >>> leaders(["A", "B", "C"], [4, 2, 1], "sites", "holds", "hold")
+    'A holds most, 4'
+    >>> leaders(["A", "B", "C"], [4, 4, 1], "sites", "holds", "hold")
+    'A and B hold most, 4 each'
+    >>> leaders(["A", "B"], [4, 4], "sites", "holds", "hold")
+    'each of 2 sites holds 4'
+    """
+    most = max(n)
+    said = f"{most:,.1f}".removesuffix(".0")
+    first = [name for name, one in zip(names, n, strict=True) if one == most]
+    if len(first) == 1:
+        return f"{first[0]} {has} most, {said}"
+    if len(first) == len(names):
+        return f"each of {len(names):,} {groups} {has} {said}"
+    return f"{tied(first, groups)} {have} most, {said} each"
 
 
 def bars(name: str, n: Sequence[float], said: Sequence[str], look: tuple[str, str], **more: Any) -> go.Bar:

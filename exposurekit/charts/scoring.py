@@ -4,7 +4,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from exposurekit.charts.figure import BLUE, GREY, Chart, chart, counted, named, nothing, several
-from exposurekit.charts.rows import SHOWN, bars, called, in_rows, left_out, rows_px, told
+from exposurekit.charts.rows import SHOWN, bars, called, in_rows, leaders, left_out, rows_px, told
 from exposurekit.charts.waterfall import amount
 from exposurekit.errors import MissingColumns
 
@@ -34,7 +34,8 @@ def score(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     said = [f"{person} {n}" for person, n in zip(people, points, strict=True)]
     figure = chart(
         [_bar(part, shown, labels) for part in _PARTS],
-        finding=f"{amount(table['score'].sum())} points in all; {people[0]} has most, {points[0]}",
+        finding=f"{amount(table['score'].sum())} points in all; "
+        + leaders(called(table, "user_id"), table["score"].tolist(), "people", "has", "have"),
         summary=f"Points of {several(len(table), 'person', 'people')}: {told(said)}"
         f"{left_out(len(table) - SHOWN, 'person', 'people')}",
         provenance=provenance,

@@ -35,6 +35,7 @@ from exposurekit.charts.rows import (
     marks,
     remarks,
     rows_px,
+    tied,
     told,
     whiskers,
 )
@@ -245,9 +246,11 @@ def _broken(table: pd.DataFrame) -> str:
         names = ", ".join(short(site) for site in doubtful["site"].head(3))
         rest = f" and {len(doubtful) - 3:,} more" if len(doubtful) > 3 else ""  # noqa: PLR2004  three are named
         return f"{several(len(doubtful), 'site looks', 'sites look')} broken rather than left: {names}{rest}"
-    first = table.iloc[0]
-    most = f"; the most that vanished at once is {first['at_once']:,}, on {short(first['site'])}"
-    return f"No site looks broken{most if first['at_once'] else ''}"
+    at_once = int(table["at_once"].max())
+    first = table[table["at_once"] == at_once]
+    where = tied(called(first, "site"), "sites")
+    most = f"; the most that vanished at once is {at_once:,}, on {where}"
+    return f"No site looks broken{most if at_once else ''}"
 
 
 def _states(table: pd.DataFrame) -> str:

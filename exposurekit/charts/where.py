@@ -1,10 +1,13 @@
 """Who is exposed where: listings by site, person and state, links by what they hold."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from exposurekit.analysis import OTHER, UNKNOWN, VANISHED
+from exposurekit.analysis import NOT_TOLD, OTHER, UNKNOWN, VANISHED
+from exposurekit.analysis.statuses import OPEN
 from exposurekit.charts.figure import (
     BLUE,
     COLOURS,
@@ -18,15 +21,65 @@ from exposurekit.charts.figure import (
     short,
 )
 from exposurekit.charts.grid import across, cells, grid_px
-from exposurekit.charts.rows import SHOWN, WITHIN, bars, called, in_rows, left_out, rows_px, together
+from exposurekit.charts.rows import (
+    SHOWN,
+    WITHIN,
+    bars,
+    called,
+    in_rows,
+    leaders,
+    left_out,
+    remarks,
+    rows_px,
+    tied,
+    together,
+)
 from exposurekit.contract.values import REMOVED, STATUSES
 from exposurekit.errors import MissingColumns
 
 _COUNTED = (*STATUSES, OTHER)
+_BEHIND = 1.16  # room for "12 open" behind the longest bar
+
+
+@dataclass(frozen=True, slots=True)
+class _Sentences:
+    """What a chart of plain bars says.
+
+    Attributes:
+        empty: Where there is nothing to count.
+        unnamed: One thing, or several, that fall under no name.
+        all: All of them.
+        show: What those that have one do, before the name that most of them have.
+        names: What such names are, in the plural.
+    """
+
+    empty: str
+    unnamed: tuple[str, str]
+    all: str
+    show: str
+    names: str
+
+
+_KINDS = _Sentences(
+    "No links",
+    ("link does not say what it holds", "links do not say what they hold"),
+    "Pages",
+    "show",
+    "kinds",
+)
+_STATES = _Sentences(
+    "No open listings",
+    ("open listing names no state", "open listings name no state"),
+    "Open listings",
+    "place people in",
+    "states",
+)
 
 
 def by_site(table: pd.DataFrame, *, provenance: str = "") -> Chart:
-    """Listings on each site, by status, as stacked bars; beyond 25 sites the rest stand together.
+    """Listings on each site, by status, as stacked bars; the site with most open on top, beyond 25 sites the rest in one row.
+
+    Behind each bar stands how many of its listings are open.
 
     Args:
         table: As `analysis.by_site` gives it, or `History.by_site`.
@@ -42,12 +95,12 @@ def by_site(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     >>> [bar.name for bar in figure.data][:2]
     ['discovered', 'pending removal']
     """
-    MissingColumns.check("charts.by_site", table.columns, ("site", *_COUNTED, "total"))
+    MissingColumns.check("charts.by_site", table.columns, ("site", OPEN, *_COUNTED, "total"))
     return _stacked(table, "site", "sites", provenance)
 
 
 def by_user(table: pd.DataFrame, *, provenance: str = "") -> Chart:
-    """Listings of each person, by status, as stacked bars; beyond 25 people the rest stand together. People are told by id.
+    """Listings of each person, by status, as `by_site` draws them. People go by their ids.
 
     Args:
         table: As `analysis.by_user` gives it.
@@ -59,7 +112,7 @@ def by_user(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     >>> charts.by_user(analysis.by_user(exposure.records())).layout.yaxis.ticktext[0].startswith("user ")
     True
     """
-    MissingColumns.check("charts.by_user", table.columns, ("user_id", *_COUNTED, "total"))
+    MissingColumns.check("charts.by_user", table.columns, ("user_id", OPEN, *_COUNTED, "total"))
     people = table.assign(user_id="user " + table["user_id"].astype("str"))
     return _stacked(people, "user_id", "people", provenance)
 
@@ -92,11 +145,18 @@ def user_by_site(matrix: pd.DataFrame, *, provenance: str = "") -> Chart:
     figure = chart(
         [cells(np.where(n > 0, n, np.nan), said, full=float(n.max()))],
         finding=f"{several(total, 'open listing')} in {several(full, 'pair')} of person and site",
-        summary=f"{_sizes(matrix)} Most: user {matrix.index[0]}, {int(matrix.iloc[0].sum())}.",
+        summary=f"{_sizes(matrix)} {_fullest(matrix)}.",
         provenance=provenance,
         height=grid_px(len(people)),
     )
     return across(figure, people, sites)
+
+
+def _fullest(matrix: pd.DataFrame) -> str:
+    """Who has most open listings."""
+    n = matrix.sum(axis=1)
+    said = leaders([f"user {one}" for one in n.index], n.tolist(), "people", "has", "have")
+    return said[0].upper() + said[1:]
 
 
 def _sizes(matrix: pd.DataFrame) -> str:
@@ -123,12 +183,13 @@ def by_kind(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     'links'
     """
     MissingColumns.check("charts.by_kind", table.columns, ("kind", "links", "people"))
-    said = {True: "Pages show {most} most often", False: "No links"}
-    return _plain_bars(table, "kind", "links", said, provenance)
+    return _plain_bars(table, "kind", "links", _KINDS, provenance)
 
 
 def by_state(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     """Open listings by the state in which they place people; beside each, how many people.
+
+    The title says how many listings name no state before it says which state is named most.
 
     Args:
         table: As `analysis.by_state` gives it.
@@ -141,8 +202,7 @@ def by_state(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     'listings'
     """
     MissingColumns.check("charts.by_state", table.columns, ("state", "listings", "people"))
-    said = {True: "Open listings place people in {most} most often", False: "No open listings"}
-    return _plain_bars(table, "state", "listings", said, provenance)
+    return _plain_bars(table, "state", "listings", _STATES, provenance)
 
 
 def _stacked(table: pd.DataFrame, by: str, groups: str, provenance: str) -> Chart:
@@ -151,15 +211,17 @@ def _stacked(table: pd.DataFrame, by: str, groups: str, provenance: str) -> Char
     shown = together(table, by, groups)
     labels = [named(group) for group in shown[by]]
     drawn = [status for status in (*STATUSES, OTHER, VANISHED, UNKNOWN) if _is_drawn(status, table)]
+    ends = shown[drawn].sum(axis=1).tolist()
+    behind = remarks([f"{n:,} open" for n in shown[OPEN]], ends, name=OPEN)
     figure = chart(
-        [_bar(status, shown, labels) for status in drawn],
+        [*(_bar(status, shown, labels) for status in drawn), behind],
         finding=_finding(table, by),
         summary=_summary(table, by, groups),
         provenance=provenance,
         height=rows_px(len(shown)),
         barmode="stack",
     )
-    figure.update_layout(xaxis=counted("listings", int(shown[drawn].sum(axis=1).max())))
+    figure.update_layout(xaxis=counted("listings", int(shown[drawn].sum(axis=1).max()), room=_BEHIND))
     return in_rows(figure, labels)
 
 
@@ -168,13 +230,16 @@ def _is_drawn(status: str, table: pd.DataFrame) -> bool:
 
 
 def _bar(status: str, table: pd.DataFrame, labels: list[str]) -> go.Bar:
-    said = [f"{name}<br>{n:,} {status}" for name, n in zip(labels, table[status], strict=True)]
+    said = [
+        f"{name}<br>{n:,} {status}<br>{of_these:,} open in all"
+        for name, n, of_these in zip(labels, table[status], table[OPEN], strict=True)
+    ]
     return bars(status, table[status].tolist(), said, (COLOURS[status], PATTERNS[status]))
 
 
-def _plain_bars(table: pd.DataFrame, by: str, things: str, said: dict[bool, str], provenance: str) -> Chart:
+def _plain_bars(table: pd.DataFrame, by: str, things: str, says: _Sentences, provenance: str) -> Chart:
     if table.empty:
-        return nothing(said[False], provenance=provenance)
+        return nothing(says.empty, provenance=provenance)
     shown = table.head(SHOWN)
     names, people = called(shown, by), [several(int(n), "person", "people") for n in shown["people"]]
     rows = [*zip(names, shown[things].tolist(), people, strict=True)]
@@ -183,7 +248,7 @@ def _plain_bars(table: pd.DataFrame, by: str, things: str, said: dict[bool, str]
     told = "; ".join(f"{name} {n:,} ({of})" for name, n, of in rows)
     figure = chart(
         [bars(things, shown[things].tolist(), words, (BLUE, ""), text=people, **WITHIN)],
-        finding=said[True].format(most=names[0]),
+        finding=_named_most(table, by, things, says),
         summary=f"{things.capitalize()} by {by}: {told}.{left_out(len(table) - SHOWN, by, f'{by}s')}",
         provenance=provenance,
         height=rows_px(len(labels)),
@@ -192,12 +257,23 @@ def _plain_bars(table: pd.DataFrame, by: str, things: str, said: dict[bool, str]
     return in_rows(figure, labels)
 
 
+def _named_most(table: pd.DataFrame, by: str, things: str, says: _Sentences) -> str:
+    """How many fall under no name, and then the name that most fall under; a tie has no winner."""
+    is_named = table[by] != NOT_TOLD
+    unnamed, rest = int(table.loc[~is_named, things].sum()), table[is_named]
+    without = several(unnamed, *says.unnamed)
+    if rest.empty:
+        return without
+    top = rest.loc[rest[things] == rest[things].max()]
+    each = f"{int(top[things].iloc[0]):,}{' each' if len(top) > 1 else ''}"
+    who = f"{without}; the others" if unnamed else says.all
+    return f"{who} {says.show} {tied(called(top, by), says.names)} most often ({each})"
+
+
 def _summary(table: pd.DataFrame, by: str, groups: str) -> str:
     counts = ", ".join(f"{int(table[name].sum()):,} {name}" for name in _COUNTED if table[name].any())
     alone = _alone(table)
-    top = alone.head(3)
-    most = "; ".join(f"{short(name)} {total}" for name, total in zip(top[by], top["total"], strict=True))
-    besides_most = f" Most in all: {most}." if most else ""
+    besides_most = f" Most open: {_first_three(alone[alone[OPEN] > 0], by)}." if alone[OPEN].any() else ""
     named_groups = f"{len(alone):,} {groups}{' and others' if len(alone) < len(table) else ''}"
     gone = [f"{int(table[name].sum()):,} {name}" for name in (VANISHED, UNKNOWN) if _is_drawn(name, table)]
     besides = f" No longer listed: {', '.join(gone)}." if gone else ""
@@ -213,12 +289,25 @@ def _alone(table: pd.DataFrame) -> pd.DataFrame:
 def _finding(table: pd.DataFrame, by: str) -> str:
     if not table["total"].any():
         return "No listings"
-    unremoved = table["total"] - table[REMOVED]
-    if not unremoved.any():
-        return f"All {int(table['total'].sum())} listings are removed"
-    left = f"{several(int(unremoved.sum()), 'listing is', 'listings are')} not removed yet"
-    of_one = unremoved[_alone(table).index]
-    if not of_one.any():
+    if not table[OPEN].any():
+        n, removed = (int(table[name].sum()) for name in ("total", REMOVED))
+        return (
+            f"{'The only listing is' if n == 1 else f'All {n:,} listings are'} removed"
+            if n == removed
+            else "No listing is open"
+        )
+    left = f"{several(int(table[OPEN].sum()), 'listing is', 'listings are')} open"
+    alone = _alone(table)
+    if not alone[OPEN].any():
         return left
-    has = "holds" if by == "site" else "has"
-    return f"{left}; {short(_alone(table)[by].iloc[int(of_one.argmax())])} {has} most, {int(of_one.max())}"
+    groups, *verbs = ("sites", "holds", "hold") if by == "site" else ("people", "has", "have")
+    return f"{left}; {leaders([short(name) for name in alone[by]], alone[OPEN].tolist(), groups, *verbs)}"
+
+
+def _first_three(table: pd.DataFrame, by: str) -> str:
+    """The three with most open, and how many more have as many as the third."""
+    first = table.head(3)
+    rest = table.iloc[3:]
+    said = "; ".join(f"{short(name)} {n:,}" for name, n in zip(first[by], first[OPEN], strict=True))
+    alike = int((rest[OPEN] == first[OPEN].iloc[-1]).sum())
+    return f"{said}; and {alike:,} more with {int(first[OPEN].iloc[-1]):,}" if alike else said

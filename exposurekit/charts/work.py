@@ -32,6 +32,7 @@ from exposurekit.charts.rows import (
     more,
     panels,
     rows_px,
+    tied,
     told,
 )
 from exposurekit.errors import MissingColumns
@@ -133,6 +134,10 @@ def _lacking(fields: pd.DataFrame) -> str:
         n = int(fields["records"].iloc[0])
         return f"No field alone lets a removal start; {name} is missing for {several(n, 'listing')}"
     n, people = (int(first[one]) for one in ("unlocks", "helped"))
+    alike = fields[fields["unlocks"] == n]
+    if len(alike) > 1:
+        names = tied([short(one) for one in alike.index], "fields")
+        return f"{names} are missing most: with each of them alone {several(n, 'removal')} can start"
     return f"{name} is missing most: with it alone {several(n, 'removal')} of {several(people, 'person', 'people')} can start"
 
 

@@ -147,14 +147,14 @@ class Reading(Stored):
         return analysis.status_over_time(_dated(found), looks, by=by, every=every, statuses=statuses)
 
     def by_site(self, as_of: When = None, *, kind: str = "record") -> pd.DataFrame:
-        """How many things each site held, by status, most first.
+        """Count things per site and status, the site with most open first.
 
         Args:
             as_of: An instant, or a day (until its end, UTC); None: now.
             kind: ``record``, ``link`` (by host) or ``alert``.
 
         Returns:
-            As `analysis.counts`: one row a site, the statuses, ``total``, ``vanished``, ``unknown`` (int64).
+            As `analysis.counts`: one row per site, ``open``, the statuses, ``total``, ``vanished``, ``unknown`` (int64).
 
         Raises:
             NotLoaded: Nothing was seen by then.

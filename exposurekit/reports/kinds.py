@@ -9,6 +9,7 @@ import pandas as pd
 from exposurekit import analysis, charts
 from exposurekit.analysis.work import STEP_MINUTES, VISIT_MINUTES
 from exposurekit.charts.figure import lasting, percent, several, short
+from exposurekit.charts.rows import tied
 from exposurekit.contract.values import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import Misconfigured
 from exposurekit.history import Diff
@@ -119,8 +120,10 @@ def _finding(of: Gathered) -> str:
     if open_now.empty:
         return f"No listing is open, of {len(of.records):,} that were found."
     counts = open_now["site"].astype("str").value_counts()
-    [site, *others], most = counts.index[counts == counts.iloc[0]], counts.iloc[0]
-    where = f"; most on {short(site)} ({most:,})" if not others and of.may_name(site) else ""
+    first = counts.index[counts == counts.iloc[0]]
+    names = [short(site) for site in first if of.may_name(site)]
+    each = f"{counts.iloc[0]:,}{' each' if len(first) > 1 else ''}"
+    where = f"; most on {tied(names, 'sites')} ({each})" if len(names) == len(first) else ""
     return f"{listed}{are} still open{where}."
 
 
