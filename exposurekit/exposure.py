@@ -15,7 +15,7 @@ from exposurekit.client.progress import progress_bar
 from exposurekit.contract.resources import UserKey
 from exposurekit.errors import Misconfigured, NotLoaded, warn
 from exposurekit.keyed import Keyed
-from exposurekit.look import Look, ids_of
+from exposurekit.look import Look, ids_of, utc_now
 
 People = int | Iterable[int] | None
 
@@ -32,6 +32,7 @@ class Exposure(Keyed):
     """
 
     keyed = (*frames.TABLES, "on_file")
+    clock: Callable[[], datetime] = staticmethod(utc_now)  # what `as_of` goes by; a sandbox has its own
 
     def __init__(self, client: Client, *, at_once: int = fleet.AT_ONCE, progress: bool | None = None) -> None:
         """Look through this client.
@@ -232,7 +233,7 @@ class Exposure(Keyed):
         >>> exposure.refresh() is exposure
         True
         """
-        look = Look()
+        look = Look(at=self.clock())
         try:
             self._run(look.take, None, look.seen, self.progress)
             look.whole = True

@@ -16,6 +16,16 @@ from exposurekit.errors import Misconfigured
 PACKS = 6  # packed batches that wait to become tables together
 
 
+def utc_now() -> datetime:
+    """What time it is.
+
+    >>> from exposurekit.look import utc_now
+    >>> utc_now().tzinfo is not None
+    True
+    """
+    return datetime.now(UTC)
+
+
 @dataclass(slots=True)
 class Look:
     """What one load found, as it grows."""
@@ -29,7 +39,7 @@ class Look:
     done: int = 0
     total: int | None = None
     whole: bool = False
-    at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    at: datetime = field(default_factory=utc_now)
 
     def __repr__(self) -> str:
         failed = f", {self.failed:,} more not loaded" if self.failed else ""

@@ -17,6 +17,7 @@ from exposurekit.cli.commands import cli
 from exposurekit.history import History
 from exposurekit.monitor.letters import utc_now
 
+SO_MANY_DAYS = f"{(datetime.now(UTC).date() - DAWN.date()).days - 1}d"  # since it was removed
 NAMES = ("base_url", "integration_name", "api_key", "api_secret")
 
 
@@ -132,6 +133,8 @@ def test_people_not_seen_and_old_looks_are_told(shell, kept):
         (("removed,stuck:30",), 3, "stand as they did for 30 days"),
         (("refused,site-broken", "--since", str(DAWN.date())), 0, "ok"),
         (("score:1000",), 0, "ok"),
+        (("relisted", "--since", SO_MANY_DAYS), 3, "1 listings are listed again (PeepFinder)"),
+        (("relisted", "--since", "yesterday"), 0, "ok: no listings are listed again"),
     ],
     ids=str,
 )
@@ -160,7 +163,7 @@ def test_a_check_as_json(shell, kept):
         (("collection-failed",), 2, "a condition is one of: new"),
         ((",",), 2, "Invalid value for '--fail-on': name at least one condition"),
         (("",), 2, "name at least one condition"),
-        (("new", "--since", "yesterday"), 2, "Invalid value for '--since'"),
+        (("new", "--since", "soon"), 2, "Invalid value for '--since': A time is 14d, 2w or 36h"),
         (("new", "--history", "elsewhere"), 1, "There is no history in elsewhere"),
         (("new", "--history", "\udcff"), 1, "A history's path is not UTF-8"),
     ],

@@ -86,13 +86,13 @@ def test_what_cannot_be_is_one_line_and_no_file(shell, tmp_path, words, said):
     ("words", "said"),
     [
         (("--kind", "person"), "--kind person wants --user ID"),
-        (("--kind", "changes"), "--kind changes wants --since DAY"),
+        (("--kind", "changes"), "--kind changes wants --since TIME"),
         (("--kind", "fleet", "--user", "1"), "--user ID is for --kind person"),
-        (("--kind", "sites", "--since", "2026-11-13"), "--since DAY is for --kind changes"),
+        (("--kind", "sites", "--since", "2026-11-13"), "--since TIME is for --kind changes"),
         (("--user", "1", "--since", "2026-11-13"), "choose"),
         (
             ("--since", "yesterday"),
-            "Invalid value for '--since': A time is a datetime, a date, or text such as 2026-11-13",
+            "Invalid value for '--since': A time is 14d, 2w or 36h",
         ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",

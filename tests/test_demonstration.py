@@ -6,6 +6,7 @@ import subprocess
 import sys
 from datetime import timedelta
 
+import pandas as pd
 import pytest
 
 import exposurekit as ek
@@ -186,6 +187,28 @@ def test_its_repr_shows_no_credentials(demo):
 def test_a_negative_number_of_people_is_refused():
     with pytest.raises(ek.Misconfigured, match="zero or more"), ek.demo(people=-1):
         pass
+
+
+def test_the_sandbox_has_one_clock():
+    with ek.demo(people=2, days=1, cache=False, progress=False) as young:
+        for days in (0, 10, 0.5):
+            young.advance(days=days)
+            newest = young.history.runs()["finished_at"].max()
+            assert pd.Timestamp(young.exposure.as_of) == newest
+            day = f"as of {newest:%Y-%m-%d %H:%M} UTC"
+            assert day in young.exposure.provenance
+            of_exposure, of_history = ek.report(young.exposure), ek.report(young.history)
+            assert (
+                of_exposure.provenance["as of"]
+                == of_history.provenance["as of"]
+                == day.removeprefix("as of ")
+            )
+            chart = ek.charts.by_site(
+                young.exposure.records().exposure.by_site(), provenance=young.exposure.provenance
+            )
+            assert day in chart.layout.meta["provenance"]
+        before = young.history.records(as_of="10d")
+        assert before["first_seen_at"].max() <= newest - pd.Timedelta(days=10)
 
 
 @pytest.mark.long

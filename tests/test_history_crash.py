@@ -19,8 +19,8 @@ from crash.collector_verdict import judged
 from history_kit import Service
 
 from exposurekit.history import History
+from exposurekit.history.diff import Diff
 from exposurekit.history.engines import DuckDB
-from exposurekit.history.reading import Diff
 from exposurekit.history.store import Store
 
 pytestmark = pytest.mark.long

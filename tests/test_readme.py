@@ -127,7 +127,9 @@ class Reader(Shell):
         for told, put in (THEIRS | its_own).items():
             line = line.replace(told, put)
         # A day of their history.
-        return line.replace("2026-11-13", self.environment["FIRST_DAY"])
+        return line.replace("2026-11-13", self.environment["FIRST_DAY"]).replace(
+            "--since 7d", f"--since {self.environment['FIRST_DAY']}"
+        )
 
     def _lasts(self, line, words):
         words = [*words, "--people", "2", "--days", "0"] if words[0] == "demo" else words

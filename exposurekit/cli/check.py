@@ -61,9 +61,10 @@ def _number(name: str | None, text: str) -> dict[str, float]:
 )
 @click.option(
     "--since",
-    metavar="DAY",
+    metavar="TIME",
     type=When(),
-    help="What moved since the end of a day, or an instant. Default: the look before.",
+    help="What moved since then: 14d, 36h, yesterday, the end of a day such as 2026-11-13, or an instant. Default: the "
+    "run before the last.",
 )
 @json_option
 def check(*, history: str, conditions: tuple[Any, ...], since: str | None, as_json: bool) -> None:
@@ -95,11 +96,12 @@ def _judged(rule: Any, told: Sequence[Any]) -> dict[str, Any]:
 
 def _since(kept: Any, told: str | None) -> datetime:
     """The instant that was named; else the end of the look before the last."""
-    from exposurekit.history.shown import until
+    from exposurekit.history.times import end_of_day, parse_time
     from exposurekit.monitor.causes import newest
 
     if told is not None:
-        if (since := until(told)) > max(until(newest(kept).date()), datetime.now(UTC)):
+        now = datetime.now(UTC)
+        if (since := parse_time(told, now=now)) > max(end_of_day(newest(kept).date()), now):
             raise Misconfigured(
                 f"--since: {told} is yet to come; nothing is known after {newest(kept):%Y-%m-%d %H:%M} UTC"
             )

@@ -12,7 +12,9 @@ from exposurekit.markup import plain
 @click.command("open")
 @history_option
 @click.option("--user", type=ID, help="About this person alone.")
-@click.option("--since", metavar="DAY", type=When(), help="What moved since the end of a day, or an instant.")
+@click.option(
+    "--since", metavar="TIME", type=When(), help="What moved since then: 14d, yesterday, 2026-11-13, ..."
+)
 def open_page(*, history: str, user: int | None, since: str | None) -> None:
     """Open a report of the history in the browser.
 

@@ -4,7 +4,7 @@ import os
 import re
 import sys
 from contextlib import suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -122,16 +122,16 @@ class Span(click.ParamType[timedelta]):
 
 
 class When(click.ParamType[str]):
-    """A day, or an instant, as a history takes it."""
+    """A time, as a history takes it: 14d, 36h, yesterday, a day or an instant."""
 
     name = "day"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The text itself, if it is one."""
-        from exposurekit.history.shown import until
+        from exposurekit.history.times import parse_time
 
         try:
-            until(value)
+            parse_time(value, now=datetime.now(UTC))
         except Misconfigured as error:
             self.fail(str(error), param, ctx)
         return str(value)

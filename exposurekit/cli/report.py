@@ -19,9 +19,9 @@ KINDS = ("fleet", "person", "changes", "sites")
 @click.option("--user", type=ID, help="About this person alone.")
 @click.option(
     "--since",
-    metavar="DAY",
+    metavar="TIME",
     type=When(),
-    help="What moved since the end of a day, such as 2026-11-13, or an instant.",
+    help="What moved since then: 14d, 2w, 36h, yesterday, the end of a day such as 2026-11-13, or an instant.",
 )
 @click.option(
     "--live",
@@ -97,7 +97,7 @@ def _check(kind: str | None, user: int | None, since: str | None) -> None:
     """What is asked goes together."""
     if user is not None and since is not None:
         raise click.UsageError("--user is about one person, --since about everyone: choose")
-    for option, value, its_kind in (("--user ID", user, "person"), ("--since DAY", since, "changes")):
+    for option, value, its_kind in (("--user ID", user, "person"), ("--since TIME", since, "changes")):
         if kind == its_kind and value is None:
             raise click.UsageError(f"--kind {kind} wants {option}")
         if kind not in (None, its_kind) and value is not None:

@@ -235,6 +235,7 @@ def _standing(
     connection = works.begin(stack)
     client = stack.enter_context(_client(connection))
     exposure = connect(client=client, progress=progress)
+    exposure.clock = works.now
     memory = Memory(directory / REMEMBERED, works.now)
     stack.enter_context(memory.history)
     return Demo(exposure, memory.history, client, connection, world, works.told, works, memory)

@@ -1,7 +1,6 @@
 """What a history answers: questions over the files of its newest whole run, as tables. Writes nothing."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,47 +10,16 @@ import pyarrow.compute as pc
 
 from exposurekit import analysis, frames
 from exposurekit.analysis.over_time import Every
-from exposurekit.cards import NAME_MAX, card, rows, short
 from exposurekit.contract.values import STATUSES
 from exposurekit.errors import Misconfigured
 from exposurekit.history import queries
-from exposurekit.history.shown import DAY, EPOCH, People, When, frame, keys_of, series, until
+from exposurekit.history.diff import Diff
+from exposurekit.history.shown import People, frame, keys_of, series
 from exposurekit.history.stored import FAR_AHEAD, LONG_AGO, Moment, Stored
 from exposurekit.history.tables import CONTENT_OF, KINDS
+from exposurekit.history.times import DAY, EPOCH, When, is_day, parse_time
 
 _OF_THINGS = ("first_seen_at", "changed_at", "not_before", "episode", "left_censored")
-
-
-@dataclass(frozen=True, slots=True)
-class Diff:
-    """What moved between two instants.
-
-    A thing that was removed, listed again and removed once more in between counts once in ``things`` and ``counts``, by
-    how it stood then and stands now; in ``why`` each of its moves counts.
-
-    Attributes:
-        things: One row a thing that changed: ``user_id``, ``key``, ``site``, ``before``, ``after``, ``what``, ...
-        counts: ``what`` and ``n``, ``unchanged`` included.
-        why: How the number of open things moved: ``cause``, ``n`` (signed), ``open`` (the running total).
-
-    >>> history.diff(history.last_run().finished_at)
-    Diff(... unchanged)
-    """
-
-    things: pd.DataFrame = field(repr=False)
-    counts: pd.DataFrame = field(repr=False)
-    why: pd.DataFrame = field(repr=False)
-
-    def __repr__(self) -> str:
-        pairs = zip(self.counts["what"], self.counts["n"], strict=True)
-        return f"Diff({', '.join(f'{n:,} {short(what, NAME_MAX)}' for what, n in pairs if n) or 'nothing known'})"
-
-    def _repr_html_(self) -> str:
-        moved = [(what, f"{n:,}") for what, n in zip(self.counts["what"], self.counts["n"], strict=True)]
-        caused = self.why[["cause", "n", "open"]].itertuples(index=False)
-        why = [(cause, f"{n:+,}" if n else "0", f"{still:,}") for cause, n, still in caused]
-        each = rows("things, each once: then and now", ("what", "n"), moved)
-        return card("Diff", {}, each, rows("why: every move in between", ("cause", "n", "then open"), why))
 
 
 class Reading(Stored):
@@ -116,6 +84,8 @@ class Reading(Stored):
         *,
         kind: str = "record",
         user: People = None,
+        since: When = None,
+        until: When = None,
     ) -> pd.DataFrame:
         """How many things had each status at the end of each period, as last seen.
 
@@ -124,13 +94,16 @@ class Reading(Stored):
             every: ``run``, ``day``, ``week`` or ``month`` (UTC).
             kind: ``record``, ``link`` or ``alert``.
             user: One id or several; None for everyone.
+            since: Only what was observed from then on; a day counts from its beginning, so that ``"14d"`` gives the state
+                of 14 days ago and every day after. Any time that `diff` takes.
+            until: Only what was observed until then; a day counts until its end.
 
         Returns:
             As `analysis.status_over_time`: one row a period (and group), a column for each status, int64.
 
         Raises:
             NotLoaded: Nothing was ever seen of one of the people asked about.
-            Misconfigured: ``by``, ``every`` or ``kind`` is none of these, or ``user`` is no id.
+            Misconfigured: ``by``, ``every`` or ``kind`` is none of these, ``user`` is no id, or a time is none.
 
         >>> history.status_over_time()["total"].tolist()[-1] == len(exposure.records())
         True
@@ -144,7 +117,8 @@ class Reading(Stored):
             found = self._of_people(kind, columns, "seen_at" if every == "run" else "day", user, upto)
         looks = frame(self._ask(queries.LOOKS, ("runs",), {"upto": upto}))
         statuses = STATUSES if kind == "record" else (analysis.LISTED,)
-        return analysis.status_over_time(_dated(found), looks, by=by, every=every, statuses=statuses)
+        table = analysis.status_over_time(_dated(found), looks, by=by, every=every, statuses=statuses)
+        return self._within(table, since, until)
 
     def by_site(self, as_of: When = None, *, kind: str = "record") -> pd.DataFrame:
         """Count things per site and status, the site with most open first.
@@ -177,7 +151,9 @@ class Reading(Stored):
         """What moved from one instant to another, and why the number of open things is another.
 
         Args:
-            a: From: an instant, or a day (from its end). What was seen at this very instant does not count.
+            a: From: an instant, or a day (from its end). What was seen at this very instant does not count. Like every
+                time here also ``"14d"``, ``"2w"``, ``"36h"``, ``"yesterday"`` or ``"today"``, back from now; a ``date``, a
+                ``datetime`` or a ``Timestamp``. Without a zone it is UTC.
             b: Until, itself included: an instant, or a day (until its end); None: the end of the last look's day. What
                 lies after that is as last seen.
             kind: ``record``, ``link`` or ``alert``.
@@ -212,7 +188,7 @@ class Reading(Stored):
         moved = self._log(kind, (), after, until, upto).assign(at=pd.Timestamp(until))
         why = analysis.changes(moved, after, until, open_before=opened)
         still = int(known - things["before"].notna().sum())
-        return Diff(things, analysis.diff_counts(things, still), why)
+        return Diff(things, analysis.diff_counts(things, still), why, after, until)
 
     def time_to_removal(
         self, by: str | None = "site", *, as_of: When = None, left_censored: bool = False
@@ -304,8 +280,19 @@ class Reading(Stored):
         """
         looks = self.looks()
         newest = looks["started_at"].max() if len(looks) else EPOCH
-        border = newest if since is None else until(since)
+        border = newest if since is None else parse_time(since, now=self._clock())
         return analysis.stale(self.people(), since=border, until=self._clock())
+
+    def _within(self, table: pd.DataFrame, since: When, until: When) -> pd.DataFrame:
+        """The rows of periods that were observed between two times."""
+        kept, now = table, self._clock()
+        if since is not None:
+            begin = parse_time(since, now=now)
+            first = begin.replace(hour=0, minute=0, second=0, microsecond=0) if is_day(since) else begin
+            kept = kept[kept["at"] >= pd.Timestamp(first)]
+        if until is not None:
+            kept = kept[kept["at"] <= pd.Timestamp(parse_time(until, now=now))]
+        return kept if kept is table else kept.reset_index(drop=True)
 
     def _things(self, kind: str, as_of: When, moment: Moment, *, status: str) -> pd.DataFrame:
         content = CONTENT_OF[kind]

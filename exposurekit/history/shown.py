@@ -1,9 +1,8 @@
-"""Answers as an analyst sees them: Arrow tables as pandas, and what is meant by a time. Asks nothing."""
+"""Convert between Arrow tables and pandas, and check the ids that callers give. Asks nothing."""
 
 import contextlib
 from collections.abc import Iterable
-from datetime import UTC, date, datetime, timedelta
-from numbers import Integral, Number
+from numbers import Integral
 from typing import Any
 
 import pandas as pd
@@ -11,47 +10,8 @@ import pyarrow as pa
 
 from exposurekit.errors import Misconfigured
 
-When = str | date | datetime | None
 People = int | Iterable[int] | None
-DAY = timedelta(days=1)
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_DATE = len("2026-11-13")
 _POINTS = (["record_id"], ["site", "href"], ["site"])
-
-
-def until(when: str | date | datetime) -> datetime:
-    """An instant; of a day its end, in UTC.
-
-    Raises:
-        Misconfigured: It is no time.
-
-    >>> until("2026-11-13").isoformat(), until("2026-11-13T12:00Z").isoformat()
-    ('2026-11-13T23:59:59.999999+00:00', '2026-11-13T12:00:00+00:00')
-    """
-    with contextlib.suppress(ValueError, OverflowError):  # no time, or on the last of all days
-        if not isinstance(when, Number) and not pd.isna(when) and _instant(when) + DAY:
-            return _instant(when)
-    raise Misconfigured("A time is a datetime, a date, or text such as 2026-11-13 or 2026-11-13T12:00Z")
-
-
-def _instant(when: str | date | datetime) -> datetime:
-    if isinstance(when, datetime):
-        return when.astimezone(UTC) if when.tzinfo else when.replace(tzinfo=UTC)
-    if isinstance(when, date):
-        return end_of_day(when)
-    text = str(when).strip()
-    return end_of_day(date.fromisoformat(text)) if is_day(text) else _instant(datetime.fromisoformat(text))
-
-
-def is_day(when: str | date | datetime) -> bool:
-    """Whether a time is told as a day, and not as an instant.
-
-    >>> is_day("2026-11-13"), is_day("2026-11-13T00:00Z"), is_day(date(2026, 11, 13)), is_day(EPOCH)
-    (True, False, True, False)
-    """
-    if isinstance(when, date):
-        return not isinstance(when, datetime)
-    return len(str(when).strip()) <= _DATE
 
 
 def one_id(user_id: object) -> int:
@@ -85,15 +45,6 @@ def ids(user: Any) -> list[int]:
         if found == several and all(-(2**63) <= one < 2**63 for one in found):
             return found
     raise Misconfigured("user is the id of a person, or a list of ids")
-
-
-def end_of_day(day: date) -> datetime:
-    """The last microsecond of a day in UTC.
-
-    >>> end_of_day(date(2026, 11, 13)).isoformat()
-    '2026-11-13T23:59:59.999999+00:00'
-    """
-    return datetime(day.year, day.month, day.day, tzinfo=UTC) + DAY - timedelta(microseconds=1)
 
 
 def frame(table: pa.Table) -> pd.DataFrame:

@@ -17,9 +17,10 @@ from exposurekit.errors import Misconfigured, NotLoaded
 from exposurekit.history import ingest, queries
 from exposurekit.history.engines import Damaged, Engine, FilesMoved
 from exposurekit.history.ingest import Run, of_row
-from exposurekit.history.shown import DAY, EPOCH, People, When, end_of_day, frame, ids, is_day, until
+from exposurekit.history.shown import People, frame, ids
 from exposurekit.history.store import Store
 from exposurekit.history.tables import BUCKETS, in_parts
+from exposurekit.history.times import DAY, EPOCH, When, end_of_day, is_day, parse_time
 
 TRIES = 5
 ROWS_AT_ONCE = 6_000_000  # so many are joined at once: with what they say, a gigabyte
@@ -147,7 +148,7 @@ class Stored:
         known = moment or self._moment()
         if known.first_at is None or known.last_at is None:
             raise NotLoaded("This history is empty: collect() takes the first look")
-        by = end_of_day(known.last_at.date()) if when is None else until(when)
+        by = end_of_day(known.last_at.date()) if when is None else parse_time(when, now=self._clock())
         if by < known.first_at:
             first = f"{known.first_at:%Y-%m-%d %H:%M} UTC"
             raise NotLoaded(f"Nothing was seen by then: the first look ended at {first}")

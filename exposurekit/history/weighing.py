@@ -11,7 +11,7 @@ from exposurekit.analysis.forecasting import ARRIVALS_DAYS, HORIZONS
 from exposurekit.errors import Misconfigured
 from exposurekit.history import marks
 from exposurekit.history.marking import Marking
-from exposurekit.history.shown import When
+from exposurekit.history.times import When
 
 _FORECAST_OF = ("user_id", "status", "first_seen_at", "changed_at", "left_censored")
 

@@ -164,12 +164,14 @@ def _over_time(history: History, asked: Asked) -> pd.DataFrame:
         every=asked["every"] or "day",
         kind=asked["kind"] or "record",
         user=asked["user"] or None,
+        since=asked["since"],
+        until=asked["until"],
     )
 
 
 def _diff(history: History, asked: Asked) -> Any:
     if asked["since"] is None:
-        raise Misconfigured(f"{asked.verb} needs --since DAY, such as --since 2026-11-13")
+        raise Misconfigured(f"{asked.verb} needs --since TIME, such as --since 14d or --since 2026-11-13")
     return history.diff(asked["since"], asked["until"], kind=asked["kind"] or "record")
 
 
@@ -248,7 +250,9 @@ VERBS = {
     "best-next-fields": Verb("whom to ask for what", _unblocking(analysis.best_next_fields), _WHERE),
     "work-queue": Verb("what to do by hand, in which order", _work_queue, (*_WHOLE, *_LATER)),
     "status-over-time": Verb(
-        "how many had each status, over time", _past(_over_time), ("by", "every", "kind", *_WHERE, "history")
+        "how many had each status, over time",
+        _past(_over_time),
+        ("by", "every", "kind", "since", "until", *_WHERE, "history"),
     ),
     "diff": Verb(
         "what changed since a day, thing by thing",

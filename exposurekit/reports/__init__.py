@@ -14,7 +14,7 @@
 import os
 import secrets
 from contextlib import suppress
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ def report(
     *,
     kind: str | None = None,
     user: int | None = None,
-    since: str | datetime | None = None,
+    since: str | date | datetime | None = None,
     exposure: Exposure | None = None,
     share_safe: bool = False,
 ) -> Report:
@@ -50,7 +50,7 @@ def report(
             of the machine. None: nowhere.
         kind: ``fleet``, ``person`` (with ``user``), ``changes`` (with ``since``) or ``sites``; None: what the rest implies.
         user: The id of a person: about them alone.
-        since: An instant, or a day (from its end): what moved since then.
+        since: What moved since then: any time that `History.diff` takes, such as ``"14d"``, ``"yesterday"``, a date.
         exposure: Beside a history: what people have on file now, which tells what can be unblocked.
         share_safe: For people who may not know whom it is about. People have pseudonyms, the same in every report that
             this machine makes; ages are told to ten years, places by their state, instants to the day; where fewer than
@@ -119,13 +119,13 @@ def _check(path: str | os.PathLike[str] | None) -> None:
         )
 
 
-def _kind(kind: str | None, user: int | None, since: str | datetime | None) -> str:
+def _kind(kind: str | None, user: int | None, since: str | date | datetime | None) -> str:
     implied = "person" if user is not None else "changes" if since is not None else "fleet"
     asked = kind or implied
     if asked not in KINDS:
         raise Misconfigured(f"kind is one of: {', '.join(KINDS)}")
     if (asked == "changes") != (since is not None):
-        raise Misconfigured("What changed is asked with since, and since of what changed: since='2026-11-13'")
+        raise Misconfigured("What changed is asked with since, and since of what changed: since='14d'")
     if (asked == "person") != (user is not None):
         raise Misconfigured("A report of a person names them, and names nobody else: user=12")
     return asked

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import date, datetime
 
 import pandas as pd
 
@@ -13,6 +13,7 @@ from exposurekit.charts.rows import tied
 from exposurekit.contract.values import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import Misconfigured
 from exposurekit.history import Diff
+from exposurekit.history.times import format_time
 from exposurekit.reports.content import ROWS_MAX, Fact, Report, Section
 from exposurekit.reports.gathering import Gathered
 from exposurekit.reports.removals import removals
@@ -66,14 +67,15 @@ def person(of: Gathered) -> Report:
     )
 
 
-def changes(of: Gathered, since: str | datetime) -> Report:
+def changes(of: Gathered, since: str | date | datetime) -> Report:
     """What moved since an instant, or the end of a day."""
     if of.history is None:
         raise Misconfigured("What changed is asked of a history: ek.report(history, since=...)")
     moved, points = of.history.diff(since), of.history.score_changes(since)
+    after = format_time(moved.since) if of.sharing is None else f"{moved.since:%Y-%m-%d}"
     each = moved.things[moved.things["what"] != "unchanged"]
     sections = [
-        _section(of, "changes", "Why the number moved", moved.why, charts.changes, since=f" · since {since}"),
+        _section(of, "changes", "Why the number moved", moved.why, charts.changes, since=f" · since {after}"),
         _section(of, "counts", "What moved", moved.counts),
         _section(
             of,
@@ -81,15 +83,15 @@ def changes(of: Gathered, since: str | datetime) -> Report:
             "Why the score moved",
             points,
             charts.score_changes,
-            since=f" · since {since}",
+            since=f" · since {after}",
         ),
         _section(of, "things", "Each of them", each, columns=_MOVED),
         _manual(of),
     ]
-    provenance = of.provenance() | {"since": str(since)}
+    provenance = of.provenance() | {"since": after}
     return Report(
         "changes",
-        f"What changed since {since}",
+        f"What changed since {after}",
         _moved(moved),
         tuple(_facts(of)),
         tuple(sections),

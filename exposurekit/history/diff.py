@@ -1,0 +1,46 @@
+"""What moved between two instants, as a value that shows itself."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import pandas as pd
+
+from exposurekit.cards import NAME_MAX, card, rows, short
+from exposurekit.history.times import format_time
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """What moved between two instants.
+
+    A thing that was removed, listed again and removed once more in between counts once in ``things`` and ``counts``, by
+    how it stood then and stands now; in ``why`` each of its moves counts.
+
+    Attributes:
+        things: One row a thing that changed: ``user_id``, ``key``, ``site``, ``before``, ``after``, ``what``, ...
+        counts: ``what`` and ``n``, ``unchanged`` included.
+        why: How the number of open things moved: ``cause``, ``n`` (signed), ``open`` (the running total).
+        since: After this instant, UTC.
+        until: Until this one, itself included.
+
+    >>> history.diff(history.last_run().finished_at)
+    Diff(... unchanged)
+    """
+
+    things: pd.DataFrame = field(repr=False)
+    counts: pd.DataFrame = field(repr=False)
+    why: pd.DataFrame = field(repr=False)
+    since: datetime
+    until: datetime
+
+    def __repr__(self) -> str:
+        pairs = zip(self.counts["what"], self.counts["n"], strict=True)
+        return f"Diff({', '.join(f'{n:,} {short(what, NAME_MAX)}' for what, n in pairs if n) or 'nothing known'})"
+
+    def _repr_html_(self) -> str:
+        moved = [(what, f"{n:,}") for what, n in zip(self.counts["what"], self.counts["n"], strict=True)]
+        caused = self.why[["cause", "n", "open"]].itertuples(index=False)
+        why = [(cause, f"{n:+,}" if n else "0", f"{still:,}") for cause, n, still in caused]
+        each = rows("things, each once: then and now", ("what", "n"), moved)
+        span = {"since": format_time(self.since), "until": format_time(self.until)}
+        return card("Diff", span, each, rows("why: every move in between", ("cause", "n", "then open"), why))

@@ -1,0 +1,107 @@
+"""Parse the times that callers give, wherever one is taken: instants, days, and spans back from now. All in UTC."""
+
+import contextlib
+import re
+from datetime import UTC, date, datetime, timedelta
+from numbers import Number
+
+import pandas as pd
+
+from exposurekit.errors import Misconfigured
+
+When = str | date | datetime | None
+DAY = timedelta(days=1)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+ACCEPTED = (
+    "A time is 14d, 2w or 36h (back from now), today or yesterday, a day such as 2026-11-13, an instant such as "
+    "2026-11-13T12:00Z, or a date, datetime or Timestamp; without a zone it is UTC"
+)
+_DATE = len("2026-11-13")
+_BACK = re.compile(r"(\d{1,5}) ?([hdw])")
+_DAYS_BACK = {"today": 0, "yesterday": 1}
+_UNITS = {"h": timedelta(hours=1), "d": DAY, "w": timedelta(weeks=1)}
+
+
+def parse_time(when: str | date | datetime, *, now: datetime) -> datetime:
+    """The instant that is meant; of a day its end. Everything in this package that takes a time takes all of these.
+
+    ``14d`` and ``2w`` are the day that lies so many days or weeks before today, until its end, just as ``yesterday`` and
+    ``2026-11-13`` are; ``36h`` is the instant 36 hours before now. *Now* is the clock's time, and not that of the newest
+    run: where nothing was collected lately, a question about the last days says so, and does not answer about others.
+
+    Args:
+        when: What a caller gave. Without a zone it is UTC.
+        now: What time it is: of a sandbox by its own clock.
+
+    Raises:
+        Misconfigured: It is no time; the message lists what is.
+
+    >>> from exposurekit.history.times import parse_time
+    >>> now = pd.Timestamp("2026-11-22T15:00Z")
+    >>> parse_time("2026-11-13", now=now).isoformat(), parse_time("2026-11-13T12:00Z", now=now).isoformat()
+    ('2026-11-13T23:59:59.999999+00:00', '2026-11-13T12:00:00+00:00')
+    >>> parse_time("9d", now=now) == parse_time("2026-11-13", now=now)
+    True
+    >>> parse_time("36h", now=now).isoformat()
+    '2026-11-21T03:00:00+00:00'
+    """
+    with contextlib.suppress(ValueError, OverflowError):  # no time, or on the last of all days
+        if not isinstance(when, Number) and not pd.isna(when) and (at := _instant(when, now)) + DAY:
+            return at
+    raise Misconfigured(ACCEPTED)
+
+
+def is_day(when: str | date | datetime) -> bool:
+    """Whether a time is given as a day, and not as an instant.
+
+    >>> is_day("2026-11-13"), is_day("14d"), is_day("yesterday"), is_day(date(2026, 11, 13))
+    (True, True, True, True)
+    >>> is_day("2026-11-13T00:00Z"), is_day("36h"), is_day(EPOCH)
+    (False, False, False)
+    """
+    if isinstance(when, date):
+        return not isinstance(when, datetime)
+    text = _text(when)
+    if back := _BACK.fullmatch(text):
+        return back[2] != "h"
+    return len(text) <= _DATE
+
+
+def end_of_day(day: date) -> datetime:
+    """The last microsecond of a day in UTC.
+
+    >>> end_of_day(date(2026, 11, 13)).isoformat()
+    '2026-11-13T23:59:59.999999+00:00'
+    """
+    return datetime(day.year, day.month, day.day, tzinfo=UTC) + DAY - timedelta(microseconds=1)
+
+
+def format_time(at: datetime) -> str:
+    """An instant in words, to the minute; the end of a day as that day.
+
+    >>> format_time(end_of_day(date(2026, 11, 13))), format_time(EPOCH)
+    ('2026-11-13', '1970-01-01 00:00 UTC')
+    """
+    return f"{at:%Y-%m-%d}" if at == end_of_day(at.date()) else f"{at:%Y-%m-%d %H:%M} UTC"
+
+
+def _instant(when: str | date | datetime, now: datetime) -> datetime:
+    if isinstance(when, datetime):
+        return when.astimezone(UTC) if when.tzinfo else when.replace(tzinfo=UTC)
+    if isinstance(when, date):
+        return end_of_day(when)
+    text = _text(when)
+    if back := _BACK.fullmatch(text):
+        at = now.astimezone(UTC) - int(back[1]) * _UNITS[back[2]]
+        return end_of_day(at.date()) if is_day(text) else at
+    if text in _DAYS_BACK:
+        return end_of_day(now.astimezone(UTC).date() - _DAYS_BACK[text] * DAY)
+    return (
+        end_of_day(date.fromisoformat(text)) if is_day(text) else _instant(datetime.fromisoformat(text), now)
+    )
+
+
+def _text(when: object) -> str:
+    """As it may be typed: `14D`, ` Yesterday `; what is no text, as it is written."""
+    text = str(when).strip()
+    return text.lower() if len(text) <= _DATE else text
