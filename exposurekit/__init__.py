@@ -1,88 +1,149 @@
-"""Exposure of people on people-search sites: a notebook toolkit, and the service behind it.
+"""Find where people's data is listed, and get it removed.
 
-The names an analyst types. Heavy rooms load on first use, so that ``import exposurekit`` costs nothing.
+Begin with one of these::
+
+    exposure = ek.connect()       your service: EXPOSUREKIT_BASE_URL, ...
+    history = ek.History("name")  what history.collect(exposure) observed
+    demo = ek.demo()              a sandbox: demo.exposure, demo.history
+
+Question                           Call
+---------------------------------  ---------------------------------------
+What is listed, and where?         exposure.records(status="discovered")
+Which sites hold the most?         analysis.by_site(exposure.records())
+Which people are listed most?      analysis.by_user(exposure.records())
+Which web pages show their data?   exposure.links()
+What must somebody do by hand?     exposure.steps(), history.work_queue()
+Which fields block removals?       analysis.blockers(exposure.records(),
+                                                     exposure.on_file())
+Who could not be loaded, and why?  exposure.failures()
+How did the counts develop?        history.status_over_time(by="site")
+What changed since a day?          history.diff("2026-11-13")
+How long does a removal take?      history.time_to_removal()
+What was listed again?             history.relistings()
+What is coming?                    history.forecast()
+How exposed is each person?        analysis.score(exposure.records(),
+                                                  exposure.links())
+
+Each call returns a DataFrame; a Diff has three: .things, .counts, .why.
+Each question of ek.analysis has a chart of the same name in ek.charts:
+charts.by_site(analysis.by_site(records)) draws the table by_site, and so
+does records.exposure.chart("by_site").
+
+ek.widgets             Dashboard, Explorer, OptOutChecklist, RecordLabels
+ek.report(history)     one HTML or PDF file for people without a notebook
+ek.export(table, path) CSV, Excel or Parquet; manual work as Markdown, .ics
+ek.Client              the operations of the API, one call each
+%load_ext exposurekit  the same questions as %exposure, on one line
 
 >>> import exposurekit as ek
 >>> ek.connect(**connection).records().columns.tolist()[:3]
-['user_id', 'record_id', 'site']
+['site', 'status', 'user_id']
 """
 
 import importlib
 import sys
-from typing import Any
+from typing import TYPE_CHECKING
+
+if (
+    TYPE_CHECKING
+):  # what a type checker and an editor read; what runs is `_MODULES`, and a test compares the two
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from exposurekit import analysis as analysis
+    from exposurekit import charts as charts
+    from exposurekit import frames as frames
+    from exposurekit import markup as markup
+    from exposurekit import widgets as widgets
+    from exposurekit.client import AsyncClient as AsyncClient
+    from exposurekit.client import Client as Client
+    from exposurekit.client import Patience as Patience
+    from exposurekit.contract.resources import Alert as Alert
+    from exposurekit.contract.resources import Link as Link
+    from exposurekit.contract.resources import Record as Record
+    from exposurekit.contract.resources import User as User
+    from exposurekit.contract.resources import UserKey as UserKey
+    from exposurekit.demonstration import demo as demo
+    from exposurekit.errors import BadRequest as BadRequest
+    from exposurekit.errors import ExposureError as ExposureError
+    from exposurekit.errors import Misconfigured as Misconfigured
+    from exposurekit.errors import MissingColumns as MissingColumns
+    from exposurekit.errors import NotLoaded as NotLoaded
+    from exposurekit.errors import Refused as Refused
+    from exposurekit.errors import StillScanning as StillScanning
+    from exposurekit.errors import Unauthorized as Unauthorized
+    from exposurekit.errors import Unreached as Unreached
+    from exposurekit.errors import Unreadable as Unreadable
+    from exposurekit.exports import export as export
+    from exposurekit.exposure import Exposure as Exposure
+    from exposurekit.exposure import connect as connect
+    from exposurekit.history import Busy as Busy
+    from exposurekit.history import Diff as Diff
+    from exposurekit.history import History as History
+    from exposurekit.history import Run as Run
+    from exposurekit.history import Told as Told
+    from exposurekit.reports import Report as Report
+    from exposurekit.reports import report as report
 
 __version__ = "0.1.0"
 
-_FACE = {
-    "connect": "exposurekit.exposure",
-    "Exposure": "exposurekit.exposure",
-    "Client": "exposurekit.client",
-    "AsyncClient": "exposurekit.client",
-    "Patience": "exposurekit.client",
-    "demo": "exposurekit.demonstration",
-    "export": "exposurekit.exports",
-    "report": "exposurekit.reports",
-    "Report": "exposurekit.reports",
-    "History": "exposurekit.history",
-    "Run": "exposurekit.history",
-    "Diff": "exposurekit.history",
-    "Told": "exposurekit.history",
-    "Busy": "exposurekit.history",
-    "User": "exposurekit.contract.resources",
-    "UserKey": "exposurekit.contract.resources",
-    "Record": "exposurekit.contract.resources",
-    "Link": "exposurekit.contract.resources",
-    "Alert": "exposurekit.contract.resources",
-    "ExposureError": "exposurekit.errors",
-    "Misconfigured": "exposurekit.errors",
-    "Refused": "exposurekit.errors",
-    "BadRequest": "exposurekit.errors",
-    "Unauthorized": "exposurekit.errors",
-    "Unreached": "exposurekit.errors",
-    "Unreadable": "exposurekit.errors",
-    "StillScanning": "exposurekit.errors",
-    "NotLoaded": "exposurekit.errors",
-    "MissingColumns": "exposurekit.errors",
+_MODULES = {
+    **dict.fromkeys(("connect", "Exposure"), "exposure"),
+    **dict.fromkeys(("Client", "AsyncClient", "Patience"), "client"),
+    "demo": "demonstration",
+    "export": "exports",
+    **dict.fromkeys(("report", "Report"), "reports"),
+    **dict.fromkeys(("History", "Run", "Diff", "Told", "Busy"), "history"),
+    **dict.fromkeys(("User", "UserKey", "Record", "Link", "Alert"), "contract.resources"),
+    **dict.fromkeys(
+        ("ExposureError", "Misconfigured", "MissingColumns", "NotLoaded", "StillScanning"), "errors"
+    ),
+    **dict.fromkeys(("Refused", "BadRequest", "Unauthorized", "Unreached", "Unreadable"), "errors"),
 }
-_ROOMS = ("analysis", "charts", "frames", "markup", "widgets")
+_SUBPACKAGES = ("analysis", "charts", "frames", "markup", "widgets")
 
-__all__ = ["__version__", *_FACE, *_ROOMS]  # noqa: PLE0604  the names are text
-
-
-def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
-        return _loaded(f"exposurekit.{name}")
-    if name in _FACE:
-        value = getattr(_loaded(_FACE[name]), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"exposurekit has no {name!r}")
+# There is no `__all__`: help() prints every class that it names in full, thousands of lines. dir() has the public names.
 
 
-def _loaded(room: str) -> Any:
-    found = importlib.import_module(room)
-    _reach_frames()
-    return found
+def __dir__() -> list[str]:
+    return sorted(("__version__", *_MODULES, *_SUBPACKAGES))
 
 
-def _reach_frames() -> None:
-    """See to it that tables have ``.exposure``, where there are tables: pandas is not loaded for that."""
+if not TYPE_CHECKING:  # else any name would pass a type checker
+
+    def __getattr__(name: str) -> object:
+        if name in _SUBPACKAGES:
+            return _load(name)
+        if name in _MODULES:
+            value = globals()[name] = getattr(_load(_MODULES[name]), name)
+            return value
+        raise AttributeError(f"exposurekit has no {name!r}", name=name, obj=sys.modules[__name__])
+
+
+def _load(module: str) -> object:
+    loaded = importlib.import_module(f"exposurekit.{module}")
+    _register_accessor()
+    return loaded
+
+
+def _register_accessor() -> None:
+    """Register ``.exposure`` on DataFrames as soon as pandas is loaded; do not load pandas for it."""
     if "pandas" in sys.modules:
         importlib.import_module("exposurekit.accessor")
 
 
-def load_ipython_extension(shell: Any) -> None:
-    """``%load_ext exposurekit``: the magic ``%exposure``, its completions, and ``.exposure`` on tables."""
-    _loaded("exposurekit.notebook").load(shell)
+def load_ipython_extension(shell: "InteractiveShell") -> None:
+    """``%load_ext exposurekit``: add the magic ``%exposure``, its completions, and ``.exposure`` on DataFrames."""
+    from exposurekit.notebook import load
+
+    _register_accessor()
+    load(shell)
 
 
-def unload_ipython_extension(shell: Any) -> None:
-    """``%unload_ext exposurekit``: takes away what `load_ipython_extension` brought, but for ``.exposure``."""
-    importlib.import_module("exposurekit.notebook").unload(shell)
+def unload_ipython_extension(shell: "InteractiveShell") -> None:
+    """``%unload_ext exposurekit``: remove the magic and its completions."""
+    from exposurekit.notebook import unload
+
+    unload(shell)
 
 
-def __dir__() -> list[str]:
-    return sorted(__all__)
-
-
-_reach_frames()
+_register_accessor()

@@ -33,7 +33,7 @@ _MADE_BY = "exposurekit"
 
 
 def export(
-    what: Any,
+    what: pd.DataFrame | Exposure | History,
     path: str | os.PathLike[str],
     *,
     user: int | None = None,

@@ -1,6 +1,8 @@
 """Tables that can be asked for by name, in brackets, where a notebook completes the name. Holds none itself."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
+
+import pandas as pd
 
 
 class Keyed:
@@ -11,15 +13,15 @@ class Keyed:
     ...     keyed = ("books",)
     ...
     ...     def books(self):
-    ...         return ["Ulysses"]
-    >>> Shelf()["books"]
+    ...         return pd.DataFrame({"title": ["Ulysses"]})
+    >>> Shelf()["books"]["title"].tolist()
     ['Ulysses']
     """
 
     keyed: ClassVar[tuple[str, ...]] = ()
     __iter__ = None  # brackets alone would make it a sequence, and a loop over it would ask for table 0
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> pd.DataFrame:
         """The table of that name, as the method of that name gives it.
 
         Raises:
@@ -27,7 +29,8 @@ class Keyed:
         """
         if name not in self.keyed:
             raise KeyError(f"{type(self).__name__} has no such table; it has: {', '.join(self.keyed)}")
-        return getattr(self, name)()
+        table: pd.DataFrame = getattr(self, name)()
+        return table
 
     def _ipython_key_completions_(self) -> list[str]:
         return [*self.keyed]

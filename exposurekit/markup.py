@@ -7,6 +7,19 @@ import re
 
 import nh3
 
+__all__ = [
+    "escaped",
+    "fragment",
+    "label",
+    "linked",
+    "marked_down",
+    "plain",
+    "pointed_at",
+    "said",
+    "said_address",
+    "unescaped",
+]
+
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 _MARKED = re.compile(r"[\\`*_{}\[\]<>()#+!|~&-]")
 # What any chat takes for a mention, a link or formatting, and what reads like it there and in a mail.
@@ -172,3 +185,7 @@ def fragment(markup: str) -> str:
         link_rel="noopener noreferrer nofollow",
         url_relative="deny",
     )
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

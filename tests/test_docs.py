@@ -13,9 +13,14 @@ import pytest
 import exposurekit as ek
 
 MODULES = [
-    found.name
-    for found in pkgutil.walk_packages(ek.__path__, "exposurekit.")
-    if "world" not in found.name and "migrations." not in found.name and not found.name.endswith("__main__")
+    "exposurekit",
+    *(
+        found.name
+        for found in pkgutil.walk_packages(ek.__path__, "exposurekit.")
+        if "world" not in found.name
+        and "migrations." not in found.name
+        and not found.name.endswith("__main__")
+    ),
 ]
 
 
@@ -74,7 +79,7 @@ def test_the_examples_of_a_module_run(name, names, monkeypatch, tmp_path):
 
 
 def public():
-    for name in ek.__all__:
+    for name in dir(ek):
         value = getattr(ek, name)
         if inspect.isclass(value) or inspect.isfunction(value):
             yield name, value

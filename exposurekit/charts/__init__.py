@@ -50,3 +50,7 @@ __all__ = [
     "user_by_site",
     "work_queue",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

@@ -6,6 +6,7 @@ Each function below is one operation of the specification; `Client` and `AsyncCl
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any, Generic, TypeVar
 
 from pydantic import ValidationError
@@ -75,7 +76,7 @@ def create_user(
     last_name: str,
     addresses: Items,
     middle_name: str | None = None,
-    birth_date: Any = None,
+    birth_date: int | date | str | None = None,
     aliases: Items = (),
     emails: Items | Iterable[str] = (),
     phone_numbers: Items | Iterable[str] = (),
@@ -158,7 +159,7 @@ def update_user(
     first_name: str | None = None,
     last_name: str | None = None,
     middle_name: str | None = None,
-    birth_date: Any = None,
+    birth_date: int | date | str | None = None,
     aliases: Items | str = (),
     emails: Items | Iterable[str] = (),
     phone_numbers: Items | Iterable[str] = (),

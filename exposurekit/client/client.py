@@ -5,15 +5,18 @@ import functools
 import inspect
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 from exposurekit.cards import card
 from exposurekit.client import calls, wire
 from exposurekit.client.calls import Call, Key, Paging
-from exposurekit.client.connection import Connection
+from exposurekit.client.connection import Connection, Settings
 from exposurekit.client.retries import Outcome
 from exposurekit.contract.resources import Reply, User, UserKey, UserPage
 from exposurekit.errors import Misconfigured, StillScanning
+
+if TYPE_CHECKING:
+    import pandas as pd  # loaded with the first table
 
 P = ParamSpec("P")
 R = TypeVar("R", bound=Reply)
@@ -126,7 +129,7 @@ class Client(Connection):
             pause = min(pause * 1.5, 10 * POLL_S)
         return user
 
-    def probe(self) -> Any:
+    def probe(self) -> "pd.DataFrame":
         """How this service answers the points that the specification leaves open. Reads only.
 
         Returns:
@@ -189,7 +192,9 @@ class AsyncClient(Connection):
     UserPage(count=..., users=2)
     """
 
-    def __init__(self, base_url: str | None = None, *, connections: int = 8, **settings: Any) -> None:
+    def __init__(
+        self, base_url: str | None = None, *, connections: int = 8, **settings: Unpack[Settings]
+    ) -> None:
         """Connect to a service.
 
         Args:

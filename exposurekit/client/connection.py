@@ -1,6 +1,6 @@
 """What both clients are made of: where and how to ask, how patiently, and what a failure means. Sends nothing."""
 
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypedDict, TypeVar
 
 from exposurekit.client import logs
 from exposurekit.client.access import Access, BodyEncoding, Format, Lists, Place, credentials
@@ -9,12 +9,32 @@ from exposurekit.client.retries import Outcome, Patience
 from exposurekit.contract.resources import Reply
 from exposurekit.errors import Misconfigured
 
+if TYPE_CHECKING:
+    import httpx  # loaded with the first call
+
+    Transport = httpx.BaseTransport | httpx.AsyncBaseTransport
+
 R = TypeVar("R", bound=Reply)
 T = TypeVar("T")
 
 SCAN_S = 60.0  # a service may scan that long before it answers Create user
 
 logs.mask()
+
+
+class Settings(TypedDict, total=False):
+    """The keyword arguments that every connection takes; `Connection` documents them."""
+
+    integration_name: str | None
+    api_key: str | None
+    api_secret: str | None
+    format: Format
+    credentials_in: Place | None
+    body_encoding: BodyEncoding
+    lists: Lists
+    timeout: float
+    retries: int | Patience
+    transport: "Transport | None"
 
 
 class Connection:
@@ -33,7 +53,7 @@ class Connection:
         lists: Lists = "objects",
         timeout: float = 30.0,
         retries: int | Patience = 3,
-        transport: Any = None,
+        transport: "Transport | None" = None,
     ) -> None:
         """Connect to a service; what is not given comes from the environment or a ``.env`` file.
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from exposurekit.client import calls, wire
 from exposurekit.client.calls import Call
@@ -10,11 +10,14 @@ from exposurekit.client.retries import Answer
 from exposurekit.contract import codec
 from exposurekit.errors import ExposureError, Unreadable
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 UNTOLD = "could not be told: nobody registered shows it"
 _PEOPLE = 5  # enough to meet one with records, few enough to cost nothing
 
 
-def table(client: Any) -> Any:
+def table(client: Any) -> "pd.DataFrame":
     """One row a point: ``point`` and ``answer``, both text."""
     import pandas as pd
 

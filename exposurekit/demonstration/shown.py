@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import pandas as pd
 
@@ -19,6 +19,11 @@ from exposurekit.demonstration.works import DATABASE, Works
 from exposurekit.errors import NEEDS_SERVICE, Misconfigured
 from exposurekit.exposure import Exposure, connect
 from exposurekit.history import History
+
+if TYPE_CHECKING:  # these need the extra ``service``
+    from exposurekit.service.world.agreement import Agreement
+    from exposurekit.service.world.integrator import Integrator
+    from exposurekit.service.world.web import World
 
 PEOPLE, SEED, DAYS = 25, 7, 14
 REMEMBERED = "history"
@@ -42,8 +47,8 @@ class Demo:
     history: History
     client: Client
     connection: dict[str, str] = field(repr=False)
-    world: Any = field(repr=False)
-    told: Any = field(repr=False)
+    world: "World" = field(repr=False)
+    told: "Integrator" = field(repr=False)
     _works: Works = field(repr=False)
     _memory: Memory = field(repr=False)
     _running: ExitStack = field(default_factory=ExitStack, repr=False)
@@ -75,7 +80,7 @@ class Demo:
         self._pass(timedelta(days=days), progress)
         self.exposure.refresh()
 
-    def agreement(self) -> Any:
+    def agreement(self) -> "Agreement":
         """How far the records agree with what is really so: precision, recall, and whether the removed are gone.
 
         >>> with ek.demo(people=2, days=0) as young:

@@ -40,3 +40,7 @@ __all__ = [
     "steps_of",
     "told",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -51,7 +51,7 @@ class History(Weighing, Keyed):
         self,
         path: str | Path,
         *,
-        engine: Any = None,
+        engine: object = None,
         records_by: str | None = None,
         clock: Callable[[], datetime] = _now,
         storage_options: Mapping[str, str] | None = None,

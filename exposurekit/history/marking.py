@@ -1,7 +1,5 @@
 """What an analyst says of findings and steps: labels, ticks and notes, beside what was observed. Changes none of that."""
 
-from typing import Any
-
 import pandas as pd
 
 from exposurekit.errors import Misconfigured
@@ -14,7 +12,7 @@ from exposurekit.history.shown import frame
 class Marking(Reading):
     """A history that somebody writes in the margin of."""
 
-    def label(self, record: Any, label: str, *, reason: str = "") -> int:
+    def label(self, record: marks.Rows, label: str, *, reason: str = "") -> int:
         """Say whether a finding is about the person: ``mine``, ``not mine`` or ``unsure``; the newest counts.
 
         Args:
@@ -35,7 +33,7 @@ class Marking(Reading):
             record, marks.LABEL, marks.checked(label, marks.LABELS, "label"), marks.words(reason, "reason")
         )
 
-    def tick(self, step: Any, state: str = "done", *, note: str = "") -> int:
+    def tick(self, step: marks.Rows, state: str = "done", *, note: str = "") -> int:
         """Say how far a step of a manual removal is: ``done``, ``unable`` or ``open``; the newest counts.
 
         Args:
@@ -56,7 +54,7 @@ class Marking(Reading):
             step, marks.TICK, marks.checked(state, marks.TICKS, "tick"), marks.words(note, "note")
         )
 
-    def note(self, thing: Any, text: str) -> int:
+    def note(self, thing: marks.Rows, text: str) -> int:
         """Write a note beside a record, link, alert or step. All notes are kept.
 
         Raises:
@@ -93,7 +91,7 @@ class Marking(Reading):
         """
         return self._marked(marks.NOTE, newest=False)
 
-    def _mark(self, thing: Any, mark: str, value: str | None, note: str) -> int:
+    def _mark(self, thing: marks.Rows, mark: str, value: str | None, note: str) -> int:
         places = [marks.place(row, self._records_by) for row in marks.rows(thing)]
         if places:
             made = marks.table(places, mark=mark, value=value, note=note, at=self._clock())

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 import pandas as pd
 import pyarrow as pa
@@ -12,13 +12,16 @@ from exposurekit.errors import Misconfigured
 from exposurekit.history import keys
 from exposurekit.history.tables import KINDS, TABLES
 
+# A row of a table, or several: a DataFrame, a Series, a mapping, or what `DataFrame.itertuples` gives.
+Rows: TypeAlias = "pd.DataFrame | pd.Series[Any] | Mapping[str, Any] | tuple[Any, ...]"
+
 LABEL, TICK, NOTE = "label", "tick", "note"
 STEP = "step"  # the kind of what is ticked, beside the kinds of things
 LABELS = ("mine", "not mine", "unsure")
 TICKS = ("done", "unable", "open")
 
 
-def rows(thing: Any) -> list[dict[str, Any]]:
+def rows(thing: Rows) -> list[dict[str, Any]]:
     """The rows that somebody points at: a table's, one row of it, or a mapping with the same names.
 
     >>> rows({"user_id": 1, "record_id": 2})

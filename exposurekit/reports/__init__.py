@@ -16,11 +16,11 @@ import secrets
 from contextlib import suppress
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any
 
 from exposurekit import pseudonyms
 from exposurekit.errors import Misconfigured
 from exposurekit.exposure import Exposure
+from exposurekit.history import History
 from exposurekit.markup import plain
 from exposurekit.reports import guard, kinds, printing
 from exposurekit.reports.content import Fact, Removal, Report, Section
@@ -33,7 +33,7 @@ __all__ = ["KINDS", "Fact", "Removal", "Report", "Section", "report"]
 
 
 def report(
-    source: Any,
+    source: Exposure | History,
     path: str | os.PathLike[str] | None = None,
     *,
     kind: str | None = None,

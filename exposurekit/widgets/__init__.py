@@ -18,3 +18,7 @@ from exposurekit.widgets.labels import RecordLabels
 from exposurekit.widgets.panel import Panel
 
 __all__ = ["ConnectionPanel", "Dashboard", "Explorer", "OptOutChecklist", "Panel", "RecordLabels"]
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

@@ -1,6 +1,7 @@
 """A table to filter, sort, search and page through; the browser has one page of it. Changes nothing in the table."""
 
 import contextlib
+from collections.abc import Collection
 from keyword import iskeyword
 from typing import Any
 
@@ -115,7 +116,7 @@ class Explorer(Panel):
         self._ask(Filter(text.strip(), self.filter.chosen, self.filter.sort))
         self._search.value = text
 
-    def choose(self, column: str, values: Any) -> None:
+    def choose(self, column: str, values: Collection[object]) -> None:
         """Keep rows whose column has one of these values; none: any.
 
         Raises:
