@@ -57,20 +57,21 @@ def _number(name: str | None, text: str) -> dict[str, float]:
     "conditions",
     type=Conditions(),
     required=True,
-    help="What fails: new, relisted, removed, refused, site_broken; stuck:DAYS, not_seen:DAYS, score:POINTS (risen by).",
+    help="The conditions, separated by commas: new, relisted, removed, refused, site_broken, stuck:DAYS, not_seen:DAYS, "
+    "score:POINTS (an increase).",
 )
 @click.option(
     "--since",
     metavar="TIME",
     type=When(),
-    help="What moved since then: 14d, 36h, yesterday, the end of a day such as 2026-11-13, or an instant. Default: the "
-    "run before the last.",
+    help="Count changes since then: 14d, 36h, yesterday, the end of a day such as 2026-11-13, or an instant. Default: the "
+    "run before the last one.",
 )
 @json_option
 def check(*, history: str, conditions: tuple[Any, ...], since: str | None, as_json: bool) -> None:
-    """Whether something happened: ends with 0 where nothing did, with 3 where something did.
+    """Exit with 3 if a condition matched, else 0.
 
-    For jobs of a CI or of cron, after a collect. What is told holds no personal data.
+    For CI or cron jobs, after a collect. The output holds no personal data.
 
     Example: exposurekit check --fail-on relisted,stuck:30
     """

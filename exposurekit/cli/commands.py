@@ -26,6 +26,7 @@ from exposurekit.cli import (
     watch,
     webhooks,
 )
+from exposurekit.cli.sections import Group
 from exposurekit.errors import NEEDS_SERVICE, ExposureError
 from exposurekit.markup import plain
 
@@ -45,37 +46,30 @@ SERVICE_PACKAGES = (
 )
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
+SECTIONS = {
+    "Get started": (demo.demo, doctor.doctor, completion.completion),
+    "See what is listed": (report.report, looking.open_page, export.export),
+    "Monitor over time": (history.collect, watch.watch, receive.receive, check.check, history.history),
+    "Operate the service": (
+        *(serve.serve, serve.worker, status.service, sites.sites),
+        *(integrator.integrator, users.users, webhooks.webhooks),
+    ),
+}
+
+
+@click.group(
+    cls=Group,
+    sections=SECTIONS,
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
+)
 @click.version_option(__version__, prog_name="exposurekit")
-@click.option("--debug", is_flag=True, help="Show the traceback of an error; stands before the command.")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error; goes before the command.")
 def cli(*, debug: bool) -> None:
-    """See where people's data is exposed, and work it down.
+    """Find where people's data is listed, and get it removed.
 
-    Exit codes: 0 done, 1 an error that the message explains, 2 a wrong call, 3 a check that failed, 130 stopped by Ctrl-C.
+    Exit codes: 0 success, 1 an error that the message explains, 2 wrong usage, 3 a check that failed, 130 stopped by
+    Ctrl-C.
     """
-
-
-for command in (
-    demo.demo,
-    serve.serve,
-    serve.worker,
-    status.service,
-    sites.sites,
-    integrator.integrator,
-    users.users,
-    webhooks.webhooks,
-    history.collect,
-    history.history,
-    receive.receive,
-    watch.watch,
-    report.report,
-    export.export,
-    check.check,
-    doctor.doctor,
-    looking.open_page,
-    completion.completion,
-):
-    cli.add_command(command)
 
 
 def run(words: Sequence[str]) -> int:

@@ -6,19 +6,24 @@ from click.shell_completion import get_completion_class
 SHELLS = ("bash", "zsh", "fish")
 
 
-@click.command()
+HELP = """Print the shell completion script for bash, zsh or fish.
+
+Add the line of your shell to its start-up file:
+
+\b
+~/.bashrc:                   eval "$(exposurekit completion bash)"
+~/.zshrc:                    eval "$(exposurekit completion zsh)"
+~/.config/fish/config.fish:  exposurekit completion fish | source
+
+Example: exposurekit completion bash
+"""
+
+
+@click.command(help=HELP)
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    r"""Print what completes the command's words in SHELL: bash, zsh or fish.
-
-    \b
-    bash: eval "$(exposurekit completion bash)"  # at the end of ~/.bashrc
-    zsh:  eval "$(exposurekit completion zsh)"   # at the end of ~/.zshrc
-    fish: exposurekit completion fish | source   # in ~/.config/fish/config.fish
-
-    Example: exposurekit completion bash
-    """
+    """Print the shell completion script for bash, zsh or fish."""
     kind = get_completion_class(shell)
     assert kind is not None  # noqa: S101  these three are click's own
     command = context.find_root().command

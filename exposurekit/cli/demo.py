@@ -34,7 +34,7 @@ TABLES = ("users", "records", "links", "alerts", "steps")
     "--json", "as_json", is_flag=True, help="End with one line of JSON: the connection, and what was made."
 )
 def demo(*, people: int, days: int, seed: int, anew: bool, out: Path, serve: bool, as_json: bool) -> None:
-    """A whole service and an invented web, looked at as an analyst would. Needs no account.
+    """Start a sandbox: the service, invented people and sites.
 
     Starts both on loopback, registers PEOPLE, and lets DAYS pass: listings are found, taken down, looked for again,
     and told by webhook. Then loads everyone through the client into tables, prints those, says how far they agree

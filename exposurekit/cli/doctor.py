@@ -50,9 +50,10 @@ class Found:
 @history_option
 @json_option
 def doctor(*, history: str, as_json: bool) -> None:
-    """Look at everything that has to be well: versions, notebook, service, clock, history, watch. Ends with 1 where one is ill.
+    """Check the installation and suggest fixes.
 
-    It reads, and changes nothing; one short question goes to the service.
+    Checks versions, notebook, browser, service, clock, history and watch; exits with 1 if one fails. It changes nothing,
+    and sends the service one short request.
 
     Example: exposurekit doctor --history ./exposure-history
     """

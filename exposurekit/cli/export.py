@@ -31,19 +31,24 @@ LIVE = ("users", "aliases", "emails", "phone_numbers", "addresses", "on_file", "
 @click.argument("table", type=click.Choice((*TABLES, *LIVE, QUEUE)), metavar="TABLE")
 @history_option
 @click.option(
-    "--out", required=True, type=click.Path(path_type=Path), help="The file; its ending says what it becomes."
+    "--out",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="The file to write; its extension selects the format.",
 )
-@click.option("--user", type=ID, help="Of the queue: the work for this person alone.")
-@click.option("--personal", is_flag=True, help="Write everything; without it, nothing that is personal.")
+@click.option("--user", type=ID, help="With queue: only the work for this person.")
+@click.option("--personal", is_flag=True, help="Include personal data.")
 def export(*, table: str, history: str, out: Path, user: int | None, personal: bool) -> None:
-    """Write TABLE to a .csv, .xlsx or .parquet; or "queue", the manual work, to a .md or an .ics.
+    """Write a table or the manual work to a file for other programs.
 
-    Tables of the history: records, links, alerts, steps, runs, people, by_site, status_over_time, time_to_removal,
+    A table becomes .csv, .xlsx or .parquet; "queue", the manual work, becomes .md or .ics.
+
+    Tables from the history: records, links, alerts, steps, runs, people, by_site, status_over_time, time_to_removal,
     relistings, stale, coverage, site_health, precision, work_queue, score. Loaded from the service now: users, aliases,
     emails, phone_numbers, addresses, on_file, service_history, failures.
 
-    Without --personal the columns that are known to be harmless are written, and of the queue what at least five people
-    are told in the same words; then it is searched for what is known of everyone. In CSV and Excel no text is a formula.
+    Without --personal only columns without personal data are written, and only those steps of the queue that at least
+    five people share word for word; the result is then searched for personal data. In CSV and Excel no text is a formula.
 
     Example: exposurekit export work_queue --out queue.xlsx
     """

@@ -10,6 +10,7 @@ import click
 
 from exposurekit.cli import browser, showing
 from exposurekit.cli.options import ID, history_option, json_option, local, records_by_option
+from exposurekit.cli.sections import Group
 from exposurekit.errors import Misconfigured, NotLoaded
 from exposurekit.markup import plain
 
@@ -24,12 +25,10 @@ _RUN_COLUMNS = (
 @records_by_option
 @click.option(
     "--run",
-    help="The name of the run, such as 2026-11-21: who collects the same name again adds nothing. Default: a new one.",
+    help="The name of the run, such as 2026-11-21; collecting the same name again adds nothing. Default: a new one.",
 )
 @click.option("--shard", metavar="K/N", help="Collect one of N parts of a named run, such as 2/8.")
-@click.option(
-    "--user", "users", type=ID, multiple=True, help="Look at this person alone; several times for several."
-)
+@click.option("--user", "users", type=ID, multiple=True, help="Load only this person; repeat for several.")
 @json_option
 def collect(
     *,
@@ -40,7 +39,7 @@ def collect(
     users: tuple[int, ...],
     as_json: bool,
 ) -> None:
-    """One look at everyone, kept in a history: for cron.
+    """Load everyone once and add a run to the history; for cron.
 
     The connection comes from EXPOSUREKIT_BASE_URL, _INTEGRATION_NAME, _API_KEY and _API_SECRET, or a .env file. A
     collection that is stopped, or killed, goes on where it stood at the next call. Where nobody of those named by
@@ -80,21 +79,23 @@ def collect(
         sys.exit(1)
 
 
-@click.group()
+@click.group(cls=Group)
 def history() -> None:
-    """What was seen, and when; and its upkeep."""
+    """Show and maintain a history."""
 
 
 @history.command("show")
 @history_option
 @click.option(
-    "--every", default="day", type=click.Choice(("run", "day", "week", "month")), help="A row for each."
+    "--every", default="day", type=click.Choice(("run", "day", "week", "month")), help="One row for each."
 )
-@click.option("--by", type=click.Choice(("site", "user_id")), help="Apart by this.")
-@click.option("--kind", default="record", type=click.Choice(("record", "link", "alert")), help="Of what.")
+@click.option("--by", type=click.Choice(("site", "user_id")), help="Count separately by this column.")
+@click.option(
+    "--kind", default="record", type=click.Choice(("record", "link", "alert")), help="What is counted."
+)
 @json_option
 def show(*, history: str, every: str, by: str | None, kind: str, as_json: bool) -> None:
-    """How many records had each status, over time, as last seen.
+    """Show how many records had each status over time.
 
     Example: exposurekit history show --every week
     """
@@ -107,7 +108,7 @@ def show(*, history: str, every: str, by: str | None, kind: str, as_json: bool) 
 @history_option
 @json_option
 def runs(*, history: str, as_json: bool) -> None:
-    """Every run, and what it brought; then those that wait for a shard.
+    """List the runs, and those that wait for a shard.
 
     Example: exposurekit history runs
     """
@@ -123,7 +124,9 @@ def runs(*, history: str, as_json: bool) -> None:
 @history_option
 @click.argument("run")
 def finish(*, history: str, run: str) -> None:
-    """Take in RUN though some of its shards never came; whom they did not look at is unknown, not gone.
+    """Add a run whose remaining shards will not come.
+
+    Whoever those shards would have loaded counts as unknown, not as gone.
 
     Example: exposurekit history finish 2026-11-21
     """
@@ -135,10 +138,12 @@ def finish(*, history: str, run: str) -> None:
 @history_option
 @click.argument("user", type=ID)
 @click.option(
-    "--inbox", type=click.Path(path_type=Path, dir_okay=False), help="The inbox, where it lies elsewhere."
+    "--inbox", type=click.Path(path_type=Path, dir_okay=False), help="The inbox, if it is not in the history."
 )
 def erase(*, history: str, user: int, inbox: Path | None) -> None:
-    """Leave nothing of USER in any file of the history, its webhook inbox, notices that wait, or the page last opened.
+    """Erase one person from the history and everything beside it.
+
+    Nothing of USER is left in any file of the history, its webhook inbox, waiting notifications, or the page last opened.
 
     Deliveries that do not say whose they are go where they hold the id as a number, or something of 6 characters or
     more that the history knows of USER: a shorter text is in other people's too. The next collect, or a watch that
@@ -172,7 +177,7 @@ def erase(*, history: str, user: int, inbox: Path | None) -> None:
 @history_option
 @json_option
 def verify(*, history: str, as_json: bool) -> None:
-    """Check what must be so in every history; ends with 1 where it is not.
+    """Check the integrity of the history; exit with 1 if it is damaged.
 
     Example: exposurekit history verify
     """
@@ -192,7 +197,9 @@ def verify(*, history: str, as_json: bool) -> None:
 @history.command("compact")
 @history_option
 def compact(*, history: str) -> None:
-    """Put many small files together. A collection does so by itself now and then.
+    """Merge many small files into few.
+
+    A collection does so by itself now and then.
 
     Example: exposurekit history compact
     """

@@ -16,6 +16,7 @@ from exposurekit.cli.options import (
     on_a_terminal,
 )
 from exposurekit.cli.options import who as is_who
+from exposurekit.cli.sections import Group
 from exposurekit.markup import plain
 
 FROM_STDIN = "-"
@@ -24,9 +25,9 @@ UNATTESTED = (
 )
 
 
-@click.group()
+@click.group(cls=Group)
 def integrator() -> None:
-    """Who may use the service: add, list, rotate, remove; attestation and callback."""
+    """Manage integrators: API keys, consent, webhook callback."""
 
 
 @integrator.command("add")
@@ -54,7 +55,9 @@ def integrator_add(
     key_file: Path | None,
     as_json: bool,
 ) -> None:
-    """Register an integrator. Its secret is shown this once, and kept nowhere.
+    """Register an integrator and show its credentials.
+
+    Its secret is shown this once, and stored nowhere.
 
     Example: exposurekit integrator add acme --attested-by "Jo Doe, DPO"
     """
@@ -78,7 +81,7 @@ def integrator_add(
 def integrator_attest(
     *, name: str, who: str | None, nobody: bool, database: str, key_file: Path | None
 ) -> None:
-    """Who answers for the consent of everyone that it registers from now on.
+    """Set who attests the consent of the people it registers.
 
     What is recorded for people whom it registered before stays.
 
@@ -100,7 +103,7 @@ def integrator_attest(
 @key_option
 @json_option
 def integrator_list(*, database: str, key_file: Path | None, as_json: bool) -> None:
-    """The integrators, with how many people each has registered.
+    """List integrators and how many people each has.
 
     Example: exposurekit integrator list --json
     """
@@ -135,7 +138,9 @@ def integrator_list(*, database: str, key_file: Path | None, as_json: bool) -> N
 @key_option
 @json_option
 def integrator_rotate(*, name: str, database: str, key_file: Path | None, as_json: bool) -> None:
-    """A new key and secret; the old ones are refused from now on.
+    """Replace an integrator's key and secret.
+
+    The old ones are refused from now on.
 
     Example: exposurekit integrator rotate acme
     """
@@ -153,7 +158,9 @@ def integrator_rotate(*, name: str, database: str, key_file: Path | None, as_jso
 @database_option
 @key_option
 def integrator_remove(*, name: str, with_users: bool, database: str, key_file: Path | None) -> None:
-    """Remove an integrator. People whom it registered go only with --with-users.
+    """Remove an integrator.
+
+    The people whom it registered are removed only with --with-users.
 
     Example: exposurekit integrator remove acme --with-users
     """
@@ -185,7 +192,7 @@ def integrator_set_callback(
     key_file: Path | None,
     as_json: bool,
 ) -> None:
-    """Tell an integrator by webhook, from now on, at this https address.
+    """Set the https address for an integrator's webhooks.
 
     The address must be public, or lie in a network that is opened here and for serve and worker; there it may be
     http. Without --secret and --new-secret the secret that it has is kept.
@@ -226,7 +233,9 @@ def integrator_set_callback(
 @database_option
 @key_option
 def integrator_clear_callback(*, name: str, database: str, key_file: Path | None) -> None:
-    """Tell an integrator no longer. What waits to be delivered finds no address, and dies.
+    """Stop sending webhooks to an integrator.
+
+    Deliveries that are still waiting become dead.
 
     Example: exposurekit integrator clear-callback acme
     """

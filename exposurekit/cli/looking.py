@@ -11,15 +11,18 @@ from exposurekit.markup import plain
 
 @click.command("open")
 @history_option
-@click.option("--user", type=ID, help="About this person alone.")
+@click.option("--user", type=ID, help="Report on this person only.")
 @click.option(
-    "--since", metavar="TIME", type=When(), help="What moved since then: 14d, yesterday, 2026-11-13, ..."
+    "--since",
+    metavar="TIME",
+    type=When(),
+    help="Report what changed since then: 14d, yesterday, a day such as 2026-11-13, or an instant.",
 )
 def open_page(*, history: str, user: int | None, since: str | None) -> None:
     """Open a report of the history in the browser.
 
-    It lies in your cache, for you alone, until the next one takes its place, or `exposurekit history erase` removes it;
-    `exposurekit report` writes one to keep.
+    The file is in your cache, readable by you alone, until the next one replaces it or `exposurekit history erase` removes
+    it; `exposurekit report` writes one to keep.
 
     Example: exposurekit open --history ./exposure-history
     """

@@ -26,7 +26,18 @@ def who(text: str) -> str:
     return bare
 
 
-ID = click.IntRange(1, ID_MAX)
+class IdType(click.ParamType[int]):
+    """The id of a person, a candidate or the like: a whole number from 1."""
+
+    name = "id"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number, if it is one."""
+        number: int = click.IntRange(1, ID_MAX).convert(value, param, ctx)
+        return number
+
+
+ID = IdType()
 
 database_option = click.option(
     "--database",
@@ -34,17 +45,17 @@ database_option = click.option(
     show_default=True,
     envvar="EXPOSUREKIT_DATABASE",
     show_envvar=True,
-    help="Where the service keeps everything: sqlite:///FILE or postgresql+psycopg://...",
+    help="The service's database: sqlite:///FILE, or postgresql+psycopg:// and its address.",
 )
 key_option = click.option(
     "--key-file",
     type=click.Path(path_type=Path, dir_okay=False),
     envvar="EXPOSUREKIT_SERVICE_KEY_FILE",
     show_envvar=True,
-    help="The key that seals personal data; made at first use. Default: exposurekit/service.key in the "
+    help="The key that encrypts personal data; created at first use. Default: exposurekit/service.key in the "
     "configuration directory. Keep a copy: without it the data cannot be read.",
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="JSON instead of prose.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 sites_option = click.option(
     "--sites",
     "sites_directory",
@@ -60,7 +71,7 @@ search_engine_option = click.option(
     metavar="URL",
     envvar="EXPOSUREKIT_SEARCH_ENGINE",
     show_envvar=True,
-    help="The search of a SearXNG with its JSON format on, such as http://127.0.0.1:8888/search; without, no "
+    help="The search address of a SearXNG that answers JSON, such as http://127.0.0.1:8888/search. Without it no "
     "links are found.",
 )
 callback_network_option = click.option(
@@ -70,12 +81,14 @@ callback_network_option = click.option(
     multiple=True,
     envvar="EXPOSUREKIT_CALLBACK_NETWORKS",
     show_envvar=True,
-    help="A network that callbacks may lie in though it is not public, such as 10.0.0.0/8; several times for "
-    "several, in the variable separated by blanks.",
+    help="Allow callbacks into this network though it is not public, such as 10.0.0.0/8; repeat for several, or "
+    "separate them by blanks in the variable.",
 )
-limit_option = click.option("--limit", default=100, type=click.IntRange(1, 100_000), help="How many at most.")
+limit_option = click.option(
+    "--limit", default=100, type=click.IntRange(1, 100_000), help="The largest number of rows."
+)
 by_option = click.option(
-    "--by", "who", metavar="WHO", type=who, required=True, help="Who says so: a name or a role."
+    "--by", "who", metavar="WHO", type=who, required=True, help="Who decided: a name or a role."
 )
 
 
@@ -140,8 +153,8 @@ class When(click.ParamType[str]):
 records_by_option = click.option(
     "--records-by",
     type=click.Choice(("id", "reference")),
-    help="What makes two records the same: their id, or their site and reference_id where a service gives a listing "
-    "another id at each scan. Default: what the history was made with; id for a new one.",
+    help="What identifies a record: its id; or its site and reference_id, for a service that gives a listing another id at "
+    "each scan. Default: as the history was created; id for a new one.",
 )
 history_option = click.option(
     "--history",
@@ -150,7 +163,7 @@ history_option = click.option(
     show_default=True,
     envvar="EXPOSUREKIT_HISTORY",
     show_envvar=True,
-    help="The directory of the history, or s3://...; collect, watch and receive make it at first use.",
+    help="The directory of the history, or an s3:// address; collect, watch and receive create it.",
 )
 
 

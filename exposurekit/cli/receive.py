@@ -57,14 +57,14 @@ _INBOX_OPTIONS = (
 
 @click.command()
 @history_option
-@click.option("--port", default=8787, type=click.IntRange(0, 65535), help="The port; 0: any that is free.")
+@click.option("--port", default=8787, type=click.IntRange(0, 65535), help="The port; 0: any free one.")
 @inbox_options
-@click.option("--quarantined", is_flag=True, help="List the deliveries that could not be read, and end.")
+@click.option("--quarantined", is_flag=True, help="List the deliveries that could not be read, and exit.")
 @click.option(
     "--show",
     metavar="NUMBER",
     type=click.IntRange(1, 2**63 - 1),
-    help="Print the body of one of them, control characters escaped, and end.",
+    help="Print the body of one of them, with control characters escaped, and exit.",
 )
 @json_option
 def receive(
@@ -79,7 +79,9 @@ def receive(
     show: int | None,
     as_json: bool,
 ) -> None:
-    """Take webhook deliveries in, until Ctrl-C or SIGTERM; each is on the disk before its sender is told so.
+    """Receive webhook deliveries into the inbox of a history.
+
+    Runs until Ctrl-C or SIGTERM. Each delivery is on disk before it is acknowledged.
 
     They wait in the inbox until the history takes them in: exposurekit watch does. Callbacks go to http://HOST:PORT/
     and the path secret, or to / alone where there is none; a proxy with TLS stands in front of anything but loopback.

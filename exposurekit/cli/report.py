@@ -16,27 +16,27 @@ KINDS = ("fleet", "person", "changes", "sites")
 @click.command()
 @history_option
 @click.option("--kind", type=click.Choice(KINDS), help="Default: what --user and --since imply, else fleet.")
-@click.option("--user", type=ID, help="About this person alone.")
+@click.option("--user", type=ID, help="Report on this person only.")
 @click.option(
     "--since",
     metavar="TIME",
     type=When(),
-    help="What moved since then: 14d, 2w, 36h, yesterday, the end of a day such as 2026-11-13, or an instant.",
+    help="Report what changed since then: 14d, 2w, 36h, yesterday, the end of a day such as 2026-11-13, or an instant.",
 )
 @click.option(
     "--live",
     is_flag=True,
-    help="Load everyone now as well: only then is known what people have on file. Needs no history.",
+    help="Load everyone now as well, which adds what people have on file. Needs no history.",
 )
 @click.option(
     "--share-safe",
     is_flag=True,
-    help="For people who may not know whom it is about: pseudonyms, nothing exact, and searched before it is written.",
+    help="For readers who may not know whom it is about: pseudonyms and rounded values, checked before it is written.",
 )
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="The file, such as fleet.html.")
 @click.option(
-    "--pdf", is_flag=True, help="Beside it, the same as a PDF; a Chromium, Chrome or Edge prints it."
+    "--out", required=True, type=click.Path(path_type=Path), help="The file to write, such as fleet.html."
 )
+@click.option("--pdf", is_flag=True, help="Also write a PDF beside it; needs Chromium, Chrome or Edge.")
 @click.option("--open", "shows", is_flag=True, help="Open it in the browser.")
 @json_option
 def report(
@@ -52,12 +52,11 @@ def report(
     shows: bool,
     as_json: bool,
 ) -> None:
-    """One HTML file that stands alone: charts, tables and the steps of every manual removal.
+    """Write a report as one HTML file: charts, tables, manual steps.
 
-    It opens offline in any browser, and loads nothing. It holds personal data: names of sites, addresses of listings
-    and, of one person, all that is listed. Whoever gets the file can read them. With --share-safe it holds none: then the
-    finished page is searched for all that is known of everyone, with --live for what they have on file as well, and is
-    not written if any of it is found.
+    It opens offline in any browser and loads nothing. It holds personal data, and whoever gets the file can read it. With
+    --share-safe it holds none: the finished page is searched for everything known about anybody (with --live, also for
+    what they have on file), and is not written if any of it is found.
 
     Example: exposurekit report --history ./exposure-history --out fleet.html
     """

@@ -25,21 +25,21 @@ from exposurekit.service.terms import REQUESTS_PER_SECOND
 @database_option
 @key_option
 @click.option("--host", default="127.0.0.1", help="The address to listen on.")
-@click.option("--port", default=8642, type=click.IntRange(0, 65535), help="The port; 0: any that is free.")
+@click.option("--port", default=8642, type=click.IntRange(0, 65535), help="The port; 0: any free one.")
 @sites_option
 @search_engine_option
 @callback_network_option
 @click.option(
     "--no-worker",
     is_flag=True,
-    help="Only answer; scans, removals and deliveries are for an exposurekit worker.",
+    help="Serve the API only; run the background jobs with exposurekit worker.",
 )
 @click.option(
     "--requests-per-second",
     default=REQUESTS_PER_SECOND,
     type=click.IntRange(0, 1_000_000),
-    help="How much one key may ask from one address, on average over ten seconds; past it the answer is 429. 0: "
-    "nobody is refused for that, nor for too many refused keys.",
+    help="Requests per key and address, averaged over ten seconds; beyond, the answer is 429. 0: no limit, nor one for "
+    "refused keys.",
 )
 def serve(
     *,
@@ -53,10 +53,10 @@ def serve(
     no_worker: bool,
     requests_per_second: int,
 ) -> None:
-    """Run the service, until Ctrl-C or SIGTERM.
+    """Run the service: the API and its background jobs.
 
-    Register an integrator first: exposurekit integrator add NAME. What is due (scans, removals, deliveries) is
-    done inside, unless --no-worker leaves it to others.
+    Runs until Ctrl-C or SIGTERM. Register an integrator first: exposurekit integrator add NAME. With --no-worker the
+    background jobs (scans, removals, webhook deliveries) are left to exposurekit worker.
 
     Example: exposurekit serve --sites ./sites
     """
@@ -83,7 +83,9 @@ def worker(
     search_engine: str | None,
     callback_networks: tuple[str, ...],
 ) -> None:
-    """Do what is due (scans, removals, deliveries), until Ctrl-C or SIGTERM.
+    """Run background jobs: scans, removals and webhook deliveries.
+
+    Runs until Ctrl-C or SIGTERM.
 
     Several may run on one PostgreSQL, beside a service or without one. What a stopped worker had begun is at once
     for the others.

@@ -14,6 +14,7 @@ import click
 
 from exposurekit.cli import opening, showing
 from exposurekit.cli.options import database_option, json_option, key_option, sites_option
+from exposurekit.cli.sections import Group
 from exposurekit.cli.status import NO_LOOKS, site_health
 from exposurekit.errors import Misconfigured
 from exposurekit.markup import plain
@@ -55,20 +56,26 @@ class Checked:
         }
 
 
-@click.group()
+@click.group(cls=Group)
 def sites() -> None:
-    """The people-search sites: check a definition, list them, see their health."""
+    """Check and list site definitions; show the health of sites."""
 
 
 @sites.command("check")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--offline", "--read-only", "offline", is_flag=True, help="Only read the files; ask no site.")
+@click.option(
+    "--offline",
+    "--read-only",
+    "offline",
+    is_flag=True,
+    help="Only validate the files; send no request to a site.",
+)
 @click.option(
     "--network",
     "networks",
     metavar="CIDR",
     multiple=True,
-    help="A network that may be visited though it is not public, such as 127.0.0.0/8: for sites in a test network.",
+    help="Allow requests to this network though it is not public, such as 127.0.0.0/8: for sites in a test network.",
 )
 @json_option
 @click.pass_context
@@ -80,7 +87,7 @@ def sites_check(
     networks: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Read definitions, and run their controls against the sites.
+    """Validate definitions and run their controls on the sites.
 
     The known person must be listed and somebody invented must not. robots.txt and each definition's politeness
     are kept to. Exit code 1: something is wrong.
@@ -101,7 +108,7 @@ def sites_check(
 @sites_option
 @json_option
 def sites_list(*, sites_directory: Path | None, as_json: bool) -> None:
-    """The sites that are defined: who removes a listing, what that needs of a person, how long it takes.
+    """List sites: how a removal works, and what it requires.
 
     Example: exposurekit sites list --sites ./sites
     """
@@ -122,7 +129,7 @@ def sites_list(*, sites_directory: Path | None, as_json: bool) -> None:
 @key_option
 @json_option
 def sites_health(*, database: str, key_file: Path | None, as_json: bool) -> None:
-    """How the sites behaved: looks, those that told nothing, those that were distrusted.
+    """Show scans per site: inconclusive and untrusted ones.
 
     Example: exposurekit sites health
     """

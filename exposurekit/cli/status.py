@@ -7,13 +7,14 @@ import click
 
 from exposurekit.cli import opening, showing
 from exposurekit.cli.options import database_option, json_option, key_option
+from exposurekit.cli.sections import Group
 
 NO_LOOKS = "No site was looked at yet."
 
 
-@click.group()
+@click.group(cls=Group)
 def service() -> None:
-    """How the service is doing."""
+    """Show the state of the service."""
 
 
 @service.command("status")
@@ -21,7 +22,7 @@ def service() -> None:
 @key_option
 @json_option
 def service_status(*, database: str, key_file: Path | None, as_json: bool) -> None:
-    """People, work that waits, is due or is held by a worker, deliveries, and the health of the sites.
+    """Show people, due work, deliveries and the health of sites.
 
     Example: exposurekit service status --json
     """

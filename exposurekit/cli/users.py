@@ -16,13 +16,14 @@ from exposurekit.cli.options import (
     on_a_terminal,
     sites_option,
 )
+from exposurekit.cli.sections import Group
 from exposurekit.markup import plain
 from exposurekit.service.terms import VERDICTS
 
 
-@click.group()
+@click.group(cls=Group)
 def users() -> None:
-    """One person: consent, activation, candidates, purge."""
+    """Manage one person: consent, activation, candidates, purge."""
 
 
 @users.command("consent")
@@ -31,7 +32,9 @@ def users() -> None:
 @database_option
 @key_option
 def users_consent(*, user_id: int, who: str, database: str, key_file: Path | None) -> None:
-    """Record that a person consents to be scanned and to have records removed; a scan is due at once.
+    """Record a person's consent to scans and removals.
+
+    A scan is due at once.
 
     Example: exposurekit users consent 7 --by "the person, by letter"
     """
@@ -51,7 +54,9 @@ def users_consent(*, user_id: int, who: str, database: str, key_file: Path | Non
 @database_option
 @key_option
 def users_withdraw(*, user_id: int, who: str, database: str, key_file: Path | None) -> None:
-    """A person consents no longer: nothing more is scanned or submitted for them. What was found stays.
+    """Record that a person has withdrawn consent.
+
+    Nothing more is scanned or submitted for them. What was found stays.
 
     Example: exposurekit users withdraw 7 --by "the person, by phone"
     """
@@ -69,7 +74,9 @@ def users_withdraw(*, user_id: int, who: str, database: str, key_file: Path | No
 @database_option
 @key_option
 def users_activate(*, user_id: int, database: str, key_file: Path | None) -> None:
-    """Activate the service for a person; with a consent recorded a scan is due at once.
+    """Activate the service for a person.
+
+    A scan is due at once if a consent is recorded.
 
     Example: exposurekit users activate 7
     """
@@ -88,7 +95,9 @@ def users_activate(*, user_id: int, database: str, key_file: Path | None) -> Non
 @database_option
 @key_option
 def users_deactivate(*, user_id: int, database: str, key_file: Path | None) -> None:
-    """Deactivate the service for a person: nothing more is scanned or submitted. What was found stays.
+    """Deactivate the service for a person.
+
+    Nothing more is scanned or submitted. What was found stays.
 
     Example: exposurekit users deactivate 7
     """
@@ -100,11 +109,13 @@ def users_deactivate(*, user_id: int, database: str, key_file: Path | None) -> N
 
 @users.command("purge")
 @click.argument("user_id", metavar="ID", type=ID)
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @database_option
 @key_option
 def users_purge(*, user_id: int, yes: bool, database: str, key_file: Path | None) -> None:
-    """Forget a person: nothing of them is left in any table. This cannot be undone.
+    """Delete a person and everything found about them.
+
+    Nothing of them is left in any table. This cannot be undone.
 
     Backups are yours to look after, and so is whatever integrators were told.
 
@@ -143,7 +154,9 @@ def users_candidates(
     key_file: Path | None,
     as_json: bool,
 ) -> None:
-    """Listings for you to judge, of a person or of everyone. Shows personal data: names, ages, places.
+    """List possible matches that need a decision.
+
+    Of one person, or of everyone. The output holds personal data: names, ages, places.
 
     possible: not enough speaks for it being the person. quarantined: the site listed somebody invented, too.
 
@@ -183,7 +196,9 @@ def users_candidates(
 def users_accept(
     *, candidate_id: int, sites_directory: Path | None, database: str, key_file: Path | None
 ) -> None:
-    """A candidate is the person's: it becomes a record, with an alert, and is removed as any other.
+    """Accept a candidate: it becomes a record.
+
+    It gets an alert, and is removed like any other.
 
     Example: exposurekit users accept 12 --sites ./sites
     """
@@ -215,7 +230,9 @@ def users_accept(
 @database_option
 @key_option
 def users_reject(*, candidate_id: int, database: str, key_file: Path | None) -> None:
-    """A candidate is not the person's. It is not asked again: --verdict rejected shows what was rejected.
+    """Reject a candidate: it is about somebody else.
+
+    It is not listed again; --verdict rejected shows the rejected ones.
 
     Example: exposurekit users reject 12
     """

@@ -22,21 +22,25 @@ STATE = "watch.json"
 @click.command()
 @history_option
 @records_by_option
-@click.option("--every", default="6h", type=Span(), help="From one look at everyone to the next.")
+@click.option("--every", default="6h", type=Span(), help="The time between two collections.")
 @click.option(
-    "--receive", "port", metavar="PORT", type=click.IntRange(0, 65535), help="Take webhooks in, too."
+    "--receive",
+    "port",
+    metavar="PORT",
+    type=click.IntRange(0, 65535),
+    help="Also receive webhooks on this port.",
 )
 @inbox_options
 @click.option(
     "--rules",
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="What to tell whom: YAML, for its owner alone. The README has an example.",
+    help="Notification rules: a YAML file readable by its owner alone. The README has an example.",
 )
-@click.option("--send-test", is_flag=True, help="Send a word to each address of --rules, and end.")
-@click.option("--install-help", is_flag=True, help="Print how to have this run for good: systemd, or cron.")
+@click.option("--send-test", is_flag=True, help="Send a test message to each address of --rules, and exit.")
+@click.option("--install-help", is_flag=True, help="Print a unit for systemd and a line for cron.")
 @click.option(
-    "--status", is_flag=True, help="Say how the watch is doing, and end: with 1 where it is not well."
+    "--status", is_flag=True, help="Show the state of the watch, and exit: with 1 if it has a problem."
 )
 @json_option
 def watch(
@@ -52,10 +56,11 @@ def watch(
     as_json: bool,
     **inbox: Any,
 ) -> None:
-    """Look at everyone on a clock, until Ctrl-C or SIGTERM; with --receive, and at whom webhooks tell of.
+    """Collect at intervals, receive webhooks and send notifications.
 
-    The connection comes from EXPOSUREKIT_BASE_URL, _INTEGRATION_NAME, _API_KEY and _API_SECRET, or a .env file. What
-    fails is tried again; a restart goes on where it stood. With --rules it tells people what they want to be told.
+    Runs until Ctrl-C or SIGTERM. The connection comes from EXPOSUREKIT_BASE_URL, _INTEGRATION_NAME, _API_KEY and
+    _API_SECRET, or a .env file. Failures are retried, and a restart continues where it stopped. With --receive, people
+    named in a webhook are loaded minutes later; with --rules, notifications are sent.
 
     Example: exposurekit watch --every 6h --receive 8787 --rules rules.yaml
     """

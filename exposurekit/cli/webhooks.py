@@ -8,13 +8,14 @@ import click
 
 from exposurekit.cli import opening, showing
 from exposurekit.cli.options import database_option, json_option, key_option, limit_option
+from exposurekit.cli.sections import Group
 from exposurekit.errors import Misconfigured
 from exposurekit.service.terms import STATES
 
 
-@click.group()
+@click.group(cls=Group)
 def webhooks() -> None:
-    """Deliveries to integrators: list, replay."""
+    """List and replay webhook deliveries to integrators."""
 
 
 @webhooks.command("list")
@@ -26,7 +27,9 @@ def webhooks() -> None:
 def webhooks_list(
     *, state: str | None, limit: int, database: str, key_file: Path | None, as_json: bool
 ) -> None:
-    """The newest deliveries. open: events are added; frozen: it is sent; dead: every attempt failed.
+    """List the newest deliveries.
+
+    Their state is open (events are still added), frozen (being sent), or dead (every attempt failed).
 
     Example: exposurekit webhooks list --state dead
     """
@@ -39,13 +42,15 @@ def webhooks_list(
 
 @webhooks.command("replay")
 @click.argument("webhook_ids", metavar="[WEBHOOK_ID]...", nargs=-1)
-@click.option("--all-dead", is_flag=True, help="Every one that is dead.")
+@click.option("--all-dead", is_flag=True, help="Replay every dead delivery.")
 @database_option
 @key_option
 def webhooks_replay(
     *, webhook_ids: tuple[str, ...], all_dead: bool, database: str, key_file: Path | None
 ) -> None:
-    """Send dead deliveries again, from their first attempt on: the same ids, the same bytes. All of them, or none.
+    """Send dead deliveries again.
+
+    They start over with the same ids and the same bytes. Either all of those named are sent, or none.
 
     Example: exposurekit webhooks replay --all-dead
     """
