@@ -3,17 +3,16 @@
 It is there as soon as a table of exposurekit is; ``import exposurekit.accessor`` brings it to any other table.
 """
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from exposurekit.errors import Misconfigured, MissingColumns
 from exposurekit.redaction import redacted
 
-CHARTED = (
-    *("by_site", "by_user", "user_by_site", "by_kind", "by_state"),
-    *("blockers", "best_next_fields", "work_queue"),
-)
+if TYPE_CHECKING:
+    from exposurekit.charts import Chart  # Plotly is loaded with the first chart
 
 
 @pd.api.extensions.register_dataframe_accessor("exposure")
@@ -36,7 +35,7 @@ class ExposureAccessor:
             MissingColumns: These are no records; the message says which table to take.
 
         >>> exposure.records().exposure.by_site().columns.tolist()[:2]
-        ['site', 'discovered']
+        ['site', 'open']
         >>> exposure.users().exposure.by_site()
         Traceback (most recent call last):
         exposurekit.errors.MissingColumns: df.exposure.by_site() is for records() as an Exposure or a History gives ...
@@ -144,13 +143,28 @@ class ExposureAccessor:
         """
         return self._answer("work_queue", "steps")
 
-    def chart(self, question: str, *given: Any, provenance: str = "", **options: Any) -> Any:
+    def score(self, links: pd.DataFrame, *, weights: Mapping[str, float] | None = None) -> pd.DataFrame:
+        """How exposed each person is, in points: `analysis.score`, of records.
+
+        Args:
+            links: As `Exposure.links` gives them.
+            weights: Other points than `analysis.WEIGHTS`.
+
+        Raises:
+            MissingColumns: These are no records, or ``links`` is another table.
+
+        >>> exposure.records().exposure.score(exposure.links()).columns.tolist()[0]
+        'user_id'
+        """
+        return self._answer("score", "records", links, weights=weights)
+
+    def chart(self, question: str, *given: Any, provenance: str = "", **options: Any) -> "Chart":
         """The chart of a question that this table can answer.
 
         Args:
             question: ``by_site``, ``by_user``, ``user_by_site``, ``by_kind``, ``by_state``, ``blockers``,
-                ``best_next_fields`` or ``work_queue``.
-            given: What else the question needs: the ``on_file`` of the two that ask for it.
+                ``best_next_fields``, ``work_queue`` or ``score``.
+            given: The other table that a question needs: ``on_file``, or of ``score`` the links.
             provenance: Where the figures come from and as of when; stands below the title.
             options: Further arguments of the question.
 
@@ -165,11 +179,14 @@ class ExposureAccessor:
         Chart('... listings ...')
         """
         from exposurekit import charts
+        from exposurekit.analysis.questions import OF_EXPOSURE
 
-        draw = getattr(charts, question, None) if question in CHARTED else None
-        if draw is None:
-            raise Misconfigured(f"chart(question) draws one of: {', '.join(CHARTED)}")
-        return draw(getattr(self, question)(*given, **options), provenance=provenance)
+        if question not in OF_EXPOSURE:
+            raise Misconfigured(f"chart(question) draws one of: {', '.join(OF_EXPOSURE)}")
+        chart: charts.Chart = getattr(charts, question)(
+            getattr(self, question)(*given, **options), provenance=provenance
+        )
+        return chart
 
     def redact(self) -> pd.DataFrame:
         """A copy without personal values: what is known to be harmless stays, whatever else there is goes.

@@ -94,9 +94,10 @@ class Leak(ExposureError):
 class MissingColumns(ExposureError):
     """A table lacks columns that a question needs."""
 
-    def __init__(self, question: str, missing: Iterable[str]) -> None:
+    def __init__(self, question: str, missing: Iterable[str], *, advice: str = "") -> None:
         self.missing = tuple(missing)
-        super().__init__(f"{question} needs the columns {', '.join(self.missing)}, and the table lacks them")
+        problem = f"{question} needs the columns {', '.join(self.missing)}, and the table lacks them"
+        super().__init__(f"{problem}: {advice}" if advice else problem)
 
     @classmethod
     def check(cls, question: str, present: Iterable[str], needed: Iterable[str]) -> None:

@@ -3,14 +3,16 @@
 import threading
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import Any
+from typing import Unpack
 
 import pandas as pd
 
 from exposurekit import analysis, frames
+from exposurekit.analysis.selection import Choice, select
 from exposurekit.cards import card
 from exposurekit.client import Client, behind, fleet
 from exposurekit.client.client import twin
+from exposurekit.client.connection import Settings
 from exposurekit.client.progress import progress_bar
 from exposurekit.contract.resources import UserKey
 from exposurekit.errors import Misconfigured, NotLoaded, warn
@@ -105,28 +107,42 @@ class Exposure(Keyed):
         """
         return self._table("users", user)
 
-    def records(self, user: People = None) -> pd.DataFrame:
+    def records(self, user: People = None, *, site: Choice = None, status: Choice = None) -> pd.DataFrame:
         """The listings: site, status, what they show, and ``user_fields_required_for_removal`` (NA: not told).
 
+        Args:
+            user: One id or several; None for everyone.
+            site: One name of a site or several, in upper or lower case; None for all.
+            status: One status or several, likewise: ``"discovered"``, ``"pending removal"``, ``"removed"``.
+
+        A site or status that no record has gives an empty table, and a warning that names the nearest one.
         ``age`` is Int16, ``reference_id`` text, ``site`` and ``status`` categories, lists Arrow lists.
         Source: specification, "Record".
 
+        >>> exposure.records(site="nosy heron", status=["discovered", "removed"])["site"].unique().tolist()
+        ['Nosy Heron']
         >>> str(exposure.records()["age"].dtype), str(exposure.records()["status"].dtype)
         ('Int16', 'category')
         """
-        return self._table("records", user)
+        return self._table("records", user, site=site, status=status)
 
-    def links(self, user: People = None) -> pd.DataFrame:
+    def links(self, user: People = None, *, contains: Choice = None) -> pd.DataFrame:
         """The web pages: ``url``, ``title``, and the kinds of data each ``contains`` (NA: not told).
+
+        Args:
+            user: One id or several; None for everyone.
+            contains: One kind of data or several, such as ``"email"``: pages that contain any of them.
 
         Source: specification, "Link".
 
         >>> exposure.links().columns.tolist()
         ['user_id', 'url', 'title', 'contains']
         """
-        return self._table("links", user)
+        return self._table("links", user, contains=contains)
 
-    def alerts(self, user: People = None) -> pd.DataFrame:
+    def alerts(
+        self, user: People = None, *, site: Choice = None, status: Choice = None, source_type: Choice = None
+    ) -> pd.DataFrame:
         """The alerts, numbered for each user from 0 as the service lists them, with what they are about.
 
         ``record_id``, ``site``, ``status`` and ``href`` are the record's; ``link_url`` and ``link_title`` the
@@ -136,9 +152,9 @@ class Exposure(Keyed):
         >>> exposure.alerts()["source_type"].cat.categories.tolist()
         ['link', 'record']
         """
-        return self._table("alerts", user)
+        return self._table("alerts", user, site=site, status=status, source_type=source_type)
 
-    def steps(self, user: People = None) -> pd.DataFrame:
+    def steps(self, user: People = None, *, site: Choice = None, status: Choice = None) -> pd.DataFrame:
         """What a human must do: one row for each step of each alert's ``opt_out_procedure``, numbered from 1.
 
         ``status`` is the record's as it is now (NaN: the alert is about a link): steps for a record that is
@@ -147,7 +163,7 @@ class Exposure(Keyed):
         >>> exposure.steps()["step_number"].min()
         np.int64(1)
         """
-        return self._table("steps", user)
+        return self._table("steps", user, site=site, status=status)
 
     def aliases(self, user: People = None) -> pd.DataFrame:
         """Other names: ``alias_id``, ``first_name``, ``last_name``, ``alias_type`` (NaN: not told).
@@ -259,9 +275,13 @@ class Exposure(Keyed):
                 look.batches[name] = []
             return self._shown[name]
 
-    def _table(self, name: str, user: People) -> pd.DataFrame:
+    def _table(self, name: str, user: People, **choices: Choice) -> pd.DataFrame:
         look = self._loaded()
         table = self._frame(look, name)
+        if any(choice is not None for choice in choices.values()):
+            table, doubts = select(table, choices)
+            for doubt in doubts:
+                warn(doubt)
         if user is None:
             return table.copy(deep=False)
         asked = ids_of(user)
@@ -337,7 +357,7 @@ def connect(
     client: Client | None = None,
     at_once: int = fleet.AT_ONCE,
     progress: bool | None = None,
-    **settings: Any,
+    **settings: Unpack[Settings],
 ) -> Exposure:
     """Connect to a service, and see everyone registered there as tables.
 

@@ -61,7 +61,7 @@ def redacted(frame: pd.DataFrame) -> pd.DataFrame:
 
     >>> from exposurekit.redaction import redacted
     >>> redacted(exposure.records()).columns.tolist()
-    ['user_id', 'record_id', 'site', 'status', 'user_fields_required_for_removal']
+    ['site', 'status', 'user_id', 'user_fields_required_for_removal', 'record_id']
     """
     if _is_matrix(frame):
         matrix = frame.select_dtypes("number").copy()

@@ -187,11 +187,11 @@ def test_it_was_there_to_be_found(exposure, history):
 def test_what_an_analyst_counts_with_is_left(exposure, history):
     kept = exposure.records().exposure.redact()
     assert kept.columns.tolist() == [
-        "user_id",
-        "record_id",
         "site",
         "status",
+        "user_id",
         "user_fields_required_for_removal",
+        "record_id",
     ]
     pd.testing.assert_frame_equal(kept.exposure.by_site(), exposure.records().exposure.by_site())
     assert history.status_over_time().exposure.redact().equals(history.status_over_time())

@@ -58,7 +58,7 @@ class Chart(go.Figure):  # type: ignore[misc]  # Plotly tells no types
 
     >>> table = analysis.by_site(exposure.records())
     >>> charts.by_site(table)
-    Chart('... listings are not removed yet; ...')
+    Chart('... listings are open; ...')
     """
 
     _ipython_display_ = None  # Plotly's own would open a browser in a terminal

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from exposurekit.analysis import OTHER, UNKNOWN, VANISHED
 from exposurekit.charts.figure import Chart, chart, nothing, several, short
 from exposurekit.charts.horizons import horizons
+from exposurekit.charts.input import check_input
 from exposurekit.charts.layers import LINES, areas, lines
 from exposurekit.charts.rows import called, leaders, more
 from exposurekit.charts.stretches import Stretches, stretches
 from exposurekit.charts.waterfall import OPEN, SCORE, cascade
 from exposurekit.contract.values import REMOVED
-from exposurekit.errors import MissingColumns
 
 _NO_STATUS = ("period", "at", "site", "user_id", "total", "people", "unseen", VANISHED, UNKNOWN)
 _NEEDED = ("period", "at", "total", VANISHED, UNKNOWN)
@@ -38,7 +38,7 @@ def status_over_time(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     >>> figure.data[0].name
     'discovered'
     """
-    MissingColumns.check("charts.status_over_time", table.columns, _NEEDED)
+    check_input("status_over_time", table, _NEEDED)
     if table.empty:
         return nothing("Nobody has looked yet", provenance=provenance)
     by = next((name for name in _GROUPS if name in table), None)
@@ -59,7 +59,7 @@ def changes(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     >>> charts.changes(moved.why)
     Chart('... are open, as many as before')
     """
-    MissingColumns.check("charts.changes", table.columns, ("cause", "n", "open"))
+    check_input("changes", table, ("cause", "n", "open"))
     if table.empty:
         return nothing("No change is known", provenance=provenance)
     return cascade(table, provenance, OPEN)
@@ -78,7 +78,7 @@ def score_changes(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     >>> charts.score_changes(history.score_changes(history.last_run().finished_at))
     Chart('... points in all, as many as before')
     """
-    MissingColumns.check("charts.score_changes", table.columns, ("cause", "n", "score"))
+    check_input("score_changes", table, ("cause", "n", "score"))
     if table.empty:
         return nothing("No change is known", provenance=provenance)
     return cascade(table, provenance, SCORE)
@@ -98,7 +98,7 @@ def forecast(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     True
     """
     needed = ("days", "open_now", "of_open", "of_gone", "of_new", "open", "low", "high", "beyond")
-    MissingColumns.check("charts.forecast", table.columns, needed)
+    check_input("forecast", table, needed)
     if table.empty:
         return nothing("Nothing was asked of the time ahead", provenance=provenance)
     return horizons(table.sort_values("days", ignore_index=True), provenance)

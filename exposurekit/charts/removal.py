@@ -19,6 +19,7 @@ from exposurekit.charts.figure import (
     nothing,
     several,
 )
+from exposurekit.charts.input import check_input
 from exposurekit.charts.medians import medians
 from exposurekit.charts.rows import (
     SHOWN,
@@ -35,7 +36,6 @@ from exposurekit.charts.rows import (
     whiskers,
 )
 from exposurekit.contract.values import REMOVED
-from exposurekit.errors import MissingColumns
 
 _TIMES = ("n", "left_out", "median_days", "median_low", "median_high")
 _NEVER = ("never", "never_low", "never_high", "followed_days")
@@ -58,7 +58,7 @@ def time_to_removal(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     >>> charts.time_to_removal(history.time_to_removal())
     Chart('...')
     """
-    MissingColumns.check("charts.time_to_removal", table.columns, (*_TIMES, *_NEVER))
+    check_input("time_to_removal", table, (*_TIMES, *_NEVER))
     if table.empty:
         return nothing("No listing was followed yet", provenance=provenance)
     return medians(table, _group(table, (*_TIMES, *_NEVER, *_ENDS)), provenance)
@@ -77,7 +77,7 @@ def survival(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     >>> charts.survival(history.survival(left_censored=True)).layout.yaxis.title.text
     'share not removed'
     """
-    MissingColumns.check("charts.survival", table.columns, _CURVE)
+    check_input("survival", table, _CURVE)
     if table.empty:
         return nothing("No listing was followed yet", provenance=provenance)
     return curves(table, _group(table, (*_CURVE, REMOVED)), provenance)
@@ -101,7 +101,7 @@ def relistings(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     >>> charts.relistings(history.relistings())
     Chart('No listing came back')
     """
-    MissingColumns.check("charts.relistings", table.columns, ("site", "was", "gone_days"))
+    check_input("relistings", table, ("site", "was", "gone_days"))
     if table.empty:
         return nothing("No listing came back", provenance=provenance)
     sites = _returned(table)

@@ -4,9 +4,9 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from exposurekit.charts.figure import BLUE, GREY, Chart, chart, counted, named, nothing, several
+from exposurekit.charts.input import check_input
 from exposurekit.charts.rows import SHOWN, bars, called, in_rows, leaders, left_out, rows_px, told
 from exposurekit.charts.waterfall import amount
-from exposurekit.errors import MissingColumns
 
 _PARTS = {"listings": ("of_listings", (BLUE, "")), "pages": ("of_pages", (GREY, "/"))}
 
@@ -24,7 +24,7 @@ def score(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     >>> charts.score(analysis.score(exposure.records(), exposure.links()))
     Chart('... points in all; user ... has most, ...')
     """
-    MissingColumns.check("charts.score", table.columns, ("user_id", "of_listings", "of_pages", "score"))
+    check_input("score", table, ("user_id", "of_listings", "of_pages", "score"))
     if not table["score"].any():
         return nothing("Nobody is exposed", provenance=provenance)
     shown = table.head(SHOWN)

@@ -26,6 +26,7 @@ from exposurekit.charts.figure import (
     several,
     short,
 )
+from exposurekit.charts.input import check_input
 from exposurekit.charts.rows import (
     SHOWN,
     bars,
@@ -39,7 +40,6 @@ from exposurekit.charts.rows import (
     told,
     whiskers,
 )
-from exposurekit.errors import MissingColumns
 
 _SHARES = ("site", "mine", "not mine", "unsure", "unlabelled", "precision", "low", "high")
 _HEALTH = ("site", "open", VANISHED, "at_once", "quiet_days", "is_doubtful")
@@ -66,7 +66,7 @@ def precision(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     >>> charts.precision(history.precision())
     Chart('No finding is labelled yet; ... wait')
     """
-    MissingColumns.check("charts.precision", table.columns, _SHARES)
+    check_input("precision", table, _SHARES)
     if table.empty:
         return nothing("There are no findings to label", provenance=provenance)
     shown, rows = table.head(SHOWN), table.head(SHOWN).to_dict("records")
@@ -142,7 +142,7 @@ def coverage(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     >>> charts.coverage(history.coverage())
     Chart('... seen well within a day...')
     """
-    MissingColumns.check("charts.coverage", table.columns, ("last_seen_well", "people", *OUTCOMES))
+    check_input("coverage", table, ("last_seen_well", "people", *OUTCOMES))
     if table.empty or not table["people"].any():
         return nothing("There is nobody to be seen", provenance=provenance)
     names = [named(when) for when in table["last_seen_well"]]
@@ -199,7 +199,7 @@ def site_health(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     >>> charts.site_health(history.site_health())
     Chart('No site looks broken...')
     """
-    MissingColumns.check("charts.site_health", table.columns, _HEALTH)
+    check_input("site_health", table, _HEALTH)
     if table.empty:
         return nothing("No site has a listing", provenance=provenance)
     order = ["is_doubtful", "at_once", "open"]

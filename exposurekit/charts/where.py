@@ -7,6 +7,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from exposurekit.analysis import NOT_TOLD, OTHER, UNKNOWN, VANISHED
+from exposurekit.analysis.questions import advice
 from exposurekit.analysis.statuses import OPEN
 from exposurekit.charts.figure import (
     BLUE,
@@ -21,6 +22,7 @@ from exposurekit.charts.figure import (
     short,
 )
 from exposurekit.charts.grid import across, cells, grid_px
+from exposurekit.charts.input import check_input
 from exposurekit.charts.rows import (
     SHOWN,
     WITHIN,
@@ -95,7 +97,7 @@ def by_site(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     >>> [bar.name for bar in figure.data][:2]
     ['discovered', 'pending removal']
     """
-    MissingColumns.check("charts.by_site", table.columns, ("site", OPEN, *_COUNTED, "total"))
+    check_input("by_site", table, ("site", OPEN, *_COUNTED, "total"))
     return _stacked(table, "site", "sites", provenance)
 
 
@@ -112,7 +114,7 @@ def by_user(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     >>> charts.by_user(analysis.by_user(exposure.records())).layout.yaxis.ticktext[0].startswith("user ")
     True
     """
-    MissingColumns.check("charts.by_user", table.columns, ("user_id", OPEN, *_COUNTED, "total"))
+    check_input("by_user", table, ("user_id", OPEN, *_COUNTED, "total"))
     people = table.assign(user_id="user " + table["user_id"].astype("str"))
     return _stacked(people, "user_id", "people", provenance)
 
@@ -130,8 +132,11 @@ def user_by_site(matrix: pd.DataFrame, *, provenance: str = "") -> Chart:
     >>> charts.user_by_site(analysis.user_by_site(exposure.records())).data[0].type
     'heatmap'
     """
+    check_input("user_by_site", matrix, ())
     if matrix.index.name != "user_id":
-        raise MissingColumns("charts.user_by_site", ("user_id (as its index)",))
+        raise MissingColumns(
+            "charts.user_by_site", ("user_id (as its index)",), advice=advice("user_by_site")
+        )
     if matrix.empty or not matrix.to_numpy().any():
         return nothing("No open listings", summary=_sizes(matrix), provenance=provenance)
     shown = matrix.iloc[:SHOWN, :SHOWN]
@@ -182,7 +187,7 @@ def by_kind(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     >>> charts.by_kind(analysis.by_kind(exposure.links())).layout.xaxis.title.text
     'links'
     """
-    MissingColumns.check("charts.by_kind", table.columns, ("kind", "links", "people"))
+    check_input("by_kind", table, ("kind", "links", "people"))
     return _plain_bars(table, "kind", "links", _KINDS, provenance)
 
 
@@ -201,7 +206,7 @@ def by_state(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     >>> charts.by_state(analysis.by_state(exposure.records())).layout.xaxis.title.text
     'listings'
     """
-    MissingColumns.check("charts.by_state", table.columns, ("state", "listings", "people"))
+    check_input("by_state", table, ("state", "listings", "people"))
     return _plain_bars(table, "state", "listings", _STATES, provenance)
 
 

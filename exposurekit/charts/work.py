@@ -22,6 +22,7 @@ from exposurekit.charts.figure import (
     short,
 )
 from exposurekit.charts.grid import DEEP, GREYS, across, cells, grid_px
+from exposurekit.charts.input import check_input
 from exposurekit.charts.rows import (
     OUTSIDE,
     SHOWN,
@@ -35,7 +36,6 @@ from exposurekit.charts.rows import (
     tied,
     told,
 )
-from exposurekit.errors import MissingColumns
 
 _STATES = {STARTED: (ORANGE, "/"), TO_DO: (VERMILION, ""), UNABLE: (GREY, "x"), DONE: (GREEN, ".")}
 _BLOCKERS = ("user_id", "field", "records", "unlocks", "is_known")
@@ -58,7 +58,7 @@ def blockers(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     >>> charts.blockers(analysis.blockers(exposure.records(), exposure.on_file()))
     Chart('...')
     """
-    MissingColumns.check("charts.blockers", table.columns, _BLOCKERS)
+    check_input("blockers", table, _BLOCKERS)
     if table.empty:
         return nothing("No removal waits for a field", provenance=provenance)
     fields = _by_field(table)
@@ -166,7 +166,7 @@ def best_next_fields(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     >>> charts.best_next_fields(analysis.best_next_fields(exposure.records(), exposure.on_file()))
     Chart('...')
     """
-    MissingColumns.check("charts.best_next_fields", table.columns, _ASKS)
+    check_input("best_next_fields", table, _ASKS)
     if table.empty:
         return nothing("No removal waits for a field", provenance=provenance)
     shown = table.head(SHOWN)
@@ -230,7 +230,7 @@ def work_queue(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     >>> charts.work_queue(analysis.work_queue(exposure.steps()))
     Chart('Begin at ...')
     """
-    MissingColumns.check("charts.work_queue", table.columns, _QUEUE)
+    check_input("work_queue", table, _QUEUE)
     if table.empty:
         return nothing("Nothing is left to do by hand", provenance=provenance)
     groups = _in_order(table)

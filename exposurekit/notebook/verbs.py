@@ -1,6 +1,5 @@
 """What ``%exposure`` answers: the questions of an exposure and of a history, each a verb. Works nothing out itself."""
 
-import difflib
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,16 +8,14 @@ from typing import Any, TypeAlias
 import pandas as pd
 
 from exposurekit import analysis, charts
-from exposurekit.cards import NAME_MAX, short
-from exposurekit.contract.values import STATUSES
+from exposurekit.analysis.selection import select
 from exposurekit.errors import Misconfigured, NotLoaded
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
-from exposurekit.markup import plain
 from exposurekit.notebook.asked import OPTIONS, Asked, parsed
 from exposurekit.notebook.sources import Desk, Source
 
-_NARROWING = {"user": "user_id", "site": "site", "status": "status"}
+_CHOSEN = ("site", "status")
 _WHO, _WHERE, _WHOLE = ("user",), ("user", "site"), ("user", "site", "status")
 _LATER = ("history", "as-of")
 
@@ -199,32 +196,22 @@ def _of(source: Source, name: str, asked: Asked) -> pd.DataFrame:
 def _narrowed(table: pd.DataFrame, asked: Asked) -> pd.DataFrame:
     """The rows that a line asks for; letters are told apart by what they are, not by their case."""
     kept = table
-    for option, column in _NARROWING.items():
-        if asked[option] and column in kept:
-            wanted = {str(one).casefold() for one in asked[option]}
-            values = table[column].astype("str")
-            there = values.str.casefold().isin(wanted)
-            if not there.any():
-                _doubt(option, wanted, values)
-            kept = kept[there.loc[kept.index]]
-    return kept if kept is table else kept.reset_index(drop=True)
-
-
-def _doubt(option: str, wanted: set[str], values: "pd.Series[Any]") -> None:
-    """Say that nothing has the site, or the status, that was asked for: it may be misspelt, and not clean."""
-    if wanted <= {*STATUSES, *analysis.NOT_LISTED} or option == "user":
-        return
-    known = {plain(one).casefold(): plain(one) for one in values.dropna().unique()}
-    near = [known[one] for word in wanted for one in difflib.get_close_matches(word, known, 1)]
-    nearest = f"; the nearest is {short(near[0], NAME_MAX)}" if near else ""
-    print(f"Nothing here has that {option}{nearest}.", file=sys.stderr)  # noqa: T201  beside the empty table
+    if asked["user"] and "user_id" in table:
+        kept = table[table["user_id"].isin(asked["user"])].reset_index(drop=True)
+    choices = {name: asked[name] for name in _CHOSEN if asked[name] and name in table}
+    if not choices:
+        return kept
+    _, doubts = select(table, choices)
+    for doubt in doubts:
+        print(doubt, file=sys.stderr)  # noqa: T201  beside the empty table
+    return select(kept, choices)[0]
 
 
 def _provenance(source: Source, asked: Asked) -> str:
     """Where a chart's figures come from, and what was left out; nobody needs it of a table."""
     if not asked["chart"]:
         return ""
-    narrowed = [f"{name} {one}" for name in _NARROWING for one in asked[name]]
+    narrowed = [f"{name} {one}" for name in ("user", *_CHOSEN) for one in asked[name]]
     return " · ".join([source.provenance, *narrowed])
 
 

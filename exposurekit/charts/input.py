@@ -1,0 +1,25 @@
+"""Checks that a chart was given the table that it draws, and says which table to pass instead."""
+
+from collections.abc import Iterable
+
+import pandas as pd
+
+from exposurekit.analysis.questions import advice
+from exposurekit.errors import Misconfigured, MissingColumns
+
+
+def check_input(chart: str, table: pd.DataFrame, columns: Iterable[str]) -> None:
+    """Check that a table has the columns that a chart draws.
+
+    Raises:
+        MissingColumns: It lacks some; the message says which table to pass.
+        Misconfigured: It is no table.
+
+    >>> charts.by_site(exposure.records())
+    Traceback (most recent call last):
+    exposurekit.errors.MissingColumns: charts.by_site needs ...: pass analysis.by_site(records), or call records...
+    """
+    if not isinstance(table, pd.DataFrame):
+        raise Misconfigured(f"charts.{chart} draws a DataFrame: {advice(chart)}")
+    if missing := [column for column in columns if column not in table]:
+        raise MissingColumns(f"charts.{chart}", missing, advice=advice(chart))
