@@ -1,6 +1,7 @@
 """Widgets in a real JupyterLab and a real Notebook 7, in a real Chromium that reaches loopback alone."""
 
 import contextlib
+import re
 import shutil
 
 import jupyter_kit as kit
@@ -74,18 +75,57 @@ def test_the_next_alert_comes_by_a_key(desk):
     page.wait_for_function("() => document.querySelector('.widget-dropdown select').selectedIndex === 0")
 
 
-def test_a_click_on_a_bar_and_the_pickers_reach_python(desk):
-    page = desk.shows(TABLES, "dashboard = ek.widgets.Dashboard(history=history)\ndashboard")
+# Of the rows of the first chart: whether their bars are full; and the names of their sites, once each bar knows its row.
+FULL = "() => document.querySelector('.js-plotly-plot').data[0].marker.opacity.map((one) => one === 1)"
+ROWS = """() => {
+  const chart = document.querySelector(".js-plotly-plot");
+  for (const bar of chart.querySelectorAll(".bars .point path")) {
+    if (bar.getBBox().width > 5) bar.dataset.row = bar.parentNode.__data__.i;
+  }
+  return chart.layout.yaxis.ticktext;
+}"""
+DASHBOARD = """
+demo = ek.demo(people=3, days=2)
+ek.widgets.Dashboard(demo.exposure, demo.history)
+"""
+
+
+def test_people_are_typed_bars_are_marked_and_clear_clears_everything(desk):
+    """As an analyst does it: no Enter, no id known by heart, and the way back."""
+    page = desk.shows(TABLES, DASHBOARD, height=2400)
     bars = page.locator(".js-plotly-plot").first.locator(".bars .point path")
     bars.first.wait_for(state="attached")
     _status(page, "records, now")
-    _clicked_until(page, bars, "sites: ")
+    everything = page.locator("[role=status]").first.text_content()
+    person, search = (
+        page.locator(".exposurekit-panel").first.get_by_label(name) for name in ("Person", "Search")
+    )
+    person.press_sequentially("Zebedee")
+    page.get_by_text("No person here has this name or id. Everyone is shown.").wait_for()
+    assert page.locator("[role=status]").first.text_content() == everything
+    label = page.locator("datalist option").first.get_attribute("value")
+    person.fill("")
+    person.press_sequentially(label.rpartition(" (")[0].upper())
+    _status(page, ", now, user 1")
+    page.get_by_label("Statuses").select_option(["discovered", "pending removal", "removed"])
+    _status(page, "statuses: ")
+    page.wait_for_function(f"() => ({FULL})().every((full) => full)")
+    page.wait_for_timeout(500)  # drawn anew for what was picked
+    sites = page.evaluate(ROWS)
+    for row in (0, 1):
+        _clicked_until(page, page.locator(f"[data-row='{row}']"), ", ".join(sites[: row + 1]))
+        page.wait_for_function(f"(n) => ({FULL})().every((full, row) => full === (row <= n))", arg=row)
+    _clicked_until(page, page.locator("[data-row='0']"), f"sites: {sites[1]}")
+    search.press_sequentially("no such text")
+    page.get_by_text("Rows 0 to 0 of 0").wait_for()
     page.get_by_role("button", name="Clear").first.click()
     page.wait_for_function(
-        "() => !/sites: /.test(document.querySelector('.exposurekit-panel [role=status]').textContent)"
+        "(all) => document.querySelector('.exposurekit-panel [role=status]').textContent === all",
+        arg=everything,
     )
-    page.get_by_label("Statuses").select_option("removed")
-    _status(page, "statuses: removed")
+    assert [person.input_value(), search.input_value()] == ["", ""]
+    page.wait_for_function(f"() => ({FULL})().every((full) => full)")
+    page.get_by_text(re.compile(r"Rows 1 to \d+ of")).wait_for()
     assert page.locator("[data-title*='Share'], [data-title*='loud']").count() == 0
     assert page.locator(".modebar-btn").count() > 0  # there are buttons, and none that uploads
     assert desk.sight.left == []

@@ -15,7 +15,10 @@ from history_kit import DAWN, Clock, Person, a_record, seen_through
 from exposurekit import analysis, charts
 from exposurekit.errors import Misconfigured, NotLoaded
 from exposurekit.history import History
-from exposurekit.widgets import Dashboard
+from exposurekit.widgets import Dashboard, Explorer
+from exposurekit.widgets.filtering import Filter
+from exposurekit.widgets.people import OFFERED, People
+from exposurekit.widgets.textbox import TextBox
 
 FIRST = DAWN.date()
 
@@ -95,14 +98,18 @@ def counts(dashboard):
 CONTROLS = {
     "sites": (ipywidgets.SelectMultiple, "Sites", ("PeepFinder", "Elsewhere"), ()),
     "statuses": (ipywidgets.SelectMultiple, "Statuses", ("removed",), ()),
-    "user": (ipywidgets.Combobox, "User", "2", ""),
+    "users": (TextBox, "Person", "2", ""),
 }
+
+
+def labels(dashboard):
+    return dashboard._people.labels
 
 
 @pytest.mark.parametrize("what", CONTROLS)
 def test_a_pick_by_control_is_a_pick_by_attribute(dashboard, what):
     kind, described, moved, none = CONTROLS[what]
-    picked = int(moved) if what == "user" else moved
+    picked = (int(moved),) if what == "users" else moved
     before = dashboard.records
     kit.the(dashboard, kind, described).value = moved
     assert dashboard.error is None
@@ -112,20 +119,21 @@ def test_a_pick_by_control_is_a_pick_by_attribute(dashboard, what):
     kit.press(dashboard, "Clear", 0)
     assert kit.the(dashboard, kind, described).value == none
     pd.testing.assert_frame_equal(dashboard.records, before)
-    dashboard.pick(**{what: picked})
-    assert kit.the(dashboard, kind, described).value == moved
+    dashboard.pick(**{"user" if what == "users" else what: picked})
+    assert kit.the(dashboard, kind, described).value == (labels(dashboard)[2] if what == "users" else moved)
     pd.testing.assert_frame_equal(dashboard.records, by_control)
 
 
 def test_picks_add_up_and_charts_and_table_are_of_them(dashboard):
     dashboard.pick(sites=["PeepFinder", "Elsewhere"])
     kit.the(dashboard, ipywidgets.SelectMultiple, "Statuses").value = ("discovered",)
-    kit.the(dashboard, ipywidgets.Combobox, "User").value = "2"
+    kit.the(dashboard, TextBox, "Person").value = "2"
     assert dashboard.sites == ("PeepFinder", "Elsewhere")
     records = dashboard.records
     assert records[["user_id", "site", "status"]].to_numpy().tolist() == [[2, "PeepFinder", "discovered"]]
-    assert list(figures(dashboard)[0].layout.yaxis.ticktext) == ["PeepFinder"]
-    assert total(figures(dashboard)[0]) == 1
+    bars = figures(dashboard)[0]
+    assert {*bars.layout.yaxis.ticktext} == {"PeepFinder", "Thirdplace"}  # where user 2 has open listings
+    assert [lit(bars, site) for site in ("PeepFinder", "Thirdplace")] == [True, False]
     assert len(kit.grid(dashboard).rows) == 1
     [said, *_] = kit.statuses(dashboard)
     assert said == repr(dashboard)
@@ -141,26 +149,77 @@ def test_the_bars_are_those_of_the_question(dashboard):
     assert total(figures(dashboard)[0]) == len(dashboard.records)
 
 
-@pytest.mark.parametrize("site", ["PeepFinder", "Elsewhere", "Thirdplace"])
-def test_a_click_picks_a_site_and_lets_it_go(dashboard, site):
-    everything = dashboard.records
-    chart = figures(dashboard)[0]
-    click(chart, 0, row(chart, site))
-    assert dashboard.error is None
-    assert dashboard.sites == (site,)
-    assert {*dashboard.records["site"]} == {site}
-    assert kit.the(dashboard, ipywidgets.SelectMultiple, "Sites").value == (site,)
-    click(chart, 0, 0)
-    assert dashboard.sites == ()
+def lit(figure, called):
+    """Whether all bars of a row are full, or all are dimmed."""
+    [full] = {bar.marker.opacity[row(figure, called)] == 1 for bar in figure.data}
+    return full
+
+
+def test_a_click_marks_a_bar_and_dims_the_rest_and_another_adds_or_removes(dashboard):
+    everything, sites = dashboard.records, ("PeepFinder", "Elsewhere", "Thirdplace")
+    chart, picker = figures(dashboard)[0], kit.the(dashboard, ipywidgets.SelectMultiple, "Sites")
+    bars = [list(bar.x) for bar in chart.data]
+    for clicked, marked in (
+        ("PeepFinder", ("PeepFinder",)),
+        ("Thirdplace", ("PeepFinder", "Thirdplace")),
+        ("PeepFinder", ("Thirdplace",)),
+        ("Thirdplace", ()),
+    ):
+        click(chart, 0, row(chart, clicked))
+        assert dashboard.error is None
+        assert {*dashboard.sites} == {*picker.value} == {*marked}
+        assert {*dashboard.records["site"]} == {*(marked or everything["site"])}
+        assert [lit(chart, site) for site in sites] == [site in (marked or sites) for site in sites]
+        assert [list(bar.x) for bar in chart.data] == bars
     pd.testing.assert_frame_equal(dashboard.records, everything)
+
+
+def test_a_site_that_is_picked_by_name_is_marked(dashboard):
+    kit.the(dashboard, ipywidgets.SelectMultiple, "Sites").value = ("Elsewhere",)
+    chart = figures(dashboard)[0]
+    assert [lit(chart, site) for site in ("PeepFinder", "Elsewhere")] == [False, True]
+
+
+def test_a_click_on_a_person_marks_them_and_another_adds(dashboard):
+    chart = figures(dashboard)[-1]
+    for user in ("user 2", "user 3"):
+        click(chart, 0, row(chart, user))
+    assert dashboard.error is None
+    assert dashboard.users == (2, 3)
+    assert {*dashboard.records["user_id"]} == {2, 3}
+    assert [lit(chart, user) for user in ("user 1", "user 2", "user 3")] == [False, True, True]
+    assert labels(dashboard)[3] in " ".join(kit.statuses(dashboard))
+    click(chart, 0, row(chart, "user 2"))
+    assert dashboard.users == (3,)
+    assert kit.the(dashboard, TextBox, "Person").value == labels(dashboard)[3]
 
 
 def test_a_click_keeps_what_else_is_picked(dashboard):
     dashboard.pick(statuses=["discovered"], user=1)
     chart = figures(dashboard)[0]
     click(chart, 0, row(chart, "Thirdplace"))
-    assert (dashboard.sites, dashboard.statuses, dashboard.user) == (("Thirdplace",), ("discovered",), 1)
+    assert (dashboard.sites, dashboard.statuses, dashboard.users) == (("Thirdplace",), ("discovered",), (1,))
     assert len(dashboard.records) == 1
+
+
+def test_clear_clears_everything(dated):
+    everything = dated.records
+    kit.tell(kit.grid(dated), {"row": 1, "selected": True})
+    dated.pick(sites=["PeepFinder"], statuses=["discovered"], user=[1, 2], day=FIRST)
+    kit.the(dated, TextBox, "Search").value = "peep"
+    table = next(one for one in kit.within(dated) if isinstance(one, Explorer))
+    table.choose("status", ["discovered"])
+    kit.tell(kit.grid(dated), {"sort": "site"})
+    kit.press(dated, "Clear", 0)
+    assert dated.error is None
+    assert (dated.sites, dated.statuses, dated.users, dated.day) == ((), (), (), None)
+    assert table.filter == Filter()
+    assert kit.grid(dated).selected == []
+    assert [kit.the(dated, TextBox, name).value for name in ("Person", "Search")] == ["", ""]
+    assert kit.the(dated, ipywidgets.SelectionSlider, "Day").value == "now"
+    assert {lit(figures(dated)[0], site) for site in ("PeepFinder", "Elsewhere")} == {True}
+    pd.testing.assert_frame_equal(dated.records, everything)
+    assert len(kit.grid(dated).rows) == len(everything)
 
 
 def test_a_click_on_the_rest_picks_nothing(looked):
@@ -172,7 +231,7 @@ def test_a_click_on_the_rest_picks_nothing(looked):
     click(chart, 0, charts.SHOWN)
     assert dashboard.sites == ()
     click(chart, 0, charts.SHOWN - 1)
-    assert dashboard.sites == (chart.layout.yaxis.ticktext[0],)
+    assert dashboard.sites == (chart.layout.yaxis.ticktext[charts.SHOWN - 1],)
     assert dashboard.error is None
 
 
@@ -238,7 +297,9 @@ def test_a_site_that_is_gone_stays_picked_when_something_else_is_picked(looked):
 
 
 @pytest.mark.parametrize(
-    "picked", [{"user": 2}, {"sites": ["Thirdplace"]}, {"user": 2, "sites": ["Thirdplace"]}], ids=str
+    "picked",
+    [{"user": 2}, {"user": [1, 2]}, {"sites": ["Thirdplace"]}, {"user": 2, "sites": ["Thirdplace"]}],
+    ids=str,
 )
 def test_counts_over_time_are_of_the_people_and_sites_that_are_picked(dated, picked):
     dated.pick(**picked)
@@ -270,22 +331,73 @@ def test_a_day_before_all_looks_is_a_clear_error_and_changes_nothing(dated):
 
 
 def test_somebody_who_was_never_seen_changes_nothing(dated):
-    kit.the(dated, ipywidgets.Combobox, "User").value = "999"
-    assert isinstance(dated.error, NotLoaded)
-    assert kit.alerted(dated) == str(dated.error)
-    assert dated.user is None
+    for unknown in (999, "Zebedee", [1, 999]):
+        with pytest.raises(NotLoaded, match="No person here has this id or name"):
+            dated.pick(user=unknown)
+    assert dated.users == ()
     assert len(dated.records) == len(kit.grid(dated).rows) == 11
 
 
-@pytest.mark.parametrize("said", ["Odalys", "1.5", "-1", "²", "1" * 5_000])
-def test_what_is_no_id_is_told_and_not_repeated(dashboard, said):
-    kit.the(dashboard, ipywidgets.Combobox, "User").value = said
-    assert "User is the id of a person" in kit.alerted(dashboard)
-    assert said not in kit.alerted(dashboard)
-    assert dashboard.user is None
-    kit.the(dashboard, ipywidgets.Combobox, "User").value = "everyone"
+@pytest.mark.parametrize("said", ["Zebedee", "999", "1.5", "-1", "²", "1" * 5_000])
+def test_an_unknown_person_is_said_to_be_unknown_and_nothing_is_filtered(dashboard, said):
+    everything = dashboard.records
+    box = kit.the(dashboard, TextBox, "Person")
+    box.value = "2"
+    box.value = said
+    assert kit.alerted(dashboard) == "No person here has this name or id. Everyone is shown."
+    assert dashboard.users == ()
+    pd.testing.assert_frame_equal(dashboard.records, everything)
+    kit.the(dashboard, ipywidgets.SelectMultiple, "Statuses").value = ("removed",)
+    assert (box.value, kit.alerted(dashboard)[:9]) == (said, "No person")
+    box.value = ""
     assert kit.alerted(dashboard) == ""
     assert dashboard.error is None
+
+
+def test_a_person_is_found_by_name_while_it_is_typed(looked):
+    dashboard = Dashboard(*looked)
+    label = labels(dashboard)[2]
+    name = label.removesuffix(" (2)")
+    box = kit.the(dashboard, TextBox, "Person")
+    assert label in box.options
+    shared = next(part for part in name.split() if all(part in one for one in labels(dashboard).values()))
+    box.value = shared
+    assert dashboard.users == ()
+    assert f"{len(box.options)} people match" in " ".join(kit.statuses(dashboard))
+    for typed in (label, label.lower(), " 2 "):
+        box.value = typed
+        assert dashboard.users == (2,)
+        assert box.value == typed  # what somebody types stays as they type it
+        assert name not in repr(dashboard)
+        box.value = shared
+    dashboard.pick(user=label)
+    assert (dashboard.users, box.value) == ((2,), label)
+    with pytest.raises(Misconfigured, match="people match this name: give the id"):
+        dashboard.pick(user=shared)
+    assert dashboard.users == (2,)
+
+
+def test_completions_narrow_where_people_are_many():
+    many = People({one: f"Jo Doe{one:04} ({one})" for one in range(3 * OFFERED)})
+    assert len(many.completions("")) == OFFERED
+    assert many.completions("doe1499") == ["Jo Doe1499 (1499)"]
+    assert many.matching("jo doe1499") == [1499]
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        ("12", [12]),
+        ("1", [1]),
+        ("jose", [1]),
+        ("JOSÉ  doe", [1]),
+        ("ann lee", [12]),
+        ("lee", [12, 13]),
+        ("x", []),
+    ],
+)
+def test_whom_a_text_means(typed, found):
+    assert People({1: "José Doe (1)", 12: "Ann Lee (12)", 13: "Joann Leeson (13)"}).matching(typed) == found
 
 
 QUESTIONS = {
@@ -391,7 +503,7 @@ def test_a_service_without_records_works():
     with seen_through(service) as exposure:
         dashboard = Dashboard(exposure)
         dashboard.pick(statuses=["removed"])
-        kit.the(dashboard, ipywidgets.Combobox, "User").value = "1"
+        kit.the(dashboard, TextBox, "Person").value = "1"
         assert dashboard.error is None
         assert repr(dashboard).startswith("Dashboard: 0 of 0 records, now, user 1")
         assert "<caption>" in dashboard.to_html()

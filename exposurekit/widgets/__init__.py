@@ -8,6 +8,7 @@
     connection   what a notebook is connected to   filtering   a filter as a value, and as code
     questions    what is picked, and its charts    living      figures drawn anew, and their clicks
     grid, keys   a page of rows, and keys, in the browser
+    textbox      a text that is reported as one types    people    whom a name or an id means
 """
 
 from exposurekit.widgets.checklist import OptOutChecklist

@@ -1,12 +1,12 @@
 """Charts and a table over one set of records, with pickers, a date, and clicks that filter the rest. Fetches nothing itself."""
 
-import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import date
 from typing import Any
 
 import pandas as pd
-from ipywidgets import HTML, Button, Combobox, Dropdown, HBox, Layout, SelectionSlider, SelectMultiple
+from ipywidgets import HTML, Button, Dropdown, HBox, Layout, SelectionSlider, SelectMultiple
 
 from exposurekit import analysis, charts
 from exposurekit.errors import Misconfigured
@@ -15,24 +15,26 @@ from exposurekit.history import History
 from exposurekit.markup import escaped, plain
 from exposurekit.widgets import twin
 from exposurekit.widgets.explorer import Explorer
-from exposurekit.widgets.living import listen, live, redraw
+from exposurekit.widgets.living import listen, live, mark, redraw
 from exposurekit.widgets.panel import Panel
+from exposurekit.widgets.people import people
 from exposurekit.widgets.questions import NOW, Scope, offered
+from exposurekit.widgets.textbox import TextBox
 
-PEOPLE_OFFERED = 1_000
-_EVERYONE = "everyone"
-_ID = re.compile(r"[0-9]{1,18}")
+_BY_USER = "by_user"  # the question whose bars are people
 
 
 class Dashboard(Panel):
-    """Exposure by site, status counts over time, and the records behind them; what is picked or clicked filters all.
+    """Exposure by site, status counts over time, and the records behind them; what is picked or clicked filters the rest.
 
     Args:
         exposure: What is so now; None: as the history last saw it.
         history: What was so: then there is a date to move, and a chart over time.
 
-    Two charts are always there; the third answers the question that is asked (`ask`). A day, a person, sites and
-    statuses drive all of them; a chart that cannot heed one of these says so below its title.
+    Two charts are always there; the third answers the question that is asked (`ask`). A day, people, sites and
+    statuses drive all of them; a chart that cannot heed one of these says so below its title. A click on the bar of a
+    site, or of a person, marks it and dims the others; another click adds a bar, or takes it back. Clear shows
+    everything again.
 
     Attributes:
         question: What the third chart answers.
@@ -56,6 +58,7 @@ class Dashboard(Panel):
                 "Give an exposure, a history, or both: Dashboard(exposure), Dashboard(history=history)"
             )
         self._scope = Scope(exposure, history, _records(exposure, history, None))
+        self._people = people(exposure, history)
         self._offered = offered(exposure, history)
         self.question = next(iter(self._offered))
         self._is_telling = False
@@ -64,7 +67,9 @@ class Dashboard(Panel):
         self._figures = [live(figure) for figure in self._charts()]
         self._finding = HTML()
         *fixed, asked = self._figures
-        super().__init__([self._finding, *self._controls(), *fixed, self._ask, asked, self._table])
+        self._whom = HTML()
+        picks, *slider = self._controls()
+        super().__init__([self._finding, picks, self._whom, *slider, *fixed, self._ask, asked, self._table])
         self._clicks()
         self._told()
 
@@ -79,9 +84,9 @@ class Dashboard(Panel):
         return self._scope.statuses
 
     @property
-    def user(self) -> int | None:
-        """The person who is picked; None: everyone."""
-        return self._scope.user
+    def users(self) -> tuple[int, ...]:
+        """The ids of the people who are picked; none: everyone."""
+        return self._scope.users
 
     @property
     def day(self) -> date | None:
@@ -93,7 +98,7 @@ class Dashboard(Panel):
         *,
         sites: Sequence[str] | None = None,
         statuses: Sequence[str] | None = None,
-        user: int | None = None,
+        user: int | str | Sequence[int | str] | None = None,
         day: str | date | None = None,
     ) -> None:
         """Show this; what is left out is not filtered.
@@ -101,25 +106,44 @@ class Dashboard(Panel):
         Args:
             sites: Their names.
             statuses: As the records have them.
-            user: The id of a person.
+            user: A person by id or name, or several; None: everyone.
             day: A day of the history, until its end in UTC; None or ``now``: now.
 
         Raises:
-            Misconfigured: A day was asked for, and there is no history; or what is asked is of no such form.
-            NotLoaded: Nothing was seen by that day, or of that person. What was shown stays.
+            Misconfigured: A day was asked for, and there is no history; or what is asked is of no such form, or a name
+                is that of several people.
+            NotLoaded: Nothing was seen by that day, or nobody has that id or name. What was shown stays.
+
+        >>> dashboard = ek.widgets.Dashboard(exposure)
+        >>> dashboard.pick(user=[1, 2])
+        >>> dashboard.users
+        (1, 2)
         """
         if isinstance(sites, str) or isinstance(statuses, str):
             raise Misconfigured("sites and statuses are lists of names, such as ['removed']")
         asked, was = _day(day), self._scope
         of = was.all if asked == was.day else _records(was.exposure, was.history, asked)
-        picked = tuple(sites or ()), tuple(statuses or ())
-        self._scope = Scope(was.exposure, was.history, of, asked, *picked, user)
+        picked = tuple(sites or ()), tuple(statuses or ()), self._people.ids(user)
+        self._scope = Scope(was.exposure, was.history, of, asked, *picked)
         try:
             self._show()
         except Exception:
             self._scope = was
             self._show()
             raise
+
+    def clear(self) -> None:
+        """Show everything again: no search, no people, sites or statuses, no marks, no ticks, and now.
+
+        >>> dashboard = ek.widgets.Dashboard(exposure)
+        >>> dashboard.pick(statuses=["removed"], user=1)
+        >>> dashboard.clear()
+        >>> len(dashboard.records) == len(exposure.records())
+        True
+        """
+        self._table.clear()
+        self._person.value = ""
+        self.pick()
 
     def ask(self, question: str) -> None:
         """Draw the chart of another question, of what is picked.
@@ -172,24 +196,34 @@ class Dashboard(Panel):
 
     def _charts(self) -> list[charts.Chart]:
         """The charts of what is picked, and the table behind the first; both are kept for the twin."""
-        scope = self._scope
-        self._by_site = analysis.by_site(scope.records)
-        made = [charts.by_site(self._by_site, provenance=scope.provenance)]
+        scope, everywhere = self._scope, replace(self._scope, sites=())
+        self._by_site = analysis.by_site(everywhere.records)
+        made = [charts.by_site(self._by_site, provenance=everywhere.provenance)]
+        mark(made[0], [site in scope.sites for site in self._rows("site")])
         if self._over_time is not None:
             counted = scope.over_time(self._over_time)
             made.append(charts.status_over_time(counted, provenance=scope.told_of(("site", "user_id"))))
-        made.append(self._offered[self.question](scope))
+        if self.question == _BY_USER:
+            made.append(self._offered[_BY_USER](replace(scope, users=())))
+            mark(made[-1], [user in scope.users for user in self._rows("user_id")])
+        else:
+            made.append(self._offered[self.question](scope))
         self._drawn = made
         return made
 
+    def _rows(self, by: str) -> list[Any]:
+        """The sites, or the people, of the bars in their chart, from the first."""
+        if by == "site":
+            return self._by_site["site"].tolist()[: charts.SHOWN]
+        table = analysis.by_user(replace(self._scope, users=()).records)
+        return table["user_id"].tolist()[: charts.SHOWN]
+
     def _controls(self) -> list[Any]:
         everything = self._scope.all
-        people = sorted(everything["user_id"].unique())[:PEOPLE_OFFERED]
-        self._user = Combobox(
-            description="User",
-            options=[_EVERYONE, *map(str, people)],
-            placeholder="id of a person",
-            continuous_update=False,
+        self._person = TextBox(
+            description="Person",
+            placeholder="name or id",
+            options=self._people.completions(""),
         )
         self._site = SelectMultiple(description="Sites", options=_options(everything["site"]), rows=5)
         self._status = SelectMultiple(description="Statuses", options=_options(everything["status"]), rows=5)
@@ -199,12 +233,12 @@ class Dashboard(Panel):
             options=[(question.replace("_", " "), question) for question in self._offered],
             value=self.question,
         )
-        self._user.observe(self.answering(lambda change: self._moved(user=_user_id(change["new"]))), "value")
+        self._person.observe(self.answering(lambda change: self._named(change["new"])), "value")
         self._site.observe(self.answering(lambda change: self._moved(sites=change["new"])), "value")
         self._status.observe(self.answering(lambda change: self._moved(statuses=change["new"])), "value")
         self._ask.observe(self.answering(lambda change: self._asked(change["new"])), "value")
-        clear.on_click(self.answering(lambda _: self.pick(day=self.day)))
-        picks = [self._user, self._site, self._status, clear]
+        clear.on_click(self.answering(lambda _: self.clear()))
+        picks = [self._person, self._site, self._status, clear]
         return [HBox(picks, layout=Layout(flex_flow="row wrap")), *self._slider()]
 
     def _slider(self) -> list[Any]:
@@ -224,8 +258,14 @@ class Dashboard(Panel):
     def _moved(self, **asked: Any) -> None:
         """One thing is picked otherwise, by a control or a click; all else stays."""
         if not self._is_telling:
-            picked = {"sites": self.sites, "statuses": self.statuses, "user": self.user, "day": self.day}
+            picked = {"sites": self.sites, "statuses": self.statuses, "user": self.users, "day": self.day}
             self.pick(**picked | asked)
+
+    def _named(self, text: str) -> None:
+        """Somebody types whom to show: whoever is meant is picked, and nobody else."""
+        if not self._is_telling:
+            self._person.options = self._people.completions(text)
+            self._moved(user=self._people.meant(text))
 
     def _asked(self, question: str) -> None:
         if not self._is_telling:
@@ -243,7 +283,8 @@ class Dashboard(Panel):
         self._is_telling = True
         try:
             self._ask.value = self.question
-            self._user.value = "" if self.user is None else str(self.user)
+            if self._people.meant(self._person.value) != self.users:
+                self._person.value = self._people.names(self.users) if len(self.users) == 1 else ""
             several = (self._site, "site", self.sites), (self._status, "status", self.statuses)
             for control, name, picked in several:
                 control.options = _options(self._scope.all[name], picked)
@@ -253,22 +294,33 @@ class Dashboard(Panel):
         finally:
             self._is_telling = False
         self._finding.value = f'<p role="status">{escaped(self.line())}</p>'
+        self._whom.value = self._said_of_people()
         self.renew()
 
+    def _said_of_people(self) -> str:
+        """Who is shown, or why everyone is, where the box alone does not say it."""
+        text, names = self._person.value, self._people.names(self.users)
+        if names:
+            return "" if text == names else f'<p role="status">Person: {escaped(names)}</p>'
+        if not text.strip():
+            return ""
+        found = len(self._people.matching(text))
+        if not found:
+            return '<p role="alert">No person here has this name or id. Everyone is shown.</p>'
+        return f'<p role="status">{found:,} people match. Type on, or choose one; until then everyone is shown.</p>'
+
     def _clicks(self) -> None:
-        """A click on a site's bar picks the site, or lets it go; on a day of the counts, the day."""
-        names = self._by_site["site"].tolist()[: charts.SHOWN]
+        """A click on a bar adds its site, or its person, to what is picked, or takes it back; on a day, it picks the day."""
+        by_site, *over_time, asked = self._figures
+        self._on_bars(by_site, "site", lambda site: self._moved(sites=_toggled(self.sites, site)))
+        for living in over_time:
+            listen(living, self._safely(lambda _place, x: self._moved(day=pd.Timestamp(x).date())))
+        if self.question == _BY_USER:
+            self._on_bars(asked, "user_id", lambda user: self._moved(user=_toggled(self.users, user)))
 
-        def on_site(place: int, _x: Any) -> None:
-            if place < len(names):
-                site = names[place]
-                self._moved(sites=() if self.sites == (site,) else (site,))
-
-        def on_day(_place: int, x: Any) -> None:
-            self._moved(day=pd.Timestamp(x).date())
-
-        for living, act in zip(self._figures, (on_site, on_day)[: len(self._figures) - 1], strict=False):
-            listen(living, self._safely(act))
+    def _on_bars(self, living: Any, by: str, act: Callable[[Any], None]) -> None:
+        rows = self._rows(by)
+        listen(living, self._safely(lambda place, _x: act(rows[place]) if place < len(rows) else None))
 
     def _safely(self, act: Callable[[int, Any], None]) -> Callable[[int, Any], None]:
         """What a click does, with its errors shown."""
@@ -291,12 +343,8 @@ def _options(values: "pd.Series[Any]", picked: Sequence[str] = ()) -> list[tuple
     return [(plain(value), value) for value in sorted(there)]
 
 
-def _user_id(said: str) -> int | None:
-    if said.strip() in ("", _EVERYONE):
-        return None
-    if not _ID.fullmatch(said.strip()):
-        raise Misconfigured("User is the id of a person, a whole number; empty is everyone")
-    return int(said)
+def _toggled(picked: tuple[Any, ...], one: Any) -> tuple[Any, ...]:
+    return tuple(other for other in picked if other != one) if one in picked else (*picked, one)
 
 
 def _day(day: str | date | None) -> date | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from ipywidgets import HTML, Button, Dropdown, HBox, Layout, SelectMultiple, Text, Textarea
+from ipywidgets import HTML, Button, Dropdown, HBox, Layout, SelectMultiple, Textarea
 
 from exposurekit.cells import is_missing
 from exposurekit.errors import Misconfigured
@@ -16,6 +16,7 @@ from exposurekit.widgets import twin
 from exposurekit.widgets.filtering import Filter, TextIndex, unordered
 from exposurekit.widgets.grid import Grid
 from exposurekit.widgets.panel import Panel
+from exposurekit.widgets.textbox import TextBox
 
 PAGES = (20, 50, 100)
 CHOICES = 200  # a column with more different values is searched, not picked from
@@ -57,7 +58,7 @@ class Explorer(Panel):
         self._show()
 
     def _controls(self) -> list[Any]:
-        self._search = Text(description="Search", placeholder="any text", continuous_update=False)
+        self._search = TextBox(description="Search", placeholder="any text")
         self._column = Dropdown(
             description="Column",
             options=[("choose a column", None), *((plain(c), c) for c in _choices(self._frame))],
@@ -136,10 +137,10 @@ class Explorer(Panel):
         )
 
     def clear(self) -> None:
-        """Ask for everything again; what is ticked stays."""
-        self._column.value = None
+        """Show the whole table again: no search, no values, no order, and nothing ticked."""
+        self._column.value, self._search.value = None, ""
+        self._selected = set()
         self._ask(Filter())
-        self._search.value = ""
 
     def line(self) -> str:
         """How many rows are shown, in one line."""

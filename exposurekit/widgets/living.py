@@ -1,6 +1,7 @@
 """Figures that are drawn anew where they stand, and tell of clicks. Knows nothing of what they show."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import anywidget
@@ -11,6 +12,8 @@ from ipywidgets import Widget, widget_serialization
 
 from exposurekit import charts
 
+_CLEAR = "rgba(0,0,0,0)"
+_DIM = 0.25  # of a bar that is not marked, where others are
 _PAD_PX = 28  # a second line lifts the first
 # anywidget gives a script two seconds to be there, and passes on no message to a widget whose script was later: of
 # Plotly's five megabytes a busy browser is later, and then draws a chart without its data, and with every button that
@@ -86,6 +89,7 @@ class Living(go.FigureWidget):  # type: ignore[misc]  # Plotly tells no types
     _esm = _SCRIPT
     _library = traitlets.Instance(Widget).tag(sync=True, **widget_serialization)
     _plotly = traitlets.Unicode(plotly.__version__).tag(sync=True)
+    shown: Mapping[str, Any] | None = None  # Plotly lets nothing be set that its class does not have
 
     def __init__(self, figure: go.Figure) -> None:
         self._is_whole = False
@@ -122,17 +126,51 @@ def _library() -> Library:
 
 
 def live(figure: charts.Chart) -> Living:
-    """The figure as a widget."""
-    return Living(go.Figure(figure).update_layout(title=_title(figure)))
+    """The figure as a widget, on the background of the page."""
+    living = Living(go.Figure(figure).update_layout(title=_title(figure), paper_bgcolor=_CLEAR))
+    living.shown = _apart_from_marks(figure)
+    return living
 
 
 def redraw(living: Living, figure: charts.Chart) -> None:
-    """Show another figure in its place; what listened to clicks does so no longer."""
+    """Show another figure in its place; what listened to clicks does so no longer.
+
+    Where the two differ only in what is marked, the bars stay where they are, and so does what listens.
+    """
+    shown = _apart_from_marks(figure)
+    if shown == living.shown:
+        with living.batch_update():
+            for old, new in zip(living.data, figure.data, strict=True):
+                if isinstance(new, go.Bar):
+                    old.marker.opacity = new.marker.opacity
+        return
     with living.batch_update():
         living.data = []
         living.add_traces(figure.data)
         living.layout = figure.layout
-        living.update_layout(title=_title(figure))
+        living.update_layout(title=_title(figure), paper_bgcolor=_CLEAR)
+    living.shown = shown
+
+
+def mark(figure: go.Figure, is_marked: Sequence[bool]) -> None:
+    """Dim the bars in the rows that are not marked; where none is, all bars are full.
+
+    Args:
+        figure: A chart with a bar of each trace in every row.
+        is_marked: For each row, from the first; rows beyond these are not marked.
+    """
+    for bar in figure.select_traces({"type": "bar"}):
+        rows = [*is_marked, *[False] * (len(bar.y) - len(is_marked))]
+        bar.marker.opacity = [1 if one else _DIM for one in rows] if any(is_marked) else [1] * len(rows)
+
+
+def _apart_from_marks(figure: go.Figure) -> dict[str, Any]:
+    """All that is drawn but for how full each bar is."""
+    drawn: dict[str, Any] = json.loads(figure.to_json(validate=False, engine="json"))
+    for trace in drawn["data"]:
+        if trace["type"] == "bar":
+            trace["marker"].pop("opacity", None)
+    return drawn
 
 
 def _title(figure: charts.Chart) -> dict[str, Any]:

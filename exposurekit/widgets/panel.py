@@ -15,6 +15,12 @@ _STYLE = """<style>
 .exposurekit-panel .widget-checkbox, .exposurekit-panel .widget-label-basic { height: auto; white-space: normal; }
 .exposurekit-panel .widget-label-basic { line-height: 1.5; align-items: flex-start; }
 .exposurekit-panel a { color: var(--jp-content-link-color, #0059a3); text-decoration: underline; }
+.exposurekit-panel { --jp-widgets-disabled-opacity: 0.8; }
+.exposurekit-panel .js-plotly-plot :is(.gtitle, .xtitle, .ytitle, .x2title, .y2title, .legendtext, .bartext-outside),
+.exposurekit-panel .js-plotly-plot :is(.xtick, .ytick, .x2tick, .y2tick, .textpoint) text,
+.exposurekit-panel .js-plotly-plot .annotation-text {
+  fill: var(--jp-content-font-color1, currentColor) !important;  /* Plotly knows one colour; a page has two themes */
+}
 .exposurekit-panel :focus-visible { outline: 2px solid #0072B2; outline-offset: 2px; }
 .exposurekit-trouble { border-left: 4px solid #D55E00; padding: .3em .8em; }
 </style>"""
@@ -33,7 +39,7 @@ class Panel(VBox):  # type: ignore[misc]  # ipywidgets tells no types
         self._name = f"exposurekit-{secrets.token_hex(6)}"
         self._trouble = HTML()
         self._is_shown = False
-        super().__init__([HTML(_STYLE), *parts, self._trouble])
+        super().__init__([HTML(_STYLE), self._trouble, *parts])
         self.add_class("exposurekit-panel")
         self.add_class(self._name)
 

@@ -27,7 +27,7 @@ class Scope:
         day: The day; None: now.
         sites: Those that are picked; none: all.
         statuses: Those that are picked; none: all.
-        user: Who is picked; None: everyone.
+        users: The people who are picked, by id; none: everyone.
     """
 
     exposure: Exposure | None
@@ -36,7 +36,7 @@ class Scope:
     day: date | None = None
     sites: tuple[str, ...] = ()
     statuses: tuple[str, ...] = ()
-    user: int | None = None
+    users: tuple[int, ...] = ()
 
     @property
     def records(self) -> pd.DataFrame:
@@ -45,9 +45,7 @@ class Scope:
 
     def of(self, table: pd.DataFrame) -> pd.DataFrame:
         """The rows of a table that are picked, by those of the columns person, site and status that it has."""
-        if self.user is not None and "user_id" in table:
-            table = table[table["user_id"] == self.user]
-        for picked, column in ((self.sites, "site"), (self.statuses, "status")):
+        for picked, column in ((self.users, "user_id"), (self.sites, "site"), (self.statuses, "status")):
             if picked and column in table:
                 table = table[table[column].isin(picked)]
         return table
@@ -86,16 +84,17 @@ class Scope:
             whole: Those of everyone on all sites.
         """
         assert self.history is not None  # noqa: S101  asked for where there is one
-        table = whole
+        table, users = whole, self.users or None
         if self.sites:
-            table = _together(self.of(self.history.status_over_time(by="site", user=self.user)))
-        elif self.user is not None:
-            table = self.history.status_over_time(user=self.user)
+            table = _together(self.of(self.history.status_over_time(by="site", user=users)))
+        elif users is not None:
+            table = self.history.status_over_time(user=users)
         return table if self.day is None else table[table["period"] <= pd.Timestamp(self.day, tz="UTC")]
 
     def _picked(self) -> list[tuple[str, str]]:
         """What is picked, in words, and the column of a table that it is about."""
-        of = [] if self.user is None else [(f"user {self.user}", "user_id")]
+        ids = ", ".join(map(str, self.users))
+        of = [(f"user{'s' if len(self.users) > 1 else ''} {ids}", "user_id")] if ids else []
         for name, picked, column in (("sites", self.sites, "site"), ("statuses", self.statuses, "status")):
             if picked:
                 of.append((f"{name}: {', '.join(plain(one) for one in picked)}", column))

@@ -1,0 +1,72 @@
+"""A text box that reports what is in it while somebody types, with completions to choose from. Holds no table."""
+
+import anywidget
+import traitlets
+
+_SCRIPT = """
+const PAUSE_MS = 250;  // after the last key: what is half a word need not be searched for
+let made = 0;
+function render({ model, el }) {
+  const row = el.appendChild(document.createElement("label"));
+  row.className = "exposurekit-textbox";
+  const words = row.appendChild(document.createElement("span"));
+  const input = row.appendChild(document.createElement("input"));
+  const completions = row.appendChild(document.createElement("datalist"));
+  words.textContent = model.get("description");
+  completions.id = `exposurekit-completions-${++made}-${Math.random().toString(36).slice(2)}`;
+  Object.assign(input, { type: "search", autocomplete: "off", spellcheck: false });
+  input.placeholder = model.get("placeholder");
+  let waiting = null;
+  const report = () => {
+    clearTimeout(waiting);
+    waiting = null;
+    if (input.value === model.get("value")) return;
+    model.set("value", input.value);
+    model.save_changes();
+  };
+  const offer = () => {
+    completions.replaceChildren(...model.get("options").map((text) => {
+      const option = document.createElement("option");
+      option.value = text;
+      return option;
+    }));
+    if (completions.children.length) input.setAttribute("list", completions.id);
+  };
+  const follow = () => { if (waiting === null) input.value = model.get("value"); };
+  input.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(report, PAUSE_MS); });
+  input.addEventListener("change", report);
+  model.on("change:value", follow);
+  model.on("change:options", offer);
+  follow();
+  offer();
+  return () => {
+    clearTimeout(waiting);
+    model.off("change:value", follow);
+    model.off("change:options", offer);
+  };
+}
+export default { render };
+"""
+_STYLE = """
+.exposurekit-textbox { display: flex; align-items: center; width: 300px; padding: 2px; gap: 8px;
+  font-size: var(--jp-widgets-font-size, 13px); color: var(--jp-ui-font-color1, inherit); }
+.exposurekit-textbox span { width: 72px; text-align: right; flex-shrink: 0; }
+.exposurekit-textbox input { flex: 1; min-width: 0; height: 28px; box-sizing: border-box; padding: 0 8px; font: inherit;
+  color: inherit; background: var(--jp-layout-color0, transparent); border: 1px solid var(--jp-border-color1, #8888); }
+.exposurekit-textbox input::placeholder { color: var(--jp-ui-font-color1, inherit); opacity: 0.75; }
+"""
+
+
+class TextBox(anywidget.AnyWidget):
+    """One line of text; `value` follows a quarter of a second after the last key, or at once on Enter.
+
+    Attributes:
+        value: What is in the box.
+        options: Completions that the browser offers while somebody types.
+    """
+
+    _esm, _css = _SCRIPT, _STYLE
+    description = traitlets.Unicode().tag(sync=True)
+    placeholder = traitlets.Unicode().tag(sync=True)
+    value = traitlets.Unicode().tag(sync=True)
+    options = traitlets.List(traitlets.Unicode()).tag(sync=True)
