@@ -14,6 +14,8 @@ from hostile_texts import BEACON, PAYLOADS, RUN
 from pypdfium2 import raw
 
 import exposurekit as ek
+from exposurekit.errors import Misconfigured
+from exposurekit.reports import printing
 
 pytestmark = pytest.mark.long
 AXE = "axe-core@4"
@@ -106,6 +108,12 @@ NAMED = """() => [...document.querySelectorAll(".chart")].map((place) => [...pla
     ".xtitle, .x2title, .ytitle, .ytick text, .legendtext")].map((text) => text.textContent))"""
 
 
+TITLES = """() => [...document.querySelectorAll("section:has(.chart)")].map((section) => [
+    section.querySelector("h2").textContent,
+    [...section.querySelectorAll(".chart .xtitle, .chart .ytick text")].map((text) => text.textContent)])"""
+FOOT_PT = 40  # of a page: where its number stands
+
+
 def words(text):
     """What is said, however it is broken into lines."""
     return "".join(text.split())
@@ -136,7 +144,8 @@ def test_whatever_it_is_printed_from_paper_holds_every_chart_and_no_control(repo
         page.emulate_media(media="print")
         page.evaluate("() => dispatchEvent(new Event('beforeprint'))")
         named = page.evaluate(NAMED)
-        heads = page.locator("th").all_text_contents()
+        heads = [head.text_content() for head in page.locator("th:visible").all()]
+        titles = page.evaluate(TITLES)
         page.emulate_media(media="screen")
         page.evaluate("() => dispatchEvent(new Event('afterprint'))")
         assert page.locator(".chart svg.main-svg").first.bounding_box()["width"] == shown
@@ -149,23 +158,65 @@ def test_whatever_it_is_printed_from_paper_holds_every_chart_and_no_control(repo
         chart for chart in named if not any(all(words(one) in page for one in chart) for page in pages)
     ] == []
     assert sum(map(len, named)) > 5
+    assert [title for title, chart in titles if not _together(pages, title, chart)] == []
     assert "Filter" not in said
     assert palest < 200  # of white paper
 
 
+def _together(pages, title, chart):
+    """Whether a chart is on the page on which its title is."""
+    return any(words(title) in page and all(words(one) in page for one in chart) for page in pages)
+
+
 def test_a_long_table_has_its_head_on_each_page(reports):
-    file = reports / "fleet.html"
+    file = reports / "changes.html"
     with kit.browsing(file=file) as (page, _):
         opened(page, file)
-        [head] = page.locator("#work_queue thead").all_text_contents()
+        [head] = page.locator("#things thead").all_text_contents()
         pages, _ = on_paper(page.pdf(format="A5"))
     assert sum(words(head) in text for text in pages) > 1
 
 
-def test_it_is_a_pdf_with_its_charts(file, tmp_path, monkeypatch):
-    from exposurekit.errors import Misconfigured
-    from exposurekit.reports import printing
+@pytest.fixture(scope="module")
+def of_the_demo(tmp_path_factory):
+    """The fleet report that `exposurekit demo` writes, as a page and as a PDF."""
+    kit.needs_browser()
+    directory = tmp_path_factory.mktemp("demo")
+    with ek.demo() as demo:
+        report = ek.report(demo.history, directory / "fleet.html", exposure=demo.exposure)
+    (directory / "fleet.pdf").write_bytes(printing.printed(report.to_html()))
+    return directory / "fleet.html", directory / "fleet.pdf"
 
+
+def test_the_demo_fleet_is_on_six_numbered_pages_without_daily_counts(of_the_demo):
+    _, pdf = of_the_demo
+    pages, _ = on_paper(pdf)
+    assert len(pages) <= 6
+    for number, text in enumerate(pages, 1):
+        assert words(f"{number} of {len(pages)}") in text
+        assert words("Confidential: personal data") in text
+    assert "Onlypeoplewhoworkontheseremovals" in pages[0]
+    assert "left_scope" not in "".join(pages)
+    assert "2026-11-1200:00" not in "".join(pages)
+
+
+def test_no_head_stands_last_on_a_page(of_the_demo):
+    html, pdf = of_the_demo
+    with kit.browsing(file=html) as (page, _):
+        opened(page, html)
+        heads = {words(head) for head in page.locator("h1, h2, h3, caption, summary").all_text_contents()}
+    last = [last_line(page) for page in pypdfium2.PdfDocument(pdf)]
+    assert len(heads) > 10
+    assert [line for line in last if line in heads] == []
+
+
+def last_line(page):
+    """The last line of a page above its foot."""
+    width, height = page.get_size()
+    return words(page.get_textpage().get_text_bounded(0, FOOT_PT, width, height).strip().splitlines()[-1])
+
+
+def test_it_is_a_pdf_with_its_charts(file, tmp_path, monkeypatch):
     pages, palest = on_paper(printing.printed(file.read_text()))
     assert "daysuntilhalfareremoved" in "".join(pages)
     assert "sharenotremoved" in "".join(pages)

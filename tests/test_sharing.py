@@ -72,6 +72,17 @@ def test_a_page_that_is_called_as_a_heading_is_holds_nothing_up():
         assert ek.report(exposure, share_safe=True).sections
 
 
+def test_a_report_says_at_its_top_who_may_see_it(exposure, shared):
+    for report, first in ((shared, "Share-safe: you may pass"), (ek.report(exposure), "Confidential: ")):
+        assert report.notice.startswith(first)
+        assert report.data["notice"] == report.notice
+        assert report.data["share_safe"] is report.is_share_safe
+        header = report.to_html().partition("<header>")[2].partition("</header>")[0]
+        assert header.index(report.notice) < header.index("<h1>")
+        assert report.notice in report._repr_html_()
+    assert "--share-safe" in ek.report(exposure).notice
+
+
 # --- what is planted is found ------------------------------------------------------------------------------
 
 WAYS = {

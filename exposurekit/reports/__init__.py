@@ -14,6 +14,7 @@
 import os
 import secrets
 from contextlib import suppress
+from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
 
@@ -79,6 +80,7 @@ def report(
     else:
         made = {"fleet": kinds.fleet, "person": kinds.person, "sites": kinds.sites}[asked](of)
     if share_safe:
+        made = replace(made, is_share_safe=True)
         guard.check(made, guard.known_of(of.exposure, of.history))
     if path is not None:
         is_pdf = Path(path).suffix.lower() == ".pdf"

@@ -10,6 +10,14 @@ from pydantic_core import to_json
 from exposurekit.charts import Chart, describe
 from exposurekit.charts.figure import several
 
+SHARE_SAFE = (
+    "Share-safe: you may pass this report on. It holds no name, address, contact detail or link of the people it is "
+    "about. They have pseudonyms; ages, places and times are rounded; a site with fewer than five people is not named."
+)
+CONFIDENTIAL = (
+    "Confidential: this report holds personal data. Only people who work on these removals may see it. "
+    "For anybody else, make a share-safe one: share_safe=True, or --share-safe."
+)
 ROWS_MAX = 2_000  # of a table in a page: a browser sorts and filters so many at once
 
 
@@ -95,10 +103,13 @@ class Report:
         facts: The figures that matter.
         sections: Its parts, in order.
         provenance: Where it all comes from: ``server``, ``as of``, ``runs``, ``people``, ``filters``, ``made with``.
+        is_share_safe: Whether it was made for people who may not know whom it is about.
 
     >>> report = ek.report(exposure)
     >>> report.kind, report.facts[0].name
     ('fleet', 'open listings')
+    >>> report.notice
+    'Confidential: ...'
     """
 
     kind: str
@@ -107,6 +118,12 @@ class Report:
     facts: tuple[Fact, ...] = field(repr=False)
     sections: tuple[Section, ...] = field(repr=False)
     provenance: Mapping[str, str] = field(repr=False)
+    is_share_safe: bool = False
+
+    @property
+    def notice(self) -> str:
+        """Who may see it; stands at the top of the page and of the PDF."""
+        return SHARE_SAFE if self.is_share_safe else CONFIDENTIAL
 
     @property
     def data(self) -> dict[str, Any]:
@@ -118,6 +135,8 @@ class Report:
         return {
             "kind": self.kind,
             "title": self.title,
+            "share_safe": self.is_share_safe,
+            "notice": self.notice,
             "finding": self.finding,
             "facts": [asdict(fact) for fact in self.facts],
             "sections": [_told(section) for section in self.sections],
@@ -146,7 +165,7 @@ class Report:
         from exposurekit.cards import card
 
         facts = {fact.name: f"{fact.value} {fact.sure}".strip() for fact in self.facts}
-        return card(self.title, {"finding": self.finding} | facts)
+        return card(self.title, {"finding": self.finding} | facts | {"who may see it": self.notice})
 
 
 def _told(section: Section) -> dict[str, Any]:

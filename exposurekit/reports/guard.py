@@ -78,8 +78,10 @@ def _about_nobody(report: Report) -> str:
     """What stands in every report like it: headings, names of columns, statuses."""
     facts = tuple(Fact(fact.name, "", "") for fact in report.facts)
     sections = tuple(Section(part.key, part.title, "") for part in report.sections)
-    page = without_scripts(Report(report.kind, "", "", facts, sections, {}).to_html())
-    return "\n".join([page, *STATUSES, *map(str.strip, sorted(INSTANTS | NUMBERS | WORDS))])
+    empty = Report(report.kind, "", "", facts, sections, {}, is_share_safe=report.is_share_safe)
+    return "\n".join(
+        [without_scripts(empty.to_html()), *STATUSES, *map(str.strip, sorted(INSTANTS | NUMBERS | WORDS))]
+    )
 
 
 def _kinds(found: Mapping[str, int]) -> str:

@@ -2,7 +2,8 @@
 (() => {
   "use strict";
   const NARROW_PX = 520, LETTER_PX = 7, AXIS_PX = 88, SHORT_PX = 110, MOST = 0.6;
-  const PAPER_PX = 680, INK = "#000"; // what A4 and Letter hold, whatever window it is printed from
+  const PAPER_PX = 960, INK = "#000"; // what A4 and Letter hold as the page is zoomed there, from whatever window
+  const FLAT = 0.75, LEAST_PX = 220;
   let onPaper = false;
   const charts = new Map(), were = new Map(); // by the place where each is drawn: read once; and whether it was narrow
 
@@ -14,7 +15,7 @@
   function drawn(place) {
     const { data, layout, config } = chart(place);
     const font = { ...layout.font, color: onPaper ? INK : getComputedStyle(document.body).color };
-    const size = onPaper ? { width: PAPER_PX } : {};
+    const size = onPaper ? { width: PAPER_PX, height: Math.max(FLAT * layout.height, LEAST_PX) } : {};
     were.set(place, isNarrow(place));
     const fits = isNarrow(place) ? narrow(data, layout, place.clientWidth) : { data, layout };
     Plotly.react(place, fits.data, { ...fits.layout, ...size, font }, config);
