@@ -76,7 +76,16 @@ class Unreached(ExposureError):
 
 
 class Unreadable(ExposureError):
-    """A body is not what the specification describes; the message says where, never what it held."""
+    """A body is not what the specification describes; the message says where, never what it held.
+
+    Attributes:
+        user_key: After Create user, the id and secret (a `UserKey`) where the answer held them: the person is
+            registered, and nothing else gives access to them. None: the answer held none. No repr shows the secret.
+    """
+
+    def __init__(self, message: str = "", *, user_key: Any = None) -> None:
+        super().__init__(message)
+        self.user_key = user_key
 
 
 class StillScanning(ExposureError):

@@ -17,7 +17,7 @@ from exposurekit.client.progress import progress_bar
 from exposurekit.contract.resources import UserKey
 from exposurekit.errors import Misconfigured, NotLoaded, warn
 from exposurekit.keyed import Keyed
-from exposurekit.look import Look, ids_of, utc_now
+from exposurekit.look import Deviations, Look, ids_of, utc_now
 
 People = int | Iterable[int] | None
 
@@ -227,6 +227,18 @@ class Exposure(Keyed):
         """
         return self._frame(self._loaded(), "failures").copy(deep=False)
 
+    def deviations(self) -> pd.DataFrame:
+        """How the service's answers deviate from the specification: one row per operation, field and kind.
+
+        ``field`` is its path, such as ``records.age``; ``kind`` is ``null``, ``missing``, ``text for integer``, ...;
+        ``users`` counts whom it concerns; ``example`` is the type and size of a value, never the value. Each costs its
+        field alone; ``ek.connect(strict=True)`` makes it an error.
+
+        >>> exposure.deviations().columns.tolist()
+        ['operation', 'field', 'kind', 'users', 'example']
+        """
+        return self._frame(self._loaded(), "deviations").copy(deep=False)
+
     def key(self, user_id: int) -> UserKey:
         """The id and secret of one user, for the client's single calls.
 
@@ -251,7 +263,7 @@ class Exposure(Keyed):
         """
         look = Look(at=self.clock())
         try:
-            self._run(look.take, None, look.seen, self.progress)
+            self._run(look.take, None, look.seen, self.progress, look.keep)
             look.whole = True
         finally:
             look.unpack()
@@ -333,7 +345,9 @@ class Exposure(Keyed):
         choose: fleet.Choose | None,
         seen: fleet.Progress,
         shown: bool | None,  # noqa: FBT001
+        keep: Callable[[Deviations], None] = lambda _deviations: None,
     ) -> fleet.Listing:
+        deviations = Deviations()
         far: list[tuple[int, int | None]] = [(0, None)]
         found: list[fleet.Listing] = []
 
@@ -343,11 +357,18 @@ class Exposure(Keyed):
 
         async def load() -> None:
             async with twin(self.client, self.at_once) as client:
-                load = fleet.load(client, take, at_once=self.at_once, progress=count, choose=choose)
+                load = fleet.load(
+                    client, deviations.counting(take), at_once=self.at_once, progress=count, choose=choose
+                )
                 found.append(await load)
+                deviations.add_listing(found[0])
 
-        with progress_bar("people", shown) as bar:
-            behind.run(load, lambda: bar(*far[0]))
+        try:
+            with progress_bar("people", shown) as bar:
+                behind.run(load, lambda: bar(*far[0]))
+        finally:
+            keep(deviations)
+        deviations.warn()
         return found[0]
 
 
@@ -366,7 +387,8 @@ def connect(
         client: A `Client` that stands already; then nothing else of the connection may be given.
         at_once: People asked about at the same time.
         progress: Whether to show a progress bar; None: in a notebook and in a terminal.
-        settings: ``integration_name``, ``api_key``, ``api_secret`` and all else that `Client` takes.
+        settings: ``integration_name``, ``api_key``, ``api_secret`` and all else that `Client` takes, such as
+            ``strict=True``: an answer that deviates from the specification is an error.
 
     Raises:
         Misconfigured: A setting is missing or makes no sense; the message says what to set.

@@ -1,7 +1,7 @@
 """What one load of everyone found, as it grows: tables, secrets and failures. Fetches nothing."""
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from exposurekit import frames
 from exposurekit.client import fleet
-from exposurekit.errors import Misconfigured
+from exposurekit.contract.deviations import Deviation
+from exposurekit.errors import Misconfigured, warn
 
 PACKS = 6  # packed batches that wait to become tables together
 
@@ -24,6 +25,53 @@ def utc_now() -> datetime:
     True
     """
     return datetime.now(UTC)
+
+
+@dataclass(slots=True)
+class Deviations:
+    """How the answers of one load deviate from the specification, and for how many users."""
+
+    users: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    examples: dict[tuple[str, str, str], str] = field(default_factory=dict)
+
+    def add(self, deviation: Deviation, users: int = 1) -> None:
+        """Count one for some users."""
+        key = (deviation.operation, deviation.field, deviation.kind)
+        self.users[key] = self.users.get(key, 0) + users
+        self.examples.setdefault(key, deviation.example)
+
+    def counting(self, take: Callable[[fleet.Batch], None]) -> Callable[[fleet.Batch], None]:
+        """The same function of batches, which also counts the deviations of each."""
+
+        def taken(batch: fleet.Batch) -> None:
+            for found in batch.deviations.values():
+                for deviation in found:
+                    self.add(deviation)
+            take(batch)
+
+        return taken
+
+    def add_listing(self, listing: fleet.Listing) -> None:
+        """Count those of List users."""
+        for deviation, users in listing.deviations.items():
+            self.add(deviation, users)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row for each operation, field and kind."""
+        names = ("operation", "field", "kind")
+        return [
+            {**dict(zip(names, key, strict=True)), "users": self.users[key], "example": self.examples[key]}
+            for key in sorted(self.users)
+        ]
+
+    def warn(self) -> None:
+        """Say in one line that there are some."""
+        if self.users:
+            fields = len({(operation, name) for operation, name, _ in self.users})
+            warn(
+                f"answers deviate from the specification in {fields:,} field{'' if fields == 1 else 's'};"
+                " exposure.deviations() lists them"
+            )
 
 
 @dataclass(slots=True)
@@ -56,7 +104,9 @@ class Look:
         self.people.append(frames.people(batch.users))
         self.told.append(frames.told(batch.alerts))
         if batch.failures:
-            self.batches["failures"].append(frames.failures([asdict(failure) for failure in batch.failures]))
+            self.batches["failures"].append(
+                frames.of_rows("failures", [asdict(failure) for failure in batch.failures])
+            )
         if len(self.people) >= PACKS:
             self.unpack()
 
@@ -65,6 +115,10 @@ class Look:
         for name, table in frames.flatten(self.people, self.told).items():
             self.batches[name].append(table)
         self.people, self.told = [], []
+
+    def keep(self, deviations: Deviations) -> None:
+        """Keep how the answers deviate from the specification."""
+        self.batches["deviations"] = [frames.of_rows("deviations", deviations.rows())]
 
     def seen(self, done: int, total: int | None) -> None:
         """How far the load is."""

@@ -416,6 +416,7 @@ PLAINLY_TOLD = {
     "opt_out_procedure": "list",
     "alerts with a url": "11 of 11",
     "alerts with a guide": "11 of 11",
+    "deviations": "none",
     "answers in json": "yes",
     "answers in xml": "yes",
     "credentials in headers": "yes",

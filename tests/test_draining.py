@@ -134,15 +134,11 @@ UNREADABLE = {
     "a negative number": (b'{"user_id": -1, "events": []}', "user_id is not as described"),
     "a record's number past 64 bits": (
         about(12, removed_records=[RECORD | {"id": 2**63}]),
-        "removed_records.0.Record.id is not as described",
+        "removed_records.id is not as described",
     ),
     "a list": (b"[" + about(12) + b"]", "it is no object"),
     "no person": (b'{"events": ["' + CANARY.encode() + b'"]}', "user_id is missing"),
     "a person by name": (about(CANARY), "user_id is not as described"),
-    "events by name": (
-        b'{"user_id": 12, "events": "' + CANARY.encode() + b'"}',
-        "events is not as described",
-    ),
     "a web page": (f"<html><p>{CANARY}</p></html>".encode(), "web page"),
     "a DTD": (b'<!DOCTYPE a [<!ENTITY e "x">]><hash>&e;</hash>', "not XML"),
     "XML that is cut": (f"<hash><user-id>12</user-id><a>{CANARY}".encode(), "not XML"),

@@ -23,8 +23,8 @@ DECLARED = {
         "middle_name": "str",
         "last_name": "str",
         "birth_date": TIME,
-        "is_scanning": "bool",
-        "identification_on_file": "bool",
+        "is_scanning": "boolean",
+        "identification_on_file": "boolean",
     },
     "records": {
         "site": "category",
@@ -70,14 +70,14 @@ DECLARED = {
     },
     "aliases": {
         "user_id": "int64",
-        "alias_id": "int64",
+        "alias_id": "Int64",
         "first_name": "str",
         "last_name": "str",
         "alias_type": "category",
     },
-    "emails": {"user_id": "int64", "email_id": "int64", "address": "str"},
-    "phone_numbers": {"user_id": "int64", "phone_number_id": "int64", "number": "str"},
-    "addresses": {"user_id": "int64", "address_id": "int64"}
+    "emails": {"user_id": "int64", "email_id": "Int64", "address": "str"},
+    "phone_numbers": {"user_id": "int64", "phone_number_id": "Int64", "number": "str"},
+    "addresses": {"user_id": "int64", "address_id": "Int64"}
     | dict.fromkeys(["address1", "address2", "city", "state", "zip", "country"], "str"),
     "service_history": {"user_id": "int64", "event": "category", "occurred_at": TIME},
     "failures": {
@@ -87,6 +87,7 @@ DECLARED = {
         "status": "Int16",
         "reason": "str",
     },
+    "deviations": {"operation": "str", "field": "str", "kind": "str", "users": "int64", "example": "str"},
 }
 CATEGORIES = [
     (name, column)
@@ -478,7 +479,10 @@ def test_failures_are_a_table_of_their_own():
         "status": 401,
         "reason": "r",
     }
-    table = frames.frame("failures", [frames.failures([row, row | {"status": None}]), frames.failures([])])
+    table = frames.frame(
+        "failures",
+        [frames.of_rows("failures", [row, row | {"status": None}]), frames.of_rows("failures", [])],
+    )
     assert_as_declared("failures", table)
     assert table["status"].tolist() == [401, pd.NA]
     assert table["user_id"].tolist() == [2**63 - 1] * 2

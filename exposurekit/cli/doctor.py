@@ -24,6 +24,7 @@ from exposurekit.markup import plain
 WELL, MIND, ILL = "well", "mind", "ill"
 CLOCK_MAX_S = 60  # further apart, instants of webhooks and of histories mean something else
 LOOKED_MAX_DAYS = 2
+DEVIATIONS_MAX = 5
 _PACKAGES = ("pandas", "plotly", "ipywidgets", "anywidget", "httpx", "pydantic", "duckdb", "deltalake")
 _NOTEBOOKS = ("jupyterlab", "notebook")
 _WIDGETS = ("ipywidgets", "jupyterlab_widgets", "anywidget")
@@ -53,7 +54,7 @@ def doctor(*, history: str, as_json: bool) -> None:
     """Check the installation and suggest fixes.
 
     Checks versions, notebook, browser, service, clock, history and watch; exits with 1 if one fails. It changes nothing,
-    and sends the service one short request.
+    and sends the service a few short requests.
 
     Example: exposurekit doctor --history ./exposure-history
     """
@@ -162,6 +163,25 @@ def _asked(client: Any) -> Iterator[Found]:
     yield Found("service", WELL, f"answers in {took_ms:.0f} ms, and accepts the credentials")
     if isinstance(outcome, Answer):
         yield from _clock(outcome.headers.get("date"))
+    yield from _deviations(client)
+
+
+def _deviations(client: Any) -> Iterator[Found]:
+    from exposurekit.client import probe
+
+    try:
+        found = list(map(probe.said, probe.deviations(client)))
+    except ExposureError as error:
+        yield Found("answers", ILL, str(error), "ask the service's operator")
+        return
+    if found:
+        more = f", and {len(found) - DEVIATIONS_MAX:,} more" if len(found) > DEVIATIONS_MAX else ""
+        yield Found(
+            "answers", MIND, f"they deviate from the specification: {'; '.join(found[:DEVIATIONS_MAX])}{more}",
+            "nothing: they are read all the same; `exposure.deviations()` counts them",
+        )  # fmt: skip
+    else:
+        yield Found("answers", WELL, "as the specification describes them")
 
 
 def _clock(told: str | None) -> Iterator[Found]:

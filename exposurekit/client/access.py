@@ -36,6 +36,7 @@ class Access:
     credentials_in: Place | None = None
     body_encoding: BodyEncoding = "json"
     lists: Lists = "objects"
+    strict: bool = False
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():

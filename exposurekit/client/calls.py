@@ -281,11 +281,18 @@ class Paging:
 
     def after(self, page: UserPage, *, fresh: int) -> "Paging":
         """The next place, after a page of which ``fresh`` users had not been seen before."""
-        size = len(page.users)
+        size = page.size
         offset, first_page = self.offset + size, self.first_page or size
         counted = page.count is not None and page.count > first_page
         done = fresh == 0 or (offset >= (page.count or 0) if counted else size < first_page)
         return Paging(self.limit, offset, first_page, page.count, done)
+
+
+def unlisted(page: UserPage, listed: set[int]) -> list[UserKey]:
+    """The keys of a page that no page before it had, each once; ``listed`` grows by them."""
+    fresh = [key for key in {key.id: key for key in reversed(page.users)}.values() if key.id not in listed]
+    listed.update(key.id for key in fresh)
+    return fresh[::-1]
 
 
 def _itself(reply: UserPage) -> UserPage:

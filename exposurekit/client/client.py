@@ -101,11 +101,10 @@ class Client(Connection):
         >>> sum(1 for key in client.iter_users()) == client.list_users().count
         True
         """
-        paging, seen = Paging(page_size), set[int]()
+        paging, listed = Paging(page_size), set[int]()
         while not paging.done:
             page = self.list_users(paging.limit, paging.offset)
-            fresh = [key for key in page.users if key.id not in seen]
-            seen.update(key.id for key in fresh)
+            fresh = calls.unlisted(page, listed)
             yield from fresh
             paging = paging.after(page, fresh=len(fresh))
 
@@ -214,19 +213,25 @@ class AsyncClient(Connection):
     list_user_links = _awaiting(calls.list_user_links)
     get_user_alerts = _awaiting(calls.get_user_alerts)
 
-    async def iter_pages(self, page_size: int = calls.PAGE_SIZE) -> AsyncIterator[UserPage]:
+    async def iter_pages(
+        self, page_size: int = calls.PAGE_SIZE, *, notes: wire.Notes | None = None
+    ) -> AsyncIterator[UserPage]:
         """Page after page of the users' keys, each key once.
+
+        Args:
+            page_size: Users on a page at most.
+            notes: Where deviations from the specification are counted; None: a warning tells of lost items.
 
         >>> async def pages(client):
         ...     return [len(page.users) async for page in client.iter_pages(page_size=5)]
         >>> awaited(pages)[0]
         5
         """
-        paging, seen = Paging(page_size), set[int]()
+        paging, listed = Paging(page_size), set[int]()
         while not paging.done:
-            page = await self.list_users(paging.limit, paging.offset)
-            fresh = [key for key in page.users if key.id not in seen]
-            seen.update(key.id for key in fresh)
+            call = calls.list_users(paging.limit, paging.offset)
+            page = wire.model(call, self.access, await self.outcome(call), notes)
+            fresh = calls.unlisted(page, listed)
             yield page.model_copy(update={"users": fresh})
             paging = paging.after(page, fresh=len(fresh))
 

@@ -32,6 +32,7 @@ class Settings(TypedDict, total=False):
     credentials_in: Place | None
     body_encoding: BodyEncoding
     lists: Lists
+    strict: bool
     timeout: float
     retries: int | Patience
     transport: "Transport | None"
@@ -51,6 +52,7 @@ class Connection:
         credentials_in: Place | None = None,
         body_encoding: BodyEncoding = "json",
         lists: Lists = "objects",
+        strict: bool = False,
         timeout: float = 30.0,
         retries: int | Patience = 3,
         transport: "Transport | None" = None,
@@ -67,6 +69,8 @@ class Connection:
                 on POST and PUT; ``"query"``; ``"body"`` (where there is one); ``"header"``.
             body_encoding: ``"json"``, or ``"form"`` for Rails-style fields.
             lists: ``"objects"``, or ``"csv"``: aliases, e-mails and phones as comma-separated strings.
+            strict: Whether an answer that deviates from the specification is an error. False: a field that is null,
+                missing or of another type costs that field alone.
             timeout: Seconds that one try of a call may take; a `Client` that blocks ends it after as many
                 without a byte, too, but not while an answer's head comes in drop by drop.
             retries: Further tries of a call that may be repeated, or a `Patience`.
@@ -82,6 +86,7 @@ class Connection:
             credentials_in=credentials_in,
             body_encoding=body_encoding,
             lists=lists,
+            strict=strict,
         )
         if not isinstance(timeout, int | float) or timeout <= 0:
             raise Misconfigured("timeout is a number of seconds, more than zero")

@@ -4,18 +4,21 @@ A failure costs the person it happened to, and that person alone: it becomes a r
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from exposurekit.client import calls, wire
 from exposurekit.client.client import AsyncClient
-from exposurekit.client.retries import Answer, Lost, Outcome
+from exposurekit.client.retries import Lost, Outcome
+from exposurekit.contract.deviations import Deviation
 from exposurekit.contract.resources import UserKey
 from exposurekit.errors import ExposureError, Refused
 
 AT_ONCE = 8
 WINDOW = 200  # people whose answers wait at once, as bytes
+_THINGS = ("records", "links", "alerts")
 SLICE = 25  # people whose dicts live at once
 
 Progress = Callable[[int, int | None], None]
@@ -24,15 +27,24 @@ Choose = Callable[[int], bool]
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """How List users went: how many people it listed, and how many there are by its own count (None: not told)."""
+    """How List users went.
+
+    Attributes:
+        listed: How many people it listed.
+        told: How many there are by its own count; None: it does not count them.
+        unreadable: How many more it listed whose id or secret could not be read.
+        deviations: How its answers deviate from the specification, and for how many users.
+    """
 
     listed: int
     told: int | None
+    unreadable: int = 0
+    deviations: Mapping[Deviation, int] = field(default_factory=dict)
 
     @property
     def is_complete(self) -> bool:
         """Whether nobody was missed: pages shift where somebody leaves between two of them."""
-        return self.told is None or self.told == self.listed
+        return not self.unreadable and (self.told is None or self.told == self.listed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +60,25 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Some people, loaded whole: user objects and alerts as plain dicts, or a failure for each who could not be."""
+    """Some people, loaded whole: user objects and alerts as plain dicts, or a failure for each who could not be.
+
+    ``deviations`` has, by user id, how the answers about that person deviate from the specification.
+    """
 
     keys: Sequence[UserKey] = field(repr=False)
     users: Sequence[dict[str, Any]] = field(repr=False)
     alerts: Sequence[dict[str, Any]] = field(repr=False)
     failures: Sequence[Failure]
+    deviations: Mapping[int, Sequence[Deviation]] = field(default_factory=dict, repr=False)
+
+    @property
+    def incomplete(self) -> set[int]:
+        """Who has a record, link or alert that could not be read: what is missing there is not known to be gone."""
+        return {user_id for user_id, found in self.deviations.items() if any(map(_costs_thing, found))}
+
+
+def _costs_thing(deviation: Deviation) -> bool:
+    return deviation.costs_item and deviation.field.partition(".")[0] in _THINGS
 
 
 async def load(
@@ -79,7 +104,8 @@ async def load(
         ExposureError: The list of users itself could not be had.
     """
     waiting: list[UserKey] = []
-    done = listed = 0
+    done = listed = unreadable = 0
+    notes: wire.Notes = Counter()
 
     async def load_batch(keys: list[UserKey], total: int | None) -> None:
         def one_more() -> None:
@@ -91,9 +117,10 @@ async def load(
         await _batch(client, keys, at_once, take, one_more)
 
     total = None
-    async for page in client.iter_pages():
+    async for page in client.iter_pages(notes=notes):
         total = page.count
         listed += len(page.users)
+        unreadable += page.unreadable
         chosen = [key for key in page.users if choose is None or choose(key.id)]
         done += len(page.users) - len(chosen)
         waiting += chosen
@@ -101,7 +128,7 @@ async def load(
             await load_batch(waiting[:window], total)
             del waiting[:window]
     await load_batch(waiting, total)
-    return Listing(listed, total)
+    return Listing(listed, total, unreadable, notes)
 
 
 async def _batch(
@@ -144,32 +171,38 @@ async def _ask(client: AsyncClient, key: UserKey) -> _Answers:
     call: calls.Call[Any, Any] = calls.get_user(key)
     outcome = await client.outcome(call)
     user = (call, outcome)
-    if not isinstance(outcome, Answer) or outcome.status != wire.OK:
+    if not wire.is_success(outcome):
         return _Answers(key, user, None)
     call = calls.get_user_alerts(key)
     return _Answers(key, user, (call, await client.outcome(call)))
 
 
 def _read(client: AsyncClient, answers: Sequence[_Answers]) -> Batch:
-    read = [_person(client, answer) for answer in answers]
+    deviations: dict[int, list[Deviation]] = {}
+    read = [_person(client, answer, deviations) for answer in answers]
     loaded = [pair for pair in read if isinstance(pair, tuple)]
     failures = [failure for failure in read if isinstance(failure, Failure)]
     keys = [answer.key for answer in answers]
-    return Batch(keys, [user for user, _ in loaded], [alerts for _, alerts in loaded], failures)
+    return Batch(keys, [user for user, _ in loaded], [alerts for _, alerts in loaded], failures, deviations)
 
 
-def _person(client: AsyncClient, got: _Answers) -> tuple[dict[str, Any], dict[str, Any]] | Failure:
+def _person(
+    client: AsyncClient, got: _Answers, deviations: dict[int, list[Deviation]]
+) -> tuple[dict[str, Any], dict[str, Any]] | Failure:
     """Get user and Get user alerts: both, or neither, so that no table shows half a person as a whole one."""
     call, outcome = got.user
+    notes: wire.Notes = Counter()
     try:
-        user = wire.row(call, client.access, outcome)["user"]
+        user = wire.row(call, client.access, outcome, notes)["user"]
         if user["id"] != got.key.id:
             return Failure(
                 got.key.id, call.operation.title, "Unreadable", None, "the answer is about another user"
             )
         call, outcome = got.alerts or (call, Lost("it was not asked"))
-        alerts = wire.row(call, client.access, outcome)["alerts"]
+        alerts = wire.row(call, client.access, outcome, notes)["alerts"]
     except ExposureError as error:
         status = error.status if isinstance(error, Refused) else None
         return Failure(got.key.id, call.operation.title, type(error).__name__, status, str(error))
+    if notes:
+        deviations[got.key.id] = list(notes)
     return user, {"user_id": got.key.id, "alerts": alerts}

@@ -6,15 +6,22 @@ still spends as much again on its requests and responses (measured: tests/benchm
 
 import asyncio
 import ssl
-from functools import cache
+from functools import cache, partial
+from typing import Any
 from urllib.request import getproxies
 
 import aiohttp
+from aiohttp.client_proto import ResponseHandler
 from yarl import URL
 
 from exposurekit.client.retries import Answer, Lost, Outcome
+from exposurekit.client.unpacking import Body, BodyTooLarge
 from exposurekit.client.wire import BODY_MAX, Request
 from exposurekit.errors import Misconfigured
+
+HEAD_MAX = 100 * 1024  # bytes of status line and headers, as the blocking client takes them
+_HEADERS_MAX = 10_000
+_END = b"\r\n\r\n"
 
 
 class Awaiting:
@@ -23,9 +30,16 @@ class Awaiting:
     def __init__(self, connections: int, headers: dict[str, str], *, secure: bool) -> None:
         self._loop = asyncio.get_running_loop()
         self._standing = headers
+        connector = aiohttp.TCPConnector(limit=connections, ssl=_certificates() if secure else False)
+        protocol: Any = partial(_Protocol, loop=self._loop)
+        connector._factory = protocol  # noqa: SLF001  no argument sets it
         self._session = aiohttp.ClientSession(
             headers=headers,
-            connector=aiohttp.TCPConnector(limit=connections, ssl=_certificates() if secure else False),
+            connector=connector,
+            auto_decompress=False,  # `Body` does it, as for the blocking client
+            max_line_size=HEAD_MAX,
+            max_field_size=HEAD_MAX,
+            max_headers=_HEADERS_MAX,
             cookie_jar=aiohttp.DummyCookieJar(),
             # Proxies, as httpx heeds them. Where there is none it must be off: aiohttp would look for one in a
             # worker thread at each request, which costs as much as the request.
@@ -65,8 +79,8 @@ class Awaiting:
             return Lost.nobody()
         except TimeoutError:
             return Lost.too_late()
-        except Exception:  # noqa: BLE001  whatever it raises may hold the URL, and ends here
-            return Lost.cut()
+        except Exception as error:  # noqa: BLE001  whatever it raises may hold the URL, and ends here
+            return Lost.too_large() if isinstance(error, BodyTooLarge) else Lost.cut()
 
     async def aclose(self) -> None:
         """Close the connections that are kept open."""
@@ -83,13 +97,68 @@ class Awaiting:
 async def _whole(response: aiohttp.ClientResponse) -> Outcome:
     if (response.content_length or BODY_MAX) < BODY_MAX and "Content-Encoding" not in response.headers:
         return Answer(response.status, response.headers, await response.read())
-    pieces, size = [], 0  # a size that is not told, or that grows as it is unpacked
+    # A size that is not told, or that grows as it is unpacked.
+    body = Body(response.headers.get("Content-Encoding"), BODY_MAX)
     async for piece in response.content.iter_any():
-        pieces.append(piece)
-        size += len(piece)
-        if size > BODY_MAX:
-            return Lost.too_large()
-    return Answer(response.status, response.headers, b"".join(pieces))
+        body.feed(piece)
+    return Answer(response.status, response.headers, body.whole())
+
+
+class _Protocol(ResponseHandler):
+    """aiohttp's, which does not take bytes behind an answer's body for a broken answer."""
+
+    def set_response_params(self, **how: Any) -> None:
+        """As aiohttp sets up its parser for the next answer."""
+        super().set_response_params(**how)
+        self._parser: Any = _OneAnswer(self._parser, self)
+
+
+class _OneAnswer:
+    """A parser that is given one answer alone; what comes behind it is dropped, and the connection not used again."""
+
+    def __init__(self, parser: Any, protocol: _Protocol) -> None:
+        self._parser = parser
+        self._protocol = protocol
+        self._head = 0  # bytes of it so far
+        self._last = b""  # the last of them: its end may come in two pieces
+        self._left: int | None = None  # bytes of the body; None: not known yet, or not told
+        self._in_head = True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._parser, name)
+
+    def feed_data(self, data: bytes) -> Any:
+        """Parse what is the answer's own."""
+        messages: list[Any] = []
+        while self._in_head and data:
+            found = (self._last + data).find(_END)
+            cut = len(data) if found < 0 else found - len(self._last) + len(_END)
+            self._head += cut
+            if self._head > HEAD_MAX + len(_END) and found < 0:
+                raise aiohttp.http_exceptions.LineTooLong(b"the head", HEAD_MAX)
+            self._last = (self._last + data)[-3:] if found < 0 else b""
+            more, upgraded, tail = self._parser.feed_data(data[:cut])
+            messages += more
+            data = data[cut:]
+            if upgraded:
+                return messages, upgraded, tail + data
+            if more and more[-1][0].code >= 200:  # noqa: PLR2004  what is below precedes the answer
+                self._in_head, self._left = False, _length(more[-1][0])
+        if self._left is not None:
+            data, beyond = data[: self._left], data[self._left :]
+            self._left -= len(data)
+            if beyond:
+                self._protocol._should_close = True  # noqa: SLF001  as its own parser has it closed
+        if not data and messages:
+            return messages, False, b""
+        more, upgraded, tail = self._parser.feed_data(data)
+        return [*messages, *more], upgraded, tail
+
+
+def _length(message: Any) -> int | None:
+    """Bytes of an answer's body; None: its end is told otherwise."""
+    told = message.headers.get("Content-Length", "")
+    return None if message.chunked or not (told.isascii() and told.isdecimal()) else int(told)
 
 
 @cache

@@ -4,12 +4,14 @@ import asyncio
 import socket
 import ssl
 import time
+from collections.abc import Iterator
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 
 import httpx
 
 from exposurekit.client.retries import Answer, Lost, Outcome
+from exposurekit.client.unpacking import Body, BodyTooLarge
 from exposurekit.client.wire import BODY_MAX, Request
 from exposurekit.errors import Misconfigured
 
@@ -21,7 +23,12 @@ class Blocking:
         if isinstance(transport, httpx.AsyncBaseTransport) and not isinstance(transport, httpx.BaseTransport):
             raise Misconfigured("a Client that blocks needs a transport that does; AsyncClient takes either")
         no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=()))
-        self._session = httpx.Client(transport=transport, follow_redirects=False, cookies=no_cookies)
+        self._session = httpx.Client(
+            transport=transport,
+            follow_redirects=False,
+            cookies=no_cookies,
+            event_hooks={"response": [_without_location]},
+        )
 
     def send(self, request: Request, seconds: float) -> Outcome:
         """One try; never raises for what happens on the wire."""
@@ -30,14 +37,14 @@ class Blocking:
             with self._session.stream(
                 request.method, request.url, headers=request.headers, content=request.body, timeout=seconds
             ) as response:
-                body = bytearray()
-                for piece in response.iter_bytes():
-                    body += piece
-                    if len(body) > BODY_MAX:
-                        return Lost.too_large()
+                body = _body(response)
+                for piece in _pieces(response):
+                    body.feed(piece)
                     if time.monotonic() > until:
                         return Lost.too_late()
-                return Answer(response.status_code, response.headers, bytes(body))
+                return Answer(response.status_code, response.headers, body.whole())
+        except BodyTooLarge:
+            return Lost.too_large()
         except Exception as error:  # noqa: BLE001  whatever it raises may hold the URL, and ends here
             return _lost(error, httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
@@ -62,6 +69,8 @@ class Awaiting:
         try:
             async with asyncio.timeout(seconds):
                 return await self._exchange(request)
+        except BodyTooLarge:
+            return Lost.too_large()
         except Exception as error:  # noqa: BLE001  whatever it raises may hold the URL, and ends here
             # Not ConnectTimeout: httpx-aiohttp, which may be given, raises it for a dropped connection too.
             return _lost(error, httpx.ConnectError)
@@ -70,12 +79,13 @@ class Awaiting:
         asked = httpx.Request(request.method, request.url, headers=request.headers, content=request.body)
         response = await self._transport.handle_async_request(asked)
         try:
-            body = bytearray()
-            async for piece in response.aiter_bytes():
-                body += piece
-                if len(body) > BODY_MAX:
-                    return Lost.too_large()
-            return Answer(response.status_code, response.headers, bytes(body))
+            body = _body(response)
+            if response.is_stream_consumed:
+                body.feed(response.content)
+            else:
+                async for piece in response.aiter_raw():
+                    body.feed(piece)
+            return Answer(response.status_code, response.headers, body.whole())
         finally:
             await response.aclose()
 
@@ -96,6 +106,21 @@ class InThreads:
 
     async def aclose(self) -> None:
         """Nothing: the transport may be a blocking client's, which goes on."""
+
+
+def _without_location(response: httpx.Response) -> None:
+    """A redirect is not followed; httpx would read its address all the same, and fail on one that it cannot use."""
+    response.headers.pop("location", None)
+
+
+def _body(response: httpx.Response) -> Body:
+    """Where the body goes; what httpx has read by itself, it has unpacked."""
+    packed = not response.is_stream_consumed
+    return Body(response.headers.get("content-encoding") if packed else None, BODY_MAX)
+
+
+def _pieces(response: httpx.Response) -> Iterator[bytes]:
+    return iter((response.content,)) if response.is_stream_consumed else response.iter_raw()
 
 
 def _lost(error: Exception, *never_sent: type[Exception]) -> Lost:

@@ -1,6 +1,8 @@
 """How a service answers the points that the specification leaves open. Reads only; changes nothing, keeps nothing."""
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +10,7 @@ from exposurekit.client import calls, wire
 from exposurekit.client.calls import Call
 from exposurekit.client.retries import Answer
 from exposurekit.contract import codec
+from exposurekit.contract.deviations import Deviation
 from exposurekit.errors import ExposureError, Unreadable
 
 if TYPE_CHECKING:
@@ -57,11 +60,49 @@ def points(client: Any) -> list[tuple[str, str]]:
         "opt_out_procedure": lambda: _every(alerts, lambda alert: _kind(alert.get("opt_out_procedure"))),
         "alerts with a url": lambda: _share(alerts, "url"),
         "alerts with a guide": lambda: _share(alerts, "guide"),
+        "deviations": lambda: "; ".join(map(said, deviations(client, keys))) or "none",
         "answers in json": lambda: _reads(client, "json"),
         "answers in xml": lambda: _reads(client, "xml"),
         "credentials in headers": lambda: _reads(client, client.access.format, credentials_in="header"),
     }
     return [(point, _told(answer)) for point, answer in told.items()]
+
+
+def deviations(client: Any, keys: list[Any] | None = None) -> list[Deviation]:
+    """How some answers deviate from the specification, the most frequent first.
+
+    Args:
+        client: Whom to ask.
+        keys: Ids and secrets of the users to ask about; None: of the first few.
+
+    Raises:
+        ExposureError: List users could not be read.
+    """
+    notes: wire.Notes = Counter()
+    if keys is None:
+        call = calls.list_users(limit=_PEOPLE)
+        outcome = client.outcome(call)
+        keys = [(key.id, key.secret) for key in wire.model(call, client.access, outcome, Counter()).users]
+        notes.update(wire.deviations(call, client.access, outcome))
+    for call in _calls(keys[:_PEOPLE]):
+        with suppress(ExposureError):
+            notes.update(wire.deviations(call, client.access, client.outcome(call)))
+    return [deviation for deviation, _ in notes.most_common()]
+
+
+def _calls(keys: list[Any]) -> Iterator[Call[Any, Any]]:
+    for key in keys:
+        yield from (calls.get_user(key), calls.list_user_records(key), calls.list_user_links(key))
+        yield calls.get_user_alerts(key)
+
+
+def said(deviation: Deviation) -> str:
+    """A deviation in a few words.
+
+    >>> said(Deviation("Get user", "records.age", "text for integer", "text of 2 digits"))
+    'Get user: records.age text for integer'
+    """
+    return f"{deviation.operation}: {deviation.field} {deviation.kind}"
 
 
 def _told(answer: Callable[[], str]) -> str:

@@ -1,7 +1,9 @@
 """A call as a request, and an answer as a reply or an error. Moves no bytes; its errors hold no values."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NoReturn, TypeVar, cast
@@ -12,13 +14,17 @@ from pydantic import TypeAdapter, ValidationError
 from exposurekit.client.access import Access
 from exposurekit.client.calls import Call
 from exposurekit.client.retries import Answer, Lost, Outcome
-from exposurekit.contract import codec, forms
+from exposurekit.contract import codec, forms, lenient
+from exposurekit.contract.deviations import Deviation, problem_of
 from exposurekit.contract.items import AddressItem, AliasItem, EmailItem, PhoneNumberItem
-from exposurekit.contract.operations import CREDENTIAL_HEADERS, OPERATIONS
-from exposurekit.contract.resources import Reply
+from exposurekit.contract.lenient import Reading
+from exposurekit.contract.operations import CREATE_USER, CREDENTIAL_HEADERS, OPERATIONS
+from exposurekit.contract.resources import Reply, UserKey, UserPage
 from exposurekit.contract.shapes import row_type, shape_of_model
-from exposurekit.errors import BadRequest, Refused, Unauthorized, Unreached, Unreadable
+from exposurekit.errors import BadRequest, Refused, Unauthorized, Unreached, Unreadable, warn
 from exposurekit.markup import plain
+
+Notes = Counter[Deviation]
 
 R = TypeVar("R", bound=Reply)
 T = TypeVar("T")
@@ -26,7 +32,7 @@ T = TypeVar("T")
 BODY_TYPES = {"json": codec.MEDIA_TYPES["json"], "form": "application/x-www-form-urlencoded"}
 BODY_MAX = 64 * 1024 * 1024
 REASON_READ, REASON_MAX = 10_000, 200
-OK, BAD_REQUEST, UNAUTHORIZED = 200, 400, 401
+BAD_REQUEST, UNAUTHORIZED = 400, 401
 
 _TELLING = re.compile(
     r"\S*@\S*|\S*://\S*|\S*/api/\S*|\d[\d .()-]{3,}\d|\"[^\"]*\"|'[^']*'|\b(?=[\w-]*\d)[\w-]{12,}\b"
@@ -122,35 +128,90 @@ def _as_csv(values: dict[str, Any]) -> dict[str, Any]:
     return values | joined
 
 
-def model(call: Call[R, T], access: Access, outcome: Outcome) -> T:
+def is_success(outcome: Outcome) -> bool:
+    """Whether the service carried the call out: any 2xx, whatever the specification's 200."""
+    return isinstance(outcome, Answer) and 200 <= outcome.status < 300  # noqa: PLR2004  as HTTP has it
+
+
+def model(call: Call[R, T], access: Access, outcome: Outcome, notes: Notes | None = None) -> T:
     """The reply as the specification's resources.
 
+    Args:
+        call: What was asked.
+        access: How; says whether deviations are errors.
+        outcome: What came.
+        notes: Where deviations are counted. None: a warning tells of items that could not be read.
+
     Raises:
-        Refused: The status is not 200; `BadRequest` for 400, `Unauthorized` for 401.
+        Refused: The status is no 2xx; `BadRequest` for 400, `Unauthorized` for 401.
         Unreached: No whole answer came.
-        Unreadable: The body is not what the specification describes.
+        Unreadable: The body is not what the specification describes, and cannot be read leniently either.
     """
-    reply = _checked(
-        call, access, outcome, lambda body: call.reply.model_validate(_decoded(call, access, body))
-    )
-    return call.pick(reply)
+
+    def read(body: bytes) -> Any:
+        values = _decoded(call, access, body)
+        if access.strict:
+            return call.reply.model_validate(values)
+        typed = access.format == "json"
+        with suppress(ValidationError):
+            return call.reply.model_validate(values, strict=typed or None)
+        reading = lenient.as_model(call.reply, values, call.operation.title, typed=typed)
+        _note(call, reading, notes)
+        if isinstance(reading.value, UserPage):
+            return reading.value.without(reading.items_lost)
+        return reading.value
+
+    return call.pick(_checked(call, access, outcome, read))
 
 
-def row(call: Call[R, T], access: Access, outcome: Outcome) -> dict[str, Any]:
-    """The reply as plain dicts under the same rules: for bulk, where objects would be taken apart again."""
-    adapter = _adapter(call.reply)
-    if access.format == "json":
-        found = _checked(call, access, outcome, adapter.validate_json)
-    else:
-        found = _checked(
-            call, access, outcome, lambda body: adapter.validate_python(_decoded(call, access, body))
-        )
-    return cast("dict[str, Any]", found)
+def row(call: Call[R, T], access: Access, outcome: Outcome, notes: Notes | None = None) -> dict[str, Any]:
+    """The reply as plain dicts under the same rules: for bulk, where objects would be taken apart again.
+
+    What conforms is validated straight from the bytes; only what does not is read leniently.
+    """
+    adapter, typed = _adapter(call.reply), access.format == "json"
+
+    def read(body: bytes) -> Any:
+        strict = None if access.strict else True
+        try:
+            if typed:
+                return adapter.validate_json(codec.utf8(body), strict=strict)
+            return adapter.validate_python(_decoded(call, access, body))
+        except ValidationError:
+            if access.strict:
+                raise
+        values = _decoded(call, access, body)
+        reading = lenient.as_rows(call.reply, values, call.operation.title, typed=typed)
+        _note(call, reading, notes)
+        return reading.value
+
+    return cast("dict[str, Any]", _checked(call, access, outcome, read))
+
+
+def _note(call: Call[R, T], reading: Reading, notes: Notes | None) -> None:
+    if notes is not None:
+        notes.update(reading.deviations)
+    elif costly := [one.field for one in reading.deviations if one.costs_item]:
+        fields = ", ".join(dict.fromkeys(costly))
+        warn(f"{call.operation.title}: the answer was read in part; items were lost at {fields}")
 
 
 def plain_values(call: Call[R, T], access: Access, outcome: Outcome) -> Any:
     """The reply as it came, unvalidated: for telling how a server answers."""
     return _checked(call, access, outcome, lambda body: _decoded(call, access, body))
+
+
+def deviations(call: Call[R, T], access: Access, outcome: Outcome) -> Notes:
+    """How the reply deviates from the specification.
+
+    Raises:
+        ExposureError: There is no reply, or none that can be read.
+    """
+    notes: Notes = Counter()
+    values = plain_values(call, access, outcome)
+    typed = access.format == "json"
+    notes.update(lenient.as_rows(call.reply, values, call.operation.title, typed=typed).deviations)
+    return notes
 
 
 @cache
@@ -159,32 +220,57 @@ def _adapter(reply: type[Reply]) -> TypeAdapter[Any]:
 
 
 def _decoded(call: Call[R, T], access: Access, body: bytes) -> Any:
-    return codec.decode(body, access.format, shape_of_model(call.reply))
+    return codec.decode(body, access.format, shape_of_model(call.reply), finite=access.strict)
 
 
 def _checked(call: Call[R, T], access: Access, outcome: Outcome, read: Callable[[bytes], Any]) -> Any:
     if isinstance(outcome, Lost):
         _unreached(call, outcome)
-    if outcome.status != OK:
+    if not is_success(outcome):
         _refuse(call, access, outcome)
     try:
         return read(outcome.body)
     except ValidationError as error:
-        problem = _problem(error)
+        problem = problem_of(error)
     except Unreadable as error:
         problem = str(error)
     if _WEB_PAGE.match(outcome.body):
         problem = "it is a web page; is base_url the service's?"
-    raise Unreadable(f"{call.operation.title}: the answer cannot be read: {problem}")
+    message = f"{call.operation.title}: the answer cannot be read: {problem}"
+    if call.operation is not CREATE_USER:
+        raise Unreadable(message)
+    account = _account(outcome.body)
+    if account is None or access.strict:
+        key = account and UserKey(id=account["id"], secret=account["secret"])
+        todo = (
+            "The user was registered: keep the error's user_key."
+            if key
+            else "The user may have been registered all the same: look before you repeat it."
+        )
+        raise Unreadable(f"{message}. {todo}", user_key=key)
+    warn(f"{message}. Its id and secret were read; take the rest from get_user()")
+    return lenient.as_model(call.reply, {"user": account}, call.operation.title).value
 
 
-def _problem(error: ValidationError) -> str:
-    """Where the body is not as described, and how. A place is made of field names and positions alone."""
-    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    if first["type"] == "json_invalid":
-        return "it is not JSON"
-    places = [str(part) for part in first["loc"] if isinstance(part, int) or str(part).isidentifier()]
-    return f"{'.'.join(places) or 'the whole'} {'is missing' if first['type'] == 'missing' else 'is not as described'}"
+def _account(body: bytes) -> dict[str, Any] | None:
+    """The object with an id and a secret in an answer to Create user, however much else of it cannot be read."""
+    if body.lstrip()[:1] == b"<":
+        with suppress(Unreadable):
+            return _account_in(codec.decode(body, "xml"))
+        return None
+    try:
+        return _account_in(codec.decode(body, "json", finite=False))
+    except Unreadable:
+        return _account_in(codec.beginning(body))
+
+
+def _account_in(values: Any) -> dict[str, Any] | None:
+    if isinstance(values, dict):
+        with suppress(ValidationError):
+            key = UserKey.model_validate({name: values.get(name) for name in ("id", "secret")})
+            return values | {"id": key.id, "secret": key.secret}
+    inner = values.values() if isinstance(values, dict) else values if isinstance(values, list) else ()
+    return next((found for one in inner if (found := _account_in(one))), None)
 
 
 def _unreached(call: Call[R, T], lost: Lost) -> NoReturn:

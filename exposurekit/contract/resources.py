@@ -1,7 +1,8 @@
 """User, Record, Link, Alert and the rest, as the specification describes them. Knows no encoding.
 
-Read tolerantly where the specification is silent, strictly where it speaks. Unknown fields are kept in
-``model_extra``; unknown statuses, source types and kinds of data are kept as text.
+Validation follows the specification; `contract.lenient` also reads answers that deviate from it. A field whose type
+admits None is null where such an answer gives no value. Unknown fields are kept in ``model_extra``; unknown statuses,
+source types and kinds of data are kept as text.
 """
 
 from collections import Counter
@@ -16,13 +17,28 @@ from pydantic import (
     Field,
     GetCoreSchemaHandler,
     GetPydanticSchema,
+    PrivateAttr,
 )
 from pydantic_core import CoreSchema, core_schema
 
 from exposurekit.cards import NAME_MAX, card, numbered, rows, short
-from exposurekit.contract.values import Age, BirthDate, Id, Instant, Secret, Steps
+from exposurekit.contract.values import (
+    DESCRIBED,
+    Age,
+    BirthDate,
+    Flag,
+    Id,
+    Instant,
+    Number,
+    Secret,
+    Steps,
+    Text,
+    Texts,
+)
+from exposurekit.errors import Unreadable
 
 _KINDS_MAX = 12
+BARE, WRAPPED = "bare-record", "wrapped-record"  # how errors call the two; no field is called so
 
 
 class Resource(BaseModel):
@@ -79,35 +95,35 @@ class UserKey(Resource):
 class Alias(Resource):
     """Another name of a user."""
 
-    id: Id
-    first_name: str
-    last_name: str
+    id: Number
+    first_name: Text
+    last_name: Text
     alias_type: str | None = None  # not shown: whether responses carry it; read where they do
 
 
 class Email(Resource):
     """An e-mail address of a user."""
 
-    id: Id
-    address: str
+    id: Number
+    address: Text
 
 
 class PhoneNumber(Resource):
     """A phone number of a user, digits as text."""
 
-    id: Id
-    number: str
+    id: Number
+    number: Text
 
 
 class Address(Resource):
     """A postal address of a user."""
 
-    id: Id
-    address1: str
+    id: Number
+    address1: Text
     address2: str | None = None
-    city: str
-    state: str
-    zip: str
+    city: Text
+    state: Text
+    zip: Text
     country: str | None = None  # not shown: whether responses carry it; read where they do
 
 
@@ -121,21 +137,21 @@ class Record(Resource):
     shown: ClassVar[tuple[str, ...]] = ("id", "site", "status")
 
     id: Id
-    name: str
-    site: str
-    status: str
+    name: Text
+    site: Text
+    status: Text
     age: Age | None = None
     href: str | None = None
-    relations: list[str]
-    aliases: list[str]
-    locations: list[str]
-    reference_id: str
+    relations: Texts
+    aliases: Texts
+    locations: Texts
+    reference_id: Text
     user_fields_required_for_removal: list[str] | None = None  # None: not told (only Get user tells)
 
     def _facts(self) -> Mapping[str, object]:
         required = self.user_fields_required_for_removal
         asked = required if required is None else ", ".join(required[:_KINDS_MAX]) or "nothing"
-        counts = {name: len(getattr(self, name)) for name in ("relations", "aliases", "locations")}
+        counts = {name: len(getattr(self, name) or ()) for name in ("relations", "aliases", "locations")}
         return {**super()._facts(), **counts, "removal requires": asked}
 
 
@@ -143,7 +159,7 @@ def _or_wrapped(source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
     bare = handler(source)
     around = core_schema.typed_dict_schema({"record": core_schema.typed_dict_field(bare)})
     wrapped = core_schema.no_info_after_validator_function(itemgetter("record"), around)
-    return core_schema.union_schema([bare, wrapped], mode="left_to_right")
+    return core_schema.union_schema([(bare, BARE), (wrapped, WRAPPED)], mode="left_to_right")
 
 
 # Bare inside a user, wrapped as {"record": ...} in lists and single answers; both are read everywhere.
@@ -160,11 +176,20 @@ class Link(Resource):
     shown: ClassVar[tuple[str, ...]] = ("contains",)
 
     url: str | None = None
-    title: str
+    title: Text
     contains: list[str] | None = None  # None: not told (webhook items leave it out)
 
     def _facts(self) -> Mapping[str, object]:
         return {"contains": None if self.contains is None else ", ".join(self.contains[:_KINDS_MAX])}
+
+
+class AlertRecord(Record):
+    """The record that an alert is about. Nobody needs its id to act on the alert, so it may lack one."""
+
+    id: Number  # type: ignore[assignment]  # wider than a record's own
+
+
+AnyAlertRecord = Annotated[AlertRecord, GetPydanticSchema(_or_wrapped)]
 
 
 class AlertSource(Resource):
@@ -172,7 +197,7 @@ class AlertSource(Resource):
 
     shown: ClassVar[tuple[str, ...]] = ()
 
-    record: AnyRecord | None = None
+    record: AnyAlertRecord | None = None
     link: Link | None = None
 
 
@@ -185,13 +210,13 @@ class Alert(Resource):
 
     shown: ClassVar[tuple[str, ...]] = ("source_type", "opt_out_procedure")
 
-    text: str
-    html: str
+    text: Text
+    html: Text
     url: str | None = None
     guide: str | None = None
     opt_out_procedure: Steps = Field(default=None, validate_default=True)
-    source_type: str
-    source: AlertSource
+    source_type: Text
+    source: Annotated[AlertSource, DESCRIBED]
 
     def _facts(self) -> Mapping[str, object]:
         about: dict[str, object] = {"about": self.source_type}
@@ -224,26 +249,32 @@ class User(Resource):
     shown: ClassVar[tuple[str, ...]] = ("id", "records", "links", "is_scanning")
 
     id: Id
-    secret: Secret
+    secret: Annotated[Secret | None, DESCRIBED]
     birth_date: BirthDate = None
-    first_name: str
-    middle_name: str
-    last_name: str
-    aliases: list[Alias]
-    emails: list[Email]
-    phone_numbers: list[PhoneNumber]
-    addresses: list[Address]
-    records: list[AnyRecord]
-    links: list[Link]
-    service_history: list[ServiceHistoryEntry]
-    is_scanning: bool
-    identification_on_file: bool = Field(
+    first_name: Text
+    middle_name: Text
+    last_name: Text
+    aliases: Annotated[list[Alias], DESCRIBED]
+    emails: Annotated[list[Email], DESCRIBED]
+    phone_numbers: Annotated[list[PhoneNumber], DESCRIBED]
+    addresses: Annotated[list[Address], DESCRIBED]
+    records: Annotated[list[AnyRecord], DESCRIBED]
+    links: Annotated[list[Link], DESCRIBED]
+    service_history: Annotated[list[ServiceHistoryEntry], DESCRIBED]
+    is_scanning: Flag
+    identification_on_file: Flag = Field(
         validation_alias=AliasChoices("identification_on_file", "identification_onfile")
     )
 
     @property
     def key(self) -> UserKey:
-        """The id and secret that later calls about this user need."""
+        """The id and secret that later calls about this user need.
+
+        Raises:
+            Unreadable: The answer held no secret.
+        """
+        if self.secret is None:
+            raise Unreadable("The answer held no secret of this user: take the key from iter_users()")
         return UserKey(id=self.id, secret=self.secret)
 
     def _facts(self) -> Mapping[str, object]:
@@ -281,12 +312,29 @@ class UserPage(Reply):
     # not shown: count or total; both are read
     count: Id | None = Field(default=None, validation_alias=AliasChoices("count", "total"))
     users: list[UserKey]
+    _unreadable: int = PrivateAttr(default=0)
+
+    @property
+    def unreadable(self) -> int:
+        """How many more users the page listed, whose id or secret could not be read."""
+        return self._unreadable
+
+    @property
+    def size(self) -> int:
+        """How many users the service put on the page."""
+        return len(self.users) + self._unreadable
+
+    def without(self, items: int) -> "UserPage":
+        """The page, of which so many items could not be read."""
+        page = self.model_copy()
+        page._unreadable = items  # noqa: SLF001  its own
+        return page
 
 
 class RecordsReply(Reply):
     """``{records: [{record: <Record>}, ...]}``."""
 
-    records: list[AnyRecord]
+    records: Annotated[list[AnyRecord], DESCRIBED]
 
 
 class RecordReply(Reply):
@@ -298,10 +346,10 @@ class RecordReply(Reply):
 class LinksReply(Reply):
     """``{links: [<Link>, ...]}``."""
 
-    links: list[Link]
+    links: Annotated[list[Link], DESCRIBED]
 
 
 class AlertsReply(Reply):
     """``{alerts: [<Alert>, ...]}``."""
 
-    alerts: list[Alert]
+    alerts: Annotated[list[Alert], DESCRIBED]

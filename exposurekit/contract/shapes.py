@@ -7,7 +7,10 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import AliasChoices, BaseModel
+from pydantic.fields import FieldInfo
 from typing_extensions import TypedDict
+
+from exposurekit.contract.values import DESCRIBED, without_none
 
 
 class Scalar(Enum):
@@ -30,18 +33,25 @@ class Many:
 Shape = Scalar | Many | dict[str, "Shape"]
 
 
+def described(field: FieldInfo) -> Any:
+    """A field's type as the specification has it: without the null that lenient reading may give."""
+    return without_none(field.annotation) if DESCRIBED in field.metadata else field.annotation
+
+
+def names_of(name: str, field: FieldInfo) -> list[str]:
+    """Every name that a field is read by, its own first."""
+    alias = field.validation_alias
+    choices = alias.choices if isinstance(alias, AliasChoices) else [field.alias]
+    return list(dict.fromkeys([name, *(str(key) for key in choices if key)]))
+
+
 @cache
 def shape_of_model(model: type[BaseModel]) -> dict[str, Shape]:
     """The shape of a pydantic model: its fields under every name they are read by."""
     found: dict[str, Shape] = {}
     for name, field in model.model_fields.items():
-        shape = shape_of_type(field.annotation)
-        choices = (
-            field.validation_alias.choices
-            if isinstance(field.validation_alias, AliasChoices)
-            else [field.alias]
-        )
-        found |= {str(key): shape for key in (name, *choices) if key}
+        shape = shape_of_type(described(field))
+        found |= dict.fromkeys(names_of(name, field), shape)
     return found
 
 
@@ -51,7 +61,7 @@ def shape_of_type(annotation: Any) -> Shape:
     >>> shape_of_type(str | None), shape_of_type(int), shape_of_type(list[str]).item
     (<Scalar.NULLABLE_TEXT: 'nullable text'>, <Scalar.VALUE: 'value'>, <Scalar.TEXT: 'text'>)
     """
-    options = _options(annotation)
+    options = options_of(annotation)
     for option in options:
         if get_origin(option) is list:
             return Many(
@@ -64,12 +74,13 @@ def shape_of_type(annotation: Any) -> Shape:
     return Scalar.VALUE
 
 
-def _options(annotation: Any) -> list[Any]:
+def options_of(annotation: Any) -> list[Any]:
+    """The types that a type allows, one by one."""
     origin = get_origin(annotation)
     if origin is Annotated:
-        return _options(get_args(annotation)[0])
+        return options_of(get_args(annotation)[0])
     if origin in {Union, UnionType}:
-        return [leaf for option in get_args(annotation) for leaf in _options(option)]
+        return [leaf for option in get_args(annotation) for leaf in options_of(option)]
     return [annotation]
 
 

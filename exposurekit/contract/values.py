@@ -1,10 +1,15 @@
 """How the single values of the specification are read: steps, dates, ids, statuses. Knows no resource."""
 
 import re
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import Annotated, Any
+from functools import reduce
+from operator import or_
+from types import NoneType
+from typing import Annotated, Any, get_args
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
 
 INT64_MAX = 2**63 - 1
 EPOCH_MIN, EPOCH_MAX = -62_135_596_800, 253_402_300_799  # the years 1 to 9999
@@ -20,6 +25,38 @@ _NUMBERED = tuple(
 
 INSTANT_TEXT_MAX = 64  # a longer text is no instant, and not worth a look
 _INSTANT = re.compile(r"(\d{4})[/-](\d\d)[/-](\d\d)(?:[ T](\d\d:\d\d:\d\d(?:\.\d{1,9})?))?\s?(\S*)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """Marks a field that the specification always gives a value.
+
+    Validation refuses null in it. Lenient reading does not (`contract.lenient`): null takes its place, so its type
+    admits None; a list of objects is empty then.
+    """
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        bare = without_none(source)
+        schema = handler(bare)
+        if bare is not source:
+            schema["serialization"] = core_schema.wrap_serializer_function_ser_schema(_or_none)  # type: ignore[index]
+        return schema
+
+
+def without_none(annotation: Any) -> Any:
+    """A type less None.
+
+    >>> without_none(str | None), without_none(list[str])
+    (<class 'str'>, list[str])
+    """
+    options = get_args(annotation)
+    if NoneType not in options:
+        return annotation
+    return reduce(or_, (option for option in options if option is not NoneType))
+
+
+def _or_none(value: Any, serialize: Any) -> Any:
+    return None if value is None else serialize(value)
 
 
 def steps_of(procedure: list[str] | str | None) -> list[str]:
@@ -86,7 +123,7 @@ def _instant(text: str) -> datetime:
 
 
 Id = Annotated[int, Field(ge=0, le=INT64_MAX)]
-Secret = Annotated[int | str, Field(repr=False)]
+Secret = int | str
 Age = Annotated[int, Field(ge=0, le=32_767)]
 BirthDate = Annotated[
     Annotated[int, Field(ge=EPOCH_MIN, le=EPOCH_MAX)] | None,
@@ -94,3 +131,9 @@ BirthDate = Annotated[
 ]
 Steps = Annotated[list[str] | str | None, AfterValidator(steps_of)]
 Instant = Annotated[datetime, BeforeValidator(service_instant)]
+
+DESCRIBED = Described()
+Text = Annotated[str | None, DESCRIBED]
+Texts = Annotated[list[str] | None, DESCRIBED]
+Flag = Annotated[bool | None, DESCRIBED]
+Number = Annotated[Id | None, DESCRIBED]

@@ -104,4 +104,5 @@ def _chosen(batch: Batch, choose: Choose) -> Batch:
         [user for user in batch.users if choose(user["id"])],
         [alerts for alerts in batch.alerts if choose(alerts["user_id"])],
         [failure for failure in batch.failures if choose(failure.user_id)],
+        {user_id: found for user_id, found in batch.deviations.items() if choose(user_id)},
     )

@@ -217,16 +217,16 @@ def _categories(values: pa.ChunkedArray) -> pd.Categorical:
     return found.set_categories(pd.Index(sorted(found.categories), dtype=TEXT_DTYPE))
 
 
-def failures(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """People who could not be loaded, as an Arrow table.
+def of_rows(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Rows of ``failures`` or ``deviations``, by column, as an Arrow table.
 
-    >>> frames.failures([]).column_names
+    >>> frames.of_rows("failures", []).column_names
     ['user_id', 'operation', 'error', 'status', 'reason']
     """
     return pa.table(
         {
             column.name: pa.array([row[column.name] for row in rows], type=column.kind.arrow)
-            for column in TABLES["failures"]
+            for column in TABLES[name]
         }
     )
 

@@ -26,7 +26,7 @@ TEXT = Kind(pa.large_string(), TEXT_DTYPE)  # as pandas keeps it: no copy at the
 CATEGORY = Kind(pa.string(), "category")
 TEXTS = Kind(pa.list_(pa.string()), _TEXTS)
 SMALL = Kind(pa.int16(), pd.Int16Dtype())
-FLAG = Kind(pa.bool_(), np.dtype("bool"))
+FLAG = Kind(pa.bool_(), pd.BooleanDtype())
 SECONDS = Kind(pa.int64(), pd.DatetimeTZDtype("us", "UTC"))
 INSTANT = Kind(UTC, pd.DatetimeTZDtype("us", "UTC"))
 
@@ -101,16 +101,16 @@ TABLES: dict[str, tuple[Column, ...]] = {
     ),
     "aliases": (
         USER_ID,
-        Column("alias_id", ID, "id"),
+        Column("alias_id", MAYBE_ID, "id"),
         Column("first_name", TEXT),
         Column("last_name", TEXT),
         Column("alias_type", CATEGORY),
     ),
-    "emails": (USER_ID, Column("email_id", ID, "id"), Column("address", TEXT)),
-    "phone_numbers": (USER_ID, Column("phone_number_id", ID, "id"), Column("number", TEXT)),
+    "emails": (USER_ID, Column("email_id", MAYBE_ID, "id"), Column("address", TEXT)),
+    "phone_numbers": (USER_ID, Column("phone_number_id", MAYBE_ID, "id"), Column("number", TEXT)),
     "addresses": (
         USER_ID,
-        Column("address_id", ID, "id"),
+        Column("address_id", MAYBE_ID, "id"),
         *(Column(name, TEXT) for name in ("address1", "address2", "city", "state", "zip", "country")),
     ),
     "service_history": (USER_ID, Column("event", CATEGORY), Column("occurred_at", INSTANT)),
@@ -120,5 +120,12 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("error", CATEGORY),
         Column("status", SMALL),
         Column("reason", TEXT),
+    ),
+    "deviations": (
+        Column("operation", TEXT),
+        Column("field", TEXT),
+        Column("kind", TEXT),
+        Column("users", ID),
+        Column("example", TEXT),
     ),
 }

@@ -14,9 +14,11 @@ import pyarrow.compute as pc
 from exposurekit import frames
 from exposurekit.analysis import LISTED, UNKNOWN, VANISHED
 from exposurekit.client.fleet import Batch, Listing
+from exposurekit.contract import lenient
 from exposurekit.contract.resources import Alert, Link, Record
 from exposurekit.contract.values import REMOVED
 from exposurekit.contract.webhooks import REMOVED_RECORDS
+from exposurekit.errors import Unreadable
 from exposurekit.history import keys
 from exposurekit.history.staging import Staged, people_table
 from exposurekit.history.tables import BUCKETS, CONTENT_OF, KINDS, STAGED
@@ -72,9 +74,14 @@ class Collector:
 
     def take(self, batch: Batch) -> None:
         """Keep a batch; a part goes to the staging area when there is enough for one."""
+        incomplete = batch.incomplete
         self._batches.append((frames.people(batch.users), frames.told(batch.alerts)))
         self._people += [
-            {"user_id": user["id"], "outcome": PARTIAL if user["is_scanning"] else WHOLE}
+            # What could not be read of somebody is not known to be gone.
+            {
+                "user_id": user["id"],
+                "outcome": PARTIAL if user["is_scanning"] or user["id"] in incomplete else WHOLE,
+            }
             for user in batch.users
         ]
         self._people += [asdict(failure) | {"outcome": FAILED} for failure in batch.failures]
@@ -227,10 +234,10 @@ def _sort(
     """The items of one group, to those of their kind; what cannot be read as one is kept as it came, elsewhere."""
     model = {"records": Record, "links": Link, "alerts": Alert}.get(shape)
     for item in items if model else ():
-        bare = item.get("record", item) if shape == "records" else item
+        bare = item.get("record", item) if shape == "records" and isinstance(item, dict) else item
         try:
-            value = model.model_validate(bare).model_dump()  # type: ignore[union-attr]
-        except ValueError:
+            value = lenient.as_rows(model, bare).value  # type: ignore[arg-type]
+        except Unreadable:
             continue
         if name == REMOVED_RECORDS:
             value["status"] = REMOVED

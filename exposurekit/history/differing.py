@@ -3,7 +3,7 @@
 Reads the views ``people`` (as they stood), ``changes``, ``checkpoint`` and those of the staged run: ``staged_person`` and ``staged_record``, ``staged_link``, ``staged_alert``. Parameters stand as ``$name``.
 """
 
-from exposurekit.analysis import UNKNOWN, VANISHED
+from exposurekit.analysis import LISTED, UNKNOWN, VANISHED
 from exposurekit.contract.values import REMOVED
 from exposurekit.history.queries import is_open
 from exposurekit.history.tables import CONTENT_OF, PEOPLE_COUNTED
@@ -120,6 +120,9 @@ present AS (
         greatest(bound, seen_before) AS not_before,
         CASE
             WHEN thing_status IS NOT NULL THEN thing_status
+            -- Listed, with a status that could not be read: what was known holds.
+            WHEN both_sides.part IS NOT NULL AND coalesce(known_status, '{VANISHED}') = '{VANISHED}' THEN '{LISTED}'
+            WHEN both_sides.part IS NOT NULL THEN known_status
             WHEN what = 'whole' AND {is_open("known_status")} THEN '{VANISHED}'
             WHEN what = 'whole' THEN known_status
             WHEN what = 'unlisted' AND prev_status <> '{VANISHED}' THEN '{UNKNOWN}'
@@ -130,7 +133,7 @@ present AS (
 ), moved AS (
     SELECT *,
         prev_status IS DISTINCT FROM status AS is_change,
-        thing_status IS NOT NULL AND hash_before IS DISTINCT FROM hash_now AS is_said,
+        part IS NOT NULL AND hash_before IS DISTINCT FROM hash_now AS is_said,
         {is_open("status")} AND NOT coalesce({is_open("known_status")}, false) AS starts
     FROM judged
 )

@@ -24,18 +24,20 @@ def hash64(*parts: object) -> int:
     return int.from_bytes(digest, "big", signed=True)
 
 
-def record_key(record_id: int, site: str, reference_id: str, *, by: str = "id") -> int:
+def record_key(record_id: int, site: str | None, reference_id: str | None, *, by: str = "id") -> int:
     """A record: its id; where a service gives a listing another id each time, its site and reference_id.
+
+    One without a reference_id has its id all the same.
 
     >>> record_key(12, "Seekfolk", "0042"), record_key(1, "a", "b", by="reference") == record_key(
     ...     2, "a", "b", by="reference"
     ... )
     (12, True)
     """
-    return record_id if by == "id" else hash64("record", site, reference_id)
+    return record_id if by == "id" or reference_id is None else hash64("record", site, reference_id)
 
 
-def link_key(url: str | None, title: str) -> int:
+def link_key(url: str | None, title: str | None) -> int:
     """A link: its normalised URL; where it has none, its title.
 
     >>> link_key("HTTPS://Page.example:443/a/?utm_source=x#top", "A") == link_key("https://page.example/a", "B")
@@ -49,7 +51,7 @@ def alert_key(
     site: str | None,
     href: str | None,
     link_url: str | None,
-    text: str,
+    text: str | None,
     *,
     by: str = "id",
 ) -> int:

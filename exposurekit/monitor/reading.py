@@ -11,7 +11,7 @@ from urllib.parse import unquote_plus
 
 from pydantic_core import ValidationError
 
-from exposurekit.contract import codec
+from exposurekit.contract import codec, lenient
 from exposurekit.contract.shapes import shape_of_model
 from exposurekit.contract.webhooks import Delivery
 from exposurekit.errors import Unreadable
@@ -40,9 +40,16 @@ def delivery(body: bytes) -> Delivery:
     if not isinstance(values, dict):
         raise Unreadable("not a delivery: it is no object")
     try:
-        return Delivery.model_validate(values)
-    except ValidationError as error:
-        problem = _problem(error)
+        reading = lenient.as_model(Delivery, values, typed=body.lstrip()[:1] != b"<")
+    except Unreadable as error:
+        problem = str(error)
+    else:
+        found: Delivery = reading.value
+        if not reading.items_lost:
+            return found
+        # A delivery comes once: what cannot be read whole is kept as it came.
+        lost = next(one.field for one in reading.deviations if one.costs_item)
+        problem = f"{lost} is not as described"
     raise Unreadable(f"not a delivery: {problem}")
 
 
@@ -100,13 +107,6 @@ def _values(body: bytes) -> Any:
     if bare[:1] == b"<":
         return codec.decode(bare, "xml", shape_of_model(Delivery))
     return codec.decode(body, "json")
-
-
-def _problem(error: ValidationError) -> str:
-    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    places = [str(part) for part in first["loc"] if isinstance(part, int) or part.isidentifier()]
-    how = "is missing" if first["type"] == "missing" else "is not as described"
-    return f"{'.'.join(places) or 'the whole'} {how}"
 
 
 def _texts(body: bytes) -> Iterator[str]:

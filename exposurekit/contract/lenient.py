@@ -1,0 +1,384 @@
+"""Lenient reading: an answer that deviates from the specification costs what deviates, and each deviation is noted.
+
+A field that is null, missing or of another type becomes what was plainly meant (``"12"`` for 12, one item for a list of
+it), else null. An item of a list that is no object, or a record without an id, costs that item. `strict=True` of a
+client turns this off.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cache
+from math import isfinite
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from exposurekit.contract.deviations import (
+    ABSENT,
+    ITEM_LOST,
+    MISSING,
+    NULL,
+    OUT_OF_RANGE,
+    UNREADABLE,
+    UNWRAPPED,
+    Deviation,
+    example,
+    is_number,
+    json_type,
+)
+from exposurekit.contract.resources import Record, Resource
+from exposurekit.contract.shapes import described, names_of, options_of
+from exposurekit.contract.values import DESCRIBED
+from exposurekit.errors import Unreadable
+
+M = TypeVar("M", bound=Resource)
+
+
+_EXPECTED = {bool: "boolean", int: "integer", str: "text", datetime: "timestamp"}
+_ERRORS = ("error", "errors", "message")
+_LENIENT = ConfigDict(coerce_numbers_to_str=True, hide_input_in_errors=True)
+_OF_USER = "user."
+
+
+@dataclass(slots=True)
+class Reading:
+    """What was read, and how it deviated.
+
+    Attributes:
+        value: A model or, for bulk, plain dicts.
+        deviations: Each kind of deviation, with how often it came.
+        items_lost: How many items of lists could not be read.
+    """
+
+    value: Any
+    deviations: dict[Deviation, int]
+    items_lost: int = 0
+
+
+def as_model(model: type[M], values: Any, operation: str = "", *, typed: bool = True) -> Reading:
+    """Plain values as a model.
+
+    Args:
+        model: What is described.
+        values: What came.
+        operation: The operation's title, for the deviations.
+        typed: Whether the encoding has types of its own; XML has none, and there text for a number is none's fault.
+
+    Raises:
+        Unreadable: It is no object, or lacks what it is known by; the message names the field.
+
+    >>> from exposurekit.contract.resources import Email
+    >>> reading = as_model(Email, {"id": "12", "address": None})
+    >>> reading.value, [(one.field, one.kind) for one in reading.deviations]
+    (Email(id=12), [('id', 'text for integer'), ('address', 'null')])
+    """
+    if isinstance(values, dict) and not values.keys() & _known(model) and _is_list_alone(model):
+        raise Unreadable(f"{_fields(model)[0].name} is missing")  # unknown is not empty
+    return _Reader(_build, operation, typed).read(model, values)
+
+
+def as_rows(model: type[Resource], values: Any, operation: str = "", *, typed: bool = True) -> Reading:
+    """The same as plain dicts, with every field of the model and no other."""
+    return _Reader(lambda _model, fields, _extra: fields, operation, typed).read(model, values)
+
+
+def _build(model: type[BaseModel], fields: dict[str, Any], extra: dict[str, Any]) -> BaseModel:
+    return model.model_construct(None, **extra, **fields)
+
+
+class _Lost(Exception):
+    """An object cannot be read, since a field that it is known by cannot."""
+
+    def __init__(self, where: str, kind: str) -> None:
+        super().__init__(where)
+        self.where = where
+        self.kind = kind
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """How one field of a model is read.
+
+    Attributes:
+        names: Every name that it is read by.
+        expected: What it should be, in a word.
+        described: Whether the specification always gives it a value: null and absence are deviations.
+        required: Whether there is no default.
+        nullable: Whether null may stand in its place.
+        item: The model of an object, or of a list's items; None: it is a value.
+        is_list: Whether it is a list.
+        plain: The Python type that needs no further check; None: the adapter checks.
+        adapter: Validates a value.
+        default: What stands for it where it is absent and need not be there.
+    """
+
+    name: str
+    names: tuple[str, ...]
+    expected: str
+    described: bool
+    required: bool
+    nullable: bool
+    item: type[BaseModel] | None
+    is_list: bool
+    takes_text: bool
+    plain: type | None
+    adapter: TypeAdapter[Any]
+    default: Any
+
+    @property
+    def essential(self) -> bool:
+        """Whether its object cannot be read without it."""
+        return self.required and not self.described
+
+
+@cache
+def _fields(model: type[BaseModel]) -> tuple[_Field, ...]:
+    return tuple(_field(name, info) for name, info in model.model_fields.items())
+
+
+def _field(name: str, info: Any) -> _Field:
+    annotation = described(info)
+    options = options_of(annotation)
+    lists = [option for option in options if getattr(option, "__origin__", None) is list]
+    inner = [leaf for one in lists for leaf in options_of(get_args(one)[0])] if lists else options
+    models = [one for one in inner if isinstance(one, type) and issubclass(one, BaseModel)]
+    expected = (
+        "list" if lists else "object" if models else _EXPECTED[next(o for o in options if o in _EXPECTED)]
+    )
+    others = [one for one in info.metadata if one != DESCRIBED]
+    plain = options[0] if annotation in {str, bool} and not others else None
+    return _Field(
+        name=name,
+        names=tuple(names_of(name, info)),
+        expected=expected,
+        described=DESCRIBED in info.metadata,
+        required=info.is_required(),
+        nullable=type(None) in options,
+        item=models[0] if models else None,
+        is_list=bool(lists),
+        takes_text=bool(lists) and str in options,
+        plain=plain,
+        adapter=TypeAdapter(
+            annotation if models else _with(annotation, others), config=None if models else _LENIENT
+        ),
+        default=_default(info),
+    )
+
+
+def _with(annotation: Any, metadata: list[Any]) -> Any:
+    from typing import Annotated
+
+    return Annotated[(annotation, *metadata)] if metadata else annotation
+
+
+def _default(info: Any) -> Any:
+    return None if info.is_required() else info.get_default(call_default_factory=True)
+
+
+def _is_list_alone(model: type[BaseModel]) -> bool:
+    return len(_fields(model)) == 1 and _fields(model)[0].is_list
+
+
+@cache
+def _known(model: type[BaseModel]) -> frozenset[str]:
+    return frozenset(name for one in _fields(model) for name in one.names)
+
+
+@dataclass(slots=True)
+class _Reader:
+    build: Callable[[Any, dict[str, Any], dict[str, Any]], Any]
+    operation: str
+    typed: bool
+    notes: dict[tuple[str, str], Deviation] = field(default_factory=dict)
+    times: Counter[tuple[str, str]] = field(default_factory=Counter)
+    items_lost: int = 0
+
+    def read(self, model: type[Resource], values: Any) -> Reading:
+        """Read an answer's outermost object."""
+        if not isinstance(values, dict):
+            raise Unreadable("the whole is not as described")
+        if not values.keys() & _known(model):
+            values = self._wrapped(model, values)
+        try:
+            value = self.object(model, values, "")
+        except _Lost as lost:
+            how = "is missing" if lost.kind == MISSING else "is not as described"
+            problem = f"{lost.where} {how}"
+        else:
+            times = {one: self.times[key] for key, one in self.notes.items()}
+            return Reading(value, times, self.items_lost)
+        raise Unreadable(problem)
+
+    def _wrapped(self, model: type[Resource], values: dict[str, Any]) -> dict[str, Any]:
+        """An object that came without the single key around it."""
+        if any(name in values for name in _ERRORS):
+            raise Unreadable("it tells of an error")
+        first, *others = _fields(model)
+        if others or first.item is None or first.is_list or "id" not in values:
+            return values
+        self.note(first.name, UNWRAPPED, values)
+        return {first.name: values}
+
+    def note(self, where: str, kind: str, value: Any, *, costs_item: bool = False) -> None:
+        """Keep a deviation, once."""
+        where = where.removeprefix(_OF_USER)
+        self.times[where, kind] += 1
+        if (where, kind) not in self.notes:
+            self.notes[where, kind] = Deviation(self.operation, where, kind, example(value), costs_item)
+
+    def object(self, model: type[BaseModel], values: dict[str, Any], where: str) -> Any:
+        """An object's fields.
+
+        Raises:
+            _Lost: One that it is known by cannot be read.
+        """
+        values = _bare(model, values)
+        found = {}
+        for one in _fields(model):
+            value = _value(values, one.names)
+            found[one.name] = self.field(one, value, f"{where}.{one.name}" if where else one.name)
+        extra = {name: value for name, value in values.items() if name not in _known(model)}
+        return self.build(model, found, extra)
+
+    def field(self, one: _Field, value: Any, where: str) -> Any:
+        """One field's value."""
+        if one.plain is not None and type(value) is one.plain:
+            return value
+        if value is ABSENT or value is None:
+            return self._nothing(one, value, where)
+        if one.item is not None and one.is_list:
+            return self._items(one, one.item, value, where)
+        if one.item is not None:
+            return self._inner(one, one.item, value, where)
+        return self._texts(one, value, where) if one.is_list else self._leaf(one, value, where)
+
+    def _nothing(self, one: _Field, value: Any, where: str) -> Any:
+        kind = MISSING if value is ABSENT else NULL
+        if one.essential:
+            raise _Lost(where, kind)
+        if one.described:
+            self.note(where, kind, value, costs_item=one.item is not None and one.is_list)
+        if one.item is not None and one.described:
+            return [] if one.is_list else self.object(one.item, {}, where)
+        return _empty(one)
+
+    def _lost(self, one: _Field, value: Any, where: str, kind: str) -> Any:
+        """What stands for a field that cannot be read."""
+        if one.essential:
+            raise _Lost(where, kind)
+        things = one.item is not None and one.is_list
+        self.note(where, kind + UNREADABLE, value, costs_item=things)
+        if things:
+            return []
+        if one.item is not None and one.described:
+            return self.object(one.item, {}, where)
+        return None if one.described else _empty(one)
+
+    def _items(self, one: _Field, model: type[BaseModel], value: Any, where: str) -> list[Any]:
+        if isinstance(value, dict):
+            items = _as_items(model, value)
+            if items is None:
+                return self._lost(one, value, where, _kind(value, one))  # type: ignore[no-any-return]
+            self.note(where, _kind(value, one), value)
+        elif isinstance(value, list):
+            items = value
+        else:
+            return self._lost(one, value, where, _kind(value, one))  # type: ignore[no-any-return]
+        found = []
+        for item in items:
+            if not isinstance(item, dict):
+                self._item_lost(where, f"{json_type(item)} for object", item)
+                continue
+            try:
+                found.append(self.object(model, item, where))
+            except _Lost as lost:
+                self._item_lost(lost.where, lost.kind, item)
+        return found
+
+    def _item_lost(self, where: str, kind: str, item: Any) -> None:
+        self.items_lost += 1
+        self.note(where, kind + ITEM_LOST, item, costs_item=True)
+
+    def _inner(self, one: _Field, model: type[BaseModel], value: Any, where: str) -> Any:
+        if not isinstance(value, dict):
+            return self._lost(one, value, where, _kind(value, one))
+        try:
+            return self.object(model, value, where)
+        except _Lost as lost:
+            if one.essential:
+                raise
+            return self._lost(one, value, lost.where, lost.kind)
+
+    def _texts(self, one: _Field, value: Any, where: str) -> Any:
+        if isinstance(value, dict):
+            return self._lost(one, value, where, _kind(value, one))
+        if isinstance(value, list):
+            value = [text for item in value if (text := self._text(item, where)) is not None]
+        elif not (one.takes_text and isinstance(value, str)):
+            self.note(where, _kind(value, one), value)
+            text = str(value) if type(value) in {str, int} else ""
+            value = [text] if text.strip() else []
+        return one.adapter.validate_python(value)
+
+    def _text(self, item: Any, where: str) -> str | None:
+        if isinstance(item, str):
+            return item
+        if self.typed or not isinstance(item, int):
+            self.note(where, f"{json_type(item)} for text{'' if is_number(item) else ITEM_LOST}", item)
+        return str(item) if is_number(item) else None
+
+    def _leaf(self, one: _Field, value: Any, where: str) -> Any:
+        with suppress(ValidationError):
+            return one.adapter.validate_python(value, strict=self.typed or type(value) is not str)
+        kind = _kind(value, one)
+        if isinstance(value, float) and not isfinite(value):
+            return self._lost(one, value, where, kind)
+        if type(value) is not bool or one.expected == "boolean":
+            if isinstance(value, str) and one.expected == "boolean":
+                value = value.strip().lower()
+            with suppress(ValidationError, OverflowError):
+                read = one.adapter.validate_python(value)
+                if not one.essential or read is not None:
+                    self.note(where, kind, value)
+                    return read
+        return self._lost(one, value, where, kind)
+
+
+def _empty(one: _Field) -> Any:
+    """What a field holds where the specification lets it be null or absent, such as no steps."""
+    return one.adapter.validate_python(None) if one.nullable else one.default
+
+
+def _value(values: Mapping[str, Any], names: tuple[str, ...]) -> Any:
+    """A field's value under the first of its names that holds one."""
+    found = ABSENT
+    for name in names:
+        value = values.get(name, ABSENT)
+        if value is not ABSENT and value is not None:
+            return value
+        found = value if found is ABSENT else found
+    return found
+
+
+def _bare(model: type[BaseModel], values: dict[str, Any]) -> dict[str, Any]:
+    """A record without the single key that it may be wrapped in."""
+    if issubclass(model, Record):
+        while "id" not in values and isinstance(inner := values.get("record"), dict):
+            values = inner
+    return values
+
+
+def _as_items(model: type[BaseModel], value: dict[str, Any]) -> list[Any] | None:
+    """An object in a list's place: its one item, or its items by position."""
+    bare = _bare(model, value)
+    if bare is not value or bare.keys() & _known(model):
+        return [value]
+    return list(value.values()) if value and all(name.isdecimal() for name in value) else None
+
+
+def _kind(value: Any, one: _Field) -> str:
+    got = json_type(value)
+    return f"{got} {OUT_OF_RANGE}" if got == one.expected else f"{got} for {one.expected}"
