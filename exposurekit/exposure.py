@@ -387,8 +387,7 @@ def connect(
         client: A `Client` that stands already; then nothing else of the connection may be given.
         at_once: People asked about at the same time.
         progress: Whether to show a progress bar; None: in a notebook and in a terminal.
-        settings: ``integration_name``, ``api_key``, ``api_secret`` and all else that `Client` takes, such as
-            ``strict=True``: an answer that deviates from the specification is an error.
+        settings: ``integration_name``, ``api_key``, ``api_secret``, ``strict`` and all else that `Client` takes.
 
     Raises:
         Misconfigured: A setting is missing or makes no sense; the message says what to set.

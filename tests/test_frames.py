@@ -461,7 +461,9 @@ def test_no_secret_is_in_any_table():
             assert "11335577991133557799" not in table.to_csv()
 
 
-@pytest.mark.parametrize("name", [name for name in DECLARED if name != "failures"])
+@pytest.mark.parametrize(
+    "name", [name for name in DECLARED if "user_id" in DECLARED[name] and name != "failures"]
+)
 def test_an_analyst_may_write_into_a_table(name):
     table = tables_of([USER, USER | {"id": 2}], [(1, ALERT), (2, ALERT)])[name]
     for column, dtype in DECLARED[name].items():
