@@ -27,10 +27,11 @@ _READY = (
     "() => { const shown = window.jupyterapp?.shell?.currentWidget?.context?.sessionContext;"
     " return shown?.isReady && shown?.session?.kernel?.status === 'idle'; }"
 )
+_OVERRIDES = "default_setting_overrides.json"
 # Nobody is asked about news, and every cell is drawn, seen or not.
 _SETTINGS = {
     "page_config.json": {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}},
-    "default_setting_overrides.json": {"@jupyterlab/notebook-extension:tracker": {"windowingMode": "none"}},
+    _OVERRIDES: {"@jupyterlab/notebook-extension:tracker": {"windowingMode": "none"}},
 }
 # In a workspace of its own: the lab would open again what was open before.
 FRONTS = {"lab": ("lab", "lab/workspaces/{stem}/tree"), "notebook": ("notebook", "notebooks")}
@@ -51,8 +52,14 @@ def free_port():
 
 
 @contextlib.contextmanager
-def jupyter(directory: Path, front: str):
-    """The address of a Jupyter server over a directory, for as long as the block lasts."""
+def jupyter(directory: Path, front: str, *, windowed: bool = False):
+    """The address of a Jupyter server over a directory, for as long as the block lasts.
+
+    Args:
+        directory: Its root.
+        front: One of `FRONTS`.
+        windowed: Whether it draws only the cells in view, as it does by default.
+    """
     port, log = free_port(), directory / f"{front}.log"
     private = {
         name: str(directory / ".jupyter" / name)
@@ -68,7 +75,8 @@ def jupyter(directory: Path, front: str):
     settings = Path(private["JUPYTER_CONFIG_DIR"], "labconfig")
     settings.mkdir(parents=True, exist_ok=True)
     for name, value in _SETTINGS.items():
-        (settings / name).write_text(json.dumps(value))
+        if not (windowed and name == _OVERRIDES):
+            (settings / name).write_text(json.dumps(value))
     with log.open("wb") as out:
         process = subprocess.Popen(command, env=os.environ | private, stdout=out, stderr=out)
         try:
@@ -145,9 +153,9 @@ class Desk:
 
 
 @contextlib.contextmanager
-def desk(directory: Path, front: str):
-    """A Jupyter server over a directory, and a desk there."""
-    with jupyter(directory, front) as address, browsing() as (page, sight):
+def desk(directory: Path, front: str, *, windowed: bool = False):
+    """A Jupyter server over a directory, and a desk there; ``windowed`` as of `jupyter`."""
+    with jupyter(directory, front, windowed=windowed) as address, browsing() as (page, sight):
         yield Desk(directory, address, front, page, sight)
 
 

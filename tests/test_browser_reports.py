@@ -9,6 +9,7 @@ import jupyter_kit as kit
 import pypdfium2
 import pytest
 import widgets_kit
+from drawn_kit import assert_well_drawn, measured
 from history_kit import Service, seen_through
 from hostile_texts import BEACON, PAYLOADS, RUN
 from pypdfium2 import raw
@@ -99,6 +100,7 @@ def test_it_is_drawn_offline_and_fits(reports, kind, charts, sight):
         assert drawn(page) >= charts
         assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
         assert page.evaluate(CUT) == []
+        assert_well_drawn(measured(page), page.locator(".chart").count())
         assert page.evaluate(BROKEN_HEADS) == []
         assert (seen.left, seen.dialogs, seen.errors) == ([], [], [])
         assert page.locator("[data-title*='Share'], [data-title*='loud']").count() == 0

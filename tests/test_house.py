@@ -54,7 +54,7 @@ DOORS = {
     "aiohttp": {"client.over_aiohttp", "service.outbound"},
     "yarl": {"client.over_aiohttp", "service.outbound", "service.asked"},
     "pydantic_settings": {"client.environment"},
-    "plotly": {"charts", "reports.page", "widgets.living"},
+    "plotly": {"charts", "widgets.living"},
     "pyarrow": {"frames", "look", "history", "exports"},
     "pandas": {
         "frames",
@@ -95,7 +95,7 @@ DOORS = {
         "service.scanning.catalogue",
     },
     "pydantic_core": {"contract", "reports.content", "service", "monitor.reading"},
-    "IPython": {"notebook", "widgets.panel"},
+    "IPython": {"charts.embedding", "notebook", "widgets.panel"},
     "ipywidgets": {"widgets"},
     "anywidget": {"widgets"},
     "httpx_aiohttp": set(),

@@ -9,6 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from exposurekit.analysis import NOT_TOLD, OTHER, UNKNOWN, VANISHED
+from exposurekit.charts.embedding import embedded, in_terminal
 from exposurekit.contract.values import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.markup import escaped, label, plain
 
@@ -30,22 +31,22 @@ COLOURS = {
 }
 PATTERNS = {DISCOVERED: "", PENDING_REMOVAL: "/", REMOVED: ".", VANISHED: "\\", OTHER: "x", UNKNOWN: "-"}
 LABEL_MAX = 40
-TITLE_WIDTH, PROVENANCE_WIDTH = 88, 120  # letters a line: Plotly breaks no title by itself
+TITLE_WIDTH, PROVENANCE_WIDTH = 66, 84  # letters a line: Plotly breaks no title by itself
 _TITLE_PX, _PROVENANCE_PX, _LEGEND_PX = 21, 16, 20
 _LETTER_PX, _SIGN_PX, _WIDTH_PX = (
     7,
     46,
-    700,
+    500,
 )  # of a legend: a letter, its sign, and the width that it surely has
 NOT_KNOWN = "not known"
 _FEW = 8  # counts up to which each has its tick
 
-# Plotly's own button uploads the figure's data; no figure of ours has it. Nor does text become a formula.
+# Plotly's own button uploads the figure's data; no figure of ours has it. Nor does text become a formula. And no figure
+# is "responsive": JupyterLab resizes a figure by itself, and one that is responsive has no height then but 29 pixels.
 CONFIG = {
     "showSendToCloud": False,
     "plotlyServerURL": "",
     "displaylogo": False,
-    "responsive": True,
     "typesetMath": False,
 }
 MIME = "application/vnd.plotly.v1+json"
@@ -54,7 +55,7 @@ MIME = "application/vnd.plotly.v1+json"
 class Chart(go.Figure):  # type: ignore[misc]  # Plotly tells no types
     """A Plotly figure that a notebook shows, and a terminal tells in one line; it opens no browser.
 
-    Where a notebook cannot draw it (saved as HTML, not trusted), its words stand there.
+    A notebook that is exported to HTML draws it as well, without a network; where no script runs, its words stand there.
 
     >>> table = analysis.by_site(exposure.records())
     >>> charts.by_site(table)
@@ -71,7 +72,8 @@ class Chart(go.Figure):  # type: ignore[misc]  # Plotly tells no types
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None, **_: Any) -> dict[str, Any]:  # noqa: ARG002
         drawn = json.loads(self.to_json(validate=False, engine="json")) | {"config": CONFIG}
-        return {MIME: drawn, "text/html": self._repr_html_(), "text/plain": repr(self)}
+        html = self._repr_html_() if in_terminal() else embedded(drawn, self._repr_html_())
+        return {MIME: drawn, "text/html": html, "text/plain": repr(self)}
 
 
 def chart(
@@ -249,7 +251,7 @@ def _layout(finding: str, provenance: str, height: int, legend: int) -> dict[str
         "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"color": GREY, "family": "system-ui, sans-serif"},
         "legend": {"orientation": "h", "y": 1, "yanchor": "bottom", "x": 0, "traceorder": "normal"},
-        "xaxis": axis,
+        "xaxis": axis | {"ticklabelstandoff": 4},  # a wide first label keeps off the other axis
         "yaxis": axis,
         "showlegend": legend > 0,
         "bargap": 0.25,

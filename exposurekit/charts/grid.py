@@ -7,7 +7,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from exposurekit.charts.figure import Chart
+from exposurekit.charts.figure import BLACK, Chart
 from exposurekit.charts.rows import in_rows
 
 # Cells have a ground of their own, so that their figures read on white and on black.
@@ -51,6 +51,7 @@ def cells(
         xgap=2,
         ygap=2,
         texttemplate="%{z:,d}",
+        textfont={"color": BLACK},  # reads on the deepest ground, too
         showscale=False,
         **look,
     )

@@ -73,7 +73,7 @@ def doctor(*, history: str, as_json: bool) -> None:
 def _versions(_history: str) -> Iterator[Found]:
     told = ", ".join(f"{name} {_version(name)}" for name in ("exposurekit", *_PACKAGES))
     yield Found("versions", WELL, f"Python {platform.python_version()}, {told}")
-    from exposurekit.reports.page import VENDORED, speaks_vendored
+    from exposurekit.charts.embedding import VENDORED, speaks_vendored
 
     if not speaks_vendored():
         yield Found(

@@ -152,7 +152,7 @@ class Report:
         return to_json(self.data, indent=1).decode()
 
     def to_html(self) -> str:
-        """The page: one file that stands alone, about 1.3 MB and its data.
+        """The page: one file that stands alone, about 1.6 MB and its data.
 
         >>> ek.report(exposure).to_html().startswith("<!DOCTYPE html>")
         True

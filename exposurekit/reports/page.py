@@ -8,14 +8,13 @@ from importlib.resources import files
 from typing import Any
 
 import pandas as pd
-import plotly.offline
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from exposurekit import cells, charts
+from exposurekit.charts.embedding import drawing_js, plotly_js
 from exposurekit.markup import escaped, linked, plain
 
-VENDORED = "4.1.1"  # of plotly.js, its basic bundle: bars and lines, a quarter of the whole
 _INSIDE = Markup  # what was made here, and not told from outside
 
 
@@ -30,7 +29,7 @@ def page(report: Any) -> str:
     True
     """
     first = next((one.key for one in report.sections if one.chart is not None), None)
-    drawing = [plotly_js(), _file("templates/charts.js")] if first else []
+    drawing = [plotly_js(), _charts_js()] if first else []
     reading = _file("templates/report.js")
     hashes = " ".join(f"'sha256-{_digest(script)}'" for script in (*drawing, reading))
     policy = (
@@ -56,27 +55,9 @@ def without_scripts(html: str) -> str:
     >>> len(without_scripts(ek.report(exposure).to_html())) < 1_000_000
     True
     """
-    for name in ("charts.js", "report.js", "report.css"):
-        html = html.replace(_file(f"templates/{name}"), "")
-    return html.replace(plotly_js(), "")
-
-
-def plotly_js(installed: str | None = None) -> str:
-    """The script that draws: the small bundle that is kept here, where the installed Plotly speaks its language.
-
-    Args:
-        installed: The version of plotly.js that the figures are made for; None: that of the installed Plotly.
-    """
-    if speaks_vendored(installed):
-        return _file("vendored/plotly-basic.min.js")
-    whole: str = plotly.offline.get_plotlyjs()
-    return whole
-
-
-def speaks_vendored(installed: str | None = None) -> bool:
-    """Whether figures are made for the plotly.js that is kept here; ``installed`` as of `plotly_js`."""
-    made_for: str = installed or plotly.offline.get_plotlyjs_version()
-    return made_for.partition(".")[0] == VENDORED.partition(".")[0]
+    for shared in (plotly_js(), _charts_js(), _file("templates/report.js"), _file("templates/report.css")):
+        html = html.replace(shared, "")
+    return html
 
 
 @cache
@@ -119,6 +100,11 @@ def _data(value: Any) -> Markup:
     """JSON inside a script element: "</" and "<!--" would end or hide it, so no "<" stands in it."""
     told = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return _INSIDE(told.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))
+
+
+@cache
+def _charts_js() -> str:
+    return f'(() => {{\n"use strict";\n{drawing_js()}{_file("templates/charts.js")}}})();\n'
 
 
 @cache

@@ -94,7 +94,7 @@ class Living(go.FigureWidget):  # type: ignore[misc]  # Plotly tells no types
     def __init__(self, figure: go.Figure) -> None:
         self._is_whole = False
         super().__init__(figure)
-        self._config: dict[str, Any] = {**self._config, **charts.CONFIG}
+        self._config: dict[str, Any] = {**self._config, **charts.CONFIG, "responsive": True}
         self.on_msg(lambda _widget, content, _buffers: self._heard(content))
         self._is_whole = True
         self.open()
