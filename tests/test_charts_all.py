@@ -100,7 +100,9 @@ def forecast():
         "low": 3.0,
         "high": 12.0,
     }
-    return pd.DataFrame([{"days": days, **row, "beyond": days // 60} for days in (30, 60, 90)])
+    return pd.DataFrame(
+        [{"days": days, **row, "beyond": days // 60, "reason": None} for days in (30, 60, 90)]
+    )
 
 
 def moved():

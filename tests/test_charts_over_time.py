@@ -53,7 +53,10 @@ def expected(**more):
         "low": 3.0,
         "high": 12.0,
     }
-    return pd.DataFrame([{"days": ahead, **row, "beyond": 0, **more} for ahead in (30, 60, 90)])
+    horizons = [{"days": ahead, **row, "beyond": 0, "reason": None, **more} for ahead in (30, 60, 90)]
+    table = pd.DataFrame(horizons).astype({"reason": "str"})
+    table.attrs["level"] = 0.95
+    return table
 
 
 def named(figure, name):
@@ -212,25 +215,33 @@ def test_where_nothing_moved_it_is_said():
     assert charts.changes(why(0, 0, 0, 0, 0, 0, 0)).layout.title.text == "0 are open, as many as before"
 
 
-def test_what_is_expected_has_parts_and_a_band_from_today_on():
+def test_a_forecast_has_parts_and_an_interval_from_today_on():
     figure = charts.forecast(expected())
     bars = [trace for trace in figure.data if trace.type == "bar"]
     assert np.sum([trace.y for trace in bars], axis=0).tolist() == [9, 7, 7, 7]
-    [band] = named(figure, "its band")
+    [band] = named(figure, "interval")
     assert [*band.y] == [9, 3, 3, 3, 12, 12, 12, 9]
-    assert figure.layout.title.text.startswith("In 90 days 7 listings will be open (3 to 12)")
+    title = figure.layout.title.text.replace("<br>", " ")
+    assert title.startswith("In 90 days 7 listings will be open (95 % interval: 3\N{EN DASH}12)")
+    assert "In 30 days: 7 in all (95 % interval: 3\N{EN DASH}12)" in charts.describe(figure)
 
 
-def test_what_is_not_known_of_the_time_ahead_is_not_drawn():
-    missing = dict.fromkeys(("of_new", "open", "low", "high"), np.nan)
-    figure = charts.forecast(expected(**missing))
-    assert named(figure, "its band") == named(figure, "expected in all") == []
-    assert [*named(figure, "not seen yet")[0].x] == [0]
-    assert figure.layout.title.text.replace("<br>", " ").startswith(
-        "How many listings will be open is not known"
-    )
-    assert "not known in all (interval not known)" in charts.describe(figure)
-    assert sum("not known" in text for text in figure.data[-1].text) == 3
+def test_where_there_is_no_forecast_the_chart_says_why():
+    why = "14 days of history are too few for 30 days ahead: it takes 60"
+    missing = dict.fromkeys(("of_open", "of_gone", "of_new", "open", "low", "high"), np.nan)
+    figure = charts.forecast(expected(**missing, reason=why))
+    assert named(figure, "interval") == named(figure, "expected in all") == []
+    assert [*named(figure, "not listed yet")[0].x] == [0]
+    assert figure.layout.title.text.replace("<br>", " ").startswith(f"No forecast: {why}")
+    assert f"In 60 days: no forecast ({why})." in charts.describe(figure)
+    assert figure.data[-1].text == ("no forecast",) * 3
+
+
+def test_a_forecast_beside_horizons_without_one_is_of_the_longest():
+    table = expected()
+    table.loc[2, ["of_open", "of_gone", "of_new", "open", "low", "high"]] = np.nan
+    title = charts.forecast(table).layout.title.text.replace("<br>", " ")
+    assert title.startswith("In 60 days 7 listings will be open")
 
 
 def test_what_is_older_than_any_followed_is_told():

@@ -322,30 +322,46 @@ def test_flows_are_told_by_day_and_by_site_or_not_at_all(weeks):
         weeks.flows(as_of="2026-01-01")
 
 
-def test_the_forecast_is_of_the_newest_look(weeks):
+def test_the_forecast_is_of_the_newest_run(weeks):
     table = weeks.forecast()
     assert table["days"].tolist() == [30, 60, 90]
     still = analysis.is_open(weeks.records()["status"]).sum()
     assert table["open_now"].tolist() == [still] * 3
     end = datetime(2026, 4, 10, 23, 59, 59, 999_999, tzinfo=UTC)
-    tables = weeks.records(), weeks.flows(), weeks.relistings()
+    tables = weeks.records(), weeks.flows("site"), weeks.relistings()
     assert len(tables[2]) == 1
-    pd.testing.assert_frame_equal(table, analysis.forecast(*tables, at=end))
+    first = weeks.runs()["finished_at"].iloc[0]
+    people = weeks.people()[["user_id"]].assign(watched_from=first)
+    pd.testing.assert_frame_equal(table, analysis.forecast(*tables, people=people, at=end))
     asked = weeks.forecast([5, 1], arrivals_days=9, level=0.5)
     pd.testing.assert_frame_equal(
-        asked, analysis.forecast(*tables, at=end, days=[5, 1], arrivals_days=9, level=0.5)
+        asked, analysis.forecast(*tables, people=people, at=end, days=[5, 1], arrivals_days=9, level=0.5)
     )
-    # A new one every four days, and the first week of looks does not count.
-    assert weeks.forecast([1])["of_new"].tolist() == pytest.approx([8 / 30], rel=0.1)
+    # A new one every four days, and the first week does not count.
+    assert weeks.forecast([1])["of_new"].tolist() == pytest.approx([8 / 32], rel=0.15)
 
 
-def test_after_one_look_nobody_knows_what_comes(by_id):
+def test_after_one_run_there_is_no_forecast(by_id):
     by_id.look(0, one=[a_record(11)])
-    table = by_id.history.forecast()
-    assert (
-        cells(table, "open_now", "of_open", "of_new", "open", "low", "beyond")
-        == [(1, 1.0, None, None, None, 1)] * 3
-    )
+    table = by_id.history.forecast([30])
+    assert cells(table, "open_now", "of_open", "of_new", "open", "low", "beyond") == [
+        (1, None, None, None, None, 1)
+    ]
+    assert table["reason"].tolist() == ["0 days of history are too few for 30 days ahead: it takes 60"]
+
+
+def test_people_without_a_listing_are_followed_too(by_id):
+    """Somebody clean for six weeks is expected to stay so more often than somebody who is not counted at all."""
+    for user in range(1, 11):
+        by_id.service.people[user] = Person()
+    for day in range(43):
+        if day in (20, 30, 40):
+            by_id.service.people[day // 10].records = [a_record(day)]
+        by_id.look(day)
+    table = by_id.history.forecast([14])
+    assert table["of_new"].tolist() == pytest.approx([3 / 35 * 14], rel=0.1)
+    del by_id.service.people[9]
+    assert len(by_id.history.people()) == 10
 
 
 # --- nothing seen -----------------------------------------------------------------------------------------

@@ -1,26 +1,38 @@
-"""What is coming: how many listings will be open, if things go on as they went. Knows no causes."""
+"""The forecast: how many listings will be open, if removals, returns and arrivals go on as before. Knows no causes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from exposurekit.analysis.removal import ENTERED, OPEN, survival
-from exposurekit.analysis.statuses import CLOSED, UNKNOWN, VANISHED
-from exposurekit.analysis.tally import Instants, Ints, instant, instants
-from exposurekit.contract.values import REMOVED
+from exposurekit.analysis.arrivals import SETTLING_DAYS, Arrivals, arrivals
+from exposurekit.analysis.removal import ENTERED, OPEN, RETURNED
+from exposurekit.analysis.statuses import CLOSED, UNKNOWN
+from exposurekit.analysis.tally import Ints, add, grouped, instant, instants
 from exposurekit.errors import Misconfigured, MissingColumns
 
 HORIZONS = (30, 60, 90)
-ARRIVALS_DAYS = 30
-SETTLING_DAYS = 7
-_DAY_S = 86_400
-_DAY = np.timedelta64(_DAY_S, "s")
+ARRIVALS_DAYS = 120
+SHORT, CAUTION = (
+    2,
+    3,
+)  # a history is at least so many times as long as the horizon; below the second it says so
+BURST = 5.0  # from so many listings that come together on, it takes so many bursts to say how many will come:
+MIN_BURSTS, CAUTIOUS_BURSTS = (
+    4,
+    10,
+)  # the second where the horizon is longer than the history says without caution
+_DRAWS, _CHANCES, _SEED = 400, 10, 20260630
+_POOLED_DAYS = 2.0  # listing-days at the usual rate that stand beside those observed at each age
+_POOLED_LEAST, _POOLED_MOST = 1.0, 1_000.0  # ends at the fleet's rate that stand beside those of each site
+_MOST = 0.99  # the highest rate: more than one in one does not end a day
+_DRIFT = 0.7  # how much a hazard's logarithm may move from half to half of the ages: a standard deviation
+_FREEDOM = 10  # of Student's t, for chance: the shares whose variance it is are estimates
+_DAY = np.timedelta64(86_400, "s")
 Floats = NDArray[np.float64]
 
 
@@ -30,255 +42,359 @@ def forecast(
     relistings: pd.DataFrame,
     *,
     at: datetime,
+    people: pd.DataFrame | None = None,
     days: Sequence[int] = HORIZONS,
     arrivals_days: int = ARRIVALS_DAYS,
     level: float = 0.95,
 ) -> pd.DataFrame:
-    """How many listings will be open after so many days, if removals, returns and arrivals go on as they went.
+    """Forecast how many listings will be open, if removals, returns and arrivals go on as before.
 
-    Each open listing stays open as others of its age did, and what was open at the first look as such listings did
-    since theirs; each that is gone comes back as others did that were gone for as long; what comes back is removed
-    again as any other, and may come back again; and new ones come as often as lately. What will be older than anything
-    that was followed goes on ending as in the last third of the ages followed, and where that was less often than in
-    the third before, ever less.
+    Open listings are removed as others of their age were; those that were open at the first load, as such listings were
+    since then. Listings that are gone come back as others did that were gone for as long. New listings come as on the
+    days observed, for the people followed, and with people who register. Beyond the ages that were followed each site's
+    listings go on at the site's last rate, pooled with the fleet's.
+
+    The interval is from 400 draws of what the rates may be, with the chance of each listing; arrivals resample whole
+    days, so bursts widen it. There is no number where the history says too little, and ``reason`` says why: it is
+    shorter than twice the horizon, nobody was followed for more than a week, every open listing will be older than any
+    that was followed, or new listings came in too few bursts: it takes four, and ten where the horizon is longer than a
+    third of the history.
 
     Args:
-        records: As `History.records` gives them: ``status``, ``first_seen_at``, ``changed_at`` (UTC),
-            ``left_censored``, ``user_id``. People whom the service lists no longer are left out.
-        flows: As `time_to_removal` takes them (`History.flows` without ``by``). Both ways of ending count, removed and
-            vanished.
-        relistings: As `relistings` gives them: ``gone_days``.
+        records: As returned by `History.records`: ``user_id``, ``status``, ``first_seen_at``, ``changed_at`` (UTC).
+            People whom the service lists no longer are left out.
+        flows: As returned by `History.flows`; with ``site`` the rates are each site's own. Removed and vanished both
+            count as ends.
+        relistings: As returned by `relistings`: ``gone_days``.
         at: The instant of the tables, the end of their last day; ``days`` are counted from it.
-        days: How far ahead, each one or more.
-        arrivals_days: Over how many days before ``at`` new listings are counted; those that a person's first week
-            brings were there before, and are left out.
-        level: Of the band, between 0 and 1.
+        people: Who is followed: ``user_id``, ``watched_from`` (UTC; missing: from their first listing). None: people
+            with records, from their first. People without a listing count, so that first listings are expected too.
+        days: Horizons in days, each one or more.
+        arrivals_days: How many days before ``at`` new listings are counted over.
+        level: Of the interval, between 0 and 1.
 
     Returns:
         One row for each of ``days``: ``days``, ``open_now`` (int64), the expected number of open listings ``of_open``
-        (open now too), ``of_gone`` (removed or vanished now), ``of_new`` (not seen yet), ``open`` (their sum), ``low``,
-        ``high`` (its band; all float64), ``beyond`` (open now, and older by then than any of their kind that was
-        followed; int64). Where nobody was watched for more than a week, it is not known how many new ones come, and
-        ``of_new``, ``open`` and the band are missing. The band holds chance, the doubt about the curves, and that what
-        lies beyond may as well stay; not that things change.
+        (open now too), ``of_gone`` (removed or vanished now), ``of_new`` (not listed yet, those of people who will
+        register included), ``open`` (their sum), ``low``, ``high`` (its interval; all float64, missing where there is
+        no number), ``beyond`` (open now, and older by then than any of their kind that was followed; int64),
+        ``reason`` (text: why there is no number, or what to be careful of; missing: nothing).
 
     Raises:
         MissingColumns: A table lacks a column.
         Misconfigured: A horizon is less than a day, or ``level`` not between 0 and 1.
 
-    Source: survival to a later age given survival so far, with Greenwood's variance for each age, Klein and
-    Moeschberger, Survival Analysis, 2nd ed., 4.2; returns and removals as an alternating renewal process, Cox, Renewal
-    Theory (1962), 7. Beyond what was followed there is no estimate, only an assumption; a twelfth of its square is the
-    variance of what lies evenly between two limits.
+    Source: Kaplan and Meier's estimate by age with a beta posterior (Hjort, Ann. Statist. 18 (1990), 1259); returns and
+    removals as an alternating renewal process, Cox, Renewal Theory (1962), 7; the Bayesian bootstrap, Rubin, Ann.
+    Statist. 9 (1981), 130.
 
     >>> table = history.forecast()
     >>> table["days"].tolist(), table.columns.tolist()[-4:]
-    ([30, 60, 90], ['open', 'low', 'high', 'beyond'])
+    ([30, 60, 90], ['low', 'high', 'beyond', 'reason'])
     """
-    needed = ("user_id", "status", "first_seen_at", "changed_at", "left_censored")
+    needed = ("user_id", "status", "first_seen_at", "changed_at")
     MissingColumns.check("forecast", records.columns, needed)
     MissingColumns.check("forecast, of its flows,", flows.columns, ("days", "flow", "left_censored", "n"))
     MissingColumns.check("forecast, of its relistings,", relistings.columns, ("gone_days",))
+    if people is not None:
+        MissingColumns.check("forecast, of its people,", people.columns, ("user_id", "watched_from"))
     if not days or min(days) < 1 or not 0 < level < 1:
         raise Misconfigured("days are one or more, and level is between 0 and 1")
+    if arrivals_days < 1:
+        raise Misconfigured("arrivals_days is one or more")
+    chance = np.random.default_rng(_SEED)
     known = records[~_out_of_view(records)]
-    followed, baseline = _still(flows, max(days))
-    away = _away(known, relistings, at, max(days))
+    followed, baseline = _still_open(flows, chance)
+    away = _away(known, relistings, at, chance)
     opened, closed = _renewal(followed.curve, away.curve, max(days))
-    groups = ((followed, closed), (baseline, closed), (away, opened))
-    new, z = _arrivals(known, at, arrivals_days), NormalDist().inv_cdf((1 + level) / 2)
-    table = pd.DataFrame([_row(groups, opened, new, ahead, z) for ahead in days])
-    return table.astype({"days": "int64", "open_now": "int64", "beyond": "int64"})
+    fleet = _Fleet(((followed, closed), (baseline, closed), (away, opened)), opened)
+    new = arrivals(known, people, at, arrivals_days)
+    table = pd.DataFrame([_row(fleet, new, ahead, level) for ahead in days])
+    numbers = dict.fromkeys(("of_open", "of_gone", "of_new", "open", "low", "high"), "float64")
+    table = table.astype(
+        {"days": "int64", "open_now": "int64", **numbers, "beyond": "int64", "reason": "str"}
+    )
+    table.attrs["level"] = level  # what the chart calls its interval
+    return table
 
 
 @dataclass(frozen=True, slots=True)
 class _Curve:
-    """How long things last, by their age in days, and the doubt about that.
+    """How long things last, by their age in days: the estimate in the first row, and a draw of it in each other.
 
     Attributes:
-        lasting: The share that lasts longer than each age.
-        held: The same, if nothing ends any more that is older than what was followed.
-        doubt: What each age adds to the variance of the share's logarithm.
-        tail: What each age beyond what was followed adds to its standard error.
-        followed: The highest age of which anything is known; -1: none.
+        lasting: The share that lasts longer than each age; a column for each age followed.
+        rates: How often what is older ends, a day; a column for each site.
     """
 
     lasting: Floats
-    held: Floats
-    doubt: Floats
-    tail: Floats
-    followed: int
+    rates: Floats
 
-    def stay(self, ages: Ints, ahead: int, *, held: bool = False) -> Floats:
-        """The share of those of each age that lasts each number of days more, from none on."""
-        curve = self.held if held else self.lasting
-        now, then = curve[ages][:, None], curve[ages[:, None] + np.arange(ahead + 1)]
-        shares: Floats = np.divide(then, now, out=np.ones_like(then), where=now > 0)
-        return shares
+    @property
+    def oldest(self) -> int:
+        """The highest age that was followed; -1: none."""
+        return int(self.lasting.shape[1]) - 2
+
+    def stay(self, ages: Ints, ahead: int, sites: Ints) -> Floats:
+        """The share of those of each age and site that lasts so many days more."""
+        now = self.lasting[:, np.minimum(ages, self.oldest) + 1]
+        then = self.lasting[:, np.minimum(ages + ahead, self.oldest) + 1]
+        shares = np.divide(then, now, out=np.ones_like(then), where=now > 0)
+        past = np.maximum(ages + ahead - self.oldest, 0) - np.maximum(ages - self.oldest, 0)
+        stay: Floats = shares * np.exp(np.log1p(-self.rates[:, sites]) * past)
+        return stay
+
+    def together(self, n: Ints) -> "_Curve":
+        """The same with one rate for all sites, of which there are so many things each; of none, all count alike."""
+        weights = n if n.any() else np.ones_like(n)
+        rate: Floats = self.rates @ weights / weights.sum()
+        return _Curve(self.lasting, rate[:, None])
+
+    def paths(self, ages: Ints, n: Ints, ahead: int) -> Floats:
+        """How many of so many of each age are left after none, one, two and more days."""
+        site = np.zeros(len(ages), "int64")
+        return np.stack([self.stay(ages, day, site) @ n for day in range(ahead + 1)], axis=1)
 
 
-def _curve(flows: pd.DataFrame, span: int) -> _Curve:
-    """Kaplan and Meier's, from 0 to a number of days or more."""
-    at_risk, ended = _watched(flows)
-    inside, beyond = np.zeros(len(ended)), np.zeros(max(span + 1 - len(ended), 0))
-    hazard, (rate, error, slower) = ended / np.maximum(at_risk, 1), _last(at_risk, ended)
-    slowed = slower ** ((1 + np.arange(len(beyond))) / max(len(ended) // 3, 1) + 0.5)
-    return _Curve(
-        lasting=np.cumprod(1 - np.append(hazard, rate * slowed), dtype="float64"),
-        held=np.cumprod(1 - np.append(hazard, beyond), dtype="float64"),
-        doubt=np.append(ended / np.maximum(at_risk * (at_risk - ended), 1), beyond),
-        tail=np.append(inside, error * slowed),
-        followed=len(ended) - 1,
+def _curve(at_risk: Floats, ended: Floats, chance: np.random.Generator) -> _Curve:
+    """From how many were followed at each age and how many ended at it: a row for each site."""
+    risk, ends = at_risk.sum(axis=0), ended.sum(axis=0)
+    hazard = np.divide(ends, risk, out=np.zeros_like(ends), where=risk > 0)
+    usual = (ends.sum() + 0.5) / (risk.sum() + 1)
+    drawn = chance.beta(
+        ends + _POOLED_DAYS * usual,
+        np.maximum(risk - ends, 0) + _POOLED_DAYS * (1 - usual),
+        (_DRAWS, len(risk)),
     )
+    lasting = np.cumprod(1 - np.vstack([hazard, drawn]), axis=1)
+    return _Curve(np.hstack([np.ones((1 + _DRAWS, 1)), lasting]), _rates(at_risk, ended, chance))
 
 
-def _watched(flows: pd.DataFrame) -> tuple[Floats, Floats]:
-    """How many were watched at each age, and how many ended at it."""
-    curve = survival(flows, left_censored=True).set_index("days")
-    ages = range(int(curve.index.max()) + 1 if len(curve) else 0)
-    after = (curve["at_risk"] - curve[REMOVED] - curve["censored"]).reindex(ages, method="ffill")
-    at_risk = curve["at_risk"].reindex(ages).fillna(after).fillna(0)
-    return at_risk.to_numpy("float64"), curve[REMOVED].reindex(ages, fill_value=0).to_numpy("float64")
+def _rates(at_risk: Floats, ended: Floats, chance: np.random.Generator) -> Floats:
+    """How often each site's listings end that are older than any followed.
+
+    The hazard is that of the later half of the ages followed, and moves on as it did from the earlier half: by how much
+    is pooled with not at all. Each site's hazard is pooled with the fleet's.
+    """
+    at_risk, ended = (
+        at_risk[:, 1:],
+        ended[:, 1:],
+    )  # in days: what ends within its first is not there to be listed
+    if not at_risk.sum():
+        return np.zeros((1 + _DRAWS, len(at_risk)))
+    half = at_risk.shape[1] // 2
+    (earlier, n), (earlier_days, days) = (
+        (table[:, :half].sum(axis=1), table[:, half:].sum(axis=1)) for table in (ended, at_risk)
+    )
+    usual, doubted = ended.sum() / at_risk.sum(), (ended.sum() + 0.5) / at_risk.sum()
+    level = (n.sum() + 1) / (days.sum() + 1 / usual) if usual else 0.0
+    levels = chance.gamma(n.sum() + 1, 1 / (days.sum() + 1 / doubted), _DRAWS)
+    drift, error = _drift(n, days, earlier, earlier_days)
+    fleet = np.append(level, levels) * np.exp(np.append(drift, chance.normal(drift, error, _DRAWS)))
+    expected = days * (n.sum() / max(days.sum(), 1))
+    pooled = _pooled(n, expected)
+    of_site = (n + pooled) / (expected + pooled)
+    of_sites = chance.gamma(n + pooled, 1 / (expected + pooled), (_DRAWS, len(n)))
+    rates: Floats = np.minimum(fleet[:, None] * np.vstack([of_site, of_sites]), _MOST)
+    return rates
 
 
-def _last(at_risk: Floats, ended: Floats) -> tuple[float, float, float]:
-    """How likely the oldest third ended each day, its standard error, and in which proportion that became less."""
-    third = len(ended) // 3
-    late, before = slice(len(ended) - third, None), slice(len(ended) - 2 * third, len(ended) - third)
-    if not at_risk[late].sum() or not at_risk[before].sum():
-        return 0.0, 0.0, 1.0
-    n, days, days_before = ended[late].sum(), at_risk[late].sum(), at_risk[before].sum()
-    # Half a one more in each: where none ended, that does not say that none ever does.
-    slower = (n + 0.5) / days / ((ended[before].sum() + 0.5) / days_before)
-    return n / days, np.sqrt(n + 1) / days / max(1 - n / days, 0.5), min(slower, 1.0)
+def _drift(n: Floats, days: Floats, earlier: Floats, earlier_days: Floats) -> tuple[float, float]:
+    """By how much the logarithm of the hazard moved from one half of the ages to the other, and the standard error.
+
+    Within sites, by Mantel and Haenszel's rate ratio (Rothman, Modern Epidemiology, 3rd ed., 15): that fewer and fewer
+    listings are those of quick sites is no drift.
+    """
+    both = np.maximum(days + earlier_days, 1)
+    up, down = (n * earlier_days / both).sum(), (earlier * days / both).sum()
+    if not up + down:
+        return 0.0, _DRIFT
+    noise = 1 / (n.sum() + 0.5) + 1 / (earlier.sum() + 0.5)
+    weight = _DRIFT**2 / (_DRIFT**2 + noise)
+    return float(np.log((up + 0.25) / (down + 0.25)) * weight), float(_DRIFT * np.sqrt(1 - weight))
+
+
+def _pooled(n: Floats, expected: Floats) -> float:
+    """How many ends at the fleet's rate stand beside each site's own: the less the sites differ, the more.
+
+    Source: the variance between sites by moments, as DerSimonian and Laird, Controlled Clinical Trials 7 (1986), 177.
+    """
+    n, expected = n[expected > 0], expected[expected > 0]
+    beyond_chance = (np.square(n - expected) / expected).sum() - (len(n) - 1)
+    variance = beyond_chance / max(expected.sum() - np.square(expected).sum() / max(expected.sum(), 1), 1)
+    return float(1 / np.clip(variance, 1 / _POOLED_MOST, 1 / _POOLED_LEAST))
 
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Things that stand alike.
+    """Things that are open, or gone.
 
     Attributes:
-        ages: For how many days they have stood so.
-        n: How many, of each age.
-        curve: How long such things go on so.
+        ages: For how many days they have been so.
+        sites: The number of their site.
+        n: How many, of each age and site.
+        curve: How long such things stay so.
         is_open: Whether they are open.
     """
 
     ages: Ints
+    sites: Ints
     n: Ints
     curve: _Curve
     is_open: bool
 
-    def share(self, ahead: int, after: Floats, *, held: bool = False) -> Floats:
-        """The share of each age that is open so many days ahead; what has ended is as ``after`` says of such."""
-        stay = self.curve.stay(self.ages, ahead, held=held)
-        found: Floats = -np.diff(stay, axis=1) @ after[:ahead][::-1] + self.is_open * stay[:, -1]
-        return found
+    def share(self, ahead: int, after: Floats) -> Floats:
+        """The share of each that is open so many days ahead; what has ended until then is as ``after`` says of such."""
+        stay = self.curve.stay(self.ages, ahead, self.sites)
+        share: Floats = self.is_open * stay + self._ended(ahead, after)[:, None] * (1 - stay)
+        return share
 
-    def variance(self, ahead: int, after: Floats) -> float:
-        """Of how many are open so many days ahead: by chance, by doubt about the curve, and by what lies beyond it."""
-        share = self.share(ahead, after)
-        otherwise = self.n @ (self.share(ahead, after, held=True) - share)
-        return float(self.n @ (share * (1 - share)) + self._doubt(ahead) + np.square(otherwise) / 12)
-
-    def _doubt(self, ahead: int) -> float:
-        staying = self.n * self.curve.stay(self.ages, ahead)[:, -1]
-        passing = np.zeros(len(self.curve.doubt) + 1)  # how many pass each age on the way, and stay
-        np.add.at(passing, self.ages + 1, staying)
-        np.add.at(passing, self.ages + ahead + 1, -staying)
-        passing = passing.cumsum()[:-1]
-        return float(np.square(passing) @ self.curve.doubt + np.square(passing @ self.curve.tail))
+    def _ended(self, ahead: int, after: Floats) -> Floats:
+        """Of what has ended by then, of all sites together, the share that is open."""
+        ages, place = np.unique(self.ages, return_inverse=True)
+        n = np.bincount(place, self.n, len(ages)).astype("int64")
+        of_site = np.bincount(self.sites, self.n, self.curve.rates.shape[1]).astype("int64")
+        ended = -np.diff(self.curve.together(of_site).paths(ages, n, ahead), axis=1)
+        total, is_open = ended.sum(axis=1), (ended * after[:, ahead - 1 :: -1]).sum(axis=1)
+        share: Floats = np.divide(is_open, total, out=np.zeros_like(total), where=total > 0)
+        return share
 
     def beyond(self, ahead: int) -> int:
-        """How many will be older than anything that was followed."""
-        return int(self.n[self.ages + ahead > self.curve.followed].sum())
+        """How many will be older than anything that was followed; none where all that was followed has ended."""
+        is_older = (self.ages + ahead > self.curve.oldest) & bool(self.curve.lasting[0, -1])
+        return int(self.n[is_older].sum())
 
 
-def _still(flows: pd.DataFrame, span: int) -> tuple[_Group, _Group]:
-    """What is open: what was seen to begin, and what was open at the first look; of that the ages are not known."""
-    ended = flows.assign(flow=flows["flow"].astype("str").replace(VANISHED, REMOVED))
-    first = ended["left_censored"].to_numpy("bool")
-    followed, baseline = (_open(ended[part], span) for part in (~first, first))
+def _still_open(flows: pd.DataFrame, chance: np.random.Generator) -> tuple[_Group, _Group]:
+    """Open listings: those whose beginning was observed, and those of the first load, whose age is not known."""
+    first = flows["left_censored"].to_numpy("bool")
+    names, site = grouped(flows, "site" if "site" in flows else None)
+    sites = max(len(names), 1)
+    followed, baseline = (_episodes(flows[part], site[part], sites, chance) for part in (~first, first))
     return followed, baseline
 
 
-def _open(flows: pd.DataFrame, span: int) -> _Group:
-    still = flows[flows["flow"] == OPEN].groupby("days")["n"].sum()
-    ages = still.index.to_numpy("int64")
-    return _Group(ages, still.to_numpy("int64"), _curve(flows, int(ages.max(initial=0)) + span), is_open=True)
+def _episodes(flows: pd.DataFrame, site: Ints, sites: int, chance: np.random.Generator) -> _Group:
+    flow = flows["flow"].astype("str").to_numpy()
+    days, n = flows["days"].to_numpy("int64"), flows["n"].to_numpy("int64")
+    comes = np.isin(flow, (ENTERED, RETURNED))
+    cells = []
+    for which in (comes, ~comes, np.isin(flow, CLOSED)):
+        counted = np.zeros((sites, int(days.max(initial=-1)) + 1), "int64")
+        add(counted, (site[which], days[which]), n[which])
+        cells.append(counted)
+    came, left, ended = cells
+    at_risk = np.maximum(
+        np.cumsum(came - left, axis=1) + left, ended
+    )  # whoever leaves at an age was at risk at it
+    still = flow == OPEN
+    curve = _curve(at_risk.astype("float64"), ended.astype("float64"), chance)
+    return _Group(days[still], site[still], n[still], curve, is_open=True)
 
 
-def _away(records: pd.DataFrame, relistings: pd.DataFrame, at: datetime, span: int) -> _Group:
-    """What is gone, and how long such things stay gone: a return ends that, as a removal ends being open."""
+def _away(
+    records: pd.DataFrame, relistings: pd.DataFrame, at: datetime, chance: np.random.Generator
+) -> _Group:
+    """Listings that are gone, and how long such stay gone: a return ends that, as a removal ends being open."""
     changed = instants(records["changed_at"])[records["status"].isin(CLOSED).to_numpy("bool")]
     since = np.maximum((instant(at) - changed) // _DAY, 0).astype("int64")
-    ages, n = np.unique(since, return_counts=True)
-    # To the nearest day: two looks are a day apart, and some minutes more or less.
+    # To the nearest day: two loads are a day apart, and some minutes more or less.
     back = relistings["gone_days"].dropna().astype("float64").round().astype("int64").to_numpy()
-    flow = np.repeat([ENTERED, OPEN, REMOVED], [1, len(since), len(back)])
-    flows = pd.DataFrame({"days": np.concatenate([[0], since, back]), "flow": flow, "left_censored": False})
-    flows["n"] = np.where(flow == ENTERED, len(since) + len(back), 1)
-    return _Group(ages, n.astype("int64"), _curve(flows, int(ages.max(initial=0)) + span), is_open=False)
+    ages = int(max(since.max(initial=-1), back.max(initial=-1))) + 1
+    still, ended = np.bincount(since, minlength=ages), np.bincount(back, minlength=ages)
+    at_risk = (still + ended)[::-1].cumsum()[::-1]
+    oldest = np.flatnonzero(still)
+    curve = _curve(at_risk[None].astype("float64"), ended[None].astype("float64"), chance)
+    return _Group(oldest, np.zeros(len(oldest), "int64"), still[oldest].astype("int64"), curve, is_open=False)
 
 
 def _renewal(ending: _Curve, returning: _Curve, span: int) -> tuple[Floats, Floats]:
     """The share that is open so many days after being opened, and so many after being closed; they feed each other."""
-    new = np.zeros(1, "int64")
-    lasting = ending.stay(new, span)[0]
-    ends, returns = -np.diff(lasting), -np.diff(returning.stay(new, span)[0])
-    opened, closed = lasting.copy(), np.zeros(span + 1)
+    new, one = np.zeros(1, "int64"), np.ones(1, "int64")
+    none = (np.zeros(curve.rates.shape[1], "int64") for curve in (ending, returning))
+    lasting, gone = (
+        curve.together(n).paths(new, one, span) for curve, n in zip((ending, returning), none, strict=True)
+    )
+    ends, returns = -np.diff(lasting, axis=1), -np.diff(gone, axis=1)
+    opened, closed = lasting.copy(), np.zeros_like(lasting)
     for day in range(1, span + 1):
-        closed[day] = returns[:day] @ opened[day - 1 :: -1]
-        opened[day] += ends[:day] @ closed[day - 1 :: -1]
+        closed[:, day] = (returns[:, :day] * opened[:, day - 1 :: -1]).sum(axis=1)
+        opened[:, day] += (ends[:, :day] * closed[:, day - 1 :: -1]).sum(axis=1)
     return opened, closed
 
 
-def _row(
-    groups: tuple[tuple[_Group, Floats], ...],
-    opened: Floats,
-    new: tuple[float, float],
-    ahead: int,
-    z: float,
-) -> dict[str, Any]:
-    """What is open so many days ahead, of what is open now, gone now, and not seen yet."""
-    followed, baseline, of_gone = (float(group.n @ group.share(ahead, after)) for group, after in groups)
-    (a_day, error), lasting = new, opened[:ahead].sum()
-    expected = {"of_open": followed + baseline, "of_gone": of_gone, "of_new": a_day * lasting}
-    variance = sum(group.variance(ahead, after) for group, after in groups)
-    half = z * np.sqrt(variance + expected["of_new"] + np.square(error * lasting))
-    total, still = sum(expected.values()), [group for group, _ in groups if group.is_open]
+@dataclass(frozen=True, slots=True)
+class _Fleet:
+    """Open listings, those of the first load, and those that are gone, each with what becomes of them when that ends."""
+
+    groups: tuple[tuple[_Group, Floats], ...]
+    opened: Floats
+
+    @property
+    def open_now(self) -> int:
+        """How many listings are open."""
+        return sum(int(group.n.sum()) for group, _ in self.groups if group.is_open)
+
+    def beyond(self, ahead: int) -> int:
+        """How many of these will be older than anything that was followed."""
+        return sum(group.beyond(ahead) for group, _ in self.groups if group.is_open)
+
+
+def _row(fleet: _Fleet, new: Arrivals, ahead: int, level: float) -> dict[str, Any]:
+    row: dict[str, Any] = {"days": ahead, "open_now": fleet.open_now}
+    lacks, caution = _lacks(fleet, new, ahead), None
+    if lacks is None:
+        row |= _numbers(fleet, new, ahead, level)
+        if new.days < CAUTION * ahead:
+            caution = f"{ahead} days are more than a third of the {new.days} days of history"
+    else:
+        row |= dict.fromkeys(("of_open", "of_gone", "of_new", "open", "low", "high"), np.nan)
+    return row | {"beyond": fleet.beyond(ahead), "reason": lacks or caution}
+
+
+def _lacks(fleet: _Fleet, new: Arrivals, ahead: int) -> str | None:
+    """Why the history does not say what comes; None: it does."""
+    clusters, size = new.clusters if new.exposed.any() else (0.0, 0.0)
+    if new.days < SHORT * ahead:
+        return f"{new.days} days of history are too few for {ahead} days ahead: it takes {SHORT * ahead}"
+    if not new.exposed.any():
+        return f"nobody has been followed for more than {SETTLING_DAYS} days"
+    if fleet.open_now and fleet.beyond(ahead) == fleet.open_now:
+        return f"in {ahead} days every open listing will be older than any that was followed"
+    if size > BURST and clusters < (CAUTIOUS_BURSTS if new.days < CAUTION * ahead else MIN_BURSTS):
+        return (
+            f"new listings came in bursts of about {size:,.0f}, and too few of them to say how many will come"
+        )
+    return None
+
+
+def _numbers(fleet: _Fleet, new: Arrivals, ahead: int, level: float) -> dict[str, float]:
+    """What is expected, and the interval: the first row of each array is the estimate, each other a draw."""
+    chance = np.random.default_rng([_SEED, ahead])
+    left = fleet.opened[:, ahead - 1 :: -1]  # of what comes on each day, the share that is open then
+    came = np.vstack([new.expected(ahead), new.resampled(ahead, _DRAWS, chance)])
+    of_new, variance = (came * left).sum(axis=1), (came * left * (1 - left)).sum(axis=1)
+    parts = []
+    for group, after in fleet.groups:
+        share = group.share(ahead, after)
+        parts.append(share @ group.n)
+        variance += (share * (1 - share)) @ group.n
+    total = of_new + sum(parts)
+    drawn = total[1:] + np.sqrt(variance[1:]) * chance.standard_t(_FREEDOM, (_CHANCES, _DRAWS))
+    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+    followed, baseline, of_gone = (float(part[0]) for part in parts)
     return {
-        "days": ahead,
-        "open_now": sum(int(group.n.sum()) for group in still),
-        **expected,
-        "open": total,
-        "low": np.maximum(total - half, 0.0),
-        "high": total + half,
-        "beyond": sum(group.beyond(ahead) for group in still),
+        "of_open": followed + baseline,
+        "of_gone": of_gone,
+        "of_new": float(of_new[0]),
+        "open": float(total[0]),
+        # Listings are counted in whole numbers, and there are never fewer than none.
+        "low": max(float(np.floor(min(low, total[0]))), 0.0),
+        "high": float(np.ceil(max(high, total[0]))),
     }
 
 
 def _out_of_view(records: pd.DataFrame) -> NDArray[np.bool_]:
-    """Whether each record's person is listed by the service no longer: nothing of theirs will be seen."""
+    """Whether each record's person is listed by the service no longer: nothing of theirs will be listed."""
     unknown = (records["status"].astype("str") == UNKNOWN).to_numpy("bool")
     return records["user_id"].isin(records.loc[unknown, "user_id"]).to_numpy("bool")
-
-
-def _arrivals(records: pd.DataFrame, at: datetime, over: int) -> tuple[float, float]:
-    """How many new listings come a day, of people whose first search is over, and the standard error of that.
-
-    What the first days of a person bring was there before, and says nothing of what is to come. Where nobody was
-    watched for longer than that, the rate is not known.
-    """
-    if over < 1:
-        raise Misconfigured("arrivals_days is one or more")
-    seen, person = instants(records["first_seen_at"]), records["user_id"].to_numpy()
-    begun: Instants = pd.Series(seen).groupby(person).transform("min").to_numpy()
-    since = np.maximum(begun + SETTLING_DAYS * _DAY, instant(at) - over * _DAY)
-    new = int(((seen > since) & ~records["left_censored"].to_numpy("bool")).sum())
-    of_person = pd.Series(instant(at) - since).groupby(person).max().dt.total_seconds() / _DAY_S
-    days, people = float(of_person.clip(lower=0).sum()), len(of_person)
-    if not days:
-        return np.nan, np.nan
-    # One more than came: where none came, that does not say that none will.
-    return new / days * people, float(np.sqrt(new + 1)) / days * people

@@ -1,4 +1,4 @@
-"""What is expected, horizon by horizon, with its band. Draws nothing for what is not known, and says so."""
+"""The forecast, horizon by horizon, with its interval; where there is no number, the reason instead."""
 
 from typing import Any
 
@@ -9,12 +9,10 @@ import plotly.graph_objects as go
 from exposurekit.charts.figure import (
     BLUE,
     GREY,
-    NOT_KNOWN,
     PALE,
     SKY,
     VERMILION,
     Chart,
-    between,
     chart,
     counted,
     patterned,
@@ -25,14 +23,15 @@ from exposurekit.charts.figure import (
 PARTS = (
     ("of_open", "open now and still then", BLUE, ""),
     ("of_gone", "gone now and back by then", SKY, "\\"),
-    ("of_new", "not seen yet", VERMILION, "/"),
+    ("of_new", "not listed yet", VERMILION, "/"),
 )
 _BEYOND = "older than any followed"  # of those open now: the curves are carried on for them
 _TICKS, _LONG_TICKS = 12, 4
 
 
 def horizons(table: pd.DataFrame, provenance: str) -> Chart:
-    """The bars and the band of `charts.forecast`, for a table with a row or more, by days."""
+    """The bars and the interval of `charts.forecast`, for a table with a row or more, by days."""
+    table = table.assign(level=table.attrs.get("level", np.nan))
     now, days = int(table["open_now"].iloc[0]), table["days"].tolist()
     # Bars that lie too near to one another stand side by side instead; their days are told below them.
     apart = float(np.diff([0, *days]).min())
@@ -77,7 +76,7 @@ def _band(rows: pd.DataFrame, now: int) -> list[go.Scatter]:
     x = [0, *known["at"].tolist()]
     low, high, middle = ([now, *known[name].tolist()] for name in ("low", "high", "open"))
     band = go.Scatter(
-        name="its band",
+        name="interval",
         x=[*x, *x[::-1]],
         y=[*low, *high[::-1]],
         mode="lines",
@@ -95,7 +94,7 @@ def _middle(x: list[float], middle: list[float], band: tuple[list[float], list[f
         name="expected in all",
         x=x,
         y=middle,
-        customdata=[f"{at:,.0f} open, {low:,.0f} to {high:,.0f}" for at, low, high in rows],
+        customdata=[f"{at:,.0f} open, interval: {low:,.0f}\N{EN DASH}{high:,.0f}" for at, low, high in rows],
         mode="lines+markers",
         line={"color": GREY, "dash": "dash"},
         marker={"color": GREY, "size": 8},
@@ -110,16 +109,16 @@ def _middle(x: list[float], middle: list[float], band: tuple[list[float], list[f
 
 
 def _unknown(rows: pd.DataFrame) -> list[go.Scatter]:
-    """Above the bars of which a part is not known, that it is not."""
+    """Where there is no number: that there is none."""
     lacking = rows[rows["open"].isna()]
     if lacking.empty:
         return []
     return [
         go.Scatter(
             x=lacking["at"].tolist(),
-            y=lacking[["of_open", "of_gone"]].sum(axis=1).tolist(),
+            y=[0] * len(lacking),
             mode="text",
-            text=[f"and new ones: {NOT_KNOWN}"] * len(lacking),
+            text=["no forecast"] * len(lacking),
             textposition="top center",
             textfont={"color": GREY},
             cliponaxis=False,
@@ -130,15 +129,15 @@ def _unknown(rows: pd.DataFrame) -> list[go.Scatter]:
 
 
 def _expected(table: pd.DataFrame, now: int) -> str:
-    last = table.iloc[-1]
-    if pd.isna(last["open"]):
-        return (
-            "How many listings will be open is not known: nobody was watched long enough to say how many come"
-        )
+    known = table[table["open"].notna()]
+    if known.empty:
+        why = table["reason"].dropna()
+        return f"No forecast: {why.iloc[0]}" if len(why) else "No forecast"
+    last = known.to_dict("records")[-1]
     ahead = several(int(last["days"]), "day")
     return (
-        f"In {ahead} {last['open']:,.0f} listings will be open ({last['low']:,.0f} to {last['high']:,.0f}), "
-        f"if things go on as they went; now {now:,}"
+        f"In {ahead} {last['open']:,.0f} listings will be open ({_interval(last)}), "
+        f"if things go on as before; now {now:,}"
     )
 
 
@@ -148,16 +147,19 @@ def _summary(table: pd.DataFrame, now: int) -> str:
 
 
 def _horizon(row: dict[Any, Any]) -> str:
-    parts = ", ".join(f"{name} {_n(row[column])}" for column, name, _, _ in PARTS)
+    why = "" if pd.isna(row["reason"]) else f" ({row['reason']})"
+    if pd.isna(row["open"]):
+        return f"In {several(row['days'], 'day')}: no forecast{why}."
+    parts = ", ".join(f"{name} {row[column]:,.0f}" for column, name, _, _ in PARTS)
     beyond = f"; {row['beyond']:,} {_BEYOND}" if row["beyond"] else ""
-    band = between(row["low"], row["high"], _n)
-    return f"In {several(row['days'], 'day')}: {_n(row['open'])} in all{band}; {parts}{beyond}."
+    return f"In {several(row['days'], 'day')}: {row['open']:,.0f} in all ({_interval(row)}); {parts}{beyond}{why}."
+
+
+def _interval(row: dict[Any, Any]) -> str:
+    level = "" if pd.isna(row["level"]) else f"{100 * row['level']:.10g} % "
+    return f"{level}interval: {row['low']:,.0f}\N{EN DASH}{row['high']:,.0f}"
 
 
 def _tick(row: dict[Any, Any], *, is_long: bool) -> str:
     beyond = f"<br>{row['beyond']:,} {_BEYOND}" if row["beyond"] and is_long else ""
     return f"in {several(row['days'], 'day')}{beyond}"
-
-
-def _n(value: float) -> str:
-    return NOT_KNOWN if pd.isna(value) else f"{value:,.0f}"

@@ -85,19 +85,19 @@ def score_changes(table: pd.DataFrame, *, provenance: str = "") -> Chart:
 
 
 def forecast(table: pd.DataFrame, *, provenance: str = "") -> Chart:
-    """How many listings are expected to be open, with the band: of those open now, gone now, and not seen yet.
+    """How many listings are expected to be open, with the interval: of those open now, gone now, and not listed yet.
 
     Args:
-        table: As `analysis.forecast` gives it. What is missing there is not known, and drawn as nothing.
+        table: As returned by `analysis.forecast`. Where there is no number, the chart gives the reason instead.
         provenance: As of `by_site`.
 
     Raises:
         MissingColumns: ``table`` lacks a column.
 
-    >>> "not known" in charts.describe(charts.forecast(history.forecast()))
+    >>> "no forecast" in charts.describe(charts.forecast(history.forecast()))
     True
     """
-    needed = ("days", "open_now", "of_open", "of_gone", "of_new", "open", "low", "high", "beyond")
+    needed = ("days", "open_now", "of_open", "of_gone", "of_new", "open", "low", "high", "beyond", "reason")
     check_input("forecast", table, needed)
     if table.empty:
         return nothing("Nothing was asked of the time ahead", provenance=provenance)

@@ -38,6 +38,23 @@ RUNS = f"SELECT * FROM runs WHERE {_TAKEN_IN} ORDER BY seq"
 EXCEPTIONS = f"SELECT * FROM exceptions WHERE {_TAKEN_IN} ORDER BY seq, user_id, what"
 DELIVERIES = f"SELECT * FROM deliveries WHERE {_TAKEN_IN} ORDER BY seq, seen_at"
 PEOPLE = "SELECT * FROM people ORDER BY user_id"
+# Who was listed at an instant, and since when; missing where the first load of them failed. Parameters: `as_of`.
+WATCHED = """
+SELECT user_id, MIN(watched_from) AS watched_from FROM (
+    SELECT user_id, seq, MAX(CASE WHEN what = 'registered' THEN seq END) AS came,
+        MAX(CASE WHEN what = 'unlisted' THEN seq END) AS went,
+        CASE WHEN MAX(CASE WHEN what = 'registered' THEN 1 ELSE 0 END) = 1
+            AND MAX(CASE WHEN what = 'failed' THEN 1 ELSE 0 END) = 0 THEN MIN(run_at) END AS watched_from
+    FROM (
+        SELECT exceptions.user_id, exceptions.seq, exceptions.what, runs.finished_at AS run_at FROM exceptions
+        JOIN runs ON runs.seq = exceptions.seq
+        WHERE runs.finished_at <= :as_of AND exceptions.seq <= :upto
+            AND what IN ('registered', 'unlisted', 'failed')
+    ) events GROUP BY user_id, seq
+) of_runs
+GROUP BY user_id HAVING MAX(came) IS NOT NULL AND MAX(came) > COALESCE(MAX(went), -1)
+ORDER BY user_id
+"""
 MARKS = "SELECT * FROM marks ORDER BY marked_at"
 CHANGES = f"""
 SELECT seq, seen_at, day, kind, user_id, key, site, status, prev_status, episode, episode_at, open_s, not_before,
@@ -220,5 +237,6 @@ CORE = {
     "exceptions": (EXCEPTIONS, ("exceptions",)),
     "deliveries": (DELIVERIES, ("deliveries",)),
     "people": (PEOPLE, ("people",)),
+    "watched": (WATCHED, ("exceptions", "runs")),
     "marks": (MARKS, ("marks",)),
 }

@@ -9,11 +9,12 @@ import pandas as pd
 from exposurekit import analysis, frames
 from exposurekit.analysis.forecasting import ARRIVALS_DAYS, HORIZONS
 from exposurekit.errors import Misconfigured
-from exposurekit.history import marks
+from exposurekit.history import marks, queries
 from exposurekit.history.marking import Marking
+from exposurekit.history.shown import frame
 from exposurekit.history.times import When
 
-_FORECAST_OF = ("user_id", "status", "first_seen_at", "changed_at", "left_censored")
+_FORECAST_OF = ("user_id", "status", "first_seen_at", "changed_at")
 
 
 class Weighing(Marking):
@@ -189,13 +190,13 @@ class Weighing(Marking):
         arrivals_days: int = ARRIVALS_DAYS,
         level: float = 0.95,
     ) -> pd.DataFrame:
-        """How many records will be open, if things go on as they went: `analysis.forecast`.
+        """Forecast how many records will be open, those of people who will register included: `analysis.forecast`.
 
         Args:
-            days: How far ahead of that day.
-            as_of: A day, and no instant in it: what would have been expected then. None: the last look's day.
-            arrivals_days: Over how many days before it new records are counted.
-            level: Of the band.
+            days: Horizons in days, from that day on.
+            as_of: A day, and no instant in it: the forecast as of then. None: the last run's day.
+            arrivals_days: How many days before it new records are counted over.
+            level: Of the interval.
 
         Raises:
             NotLoaded: Nothing was seen by then.
@@ -206,10 +207,12 @@ class Weighing(Marking):
         """
         moment = self._moment()
         at = self._until(as_of, moment)
+        given = {"as_of": at, "upto": moment.upto}
         return analysis.forecast(
             self._stood("record", at, moment, _FORECAST_OF),
-            self.flows(as_of=as_of),
+            self.flows("site", as_of=as_of),
             self.relistings(as_of),
+            people=frame(self._ask(queries.WATCHED, ("exceptions", "runs"), given)),
             at=at,
             days=days,
             arrivals_days=arrivals_days,

@@ -155,15 +155,25 @@ def _of_time(of: Gathered) -> Iterator[Fact]:
         yield Fact("half removed within", days, followed)
     ahead = of.history.forecast([AHEAD_DAYS]).to_dict("records")[0]
     if not pd.isna(ahead["open"]):
-        band = f"{max(ahead['low'], 0):,.0f} to {ahead['high']:,.0f}, 95 times in 100"
-        yield Fact(f"open in {AHEAD_DAYS} days", f"{ahead['open']:,.0f}", band)
+        interval = f"95 % interval: {ahead['low']:,.0f}\N{EN DASH}{ahead['high']:,.0f}"
+        caution = "" if pd.isna(ahead["reason"]) else f"; {ahead['reason']}"
+        yield Fact(f"open in {AHEAD_DAYS} days", f"{ahead['open']:,.0f}", interval + caution)
 
 
 def _over_time(of: Gathered) -> list[Section]:
     if of.history is None:
         return []
     table = of.history.status_over_time(user=of.user)
-    return [_section(of, "status_over_time", "Status over time", table, charts.status_over_time)]
+    section = _section(of, "status_over_time", "Status over time", table, charts.status_over_time)
+    return [replace(section, words=f"{section.words}{_no_forecast(of)}")]
+
+
+def _no_forecast(of: Gathered) -> str:
+    """Why there is no card of what is coming; nothing where there is one."""
+    if of.history is None or of.user is not None:
+        return ""
+    ahead = of.history.forecast([AHEAD_DAYS]).to_dict("records")[0]
+    return f" No forecast for {AHEAD_DAYS} days: {ahead['reason']}." if pd.isna(ahead["open"]) else ""
 
 
 def _trusted(of: Gathered) -> list[Section]:

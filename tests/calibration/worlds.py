@@ -1,0 +1,204 @@
+"""Worlds of listings that come, go and come back, and the tables that a history would have of them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pandas as pd
+
+AT = datetime(2026, 6, 30, 23, 59, 59, 999_999, tzinfo=UTC)  # the end of a history's last day
+LAST = 220  # days that a world lasts; its first look is at the end of day 0
+_FLOW = ["site", "days", "flow", "left_censored"]
+Draw = Callable[[np.random.Generator, np.ndarray], np.ndarray]
+
+
+def exponential(mean):
+    return lambda chance, site: chance.geometric(1 / mean, len(site))
+
+
+def weibull(shape, scale):
+    return lambda chance, site: np.ceil(scale * chance.weibull(shape, len(site))).clip(1)
+
+
+def fixed(days):
+    return lambda _, site: np.full(len(site), days)
+
+
+def by_site(*draws):
+    """Each site has its own law: the first site the first, and so on, over again."""
+
+    def draw(chance, site):
+        lasting = np.stack([one(chance, site) for one in draws])
+        return lasting[site % len(draws), np.arange(len(site))]
+
+    return draw
+
+
+def never(share, draw):
+    return lambda chance, site: np.where(chance.random(len(site)) < share, 9_999, draw(chance, site))
+
+
+@dataclass(frozen=True)
+class World:
+    """How listings live.
+
+    Attributes:
+        people: How many are registered at the first look.
+        there: How many listings each of them has at the first look, on average.
+        aged: Whether these listings are of any age at the first look; otherwise they begin then.
+        arrivals: How many new listings come a day, for all who are registered at first; per cluster if clustered.
+        cluster: How many listings come together.
+        first_only: One listing a day, each time for somebody who has none.
+        registrations: How many people register a day, on average.
+        together: How many people register together.
+        stays: How long a listing stays.
+        away: How long it stays away, then.
+        vanishes: Share of ends that are not verified as removals.
+        sites: How many sites there are.
+    """
+
+    people: int = 40
+    there: float = 5
+    aged: bool = True
+    arrivals: float = 1.5
+    cluster: int = 1
+    first_only: bool = False
+    registrations: float = 0
+    together: int = 1
+    stays: Draw = field(default_factory=lambda: exponential(25))
+    away: Draw = field(default_factory=lambda: fixed(9_999))
+    vanishes: float = 0
+    sites: int = 12
+
+
+KINDS = {
+    "exponential": World(),
+    "exponential, slow": World(stays=exponential(90), arrivals=0.5),
+    "Weibull, ever less": World(stays=weibull(0.6, 20)),
+    "Weibull, ever more": World(stays=weibull(1.8, 30)),
+    "fixed delay": World(stays=fixed(20)),
+    "fixed delay, all new at first": World(stays=fixed(14), aged=False),
+    "mixed sites": World(stays=by_site(*map(exponential, (5, 15, 40, 120)))),
+    "mixed delays": World(stays=by_site(fixed(7), fixed(21), exponential(60))),
+    "some never": World(stays=never(0.3, exponential(15))),
+    "relisting": World(stays=exponential(15), away=never(0.3, exponential(20))),
+    "vanishing": World(stays=exponential(25), away=never(0.5, exponential(10)), vanishes=0.4),
+    "5 people": World(people=5, there=6, arrivals=0.15),
+    "10 people": World(people=10, there=6, arrivals=0.3),
+    "registrations": World(people=20, registrations=0.7, arrivals=0.5),
+    "registrations in bursts": World(people=20, registrations=1, together=10, arrivals=0.5),
+    "clusters of 20": World(arrivals=0.1, cluster=20),
+    "clusters of 60": World(arrivals=0.1, cluster=60),
+    "rare clusters of 60": World(arrivals=0.04, cluster=60),
+    "clean at first": World(people=100, there=0, first_only=True, stays=fixed(9_999)),
+    "clean at first, removed": World(people=100, there=0, arrivals=1, stays=exponential(30)),
+    "no arrivals": World(arrivals=0),
+}
+
+
+class Life:
+    """One world, lived: who registered when, and when each listing was open."""
+
+    def __init__(self, world, seed):
+        chance = np.random.default_rng(seed)
+        bursts = chance.poisson(world.registrations / world.together, LAST)
+        days = np.repeat(np.arange(1, LAST + 1), bursts * world.together)
+        self.registered = np.concatenate([np.zeros(world.people, "int64"), days])
+        there = chance.poisson(world.there, len(self.registered))
+        user = np.repeat(np.arange(len(self.registered)), there)
+        first = self.registered[user]
+        baseline = len(user)
+        came_user, came = self._arrivals(world, chance)
+        self.user, first = np.concatenate([user, came_user]), np.concatenate([first, came])
+        self.site = chance.integers(0, world.sites, len(self.user))
+        spans = np.stack([draw(chance, self.site) for draw in (world.stays, world.away) * 12], axis=1).astype(
+            "int64"
+        )
+        if world.aged:  # in the long run: what lasts longer is met more often
+            met = self._met(world, chance, self.site[:baseline])
+            spans[:baseline, 0] = met
+        turns = np.column_stack([first, first[:, None] + spans.cumsum(axis=1)])
+        self.turns, self.vanishes = turns, chance.random(turns.shape) < world.vanishes
+
+    def _met(self, world, chance, site):
+        """How much longer stays what is met at a random instant of the last 60 days."""
+        left = np.zeros(len(site), "int64")
+        todo = np.arange(len(site))
+        while len(todo):
+            stays = world.stays(chance, site[todo]).astype("int64")
+            rest = stays - chance.integers(0, 60, len(todo))
+            left[todo] = rest
+            todo = todo[rest < 1]
+        return left
+
+    def _arrivals(self, world, chance):
+        if world.first_only:
+            days = np.arange(1, world.people + 1)
+            return chance.permutation(world.people), days
+        rate = world.arrivals * np.array(
+            [(self.registered <= day).sum() / world.people for day in range(1, LAST + 1)]
+        )
+        events = chance.poisson(rate)
+        day = np.repeat(np.arange(1, LAST + 1), events * world.cluster)
+        here = np.searchsorted(self.registered, day, side="right")
+        return (chance.random(len(day)) * here).astype("int64"), day
+
+    def open_at(self, day):
+        """How many listings are open at the end of a day, of whoever is registered by then."""
+        return int(((self.turns <= day).sum(axis=1) % 2).sum())
+
+    def tables(self, age):
+        """Records, flows by site, relistings and people, as of the end of a day."""
+        known = self.turns[:, 0] <= age
+        user, site, turns, vanishes = (
+            self.user[known],
+            self.site[known],
+            self.turns[known],
+            self.vanishes[known],
+        )
+        place = (turns <= age).sum(axis=1) - 1
+        at = np.arange(len(turns))
+        gone = np.where(vanishes[at, place], "vanished", "removed")
+        baseline = turns[:, 0] == 0
+        records = pd.DataFrame(
+            {
+                "user_id": user,
+                "status": np.where(place % 2 == 0, "discovered", gone),
+                "first_seen_at": self._instants(age, turns[:, 0]),
+                "changed_at": self._instants(age, turns[at, place]),
+                "left_censored": baseline & (place == 0),
+            }
+        ).astype({"status": "str", "user_id": "int64"})
+        people = np.flatnonzero(self.registered <= age)
+        seen = pd.DataFrame({"user_id": people, "watched_from": self._instants(age, self.registered[people])})
+        return records, self._flows(age, site, turns, vanishes, baseline), self._back(age, turns), seen
+
+    def _instants(self, age, day):
+        return pd.to_datetime([AT - timedelta(days=float(age - one) + 0.4) for one in day], utc=True).as_unit(
+            "us"
+        )
+
+    def _flows(self, age, site, turns, vanishes, baseline):
+        begun, ended = turns[:, :-1:2], turns[:, 1::2]
+        first = np.zeros(begun.shape, "bool")
+        first[:, 0] = baseline
+        there = begun <= age
+        how = np.where(vanishes[:, 1::2][there], "vanished", "removed")
+        left = pd.DataFrame(
+            {
+                "site": np.broadcast_to(site[:, None], begun.shape)[there],
+                "days": np.minimum(ended, age)[there] - begun[there],
+                "flow": np.where(ended[there] > age, "open", how),
+                "left_censored": first[there],
+                "n": 1,
+            }
+        )
+        table = pd.concat([left.assign(days=0, flow="entered"), left])
+        table = table.assign(site=[f"site {one}" for one in table["site"]])
+        return table.groupby(_FLOW, as_index=False)["n"].sum().astype({"flow": "str", "n": "int64"})
+
+    def _back(self, age, turns):
+        gone, again = turns[:, 1:-1:2], turns[:, 2::2]
+        back = again <= age
+        return pd.DataFrame({"gone_days": (again - gone)[back].astype("float64")})
