@@ -9,11 +9,13 @@ import sys
 from pathlib import Path
 
 import httpx
+import pandas as pd
 import pytest
 from cli_kit import COMMAND, Shell, error_of, said_until
 
 import exposurekit as ek
 from exposurekit.cli.commands import cli
+from exposurekit.cli.demo import _print_table
 
 ATTESTED = ("--attested-by", "Jo Doe")
 
@@ -27,9 +29,10 @@ def shell(tmp_path):
 def test_the_demo_prints_the_tables_and_writes_the_page(shell):
     run = shell("demo", "--people", "4", "--days", "3", "--seed", "3", "--json")
     assert run.returncode == 0, run.stderr
-    for table in ("users()  4 rows", "records()", "links()", "alerts()", "steps()", "by_site"):
+    for table in ("users(): 4 rows", "records()", "links()", "alerts()", "steps()", "by_site"):
         assert table in run.stdout
-    assert "Next: " in run.stdout
+    tables = run.stdout.partition("\nWrote ")[0]
+    assert max(map(len, tables.splitlines())) <= 80
     told = json.loads(run.stdout.splitlines()[-1])
     assert set(told) >= {
         *("base_url", "integration_name", "api_key", "api_secret"),
@@ -38,6 +41,9 @@ def test_the_demo_prints_the_tables_and_writes_the_page(shell):
     assert told["people"] == 4
     assert told["base_url"].startswith("http://127.0.0.1:")
     assert 'id="by_site-chart"' in (shell.directory / told["out"]).read_text()
+    with ek.History(told["history"]) as history:
+        assert history.verify() == {}
+        assert len(history.people()) == 4
 
 
 @pytest.mark.long
@@ -55,7 +61,7 @@ def test_the_same_seed_gives_the_same_demo(shell):
 def test_a_demo_without_people_is_a_demo(shell):
     run = shell("demo", "--people", "0")
     assert run.returncode == 0, run.stderr
-    assert "users()  0 rows" in run.stdout
+    assert "users(): 0 rows" in run.stdout
 
 
 @pytest.mark.long
@@ -77,6 +83,88 @@ def test_the_demo_serves_until_it_is_told_to_end(shell, number):
         assert len(scope["exposure"].users()) == 2
         process.send_signal(number)
         assert process.wait(timeout=20) == 0
+
+
+def printed(output, words):
+    """The indented lines of the first block after these words."""
+    block = re.search(rf"{words}[^:]*:\n\n((?:    .*\n)+)", output)
+    return [line.removeprefix("    ") for line in block[1].splitlines()]
+
+
+def in_a_shell(shell, lines):
+    """Run lines in one shell of a user's; the exit code of each, and what all wrote."""
+    text = "\n".join(f"{line}; echo code=$?" for line in lines)
+    environment = shell.environment | {"BROWSER": "true", "PATH": f"{COMMAND.parent}:{os.environ['PATH']}"}
+    run = subprocess.run(
+        ["bash", "-c", text],
+        cwd=shell.directory,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return [int(code) for code in re.findall(r"code=(\d+)", run.stdout)], run.stdout + run.stderr
+
+
+@pytest.mark.long
+def test_what_the_demo_prints_runs_as_it_stands(shell):
+    for _ in range(2):  # a second demo takes the place of the first one's history
+        run = shell("demo", "--people", "3", "--days", "3", "--history", "the demo's")
+        assert run.returncode == 0, run.stderr
+    environment = printed(run.stdout, "In this shell")
+    commands = printed(run.stdout, "Then try these")
+    codes, said = in_a_shell(shell, [*environment, *commands])
+    assert [line.split()[1] for line in commands] == ["report", "check", "open", "export"]
+    assert [
+        code == 0 or (code == 3 and "check" in line) for code, line in zip(codes[1:], commands, strict=True)
+    ] == ([True] * 4), said
+    assert {"week.html", "queue.xlsx", "the demo's"} <= {path.name for path in shell.directory.iterdir()}
+
+
+@pytest.mark.long
+def test_other_commands_use_a_demo_that_serves(shell):
+    with shell.started("demo", "--people", "3", "--days", "2", "--serve") as process:
+        lines = []
+        while not lines or "ek.connect(" not in lines[-1]:
+            lines.append(process.stdout.readline())
+            assert lines[-1], "it ended by itself"
+        output = "".join(lines)
+        commands = [*printed(output, "Then try these"), "exposurekit export users --out users.csv"]
+        codes, said = in_a_shell(shell, [*printed(output, "In another shell"), *commands])
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=20) == 0
+    assert {*codes} <= {0, 3}, said
+    assert any(" collect" in line for line in commands)
+    assert (shell.directory / "users.csv").read_text().count("\n") == 4
+    with ek.History(shell.directory / "demo-history") as history:
+        assert len(history.runs()) == 4  # before anybody was there, two days, and this collect
+
+
+def test_the_demo_replaces_no_history_that_it_did_not_make(shell):
+    mine = shell.directory / "demo-history"
+    mine.mkdir()
+    (mine / "history.json").write_text("{}")
+    run = shell("demo")
+    assert run.returncode == 1
+    assert (
+        error_of(run)
+        == "Error: --history: demo-history is not empty, and no demo made it: name another directory"
+    )
+    assert (mine / "history.json").read_text() == "{}"
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 132])
+def test_a_table_of_the_demo_fits_the_terminal(columns, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    table = pd.DataFrame(
+        {"user_id": [1, 2], "text": ["word " * 40, "\x1b[31m"], "longest_name_of_a_column": 5}
+    )
+    _print_table(table)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    assert max(map(len, lines)) <= columns
+    assert "user_id" in lines[0]
+    assert "\x1b" not in "".join(lines)
 
 
 def test_the_demo_says_where_it_cannot_write(shell):
@@ -255,8 +343,8 @@ def test_every_command_has_help_with_an_example(shell, words):
     run = shell.here(*words, "--help")
     assert run.returncode == 0
     assert run.stdout.startswith("Usage: exposurekit")
-    is_group = "Commands:" in run.stdout
-    assert is_group or words == ("demo",) or f"Example: exposurekit {' '.join(words)}" in run.stdout
+    is_group = "COMMAND [ARGS]..." in run.stdout
+    assert is_group or f"Example: exposurekit {' '.join(words)}" in run.stdout
 
 
 @pytest.mark.parametrize("words", [["--help"], ["users", "purge", "--help"]])

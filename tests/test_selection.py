@@ -86,7 +86,8 @@ def test_the_magic_takes_the_same_filters():
     assert {"site", "status"} <= {*VERBS["records"].options}
 
 
-def test_head_shows_site_and_status_in_80_columns(exposure):
+def test_head_shows_site_and_status_in_80_columns(exposure, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     with pd.option_context("display.width", 80, "display.max_columns", 0):
         shown = str(exposure.records().head())
     lines = shown.splitlines()
