@@ -305,3 +305,42 @@ def test_things_that_are_too_many_at_once_are_asked_of_bucket_by_bucket(remember
     monkeypatch.setattr(stored, "ROWS_AT_ONCE", 1)
     pd.testing.assert_frame_equal(getattr(remembered.history, kind)(), together)
     assert together["user_id"].is_monotonic_increasing
+
+
+# --- what could not be read is not gone ---------------------------------------------------------------
+
+
+def statuses_of(history):
+    return history.records().set_index("record_id")["status"].to_dict()
+
+
+@pytest.mark.parametrize("odd", [None, 7, {"site": "PeepFinder"}, {"record": a_record(2) | {"id": None}}])
+def test_a_record_that_cannot_be_read_is_not_gone(remembered, odd):
+    remembered.look(0, one=[a_record(1), a_record(2)])
+    with pytest.warns(UserWarning, match="deviate"):
+        remembered.look(1, one=[a_record(1), odd])
+    assert statuses_of(remembered.history) == {1: "discovered", 2: "discovered"}
+    remembered.look(2, one=[a_record(1)])
+    assert statuses_of(remembered.history) == {1: "discovered", 2: "vanished"}
+
+
+@pytest.mark.parametrize("odd", [None, "none", 7])
+def test_a_list_that_cannot_be_read_is_not_empty(remembered, odd):
+    remembered.look(0, one=[a_record(1)])
+    with pytest.warns(UserWarning, match="deviate"):
+        remembered.look(1, one=odd)
+    assert statuses_of(remembered.history) == {1: "discovered"}
+
+
+def test_a_status_that_cannot_be_read_changes_nothing(remembered):
+    remembered.look(0, one=[a_record(1, "pending removal"), a_record(2, "removed"), a_record(3)])
+    with pytest.warns(UserWarning, match="deviate"):
+        remembered.look(1, one=[a_record(n) | {"status": None} for n in (1, 2, 4)])
+    assert statuses_of(remembered.history) == {
+        1: "pending removal",
+        2: "removed",
+        3: "vanished",
+        4: "listed",
+    }
+    remembered.look(2, one=[a_record(4)])
+    assert statuses_of(remembered.history)[4] == "discovered"
