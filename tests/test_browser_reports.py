@@ -4,6 +4,7 @@ import ctypes
 import subprocess
 import tarfile
 
+import contrast_kit
 import hostile_demo
 import jupyter_kit as kit
 import pypdfium2
@@ -258,6 +259,19 @@ def test_nobody_is_left_out(file, axe, sight):
         found = page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")
         grave = [one for one in found["violations"] if one["impact"] in ("serious", "critical")]
         assert [(one["id"], [node["html"][:200] for node in one["nodes"]][:3]) for one in grave] == []
+
+
+@pytest.mark.parametrize("sight", ["wide", "dark"])
+@pytest.mark.parametrize("kind", ["fleet", "person", "changes", "sites"])
+def test_text_reads_well_on_light_and_on_dark(reports, kind, sight):
+    """WCAG 2.1 AA: at least 4.5:1, also in charts."""
+    file = reports / f"{kind}.html"
+    with kit.browsing(file=file, **SIGHTS[sight]) as (page, _):
+        opened(page, file)
+        drawn(page)
+        texts = contrast_kit.measured(page, "body")
+    assert len(texts) > 100
+    assert [one for one in texts if one["ratio"] < contrast_kit.LEAST] == []
 
 
 def test_what_leaves_somebody_out_is_seen(axe, tmp_path):

@@ -4,6 +4,7 @@ import contextlib
 import re
 import shutil
 
+import contrast_kit
 import jupyter_kit as kit
 import pytest
 from playwright.sync_api import TimeoutError as NothingCame
@@ -192,6 +193,14 @@ def test_the_browser_has_one_page_of_200_000_rows(desk):
     assert desk.sight.left == []
 
 
+THEME = """(theme) => {
+  const paper = getComputedStyle(document.body).getPropertyValue("--jp-layout-color0").trim();
+  return document.body.dataset.jpThemeName === theme && /^#1/.test(paper) === theme.endsWith("Dark");
+}"""
+FAINT = """<body style="background: white; color: black"><p>black</p><p style="color: #7f7f7f">grey</p>
+<p style="opacity: 0.5">half</p><p style="color: #767676">enough</p><p style="background: #111; color: white">white</p>
+<svg width="300" height="60"><rect y="20" width="300" height="40" fill="#d55e00"/><text y="15" fill="#999">drawn</text>
+<text y="45" fill="white">on a bar</text><text x="150" y="45" fill="black">read</text></svg></body>"""
 EVERY = """
 from IPython.display import display
 explorer = ek.widgets.Explorer(records, name="records")
@@ -224,6 +233,31 @@ def test_every_control_has_a_name_and_takes_the_keyboard(desk):
     assert {"button", "checkbox", "combobox", "listbox", "slider", "textbox"} <= {one.role for one in told}
     assert [one for one in told if not one.name] == []
     assert [one for one in told if not one.is_reached and one.role != "option"] == []
+
+
+@pytest.mark.parametrize("theme", ["JupyterLab Dark", "JupyterLab Light"])
+def test_text_reads_well_in_both_themes(desk, theme):
+    """WCAG 2.1 AA: at least 4.5:1, also in charts."""
+    page = desk.shows(TABLES, EVERY, height=3_000)
+    page.evaluate(
+        "(theme) => { window.jupyterapp.commands.execute('apputils:change-theme', { theme }); }", theme
+    )
+    page.wait_for_function(THEME, arg=theme)
+    page.locator(".exposurekit-grid tbody tr").first.wait_for()
+    page.locator(".js-plotly-plot .bars .point path").first.wait_for(state="attached")
+    texts = contrast_kit.measured(page, ".exposurekit-panel")
+    assert len(texts) > 100
+    assert {"listings", "Person", "Clear"} <= {one["words"] for one in texts}
+    assert [one for one in texts if one["ratio"] < contrast_kit.LEAST] == []
+
+
+def test_text_that_is_too_faint_would_be_seen():
+    kit.needs_browser()
+    with kit.browsing() as (page, _):
+        page.set_content(FAINT)
+        assert {
+            one["words"] for one in contrast_kit.measured(page, "body") if one["ratio"] < contrast_kit.LEAST
+        } == {"grey", "half", "drawn", "on a bar"}
 
 
 def test_a_control_without_a_name_would_be_seen():

@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 import pytest
 
 from exposurekit import analysis, charts
+from exposurekit.charts.figure import INK, MIME, PAPER
 from exposurekit.errors import MissingColumns
 
 NOW = pd.Timestamp("2026-03-31T12:00Z")
@@ -202,6 +203,15 @@ def test_a_chart_says_its_finding_and_its_numbers(name):
 def test_a_chart_leaves_the_background_to_the_theme(name):
     layout = draw(name, TABLES[name]()).layout
     assert layout.paper_bgcolor == layout.plot_bgcolor == "rgba(0,0,0,0)"
+
+
+@each
+def test_a_chart_brings_its_paper_where_it_cannot_follow_the_theme(name):
+    """JupyterLab draws the MIME type alone: no one colour of text reads at 4.5:1 on white and on its dark."""
+    figure = draw(name, TABLES[name]())
+    shown = figure._repr_mimebundle_()[MIME]
+    assert (shown["layout"]["paper_bgcolor"], shown["layout"]["font"]["color"]) == (PAPER, INK)
+    assert [trace for trace in shown["data"] if "textfont" in trace] == []
 
 
 @each

@@ -151,7 +151,7 @@ def test_the_bars_are_those_of_the_question(dashboard):
 
 def lit(figure, called):
     """Whether all bars of a row are full, or all are dimmed."""
-    [full] = {bar.marker.opacity[row(figure, called)] == 1 for bar in figure.data}
+    [full] = {bar.marker.opacity[row(figure, called)] == 1 for bar in figure.data if bar.type == "bar"}
     return full
 
 

@@ -16,7 +16,11 @@ from exposurekit.markup import escaped, label, plain
 # Okabe and Ito's colours, told apart by all; the pattern, or the dash, says the same without colour.
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
 YELLOW, BLUE, VERMILION, PURPLE = "#F0E442", "#0072B2", "#D55E00", "#CC79A7"
-GREY = "#7F7F7F"  # reads on white and on black
+GREY = "#7F7F7F"  # of lines and marks: seen on white and on black
+INK, PAPER = (
+    "#444444",
+    "#FFFFFF",
+)  # of text: no one colour reads at 4.5:1 on white and on JupyterLab's dark #111111
 PALE = "rgba(127,127,127,0.25)"
 SERIES = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY)
 SHAPES = ("", "/", ".", "x", "\\", "-")
@@ -73,7 +77,9 @@ class Chart(go.Figure):  # type: ignore[misc]  # Plotly tells no types
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None, **_: Any) -> dict[str, Any]:  # noqa: ARG002
         drawn = json.loads(self.to_json(validate=False, engine="json")) | {"config": CONFIG}
         html = self._repr_html_() if in_terminal() else embedded(drawn, self._repr_html_())
-        return {MIME: drawn, "text/html": html, "text/plain": repr(self)}
+        # What draws the MIME type cannot follow the theme.
+        on_paper = drawn | {"layout": drawn["layout"] | {"paper_bgcolor": PAPER}}
+        return {MIME: on_paper, "text/html": html, "text/plain": repr(self)}
 
 
 def chart(
@@ -249,7 +255,8 @@ def _layout(finding: str, provenance: str, height: int, legend: int) -> dict[str
         "margin": {"l": 16, "r": 28, "t": top, "b": 48},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
-        "font": {"color": GREY, "family": "system-ui, sans-serif"},
+        "font": {"color": INK, "family": "system-ui, sans-serif"},
+        "hoverlabel": {"bgcolor": PAPER, "bordercolor": GREY, "font": {"color": INK}},
         "legend": {"orientation": "h", "y": 1, "yanchor": "bottom", "x": 0, "traceorder": "normal"},
         "xaxis": axis | {"ticklabelstandoff": 4},  # a wide first label keeps off the other axis
         "yaxis": axis,

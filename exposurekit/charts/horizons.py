@@ -120,7 +120,6 @@ def _unknown(rows: pd.DataFrame) -> list[go.Scatter]:
             mode="text",
             text=["no forecast"] * len(lacking),
             textposition="top center",
-            textfont={"color": GREY},
             cliponaxis=False,
             hoverinfo="skip",
             showlegend=False,

@@ -146,7 +146,7 @@ def marks(at: Sequence[Any], said: Sequence[str], *, symbol: str, colour: str, *
 
 
 def remarks(said: Sequence[str], at: Sequence[float] | None = None, **look: Any) -> go.Scatter:
-    """Words in grey in the rows that have some; from where each row says, or from the beginning."""
+    """Words in the rows that have some; from where each row says, or from the beginning."""
     places = [place for place, text in enumerate(said) if text]
     return go.Scatter(
         x=[at[place] if at else 0 for place in places],
@@ -154,7 +154,6 @@ def remarks(said: Sequence[str], at: Sequence[float] | None = None, **look: Any)
         mode="text",
         text=[f"  {written(said[place])}" for place in places],
         textposition="middle right",
-        textfont={"color": GREY},
         cliponaxis=False,
         hoverinfo="skip",
         showlegend=False,
