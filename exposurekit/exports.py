@@ -4,7 +4,7 @@ import hashlib
 import io
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from exposurekit import cells, pseudonyms
+from exposurekit.analysis.tasks import NOT_ON_FILE, Task
 from exposurekit.errors import Misconfigured
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
@@ -29,6 +30,7 @@ ROWS_OF_EXCEL = 1_048_575  # and the names of the columns
 CHARACTERS_OF_EXCEL = 32_767  # in a cell, in UTF-16
 _CALENDAR_OF_EXCEL = datetime(1900, 3, 1)  # noqa: DTZ001  before it has days that never were, or none at all
 _PRIORITY_LAST = 9
+_ENTER = "Enter "
 _MADE_BY = "exposurekit"
 
 
@@ -44,14 +46,16 @@ def export(
 
     Args:
         what: A table of `Exposure`, `History` or `analysis`, to a ``.csv``, ``.xlsx`` or ``.parquet``; or an `Exposure`
-            or a `History`, for what a human must do, to a ``.md`` (a list to tick off) or an ``.ics`` (tasks).
+            or a `History`, for what a human must do, to a ``.md`` (a list to tick off), an ``.ics`` (tasks) or an
+            ``.xlsx``: a box, a task or a row for each listing, with what tells it from others and what to enter.
         path: Its ending says what it becomes.
         user: The manual work of this person alone.
         personal: Whether everything is written. Otherwise of a table the columns that are known to be harmless
-            (`redaction.redacted`), and of the manual work what at least five people are told in the same words, without
-            the addresses of listings; then it is searched for what is known of everyone.
+            (`redaction.redacted`), and of the manual work what at least five people are told in the same words, each
+            listing by its site and a pseudonym; then it is searched for what is known of everyone.
         of: Where a table comes from: what is left of it is searched for all that is known of everyone there. None: for
-            what the table itself tells of them.
+            what the table itself tells of them. Of the manual work of a history: an `Exposure`, for whose the listings
+            are and what to enter.
 
     Returns:
         The path.
@@ -82,11 +86,13 @@ def export(
             "What can be exported is a table, or an Exposure or a History for its manual work"
         )
     queue_form = _form(file, _QUEUES, "the manual work")
-    manual = gathered(what, user=user, pseudonyms=None if personal else pseudonyms.kept())
-    told = queue_form(manual, *_queue(manual))
+    beside = of if isinstance(of, Exposure) and isinstance(what, History) else None
+    manual = gathered(what, exposure=beside, user=user, pseudonyms=None if personal else pseudonyms.kept())
+    queue, left_out = _queue(manual)
+    told = queue_form(manual, queue, left_out)
     if not personal:
-        unfolded = re.sub(r"\r\n[ \t]", "", told.decode())
-        guard.check_text(unfolded, guard.known_of(manual.exposure, manual.history))
+        text = cells.as_csv(_queue_table(queue)) if queue_form is _queue_excel else told.decode()
+        guard.check_text(re.sub(r"\r\n[ \t]", "", text), guard.known_of(manual.exposure, manual.history))
     write(file, told)
     return file
 
@@ -144,7 +150,21 @@ def _parquet(table: pd.DataFrame) -> bytes:
 
 def _flat(table: pd.DataFrame) -> pd.DataFrame:
     """As a spreadsheet can hold it: instants without their zone; lists, and days before its calendar, as text."""
-    return pd.DataFrame({str(name): _column(table[name]) for name in table})
+    return pd.DataFrame({str(name): _column(_in_lines(table[name])) for name in table})
+
+
+def _in_lines(column: "pd.Series[Any]") -> "pd.Series[Any]":
+    """Steps, numbered, and what to enter, each on a line of its own."""
+    if column.name not in ("opt_out_procedure", "form_values"):
+        return column
+    numbered = "{}. {}" if column.name == "opt_out_procedure" else "{1}"
+
+    def lines(texts: Any) -> str | None:
+        if cells.is_missing(texts) or isinstance(texts, str):
+            return None
+        return "\n".join(numbered.format(number, text) for number, text in enumerate(texts, 1))
+
+    return pd.Series([lines(texts) for texts in column], column.index, dtype="str")
 
 
 def _column(column: "pd.Series[Any]") -> "pd.Series[Any]":
@@ -181,7 +201,7 @@ def _check_lengths(flat: pd.DataFrame) -> None:
 
 def _queue(of: Gathered) -> tuple[tuple[Removal, ...], int]:
     """What may be told of it, and how many kinds are left out."""
-    found = removals(of.queue, of.alerts)
+    found = removals(of.queue)
     told = found if of.sharing is None else of.sharing.removals(found, of.user)
     return told, len(found) - len(told)
 
@@ -193,10 +213,13 @@ def _markdown(of: Gathered, queue: tuple[Removal, ...], left_out: int) -> bytes:
     for place, one in enumerate(queue, 1):
         lines += [f"## {place}. {marked_down(_called(one))}", "", one.amount, ""]
         lines += [marked_down(one.guide), ""] if one.guide else []
-        lines += [f"- [ ] {number}. {marked_down(step)}" for number, step in enumerate(one.steps, 1)] or [
-            "- [ ] done"
-        ]
-        lines += ["", *(f"Begin at: {pointed_at(page)}" for page in one.pages), ""]
+        lines += [f"{number}. {marked_down(step)}" for number, step in enumerate(one.steps, 1)]
+        lines += [""] if one.steps else []
+        lines += (
+            [f"{one.together}:", "", *(line for task in one.tasks for line in _item(task)), ""]
+            if one.tasks
+            else []
+        )
     lines += _left_out(left_out)
     return "\n".join(lines).encode()
 
@@ -206,26 +229,93 @@ def _tasks(of: Gathered, queue: tuple[Removal, ...], left_out: int) -> bytes:
     calendar.add("prodid", f"-//{_MADE_BY}//manual removals//EN")
     calendar.add("version", "2.0")
     for place, one in enumerate(queue, 1):
-        calendar.add_component(_task(one, place, of))
+        for number, task in enumerate(one.tasks or [None], 1):
+            calendar.add_component(_task(one, task, place, number, of))
     for line in _left_out(left_out):
         calendar.add("comment", line)
     ical: bytes = calendar.to_ical()
     return ical
 
 
-def _task(one: Removal, place: int, of: Gathered) -> icalendar.Todo:
-    task = icalendar.Todo()
-    # The same work has the same name in every export, so that a program takes the newer one for it.
-    told = "\0".join([one.site or "", one.guide or "", *one.steps])
-    task.add("uid", f"{hashlib.sha256(told.encode()).hexdigest()[:32]}@{_MADE_BY}")
-    task.add("dtstamp", of.as_of)
-    task.add("summary", plain(f"{_called(one)}: {one.amount}"))
+def _item(task: Task) -> Iterator[str]:
+    """One listing: a box to tick, what tells it from others, and what to enter."""
+    yield f"- [ ] **{marked_down(task.person)}**"
+    for label, text in _lines(task):
+        told = pointed_at(text) if text in (task.address, task.begin) else marked_down(text)
+        yield f"    - {marked_down(label)}: {told}"
+
+
+def _lines(task: Task) -> Iterator[tuple[str, str]]:
+    """What there is to say of a listing beside whose it is: labels and texts."""
+    yield from task.facts
+    if task.address:
+        yield ("Listing" if task.site else "Open"), task.address
+    if task.begin:
+        yield "Begin at", task.begin
+    yield from _entered(task)
+    if task.note and task.facts:
+        yield "Note", task.note
+
+
+def _entered(task: Task) -> Iterator[tuple[str, str]]:
+    for value in task.entries:
+        is_required = " (required)" if value.required else ""
+        yield f"{_ENTER}{value.label}{is_required}", NOT_ON_FILE if value.value is None else value.value
+
+
+def _task(one: Removal, task: Task | None, place: int, number: int, of: Gathered) -> icalendar.Todo:
+    todo = icalendar.Todo()
+    todo.add("uid", f"{_digest(one, task, number)}@{_MADE_BY}")
+    todo.add("dtstamp", of.as_of)
+    about = one.amount if task is None else f"{task.line} ({task.person})" if task.facts else task.person
+    todo.add("summary", plain(f"{_called(one)}: {about}"))
     steps = [f"{number}. {step}" for number, step in enumerate(one.steps, 1)]
-    lines = [*([one.guide] if one.guide else []), *steps, *one.pages]
-    task.add("description", "\n".join(map(plain, lines)))
-    task.add("priority", min(place, _PRIORITY_LAST))
-    task.add("status", "NEEDS-ACTION")
-    return task
+    facts = [] if task is None else [f"Person: {task.person}", *(": ".join(pair) for pair in _lines(task))]
+    lines = [*facts, *([one.guide] if one.guide else []), *steps]
+    todo.add("description", "\n".join(map(plain, lines)))
+    todo.add("priority", min(place, _PRIORITY_LAST))
+    todo.add("status", "NEEDS-ACTION")
+    return todo
+
+
+def _digest(one: Removal, task: Task | None, number: int) -> str:
+    """The same work has the same name in every export, so that a program takes the newer one for it."""
+    kind = [one.site or "", one.guide or "", *one.steps]
+    listing = (
+        [task.person, *(text for pair in task.facts for text in pair), task.address or ""] if task else []
+    )
+    same = (
+        [] if task and task.facts else [str(number)]
+    )  # of somebody who goes by a pseudonym, nothing else tells them apart
+    return hashlib.sha256("\0".join([*kind, *listing, *same]).encode()).hexdigest()[:32]
+
+
+def _queue_table(queue: tuple[Removal, ...]) -> pd.DataFrame:
+    """One row a listing, with all that is needed for it."""
+    rows = [
+        {
+            "done": "",
+            "site": _called(one),
+            "person": task.person,
+            **{label.lower(): text for label, text in task.facts},
+            "address": task.address,
+            "begin_at": task.begin,
+            "enter": "\n".join(f"{label.removeprefix(_ENTER)}: {text}" for label, text in _entered(task))
+            or task.note,
+            "guide": one.guide,
+            "steps": "\n".join(f"{number}. {step}" for number, step in enumerate(one.steps, 1)),
+        }
+        for one in queue
+        for task in one.tasks
+    ]
+    columns = ["done", "site", "person", "name", "age", "places", "reference", "page", "address", "begin_at", "enter", "guide", "steps"]  # fmt: skip
+    return pd.DataFrame(rows, columns=columns, dtype="object")
+
+
+def _queue_excel(of: Gathered, queue: tuple[Removal, ...], left_out: int) -> bytes:
+    rows = _queue_table(queue)
+    told = [of.line, *_left_out(left_out)]
+    return _excel(pd.concat([rows, pd.DataFrame({"guide": told}, dtype="object")]).astype("object"))
 
 
 def _called(one: Removal) -> str:
@@ -240,4 +330,4 @@ def _left_out(many: int) -> list[str]:
 
 
 _TABLES = {".csv": _csv, ".xlsx": _excel, ".parquet": _parquet}
-_QUEUES = {".md": _markdown, ".ics": _tasks}
+_QUEUES = {".md": _markdown, ".ics": _tasks, ".xlsx": _queue_excel}

@@ -71,7 +71,7 @@ def test_an_alert_is_one_row_and_says_how_far_it_is():
             alert(2, 3, 12, site="Peoplepile", url="https://peoplepile.example", ticks=(None, None)),
         )
     )
-    assert shape(table) == QUEUE
+    assert shape(table) == QUEUE | {"url": "str"}
     assert told(table, *[*QUEUE][:11]) == [
         (1, "peoplepile.example", "Peoplepile", 2, 3, 12, "open", 2, 0, 0, 7.0),
         (2, "seekfolk.example", "Seekfolk", 1, 0, 2**53 + 1, "started", 3, 1, 0, 7.0),
@@ -319,7 +319,7 @@ def turn(row):
 def test_the_queue_is_that_of_each_alert_looked_at_for_itself(alerts):
     numbered = [one | {"alert_number": number} for number, one in enumerate(alerts)]
     table = work_queue(steps(*numbered))
-    assert shape(table) == QUEUE
+    assert shape(table) == QUEUE | {"url": "str"}
     expected = queue_of(numbered)
     columns = [
         "group",
@@ -348,7 +348,9 @@ def test_alerts_that_tell_neither_a_host_nor_a_site_have_no_group():
 def test_no_steps_give_the_same_columns():
     none = frames.frame("steps", [])
     for table in (none, none.astype("object"), steps(), steps(alert(1, 0, 7, status="removed"))):
-        assert (shape(work_queue(table)), len(work_queue(table))) == (QUEUE, 0)
+        assert len(work_queue(table)) == 0
+        procedures = {"opt_out_procedure": "list<item: string>[pyarrow]"} if "step" in table else {}
+        assert shape(work_queue(table)) == QUEUE | {"url": "str"} | procedures
 
 
 @pytest.mark.parametrize("missing", [["url"], ["status", "url"], ["user_id"], ["step_number", "record_id"]])
@@ -379,8 +381,8 @@ def test_the_steps_that_an_exposure_gives_are_taken_as_they_are():
         ("seekfolk.example", "Seekfolk", 5, 7, 2),
     ]
     again = frames.steps_of(given_by["alerts"])
-    pd.testing.assert_frame_equal(again, given_by["steps"])
-    pd.testing.assert_frame_equal(work_queue(again), table)
+    pd.testing.assert_frame_equal(again[given_by["steps"].columns], given_by["steps"])
+    pd.testing.assert_frame_equal(work_queue(again)[table.columns], table)
 
 
 def test_the_index_means_nothing_and_the_table_stays_as_it_is():

@@ -1,6 +1,7 @@
 """Exports: each form holds the table, no text becomes a formula, and nothing personal is written unless it is asked for."""
 
 import csv
+import html
 import io
 import re
 import stat
@@ -177,8 +178,41 @@ def test_the_manual_work_is_a_list_to_tick_off(exposure, tmp_path):
     text = ek.export(exposure, tmp_path / "queue.md", personal=True).read_text()
     assert text.startswith("# What a human must do\n")
     assert text.count("- [ ] ") > 10
-    names = ["{first_name} {last_name}".format_map(user) for user in exposure.users().to_dict("records")]
-    assert any(name in line for name in names for line in text.splitlines() if line.startswith("- [ ] "))
+    queue = ek.analysis.work_queue(exposure.steps())
+    assert text.count("- [ ] ") == len(queue)
+    said = text.replace("\\", "")
+    for row in queue[queue["site"].notna()].to_dict("records"):
+        assert all(f"{row[name]}" in said for name in ("person", "name", "reference_id"))
+        assert all(f"Enter {label}" in said for label in ("e-mail", "phone", "whole address"))
+
+
+def test_the_manual_work_is_rows_of_excel(exposure, tmp_path):
+    queue = ek.analysis.work_queue(exposure.steps())
+    _, texts = sheet(ek.export(exposure, tmp_path / "queue.xlsx", personal=True))
+    for name in ("reference_id", "name", "href", "guide"):
+        assert {html.escape(one, quote=False) for one in queue[name].dropna()} <= {*texts}
+    assert any(one.startswith("1. ") and "\n2. " in one for one in texts)
+    assert any(one.startswith("full name: ") or "\nfull name: " in one for one in texts)
+    _, shared = sheet(ek.export(exposure, tmp_path / "shared.xlsx"))
+    assert not {*queue["reference_id"].dropna(), *queue["name"].dropna(), *queue["href"].dropna()} & {*shared}
+    assert any(one.startswith("person ") for one in shared)
+
+
+def test_a_table_in_excel_numbers_its_steps(exposure, tmp_path):
+    queue = ek.analysis.work_queue(exposure.steps())
+    _, texts = sheet(ek.export(queue, tmp_path / "queue.xlsx", personal=True))
+    assert any(one.startswith("1. ") and "\n2. " in one for one in texts)
+    assert any("\nemail: " in one for one in texts)
+
+
+def test_of_a_history_an_exposure_adds_what_to_enter(tmp_path):
+    with seen_through(kit.three_people()) as exposure:
+        history = kit.a_history(tmp_path, exposure, Clock())
+        alone = ek.export(history, tmp_path / "alone.md", personal=True).read_text()
+        both = ek.export(history, tmp_path / "both.md", personal=True, of=exposure).read_text()
+    assert "Enter e\\-mail" not in alone
+    assert "Pass exposure=" in alone
+    assert "Enter e\\-mail" in both
 
 
 def test_the_manual_work_is_tasks(exposure, tmp_path):

@@ -409,15 +409,16 @@ def test_the_steps_of_alerts_are_numbered_each_from_one(by_id):
     pd.testing.assert_frame_equal(
         frames.steps_of(alerts[alerts["user_id"] == 9]), steps[steps["user_id"] == 9].reset_index(drop=True)
     )
-    beside = frames.steps_of(alerts, beside=["guide"])
-    pd.testing.assert_frame_equal(beside.drop(columns="guide"), steps)
-    assert beside["guide"].notna().all()
+    beside = frames.steps_of(alerts, beside=["text", "guide"])
+    pd.testing.assert_frame_equal(beside.drop(columns="text"), steps)
+    assert beside["text"].notna().all()
 
 
 def test_no_alerts_have_the_same_columns_of_steps():
     alerts, steps = frames.frame("alerts", []), frames.frame("steps", [])
     assert shape(frames.steps_of(alerts), steps.columns) == shape(steps, steps.columns)
-    assert frames.steps_of(alerts, beside=["text"]).columns.tolist() == [*steps.columns, "text"]
+    columns = frames.steps_of(alerts, beside=["text"]).columns.tolist()
+    assert columns == [*steps.columns, "href", "link_title", "link_url", "guide", "text"]
     with pytest.raises(
         MissingColumns, match=r"^steps_of needs the columns opt_out_procedure, url, seen_at, and"
     ):

@@ -18,6 +18,7 @@ from hostile_texts import PAYLOADS
 
 import exposurekit as ek
 from exposurekit import analysis
+from exposurekit.analysis.tasks import FormValue, Task
 from exposurekit.errors import Misconfigured, NotLoaded
 from exposurekit.history import History
 from exposurekit.reports import write
@@ -194,21 +195,42 @@ def test_alerts_that_ask_for_the_same_stand_together():
         }
     )
     queue = alerts.assign(state=["open", "started", "done"], minutes=[4.0, 2.0, 0.0])
-    [removal] = removals(queue, alerts)
+    [removal] = removals(queue)
     assert (removal.listings, removal.people, removal.minutes) == (2, 2, 6.0)
     assert removal.steps == ("Open it.", "Press it.")
-    assert removal.pages == ("https://a.example/1", "https://a.example/2")
+    assert [task.begin for task in removal.tasks] == ["https://a.example/1", "https://a.example/2"]
+    assert removal.together == "Same steps for 2 listings"
+    [capped] = removals(queue, most=1)
+    assert (len(capped.tasks), capped.left_out, capped.listings) == (1, 1, 2)
 
 
-def test_of_many_pages_the_first_are_named_and_the_others_counted(fleet):
-    removal = Removal(
-        None, None, (), tuple(f"https://a.example/{number}" for number in range(56)), 56, 3, 9.0
+def test_every_listing_stands_there_with_a_box_and_what_to_enter(fleet):
+    tasks = tuple(
+        Task(
+            f"Jo Doe (user {number})",
+            "A",
+            facts=(("Name", "DOE JO"), ("Reference", f"000{number}")),
+            address=f"https://a.example/{number}",
+            entries=(FormValue("email", "jo@example.com", required=True), FormValue("phone_number", None)),
+        )
+        for number in range(500)
     )
+    removal = Removal("A", None, ("Write.",), tasks, 500, 500, 9.0)
     [work] = [section for section in fleet.sections if section.key == "work_queue"]
-    html = replace(fleet, sections=(replace(work, removals=(removal,)),)).to_html()
-    begin = re.search(r"Begin at: (.*?)</p>", html).group(1)
-    assert begin.count("<a href") == 5
-    assert begin.endswith("</a> and 51 more")
+    report = replace(fleet, sections=(replace(work, removals=(removal,)),))
+    html = report.to_html()
+    assert html.count('<input type="checkbox">') == 500
+    assert all(f"<code>000{number}</code>" in html for number in range(500))
+    assert html.count("<b>e-mail*</b> <code>jo@example.com</code>") == 500
+    assert html.count("<b>phone</b> <em>not on file</em>") == 500
+    assert "not on this page" not in html
+    more = replace(report, sections=(replace(work, removals=(replace(removal, listings=900),)),)).to_html()
+    assert "400 more are not on this page" in more
+
+
+def test_without_what_people_have_on_file_a_report_says_how_to_get_it(looked):
+    _, history = looked
+    assert "Pass exposure=, or report --live." in page_of(ek.report(history))[0]
 
 
 def test_a_long_table_says_how_much_more_there_is():

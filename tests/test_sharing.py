@@ -221,7 +221,10 @@ def test_steps_stand_there_where_many_are_told_the_same(shared):
     assert queue.removals
     of_record, of_link = ("Open the form.", "Send it."), ("Open the listing.", "Choose remove.")
     assert {removal.steps for removal in queue.removals} == {of_record, of_link}
-    assert not any(removal.pages for removal in queue.removals)
+    tasks = [task for removal in queue.removals for task in removal.tasks]
+    assert tasks
+    assert all(task.person.startswith("person ") for task in tasks)
+    assert not any(task.facts or task.entries or task.address or task.begin or task.user_id for task in tasks)
 
 
 def test_places_of_few_people_are_one_with_the_work_of_all_of_them():

@@ -6,11 +6,12 @@ import ipywidgets
 import pandas as pd
 import pytest
 import widgets_kit as kit
-from history_kit import Clock
+from history_kit import Clock, Person, Service, a_record, an_alert, seen_through
 
 from exposurekit.errors import ExposureError, Misconfigured, NotLoaded
 from exposurekit.history import History
 from exposurekit.widgets import OptOutChecklist
+from exposurekit.widgets.copying import CopyTable
 
 
 @pytest.fixture(scope="module")
@@ -194,3 +195,102 @@ def test_what_is_no_table_is_refused(alerts):
 def test_another_table_is_refused():
     with pytest.raises(ExposureError):
         OptOutChecklist(kit.empty("records"))
+
+
+# --- which listing, whose, and what to enter ----------------------------------------------------------------
+
+
+def shown(checklist):
+    """What can be copied of the alert that is shown, by its label."""
+    [table] = [one for one in kit.within(checklist) if isinstance(one, CopyTable)]
+    return {label: text for label, text, _ in table.entries}
+
+
+def listing(number, steps=("Name the listing.", "Send it.")):
+    record = a_record(number, name="FENNIMOOR ODALYS", age=40 + number, locations=["Tall Pines, CA"])
+    return an_alert("Found", record) | {"guide": "Write to them.", "opt_out_procedure": [*steps]}
+
+
+@pytest.fixture
+def alike(tmp_path):
+    """Three listings of one site that need the same steps, and one that needs others."""
+    alerts = [listing(1), listing(2), listing(3), listing(4, ["Call them."])]
+    records = [alert["source"]["record"] for alert in alerts]
+    service = Service({7: Person(records=records, alerts=alerts)})
+    with seen_through(service) as exposure:
+        yield exposure, kit.a_history(tmp_path, exposure, Clock())
+
+
+def test_each_alert_names_its_listing_whose_it_is_and_what_to_enter(alike):
+    exposure, _ = alike
+    checklist = OptOutChecklist(exposure.alerts())
+    heads = set()
+    for _ in range(4):
+        alert, told = checklist.alert, shown(checklist)
+        assert told["Name as listed"] == "FENNIMOOR ODALYS"
+        assert (told["Reference"], told["Age"]) == (alert["reference_id"], str(alert["age"]))
+        assert f"{alert['person']} (user 7)" in kit.html_of(checklist)
+        assert {text for label, text in told.items() if label.startswith("Enter e-mail")} <= {
+            *exposure.emails()["address"]
+        }
+        heads.add(tuple(told.items()))
+        checklist.step(1)
+    assert len(heads) == 4
+    labels = [label for label, _ in kit.the(checklist, ipywidgets.Dropdown, "Alert").options]
+    assert len({label.partition(". ")[2] for label in labels}) == 4
+
+
+def test_the_static_html_shows_the_same(alike):
+    exposure, _ = alike
+    checklist = OptOutChecklist(exposure.alerts())
+    html = checklist.to_html()
+    assert kit.Read(html).foreign == []
+    for text in shown(checklist).values():
+        assert text in kit.Read(html).words + " ".join(kit.Read(html).links)
+
+
+def test_listings_with_the_same_steps_are_ticked_together(alike):
+    exposure, history = alike
+    checklist = OptOutChecklist(exposure.alerts(), history)
+    assert "Same steps for 3 listings of this site" in kit.html_of(checklist)
+    kit.press(checklist, "Tick all 3")
+    assert checklist.error is None
+    assert history.ticks()["value"].tolist() == ["done"] * 6
+    assert repr(checklist).startswith("OptOutChecklist: 3 of 4 alerts")
+
+
+def test_one_box_ticks_all_steps_of_a_listing_and_keeps_notes(alike):
+    exposure, history = alike
+    checklist = OptOutChecklist(exposure.alerts(), history)
+    rows(checklist)[0][2].value = "by post"
+    whole = kit.the(checklist, Box, "All steps are done for this listing")
+    whole.value = True
+    assert said(checklist) == ["done", "done"]
+    assert checklist.steps["tick_note"].dropna().tolist().count("by post") == 1
+    rows(checklist)[1][0].value = False
+    assert whole.value is False
+    assert said(checklist) == ["done", "open"]
+    whole.value = True
+    whole.value = False
+    assert said(checklist) == ["open", "open"]
+
+
+def test_a_box_of_another_listing_ticks_that_one(alike):
+    exposure, history = alike
+    checklist = OptOutChecklist(exposure.alerts(), history)
+    [other, _] = [
+        one for one in kit.within(checklist) if isinstance(one, Box) and "reference" in one.description
+    ]
+    other.value = True
+    assert said(checklist) == [None, None]
+    assert len(history.ticks()) == 2
+
+
+def test_of_a_history_the_values_come_with_an_exposure(alike):
+    exposure, history = alike
+    alone = OptOutChecklist(history.alerts(), history)
+    assert "Pass exposure=" in kit.html_of(alone)
+    assert shown(alone)["Reference"]
+    both = OptOutChecklist(history.alerts(), history, exposure=exposure)
+    assert "Pass exposure=" not in kit.html_of(both)
+    assert any(label.startswith("Enter ") for label in shown(both))

@@ -9,6 +9,7 @@ from exposurekit.analysis.statuses import is_open
 from exposurekit.analysis.tally import Instants, aware, instants
 from exposurekit.contract.values import PENDING_REMOVAL
 from exposurekit.errors import Misconfigured, MissingColumns
+from exposurekit.frames import DETAILS, LISTS_DTYPE
 
 DONE, UNABLE, TO_DO, STARTED = "done", "unable", "open", "started"
 STATES = (STARTED, TO_DO, UNABLE, DONE)
@@ -38,7 +39,10 @@ def work_queue(
         (Int64), ``state`` (``open``, ``started``, ``unable``: a step cannot be done, ``done``), ``steps``, ``done``,
         ``unable`` (int64), ``minutes`` (what is left of it, and an equal part of its group's visit, float64: the
         sum over a group is the time that it takes), ``first_seen_at`` (datetime64[us, UTC]), and of its group: ``listings`` and ``people`` that are to be cleared (int64), ``listings_a_minute`` (float64).
-        What is done or unable stands at the end, with a group's figures of what is left.
+        What is done or unable stands at the end, with a group's figures of what is left. Then what a person needs:
+        ``url`` (where to begin), ``opt_out_procedure`` (the steps), and those columns of `Exposure.steps` that ``steps``
+        has: the listing (``name``, ``age``, ``locations``, ``reference_id``, ``href``) or page (``link_title``,
+        ``link_url``), whose it is (``person``), what to enter (``form_values``), and the ``guide``.
 
     Raises:
         MissingColumns: ``steps`` lacks a column.
@@ -87,12 +91,25 @@ def _alerts(steps: pd.DataFrame) -> pd.DataFrame:
             "record_id": first["record_id"].astype("Int64"),
             "page": first["url"].astype("str"),
             "first_seen_at": aware(_seen(first)),
+            "url": first["url"].astype("str"),
+            **{name: first[name] for name in DETAILS if name in first},
         }
     )
     table = counts.merge(told, on=alert)
+    if "step" in steps:
+        table = table.merge(_procedures(steps), on=alert)
     cases = [table[UNABLE] > 0, table[DONE] == table["steps"], table[DONE] > 0]
     state = np.select(cases, [UNABLE, DONE, STARTED], default=TO_DO)
     return table.assign(state=pd.Series(state, index=table.index, dtype="str"))
+
+
+def _procedures(steps: pd.DataFrame) -> pd.DataFrame:
+    """The steps of each alert, in their order, as one list."""
+    alert = ["user_id", "alert_number"]
+    ordered = steps.astype(dict.fromkeys(alert, "int64")).sort_values([*alert, "step_number"], kind="stable")
+    texts = ordered.groupby(alert)["step"].agg(list)
+    lists = pd.Series(texts.tolist(), texts.index, dtype=LISTS_DTYPE, name="opt_out_procedure")
+    return lists.reset_index()
 
 
 def _seen(alerts: pd.DataFrame) -> Instants:
@@ -135,4 +152,5 @@ def _ranked(alerts: pd.DataFrame, visit_minutes: float) -> pd.DataFrame:
         "group", "site", "user_id", "alert_number", "record_id", "state", "steps", DONE, UNABLE, "minutes",
         "first_seen_at", "listings", "people", "listings_a_minute",
     ]  # fmt: skip
-    return table[shown].reset_index(drop=True)
+    details = [name for name in ("url", "opt_out_procedure", *DETAILS) if name in table]
+    return table[[*shown, *details]].reset_index(drop=True)

@@ -21,13 +21,16 @@ from exposurekit.frames.building import (
     steps_of,
     told,
 )
-from exposurekit.frames.columns import CATEGORY, TABLES, Column
+from exposurekit.frames.columns import CATEGORY, DETAILS, LISTS_DTYPE, TABLES, TEXT_DTYPE, Column
 
 __all__ = [
     "CATEGORY",
+    "DETAILS",
     "EVENTS",
+    "LISTS_DTYPE",
     "OF_USER",
     "TABLES",
+    "TEXT_DTYPE",
     "Column",
     "Tables",
     "flatten",

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from exposurekit.contract.resources import Alert, User
 from exposurekit.errors import MissingColumns
-from exposurekit.frames.columns import CATEGORY, SECONDS, TABLES, TEXT_DTYPE, UTC, Column
+from exposurekit.frames.columns import CATEGORY, DETAILS, SECONDS, TABLES, TEXT_DTYPE, UTC, Column
 
 # Many small arrays that come and go: Arrow's own pool would keep 25 MB more of them for later, and be slower.
 _POOL = pa.system_memory_pool()
@@ -101,7 +101,7 @@ def steps_of(alerts: pd.DataFrame, *, beside: Sequence[str] = ()) -> pd.DataFram
 
     Args:
         alerts: As `Exposure.alerts` gives them, or a part of it.
-        beside: More columns of the alerts to keep.
+        beside: More columns of the alerts to keep, after those of `DETAILS` that are there.
 
     Raises:
         MissingColumns: ``alerts`` lacks a column.
@@ -111,8 +111,10 @@ def steps_of(alerts: pd.DataFrame, *, beside: Sequence[str] = ()) -> pd.DataFram
     >>> frames.steps_of(exposure.alerts()).equals(exposure.steps())
     True
     """
-    shown = [column.name for column in TABLES["steps"]]
+    declared = [column.name for column in TABLES["steps"]]
+    shown = [*declared, *(name for name in DETAILS if name in alerts)]
     needed = [name for name in shown if name not in ("step", "step_number")]
+    beside = [name for name in beside if name not in needed]
     MissingColumns.check("steps_of", alerts.columns, ("opt_out_procedure", *needed, *beside))
     told = alerts[["opt_out_procedure", *needed, *beside]].reset_index(drop=True)
     steps = told.explode("opt_out_procedure").dropna(subset="opt_out_procedure")

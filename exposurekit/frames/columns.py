@@ -9,7 +9,12 @@ import pyarrow as pa
 
 UTC = pa.timestamp("us", "UTC")
 TEXT_DTYPE = pd.StringDtype(na_value=np.nan)
-_TEXTS = pd.ArrowDtype(pa.list_(pa.string()))
+LISTS_DTYPE = pd.ArrowDtype(pa.list_(pa.string()))
+# What stands beside an alert's steps where a table of alerts has it: which listing, whose, and what to enter.
+DETAILS = (
+    *("name", "age", "locations", "reference_id", "href", "link_title", "link_url", "guide"),
+    *("user_fields_required_for_removal", "person", "form_values"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +29,7 @@ ID = Kind(pa.int64(), np.dtype("int64"))
 MAYBE_ID = Kind(pa.int64(), pd.Int64Dtype())
 TEXT = Kind(pa.large_string(), TEXT_DTYPE)  # as pandas keeps it: no copy at the end
 CATEGORY = Kind(pa.string(), "category")
-TEXTS = Kind(pa.list_(pa.string()), _TEXTS)
+TEXTS = Kind(pa.list_(pa.string()), LISTS_DTYPE)
 SMALL = Kind(pa.int16(), pd.Int16Dtype())
 FLAG = Kind(pa.bool_(), pd.BooleanDtype())
 SECONDS = Kind(pa.int64(), pd.DatetimeTZDtype("us", "UTC"))

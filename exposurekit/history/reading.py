@@ -14,7 +14,7 @@ from exposurekit.contract.values import STATUSES
 from exposurekit.errors import Misconfigured
 from exposurekit.history import queries
 from exposurekit.history.diff import Diff
-from exposurekit.history.shown import People, frame, keys_of, series
+from exposurekit.history.shown import People, frame, keys_of, series, with_listings
 from exposurekit.history.stored import FAR_AHEAD, LONG_AGO, Moment, Stored
 from exposurekit.history.tables import CONTENT_OF, KINDS
 from exposurekit.history.times import DAY, EPOCH, When, is_day, parse_time
@@ -61,6 +61,7 @@ class Reading(Stored):
     def alerts(self, as_of: When = None) -> pd.DataFrame:
         """Every alert ever seen: the columns of `Exposure.alerts`, ``standing`` (listed, vanished or unknown) and when.
 
+        Not ``person`` and ``form_values``: a history does not keep what people have on file.
         ``status`` is the record's as it stood then (NaN: the alert is about a link, or, where ids change, it cannot be
         told about which record); ``alert_number`` counts a person's alerts in the order in which they were seen.
         An alert that a service repeats word for word about one thing is one alert here, and several in `Exposure.alerts`.
@@ -75,7 +76,9 @@ class Reading(Stored):
         moment = self._moment()
         table = self._things("alert", as_of, moment, status="standing")
         numbers = table.groupby("user_id").cumcount().astype("int64")
-        return table.assign(alert_number=numbers, status=self._record_statuses(table, as_of, moment))
+        numbered = table.assign(alert_number=numbers, status=self._record_statuses(table, as_of, moment))
+        named = None if self._records_by == "id" else self._named(self._until(as_of, moment), moment)
+        return with_listings(numbered, self._things("record", as_of, moment, status="status"), named)
 
     def status_over_time(
         self,

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
+from exposurekit.analysis import tasks
 from exposurekit.errors import Misconfigured
 
 People = int | Iterable[int] | None
@@ -95,3 +96,13 @@ def keys_of(alerts: pd.DataFrame, named: pd.DataFrame) -> "pd.Series[Any]":
         sure = pairs.drop_duplicates(on, keep=False)
         found = found.fillna(asked[on].merge(sure, on=on, how="left")["key"])
     return found
+
+
+def with_listings(
+    alerts: pd.DataFrame, records: pd.DataFrame, named: pd.DataFrame | None = None
+) -> pd.DataFrame:
+    """Alerts, and what the listing of each shows: `analysis.tasks.with_listings`; ``named`` as of `keys_of`, or None."""
+    if named is None:
+        return tasks.with_listings(alerts, records)
+    keyed = (table.assign(key=keys_of(table, named).array) for table in (alerts, records))
+    return tasks.with_listings(*keyed, by="key").drop(columns="key")

@@ -1,12 +1,13 @@
 """Questions on what was seen together with what an analyst said of it, and on what may come. Writes nothing."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
 
 from exposurekit import analysis, frames
+from exposurekit.analysis import tasks
 from exposurekit.analysis.forecasting import ARRIVALS_DAYS, HORIZONS
 from exposurekit.errors import Misconfigured
 from exposurekit.history import marks, queries
@@ -17,17 +18,26 @@ from exposurekit.history.times import When
 _FORECAST_OF = ("user_id", "status", "first_seen_at", "changed_at")
 
 
+class People(Protocol):
+    """Who knows what people have on file; an `Exposure` does."""
+
+    def with_people(self, alerts: pd.DataFrame) -> pd.DataFrame:
+        """Alerts, ``person`` and ``form_values``."""
+
+
 class Weighing(Marking):
     """A history that an analyst works with."""
 
-    def steps(self, as_of: When = None) -> pd.DataFrame:
+    def steps(self, as_of: When = None, *, exposure: People | None = None) -> pd.DataFrame:
         """What a human must do, and how far it is: one row for each step of each alert that is listed.
 
         Args:
             as_of: An instant, or a day (until its end, UTC); None: now. Ticks are always the newest.
+            exposure: An `Exposure`, for whose each listing is and what to enter, which no history keeps.
 
         Returns:
-            The columns of `Exposure.steps`, ``first_seen_at`` (of the alert) and those of `ticked`.
+            The columns of `Exposure.steps` (``person`` and ``form_values`` are missing without ``exposure``),
+            ``first_seen_at`` (of the alert) and those of `ticked`.
 
         Raises:
             NotLoaded: Nothing was seen by then.
@@ -38,7 +48,8 @@ class Weighing(Marking):
         ['tick', 'tick_note', 'ticked_at']
         """
         alerts = self.alerts(as_of)
-        listed = alerts[alerts["standing"] == analysis.LISTED]
+        listed = alerts[alerts["standing"] == analysis.LISTED].reset_index(drop=True)
+        listed = tasks.without_people(listed) if exposure is None else exposure.with_people(listed)
         return self.ticked(frames.steps_of(listed, beside=("first_seen_at",)))
 
     def ticked(self, steps: pd.DataFrame) -> pd.DataFrame:
@@ -81,16 +92,17 @@ class Weighing(Marking):
         labels = self.labels().rename(columns=named)
         return self._beside(given, labels, "record", [*named.values()])
 
-    def work_queue(self, as_of: When = None) -> pd.DataFrame:
+    def work_queue(self, as_of: When = None, *, exposure: People | None = None) -> pd.DataFrame:
         """The manual removals that are left, in the order that clears most for the time: `analysis.work_queue`.
 
         Args:
             as_of: As of `steps`: what was listed then, with the newest ticks.
+            exposure: An `Exposure`, for ``person`` and ``form_values``, which are missing without it.
 
         >>> history.work_queue().columns.tolist()[:3]
         ['place', 'group', 'site']
         """
-        return analysis.work_queue(self.steps(as_of))
+        return analysis.work_queue(self.steps(as_of, exposure=exposure))
 
     def score(self, as_of: When = None, *, weights: Mapping[str, float] | None = None) -> pd.DataFrame:
         """How exposed each person is, in points, at an instant: `analysis.score`.

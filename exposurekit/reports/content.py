@@ -5,8 +5,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import pandas as pd
-from pydantic_core import to_json
+from pydantic_core import to_json, to_jsonable_python
 
+from exposurekit.analysis.tasks import Task
 from exposurekit.charts import Chart, describe
 from exposurekit.charts.figure import several
 
@@ -18,6 +19,7 @@ CONFIDENTIAL = (
     "Confidential: this report holds personal data. Only people who work on these removals may see it. "
     "For anybody else, make a share-safe one: share_safe=True, or --share-safe."
 )
+TASKS_MAX = 1_000  # listings for a human in a page: more would be slow to open
 ROWS_MAX = 2_000  # of a table in a page: a browser sorts and filters so many at once
 
 
@@ -38,13 +40,13 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What a human does to have listings of one kind removed at one place.
+    """What a human does for listings that need the same steps, and each of these listings.
 
     Attributes:
         site: The site; None: a page that is none.
         guide: What the service says of it.
         steps: The ``opt_out_procedure``, numbered from 1 by their order.
-        pages: Where to begin, each once.
+        tasks: The listings, or pages: which, whose, and what to enter; of very many the first ones.
         listings: How many wait for this; None, as of the next two: not told, as few people do.
         people: Of how many people.
         minutes: How long it takes, estimated.
@@ -53,10 +55,22 @@ class Removal:
     site: str | None
     guide: str | None
     steps: tuple[str, ...]
-    pages: tuple[str, ...] = field(repr=False)
+    tasks: tuple[Task, ...] = field(repr=False)
     listings: int | None
     people: int | None
     minutes: float | None
+
+    @property
+    def left_out(self) -> int:
+        """How many wait for this beyond those that are told of."""
+        return 0 if self.listings is None else self.listings - len(self.tasks)
+
+    @property
+    def together(self) -> str:
+        """What the steps are for, in a heading."""
+        many = len(self.tasks) + self.left_out
+        of = "page" if self.site is None else "listing"
+        return f"One {of}" if many == 1 else f"Same steps for {several(many, of)}"
 
     @property
     def amount(self) -> str:
@@ -175,9 +189,7 @@ def _told(section: Section) -> dict[str, Any]:
     if section.table is not None:
         told |= {"rows": section.rows, "table": _rows(section.table)}
     if section.removals:
-        told["removals"] = [
-            asdict(one) | {"steps": [*one.steps], "pages": [*one.pages]} for one in section.removals
-        ]
+        told["removals"] = to_jsonable_python([asdict(one) for one in section.removals])
     return told
 
 

@@ -167,6 +167,8 @@ def _of_history(
     whole = history.records(), history.links(), history.alerts(), history.stale()
     records, links, alerts, stale = (_about(user, table) for table in whole)
     listed = _listed(alerts)
+    if exposure is not None and pseudonyms is None:
+        listed = exposure.with_people(listed)
     return Gathered(
         exposure,
         history,

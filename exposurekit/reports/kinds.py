@@ -14,7 +14,7 @@ from exposurekit.contract.values import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import Misconfigured
 from exposurekit.history import Diff
 from exposurekit.history.times import format_time
-from exposurekit.reports.content import ROWS_MAX, Fact, Report, Section
+from exposurekit.reports.content import ROWS_MAX, TASKS_MAX, Fact, Report, Section
 from exposurekit.reports.gathering import Gathered
 from exposurekit.reports.removals import removals
 
@@ -30,6 +30,10 @@ _LISTED = ("site", "status", "first_seen_at", "changed_at", "age", "states", "hr
 _PAGE = ("title", "url", "contains")
 _MOVED = ("user_id", "site", "before", "after", "what")
 _AGAIN = ("user_id", "site", "removed_at", "listed_again_at", "gone_days", "episode")
+_QUEUE = (
+    *("place", "group", "site", "user_id", "alert_number", "record_id", "state", "steps", "done", "unable"),
+    *("minutes", "first_seen_at", "listings", "people", "listings_a_minute"),
+)
 _FAILED = ("user_id", "operation", "error", "status")
 
 
@@ -203,8 +207,9 @@ def _unblocked(of: Gathered) -> list[Section]:
 
 
 def _manual(of: Gathered) -> Section:
-    section = _section(of, "work_queue", "What a human must do", of.queue, charts.work_queue)
-    found = removals(of.queue, of.alerts)
+    queue = of.queue[[name for name in _QUEUE if name in of.queue]]
+    section = _section(of, "work_queue", "What a human must do", queue, charts.work_queue)
+    found = removals(of.queue, most=TASKS_MAX)
     return replace(section, removals=found if of.sharing is None else of.sharing.removals(found, of.user))
 
 

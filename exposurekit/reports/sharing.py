@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from exposurekit.analysis.exposed import state_of
+from exposurekit.analysis.tasks import Task
 from exposurekit.pseudonyms import Pseudonyms
 from exposurekit.redaction import redacted
 from exposurekit.reports.content import Removal
@@ -62,9 +63,20 @@ class Sharing:
         return self._sites(_days(kept))
 
     def removals(self, removals: tuple[Removal, ...], user: int | None) -> tuple[Removal, ...]:
-        """Manual work as it may be shared: without pages, and without what few are told; of everyone's, no amount of few."""
+        """Manual work as it may be shared: of a listing only the site and a pseudonym; nothing that few are told.
+
+        Of everyone's work, no listing and no amount stands there where few people wait.
+        """
         kept = (one for one in removals if self._is_told(one.site, one.guide, one.steps))
-        return tuple(_hidden(one, is_of_few=user is None and (one.people or 0) < FEW) for one in kept)
+        return tuple(self._hidden(one, is_of_few=user is None and (one.people or 0) < FEW) for one in kept)
+
+    def _hidden(self, removal: Removal, *, is_of_few: bool) -> Removal:
+        if is_of_few:
+            return replace(removal, tasks=(), listings=None, people=None, minutes=None)
+        called = sorted(
+            f"person {self.called(task.user_id)}" for task in removal.tasks if task.user_id is not None
+        )
+        return replace(removal, tasks=tuple(Task(one, removal.site) for one in called))
 
     def _is_told(self, *text: Any) -> bool:
         return text in self.texts and (text[0] is None or text[0] in self.sites)
@@ -111,12 +123,6 @@ def _mixed(table: pd.DataFrame) -> pd.DataFrame:
     ]
     mixed = mixed.reset_index(drop=True)
     return mixed.assign(**{name: table[name].to_numpy() for name in _BY_PLACE if name in table})
-
-
-def _hidden(removal: Removal, *, is_of_few: bool) -> Removal:
-    if is_of_few:
-        return replace(removal, pages=(), listings=None, people=None, minutes=None)
-    return replace(removal, pages=())
 
 
 def _together(table: pd.DataFrame, few: "pd.Series[bool]", people: int) -> pd.DataFrame:

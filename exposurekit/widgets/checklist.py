@@ -1,6 +1,7 @@
 """Alert by alert, the steps that a human must do, as boxes to tick. Opens no page, and does no step."""
 
 import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,16 +9,19 @@ import pandas as pd
 from ipywidgets import HTML, Button, Checkbox, Dropdown, HBox, IntProgress, Layout, Text, ToggleButton, VBox
 
 from exposurekit import analysis, frames
+from exposurekit.analysis.tasks import Task, tasks, with_listings
 from exposurekit.analysis.work import DONE, TO_DO, UNABLE
 from exposurekit.errors import Misconfigured
+from exposurekit.exposure import Exposure
 from exposurekit.history import History
-from exposurekit.markup import escaped, linked, plain
-from exposurekit.widgets import twin
+from exposurekit.markup import escaped, plain
+from exposurekit.widgets import listings, twin
+from exposurekit.widgets.copying import CopyTable
 from exposurekit.widgets.keys import Keys
 from exposurekit.widgets.panel import Panel
 
-LABEL_MAX = 60
 OFFERED = 500
+SAME_SHOWN = 30  # listings with the same steps, each with a box of its own
 _NOT_KEPT = "No history was given: ticks are kept as long as this widget is."
 _KEY = ["user_id", "alert_number"]
 _WIDE = Layout(width="auto")
@@ -29,6 +33,10 @@ class OptOutChecklist(Panel):
     Args:
         alerts: As `Exposure.alerts` or `History.alerts` give them, or a part of it.
         history: Where ticks and notes are kept; they are there again after a restart. None: nowhere.
+        exposure: An `Exposure`, for whose each listing is and what to enter, where ``alerts`` are a history's.
+
+    Each alert shows which listing it is about, whose that is, and what to enter, each value with a button that copies
+    it. A box ticks all steps of a listing; where listings of one site need the same steps, each has its box there.
 
     Attributes:
         steps: The steps as they stand: those of `Exposure.steps`, ``tick`` and ``tick_note``.
@@ -42,24 +50,31 @@ class OptOutChecklist(Panel):
     OptOutChecklist: ... of ... alerts that need somebody done; ... alerts in all
     """
 
-    def __init__(self, alerts: pd.DataFrame, history: History | None = None) -> None:
+    def __init__(
+        self, alerts: pd.DataFrame, history: History | None = None, *, exposure: Exposure | None = None
+    ) -> None:
         if not isinstance(alerts, pd.DataFrame):
             raise Misconfigured("alerts is a table: exposure.alerts(), history.alerts(), or a part of one")
         self._history = history
-        self._alerts = alerts.reset_index(drop=True)
+        self._alerts = _described(alerts.reset_index(drop=True), exposure)
         self.steps = _ticked(frames.steps_of(self._alerts), history)
         self._keys = [*zip(self._alerts["user_id"], self._alerts["alert_number"], strict=True)]
         self._places = self.steps.groupby(_KEY).indices
-        self._tallies = _tallied(self.steps)
+        self._tallies = listings.tallied(self.steps)
         self._needed, rest = _ordered(self._alerts, self.steps)
         self._order = self._needed + rest
+        self._same = listings.alike(self._alerts, self._needed)
         self._place = 0
         self._pick = Dropdown(description="Alert", layout=_WIDE)
         self._about, self._rows, self._far = HTML(), VBox(), HTML()
+        self._enter, self._guide, self._together = CopyTable(), HTML(), VBox()
+        self._boxes: dict[int, Checkbox] = {}  # of whole listings, by their place
+        self._is_telling = False
         self._bar = IntProgress(description="Steps", min=0, layout=_WIDE)
         turn = [_button("Previous alert", self, -1), _button("Next alert", self, 1)]
         keys = Keys({"n": "next alert", "p": "previous alert"}, self.answering(self._pressed))
-        super().__init__([self._pick, HBox(turn), self._about, self._rows, self._bar, self._far, keys])
+        about = [self._about, self._enter, self._guide, self._rows, self._bar, self._far, self._together]
+        super().__init__([self._pick, HBox(turn), *about, keys])
         self._on_pick = self.answering(lambda change: self._picked(change["new"]))
         self._choices()
         self._show()
@@ -102,12 +117,15 @@ class OptOutChecklist(Panel):
     def _alert(self, place: int) -> "pd.Series[Any]":
         return self._alerts.iloc[place]
 
+    def _task(self, place: int) -> Task:
+        return tasks(self._alerts.iloc[[place]])[0]
+
     def _of(self, place: int) -> pd.DataFrame:
         return self.steps.iloc[self._places.get(self._keys[place], [])]
 
     def _told(self, place: int) -> str:
         of = self._of(place)
-        return _about(self._alert(place)) + (
+        return f"{_head(self._alert(place))}{twin.task(self._task(place))}{_guide(self._alert(place))}" + (
             twin.steps(
                 of["step"].tolist(), of["tick"].fillna(TO_DO).tolist(), of["tick_note"].fillna("").tolist()
             )
@@ -119,8 +137,8 @@ class OptOutChecklist(Panel):
         done = sum(tally.state == DONE for tally in map(self._tally, self._needed))
         return f"{done:,} of {len(self._needed):,} alerts that need somebody done"
 
-    def _tally(self, place: int) -> "_Tally":
-        return self._tallies.get(self._keys[place], _Tally())
+    def _tally(self, place: int) -> "listings.Tally":
+        return self._tallies.get(self._keys[place], listings.Tally())
 
     def _choices(self) -> None:
         """The list of alerts, each with how far it is; what is picked stays."""
@@ -129,7 +147,7 @@ class OptOutChecklist(Panel):
         with contextlib.suppress(ValueError):  # new options pick the first by themselves
             self._pick.unobserve(self._on_pick, "value")
         self._pick.options = [
-            (f"{number + 1}. {_named(self._alert(place))} · {self._tally(place)}", number)
+            (f"{number + 1}. {listings.named(self._task(place))} · {self._tally(place)}", number)
             for number, place in enumerate(shown, first)
         ]
         self._pick.value = self._place if shown else None
@@ -150,12 +168,72 @@ class OptOutChecklist(Panel):
             self._about.value = "<p>No alerts.</p>"
             return
         place = self._order[self._place]
-        self._about.value = _about(self._alert(place))
+        task = self._task(place)
+        self._about.value = _head(self._alert(place)) + twin.links(task)
+        self._enter.show(listings.copied(task))
+        self._guide.value = _guide(self._alert(place))
+        self._boxes = {}
+        self._together.children = self._whole(place) if len(self._of(place)) else []
+        self._show_steps(place)
+
+    def _show_steps(self, place: int) -> None:
         of = self._of(place)
         self._rows.children = [_Row(self, index, of.loc[index]).box for index in of.index] or [
             HTML(f"<p>{_STEPLESS}</p>")
         ]
         self._count()
+
+    def _whole(self, place: int) -> list[Any]:
+        """Boxes for whole listings: the one that is shown, and those that need the same steps."""
+        self._boxes = {place: self._box(place, "All steps are done for this listing")}
+        same = self._same.get(place, [])
+        if len(same) < 2:  # noqa: PLR2004  itself alone
+            return [*self._boxes.values()]
+        kind = "pages" if self._task(place).site is None else "listings of this site"
+        shown = same[:SAME_SHOWN]
+        self._boxes |= {one: self._box(one, listings.alone(self._task(one))) for one in shown if one != place}
+        more = (
+            f"<p>The first {len(shown)} are here; the button ticks all.</p>" if len(same) > len(shown) else ""
+        )
+        every = Button(
+            description=f"Tick all {len(same)}", layout=Layout(width="auto", align_self="flex-start")
+        )
+        every.on_click(self.answering(lambda _: self.tick_all(same)))
+        others = [box for one, box in self._boxes.items() if one != place]
+        head = HTML(f"<h4>Same steps for {len(same)} {kind}</h4>{more}")
+        return [self._boxes[place], head, every, *others]
+
+    def _box(self, place: int, words: str) -> Checkbox:
+        box = Checkbox(description=words, indent=False, layout=_WIDE)
+
+        def changed(change: Any) -> None:
+            if not self._is_telling:
+                self.tick_all([place], DONE if change["new"] else TO_DO)
+
+        box.observe(self.answering(changed), "value")
+        return box
+
+    def tick_all(self, places: Sequence[int], tick: str = DONE) -> None:
+        """Say how far all steps of some alerts are; notes stay.
+
+        >>> checklist = ek.widgets.OptOutChecklist(exposure.alerts())
+        >>> checklist.tick_all(checklist.order[:1])
+        >>> int((checklist.steps["tick"] == "done").sum()) > 0
+        True
+        """
+        try:
+            of = pd.concat([self._of(place) for place in places])
+            notes = of["tick_note"].fillna("")
+            if self._history is not None:
+                for note, steps in of.groupby(notes, sort=False):
+                    self._history.tick(steps, tick, note=str(note))
+            self.steps = self.steps.copy()
+            self.steps.loc[of.index, "tick"] = tick
+            self.steps.loc[of.index, "tick_note"] = notes
+            self._tallies = listings.tallied(self.steps)
+        finally:
+            self._choices()
+            self._show_steps(self._order[self._place])
 
     def _count(self) -> None:
         tally = self._tally(self._order[self._place])
@@ -163,6 +241,10 @@ class OptOutChecklist(Panel):
         said = f"{tally}; {self._told_done()}."
         kept = "" if self._history is not None else f" {_NOT_KEPT}"
         self._far.value = f'<p role="status">{escaped(said + kept)}</p>'
+        self._is_telling = True
+        for place, box in self._boxes.items():
+            box.value = self._tally(place).state == DONE
+        self._is_telling = False
 
     def tick(self, index: int, tick: str, note: str) -> None:
         """Say how far a step is: kept in the history, and shown."""
@@ -170,32 +252,12 @@ class OptOutChecklist(Panel):
             self._history.tick(self.steps.loc[index], tick, note=note)
         self.steps = self.steps.copy()
         self.steps.loc[index, ["tick", "tick_note"]] = [tick, note]
-        self._tallies = _tallied(self.steps)
+        self._tallies = listings.tallied(self.steps)
         self._count()
         self._choices()
 
 
 _STEPLESS = "This alert tells no steps: its guide, or its page, may."
-
-
-@dataclass(frozen=True, slots=True)
-class _Tally:
-    """How far the steps of an alert are."""
-
-    steps: int = 0
-    done: int = 0
-    unable: int = 0
-
-    @property
-    def state(self) -> str:
-        if self.unable:
-            return UNABLE
-        return DONE if self.steps and self.done == self.steps else TO_DO
-
-    def __str__(self) -> str:
-        if not self.steps:
-            return "no steps"
-        return f"{self.done} of {self.steps} done" + (f", {self.unable} unable" if self.unable else "")
 
 
 @dataclass(slots=True)
@@ -247,15 +309,6 @@ def _ticked(steps: pd.DataFrame, history: History | None) -> pd.DataFrame:
     return steps.assign(tick=nothing, tick_note=nothing)
 
 
-def _tallied(steps: pd.DataFrame) -> dict[tuple[int, int], _Tally]:
-    """How far each alert is."""
-    ticks = steps["tick"].astype("str")
-    counted = steps[_KEY].assign(steps=1, done=ticks == DONE, unable=ticks == UNABLE)
-    sums = counted.groupby(_KEY, as_index=False).sum()
-    rows = zip(*(sums[name].tolist() for name in (*_KEY, "steps", "done", "unable")), strict=True)
-    return {(user_id, number): _Tally(*map(int, far)) for user_id, number, *far in rows}
-
-
 def _ordered(alerts: pd.DataFrame, steps: pd.DataFrame) -> tuple[list[int], list[int]]:
     """What needs somebody, as `analysis.work_queue` has it; and the rest: what needs nobody, and what tells no steps."""
     queue = analysis.work_queue(steps)
@@ -269,18 +322,20 @@ def _ordered(alerts: pd.DataFrame, steps: pd.DataFrame) -> tuple[list[int], list
     return needed, sorted(rest, key=lambda place: keys[place] not in with_steps)
 
 
-def _named(alert: "pd.Series[Any]") -> str:
-    where = alert["site"] if isinstance(alert["site"], str) else "a web page"
-    shown = plain(where)[:LABEL_MAX]
-    return f"user {alert['user_id']}, {shown}"
-
-
-def _about(alert: "pd.Series[Any]") -> str:
-    """What the alert is about: where, how it stands, the guide, and the page to open."""
+def _head(alert: "pd.Series[Any]") -> str:
+    """Where it is, and how it stands."""
+    where = alert["site"] if isinstance(alert["site"], str) else "A web page"
     stands = f" · {escaped(alert['status'])}" if isinstance(alert["status"], str) else ""
-    parts = [f"<h4>{escaped(_named(alert))}{stands}</h4>"]
-    if isinstance(alert["guide"], str):
-        parts.append(f"<p>{escaped(alert['guide'])}</p>")
-    if isinstance(alert["url"], str):
-        parts.append(f"<p>Open: {linked(alert['url'])}</p>")
-    return "".join(parts)
+    return f"<h4>{escaped(where)}{stands}</h4>"
+
+
+def _guide(alert: "pd.Series[Any]") -> str:
+    return f"<p>{escaped(alert['guide'])}</p>" if isinstance(alert["guide"], str) else ""
+
+
+def _described(alerts: pd.DataFrame, exposure: Exposure | None) -> pd.DataFrame:
+    """Alerts with whose each is, where that can be known."""
+    if exposure is None:
+        return alerts
+    listed = alerts if "reference_id" in alerts else with_listings(alerts, exposure.records())
+    return exposure.with_people(listed)

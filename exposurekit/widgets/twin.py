@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
+from exposurekit.analysis.tasks import NOT_ON_FILE, Task
 from exposurekit.cells import is_missing, told
 from exposurekit.markup import escaped, linked
 
@@ -51,3 +52,51 @@ def steps(texts: Sequence[str], ticks: Sequence[str], notes: Sequence[str]) -> s
         for text, tick, note in zip(texts, ticks, notes, strict=True)
     ]
     return f"<ol>{''.join(items)}</ol>"
+
+
+def task(about: Task) -> str:
+    """Which listing, whose it is, and what to enter.
+
+    >>> from exposurekit.analysis.tasks import Task
+    >>> from exposurekit.widgets import twin
+    >>> twin.task(Task("Jo <b>", facts=(("Age", "46"),)))
+    '<p>Whose: <strong>Jo &lt;b&gt;</strong></p><table><tbody><tr><th scope="row">Age</th><td>46</td></tr></tbody></table>'
+    """
+    rows = [(label, escaped(text)) for label, text in about.facts]
+    rows += [("Listing" if about.site else "Open", linked(about.address))] if about.address else []
+    rows += [("Begin at", linked(about.begin))] if about.begin else []
+    rows += [
+        (f"Enter {label}", escaped(NOT_ON_FILE if text is None else text)) for label, text in entries(about)
+    ]
+    return f"<p>Whose: <strong>{escaped(about.person)}</strong></p>{_rows(rows)}{note(about)}"
+
+
+def links(about: Task) -> str:
+    """Whose it is, and the pages to open, with what a reader has to know beside the facts."""
+    listing = "Listing" if about.site else "Open"
+    pages = [(listing, about.address), ("Begin at", about.begin)]
+    shown = "".join(f"<p>{label}: {linked(page)}</p>" for label, page in pages if page)
+    none = (
+        ""
+        if about.address
+        else "<p>The listing has no address of its own: find it by name and reference.</p>"
+    )
+    return f"<p>Whose: <strong>{escaped(about.person)}</strong></p>{shown or none}{note(about)}"
+
+
+def entries(about: Task) -> list[tuple[str, str | None]]:
+    """What to enter: labels, those of required fields with an asterisk, and values."""
+    return [(f"{one.label}{' *' if one.required else ''}", one.value) for one in about.entries]
+
+
+def _rows(rows: Iterable[tuple[str, str]]) -> str:
+    cells = "".join(
+        f'<tr><th scope="row">{escaped(label)}</th><td>{markup}</td></tr>' for label, markup in rows
+    )
+    return f"<table><tbody>{cells}</tbody></table>" if cells else ""
+
+
+def note(about: Task) -> str:
+    """What marks mean, and what is missing."""
+    required = "<p>* required by the site</p>" if any(one.required for one in about.entries) else ""
+    return required + (f"<p><em>{escaped(about.note)}</em></p>" if about.note else "")

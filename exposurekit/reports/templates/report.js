@@ -67,4 +67,69 @@
     sorting(table);
   }
   for (const numbers of document.querySelectorAll(".numbers")) tools(numbers);
+
+  // Every text to enter has a button that copies it. A file may have no clipboard: then the selection is copied.
+  async function copied(text) {
+    try {
+      await navigator.clipboard.writeText(text);
+      return true;
+    } catch {
+      const area = document.createElement("textarea");
+      area.value = text;
+      document.body.append(area);
+      area.select();
+      const done = document.execCommand("copy");
+      area.remove();
+      return done;
+    }
+  }
+  function button(words, label) {
+    const made = document.createElement("button");
+    made.type = "button";
+    made.textContent = words;
+    if (label) made.setAttribute("aria-label", label);
+    return made;
+  }
+  for (const code of document.querySelectorAll(".task code, .task a")) {
+    const copy = button("Copy", `Copy ${code.previousElementSibling.textContent}`);
+    copy.addEventListener("click", async () => {
+      copy.textContent = (await copied(code.getAttribute("href") || code.textContent)) ? "Copied" : "Select it by hand";
+      setTimeout(() => { copy.textContent = "Copy"; }, 2000);
+    });
+    code.after(" ", copy);
+  }
+
+  // Ticks stay in this browser, where it lets a page keep anything.
+  const kept = {
+    read(name) { try { return localStorage.getItem(name) !== null; } catch { return false; } },
+    write(name, on) { try { on ? localStorage.setItem(name, "1") : localStorage.removeItem(name); } catch { /* not kept */ } },
+  };
+  for (const tasks of document.querySelectorAll(".tasks")) {
+    const all = [...tasks.querySelectorAll(".task input")], summary = tasks.querySelector("summary");
+    const words = summary.textContent;
+    const said = () => { summary.textContent = `${words}: ${all.filter((one) => one.checked).length} ticked`; };
+    all.forEach((box, at) => {
+      const item = box.closest(".task");
+      const name = `exposurekit ${document.title} ${tasks.dataset.name} ${at} ${item.textContent.replace(/\s+/g, " ")}`;
+      let hash = 5381n;
+      for (const letter of name) hash = (hash * 33n + BigInt(letter.codePointAt(0))) % 18446744073709551557n;
+      const key = `exposurekit-${hash.toString(36)}`;
+      box.checked = kept.read(key);
+      box.addEventListener("change", () => { kept.write(key, box.checked); said(); });
+    });
+    if (all.length > 1) {
+      const every = button(`Tick all ${all.length}`);
+      every.className = "all";
+      every.addEventListener("click", () => all.forEach((box) => { box.checked || box.click(); }));
+      summary.after(every);
+    }
+    said();
+  }
+  // On paper nothing is folded.
+  let folded = [];
+  addEventListener("beforeprint", () => {
+    folded = [...document.querySelectorAll("details:not([open])")];
+    for (const one of folded) one.open = true;
+  });
+  addEventListener("afterprint", () => { for (const one of folded) one.open = false; });
 })();

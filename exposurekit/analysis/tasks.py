@@ -1,0 +1,358 @@
+"""Manual removals as tasks: which listing, whose it is, and what to enter. Joined here once for every output.
+
+`with_listings` and `with_people` add columns to a table of alerts; `tasks` reads the rows of such a table. A checklist,
+a work queue, a report and an export show the same task in the same words.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from exposurekit.analysis.unblocking import CALLED
+from exposurekit.cells import is_missing
+from exposurekit.errors import MissingColumns
+from exposurekit.frames import LISTS_DTYPE, TEXT_DTYPE
+
+LISTING = ("name", "age", "locations", "reference_id", "user_fields_required_for_removal")
+NOT_ON_FILE = "not on file"
+NOT_SHOWN = ("not shown", "none")
+NO_VALUES = "What to enter is not shown: a history does not keep what people have on file. Pass exposure=, or report --live."
+_REQUIRED = "user_fields_required_for_removal"
+_OF_PAGES = ("name", "email", "phone_number", "address")  # whom to write to, and what may stand on the page
+_USUAL = ("name", "first_name", "last_name", "email", "phone_number", "address", "birth_date")
+_PARTS = ("address1", "address2", "city", "state", "zip", "country")
+_ORDER = (
+    "name",
+    "first_name",
+    "middle_name",
+    "last_name",
+    "alias",
+    "birth_date",
+    "email",
+    "phone_number",
+    "address",
+)
+_LISTED = {"alias": ("first_name", "last_name"), "email": ("address",), "phone_number": ("number",)}
+_WORDS = {
+    "name": "full name",
+    "address": "whole address",
+    "email": "e-mail",
+    "phone_number": "phone",
+    "address1": "street",
+    "address2": "street, line 2",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FormValue:
+    """One value that a form may ask for.
+
+    Attributes:
+        name: What it is called: a field of the specification; ``name`` and ``address`` are whole ones, on one line.
+        value: What is on file, or None.
+        required: Whether the site requires it for a removal.
+    """
+
+    name: str
+    value: str | None = field(repr=False)
+    required: bool = False
+
+    @property
+    def label(self) -> str:
+        """The field in words."""
+        return _WORDS.get(self.name, self.name.replace("_", " "))
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One listing, or page, of one person that a human has to have removed.
+
+    Attributes:
+        person: Whose it is: the name on file and the id, or what else they are called.
+        facts: What tells the listing from any other: pairs of a label and a text.
+        address: The listing itself, or the page; None: it has none of its own.
+        begin: Where the removal begins, where that is somewhere else.
+        entries: What to enter, the required fields first.
+        note: What is missing, and how to get it.
+        state: How far it is: ``open``, ``started``, ``unable``, ``done``; empty: not known.
+    """
+
+    person: str = field(repr=False)
+    site: str | None = None
+    user_id: int | None = None
+    alert_number: int | None = None
+    facts: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    address: str | None = field(default=None, repr=False)
+    begin: str | None = field(default=None, repr=False)
+    entries: tuple[FormValue, ...] = field(default=(), repr=False)
+    note: str = ""
+    state: str = ""
+
+    @property
+    def line(self) -> str:
+        """The facts that name the listing, on one line."""
+        first = [pair for label in ("Name", "Reference") for pair in self.facts if pair[0] == label]
+        rest = [pair for pair in self.facts if pair not in first]
+        facts = " · ".join(
+            text if label == "Name" else f"{label.lower()} {text}" for label, text in (*first, *rest)
+        )
+        return facts or self.person
+
+
+def with_listings(alerts: pd.DataFrame, records: pd.DataFrame, *, by: str = "record_id") -> pd.DataFrame:
+    """Alerts, and of each what its listing shows.
+
+    Args:
+        alerts: As the service gives them: ``user_id``, ``record_id``.
+        records: The same people's, with ``name``, ``age``, ``locations``, ``reference_id`` and
+            ``user_fields_required_for_removal``.
+        by: The column, beside ``user_id``, that says which record an alert is about.
+
+    Returns:
+        The same rows, and these five columns; missing for an alert about a page.
+
+    Raises:
+        MissingColumns: A table lacks a column.
+
+    >>> from exposurekit.analysis.tasks import with_listings
+    >>> with_listings(exposure.alerts(), exposure.records())["reference_id"].notna().any()
+    np.True_
+    """
+    MissingColumns.check("with_listings", alerts.columns, ("user_id", by))
+    MissingColumns.check("with_listings, of records,", records.columns, ("user_id", by, *LISTING))
+    known = records.dropna(subset=[by]).drop_duplicates(["user_id", by], keep="last").reset_index(drop=True)
+    keys = pd.MultiIndex.from_arrays([known["user_id"].astype("int64"), known[by].astype("int64")])
+    wanted = pd.MultiIndex.from_arrays(
+        [alerts["user_id"].astype("int64"), alerts[by].astype("Int64").fillna(-1).astype("int64")]
+    )
+    found_at = keys.get_indexer(wanted)
+    places = np.where(alerts[by].notna(), found_at, -1)
+    found = {name: known[name].array.take(places, allow_fill=True) for name in LISTING}
+    return alerts.assign(**found)
+
+
+def with_people(
+    alerts: pd.DataFrame,
+    users: pd.DataFrame,
+    *,
+    aliases: pd.DataFrame,
+    emails: pd.DataFrame,
+    phone_numbers: pd.DataFrame,
+    addresses: pd.DataFrame,
+) -> pd.DataFrame:
+    """Alerts, and of each whose it is and what a form may ask of them.
+
+    Args:
+        alerts: As `with_listings` gives them: the required fields, and the places of the listing, by which one of
+            several addresses is chosen.
+        users: As `Exposure.users` gives them; and so the others.
+        aliases: Their other names.
+        emails: Their e-mail addresses.
+        phone_numbers: Their phone numbers.
+        addresses: Their postal addresses.
+
+    Returns:
+        The same rows, and ``person`` (the name on file) and ``form_values`` (a list of texts such as
+        ``email: jo@example.com``, of what the site requires first, then the usual fields of opt-out forms;
+        ``birth_date: not on file`` where nothing is there; missing for an alert that has no steps).
+
+    Raises:
+        MissingColumns: A table lacks a column.
+
+    Source: specification, "Record", ``user_fields_required_for_removal``, and "User".
+    """
+    MissingColumns.check(
+        "with_people", alerts.columns, ("user_id", "site", "opt_out_procedure", "locations", _REQUIRED)
+    )
+    needed = set(alerts["user_id"].unique().tolist())
+    of_lists = {"alias": aliases, "email": emails, "phone_number": phone_numbers}
+    profiles = _profiles(needed, users, addresses, of_lists)
+    names = {user_id: profile.name for user_id, profile in profiles.items()}
+    known: dict[tuple[Any, ...], list[str]] = {}  # a site asks for the same of many listings
+
+    def entered(user_id: int, site: Any, steps: Any, required: Any, locations: Any) -> list[str] | None:
+        profile = profiles.get(user_id)
+        if profile is None or is_missing(steps) or not len(steps):
+            return None
+        fields, place, is_page = _fields(required), profile.place(_texts(locations)), _text(site) is None
+        key = user_id, fields, place, is_page
+        if key not in known:
+            known[key] = [*profile.lines(fields, place, is_page=is_page)]
+        return known[key]
+
+    columns = ("user_id", "site", "opt_out_procedure", _REQUIRED, "locations")
+    values = [entered(*row) for row in zip(*(alerts[name].tolist() for name in columns), strict=True)]
+    return alerts.assign(
+        person=pd.Series(alerts["user_id"].map(names).to_numpy("object"), alerts.index, dtype=TEXT_DTYPE),
+        form_values=pd.Series(values, alerts.index, dtype=LISTS_DTYPE),
+    )
+
+
+def without_people(alerts: pd.DataFrame) -> pd.DataFrame:
+    """The same columns as `with_people` adds, with nothing in them: people's data is not known."""
+    nothing = pd.Series(pd.NA, alerts.index, dtype=LISTS_DTYPE)
+    return alerts.assign(person=pd.Series(index=alerts.index, dtype=TEXT_DTYPE), form_values=nothing)
+
+
+def tasks(rows: pd.DataFrame) -> list[Task]:
+    """The rows of a table of alerts, or of a work queue, as tasks.
+
+    Args:
+        rows: ``user_id``, ``alert_number``, and what there is of the columns that `with_listings` and `with_people` add.
+
+    >>> from exposurekit.analysis.tasks import tasks
+    >>> tasks(exposure.alerts())[0].user_id in exposure.users()["user_id"].tolist()
+    True
+    """
+    return [_task(row) for row in _dicts(rows)]
+
+
+def _task(row: Mapping[str, Any]) -> Task:
+    user_id = int(row["user_id"])
+    name, site, url = _text(row.get("person")), _text(row.get("site")), _text(row.get("url"))
+    address = _text(row.get("href")) if site else _text(row.get("link_url")) or url
+    return Task(
+        person=f"{name} (user {user_id})" if name else f"user {user_id}",
+        site=site,
+        user_id=user_id,
+        alert_number=int(row["alert_number"]),
+        facts=tuple(_facts(row, site)),
+        address=address,
+        begin=None if url == address else url,
+        entries=tuple(_entries(row)),
+        note="" if name else NO_VALUES,
+        state=_text(row.get("state")) or "",
+    )
+
+
+def _facts(row: Mapping[str, Any], site: str | None) -> Iterator[tuple[str, str]]:
+    if site is None:
+        yield "Page", _text(row.get("link_title")) or _text(row.get("link_url")) or "no title"
+        return
+    if "name" not in row:
+        return
+    age, reference = row.get("age"), _text(row.get("reference_id"))
+    yield "Name", _text(row.get("name")) or NOT_SHOWN[0]
+    yield "Age", NOT_SHOWN[0] if is_missing(age) else str(int(age))  # type: ignore[arg-type]
+    yield "Places", "; ".join(_texts(row.get("locations"))) or NOT_SHOWN[0]
+    yield "Reference", reference or NOT_SHOWN[1]
+
+
+def _entries(row: Mapping[str, Any]) -> Iterator[FormValue]:
+    required = set(_fields(row.get(_REQUIRED)))
+    for line in _texts(row.get("form_values")):
+        name, _, value = line.partition(": ")
+        yield FormValue(name, None if value == NOT_ON_FILE else value, name in required)
+
+
+def _fields(required: Any) -> tuple[str, ...]:
+    """The fields that a site requires, by the names of the specification, each once."""
+    return tuple(dict.fromkeys(CALLED.get(name, name) for name in _texts(required)))
+
+
+@dataclass(slots=True)
+class _Profile:
+    """What one person has on file."""
+
+    fields: dict[str, list[str]]
+    addresses: list[dict[str, str]]
+
+    @property
+    def name(self) -> str | None:
+        return next(iter(self.fields["name"]), None)
+
+    def place(self, locations: Sequence[str]) -> int:
+        """Which of the addresses the listing shows; the first where that is not told."""
+        shown = " ".join(locations).casefold()
+
+        def agrees(address: Mapping[str, str]) -> int:
+            return sum(
+                1
+                for part in ("address1", "city", "zip")
+                if (one := address.get(part)) and one.casefold() in shown
+            )
+
+        each = [agrees(address) for address in self.addresses]
+        return each.index(max(each)) if each else -1
+
+    def lines(self, required: Sequence[str], place: int, *, is_page: bool) -> Iterator[str]:
+        """The required fields, then the usual ones: in the order of a form."""
+        address = self.addresses[place] if place >= 0 else {}
+        whole = _whole(address)
+        fields = self.fields | {part: [address[part]] for part in _PARTS if part in address}
+        fields["address"] = (
+            [whole, *(other for one in self.addresses if (other := _whole(one)) != whole)] if whole else []
+        )
+        there = [name for name in ("middle_name", "alias", *_PARTS) if fields.get(name)]
+        usual = _OF_PAGES if is_page else (*_USUAL, *there)
+        rest = sorted({*usual} - {*required}, key=_turn)
+        for name in (*sorted(required, key=_turn), *rest):
+            for value in fields.get(name) or [NOT_ON_FILE]:
+                yield f"{name}: {value}"
+
+
+def _turn(name: str) -> int:
+    order = (*_ORDER, *_PARTS)
+    return order.index(name) if name in order else len(order)
+
+
+def _whole(address: Mapping[str, str]) -> str:
+    """An address on one line."""
+    street = [address[part] for part in ("address1", "address2") if part in address]
+    region = " ".join(address[part] for part in ("state", "zip") if part in address)
+    return ", ".join(
+        [*street, *([address["city"]] if "city" in address else []), *([region] if region else [])]
+    )
+
+
+def _profiles(
+    needed: set[int], users: pd.DataFrame, addresses: pd.DataFrame, of_lists: Mapping[str, pd.DataFrame]
+) -> dict[int, _Profile]:
+    profiles: dict[int, _Profile] = {}
+    for row in _dicts(_of(users, needed)):
+        fields = {name: [*_some(row.get(name))] for name in ("first_name", "middle_name", "last_name")}
+        fields["name"] = [*_some(" ".join(text for texts in fields.values() for text in texts))]
+        born = row.get("birth_date")
+        fields["birth_date"] = [] if is_missing(born) else [f"{born:%Y-%m-%d}"]
+        fields["identification"] = (
+            ["on file with the service"] if row.get("identification_on_file") is True else []
+        )
+        profiles[int(row["user_id"])] = _Profile(fields, [])
+    for name, table in of_lists.items():
+        for row in _dicts(_of(table, needed)):
+            if profile := profiles.get(int(row["user_id"])):
+                value = " ".join(text for part in _LISTED[name] for text in _some(row.get(part)))
+                profile.fields.setdefault(name, []).extend(_some(value))
+    for row in _dicts(_of(addresses, needed)):
+        if profile := profiles.get(int(row["user_id"])):
+            profile.addresses.append({part: text for part in _PARTS for text in _some(row.get(part))})
+    return profiles
+
+
+def _of(table: pd.DataFrame, needed: set[int]) -> pd.DataFrame:
+    return table[table["user_id"].isin(needed)]
+
+
+def _dicts(table: pd.DataFrame) -> Iterable[dict[str, Any]]:
+    """Row by row; each column is unpacked at once."""
+    names = [str(name) for name in table.columns]
+    return (
+        dict(zip(names, row, strict=True))
+        for row in zip(*(table[name].tolist() for name in table), strict=True)
+    )
+
+
+def _texts(cell: Any) -> list[str]:
+    return [] if is_missing(cell) or isinstance(cell, str) else [str(one) for one in cell if one is not None]
+
+
+def _text(cell: object) -> str | None:
+    return cell if isinstance(cell, str) and cell.strip() else None
+
+
+def _some(cell: object) -> Iterator[str]:
+    if text := _text(cell):
+        yield text.strip()

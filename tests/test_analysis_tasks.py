@@ -1,0 +1,161 @@
+"""Which listing, whose it is, and what to enter: what a person needs for a removal by hand stands in one row."""
+
+import pandas as pd
+import pytest
+from history_kit import Clock, Person, Service, a_link, a_record, an_alert, seen_through
+
+from exposurekit import analysis, frames
+from exposurekit.analysis.tasks import NO_VALUES, FormValue, tasks, with_listings, with_people
+from exposurekit.errors import MissingColumns
+from exposurekit.history import History
+
+
+def table(name, *rows):
+    """A table of `frames`, with nothing in the columns that are not given."""
+    none = frames.frame(name, [])
+    given = pd.DataFrame([dict.fromkeys(none.columns) | row for row in rows], columns=none.columns)
+    return pd.DataFrame(
+        {column: pd.Series(given[column].tolist(), dtype=none[column].dtype) for column in none}
+    )
+
+
+RECORD = {
+    "user_id": 1,
+    "record_id": 7,
+    "name": "FENNIMOOR ODALYS",
+    "age": 46,
+    "locations": ["Tall Pines CA"],
+    "reference_id": "00011",
+    "user_fields_required_for_removal": ["first_name", "phone", "city"],
+}
+ALERT = {"user_id": 1, "alert_number": 0, "record_id": 7, "opt_out_procedure": ["Write."]}
+ON_FILE = {
+    "users": table(
+        "users",
+        {
+            "user_id": 1,
+            "first_name": "Odalys",
+            "last_name": "Fennimoor",
+            "birth_date": pd.Timestamp("1980-02-29", tz="UTC"),
+            "is_scanning": False,
+            "identification_on_file": False,
+        },
+    ),
+    "aliases": table("aliases", {"user_id": 1, "alias_id": 1, "first_name": "Ody", "last_name": "Fennimoor"}),
+    "emails": table(
+        "emails",
+        {"user_id": 1, "email_id": 1, "address": "ody@example.com"},
+        {"user_id": 1, "email_id": 2, "address": "odalys@example.net"},
+    ),
+    "phone_numbers": table("phone_numbers"),
+    "addresses": table(
+        "addresses",
+        {
+            "user_id": 1,
+            "address_id": 1,
+            "address1": "1 Elm St",
+            "city": "Oakmere",
+            "state": "OR",
+            "zip": "00501",
+        },
+        {"user_id": 1, "address_id": 2, "city": "Tall Pines", "state": "CA", "zip": "90210"},
+    ),
+}
+
+
+def described(*alerts, records=(RECORD,)):
+    """Alerts beside the records, with all that is on file."""
+    rows = [ALERT | one for one in alerts]
+    made = table("alerts", *rows).assign(
+        site=pd.Series([one.get("site", "PeepFinder") for one in rows], dtype="str")
+    )
+    return with_people(with_listings(made, table("records", *records)), **ON_FILE)
+
+
+def test_an_alert_has_what_its_listing_shows():
+    [row] = described({}).to_dict("records")
+    assert [row[name] for name in ("name", "age", "reference_id", "person")] == [
+        *("FENNIMOOR ODALYS", 46, "00011", "Odalys Fennimoor")
+    ]
+    assert [*row["locations"]] == ["Tall Pines CA"]
+
+
+def test_what_the_site_requires_comes_first_then_the_usual_fields():
+    """Specification, "Record", ``user_fields_required_for_removal``."""
+    [values] = described({})["form_values"]
+    assert [*values] == [
+        *("first_name: Odalys", "phone_number: not on file", "city: Tall Pines"),
+        *("name: Odalys Fennimoor", "last_name: Fennimoor", "alias: Ody Fennimoor", "birth_date: 1980-02-29"),
+        *("email: ody@example.com", "email: odalys@example.net"),
+        *("address: Tall Pines, CA 90210", "address: 1 Elm St, Oakmere, OR 00501"),
+        *("state: CA", "zip: 90210"),
+    ]
+
+
+def test_of_several_addresses_the_one_that_the_listing_shows_is_entered():
+    other = RECORD | {"locations": ["1 ELM ST, OAKMERE, OR 00501"]}
+    [values] = described({}, records=[other])["form_values"]
+    assert {"city: Oakmere", "address1: 1 Elm St"} <= {*values}
+    assert "city: Tall Pines" not in [*values]
+
+
+def test_alerts_of_nothing_known_are_empty_and_not_somebody_elses():
+    found = described({"record_id": 8}, {"record_id": None}, {"user_id": 2}, {"opt_out_procedure": []})
+    assert found["name"].isna().tolist() == [True, True, True, False]
+    assert found["person"].isna().tolist() == [False, False, True, False]
+    assert found["form_values"].isna().tolist() == [False, False, True, True]
+    assert len(with_people(with_listings(table("alerts"), table("records")), **ON_FILE)) == 0
+
+
+def test_a_task_says_which_listing_whose_and_what_to_enter():
+    [task] = tasks(described({"href": "https://peep.example/7", "url": "https://peep.example/leave"}))
+    assert (task.person, task.site, task.note) == ("Odalys Fennimoor (user 1)", "PeepFinder", "")
+    assert task.line == "FENNIMOOR ODALYS · reference 00011 · age 46 · places Tall Pines CA"
+    assert (task.address, task.begin) == ("https://peep.example/7", "https://peep.example/leave")
+    assert task.entries[:2] == (
+        FormValue("first_name", "Odalys", True),
+        FormValue("phone_number", None, True),
+    )
+    assert [one.label for one in task.entries if one.required] == ["first name", "phone", "city"]
+
+
+def test_a_task_of_a_page_has_its_title_and_address():
+    page = {"site": None, "record_id": None, "link_url": "https://pages.example/1", "link_title": "A page"}
+    [task] = tasks(described(page | {"url": "https://pages.example/1"}))
+    assert (task.line, task.address, task.begin) == ("page A page", "https://pages.example/1", None)
+    assert {one.name for one in task.entries} == {"name", "email", "phone_number", "address"}
+
+
+def test_a_repr_of_a_task_tells_no_person():
+    [task] = tasks(described({"href": "https://peep.example/7"}))
+    assert not [
+        one
+        for one in ("Odalys", "FENN", "00011", "peep.example", "ody@")
+        if one in repr((task, *task.entries))
+    ]
+
+
+@pytest.mark.parametrize("column", ["name", "reference_id", "record_id"])
+def test_a_table_without_what_listings_show_is_told_which(column):
+    with pytest.raises(MissingColumns, match=column):
+        with_listings(table("alerts"), table("records").drop(columns=column))
+
+
+@pytest.mark.parametrize("records_by", ["id", "reference"])
+def test_a_history_names_the_listing_and_with_an_exposure_the_values(tmp_path, records_by):
+    record = a_record(11) | {"name": "FENNIMOOR ODALYS", "reference_id": "00011"}
+    alerts = [an_alert("Found", record), an_alert("Seen", a_link(None))]
+    service = Service({7: Person(records=[record], alerts=alerts)})
+    with seen_through(service) as exposure:
+        history = History(tmp_path / "history", records_by=records_by, clock=Clock())
+        history.collect(exposure)
+        alone, both = history.work_queue(), history.work_queue(exposure=exposure)
+        live = analysis.work_queue(exposure.steps())
+    for queue in (alone, both, live):
+        listing = queue[queue["site"].notna()].iloc[0]
+        assert (listing["name"], listing["reference_id"]) == ("FENNIMOOR ODALYS", "00011")
+        assert [*listing["opt_out_procedure"]] == alerts[0]["opt_out_procedure"]
+    assert alone[["person", "form_values"]].isna().all(axis=None)
+    assert {task.note for task in tasks(alone)} == {NO_VALUES}
+    assert both[["person", "form_values"]].notna().all(axis=None)
+    assert {task.note for task in tasks(both)} == {""}
