@@ -26,7 +26,7 @@ NUMBERS = frozenset((
     "seq", "episode", "day", "place",
     # how many, or how long, or whether
     "discovered", "pending removal", "removed", "other", "total", "vanished", "unknown", "people", "sites", "links",
-    "listings", "records", "unlocks", "removals", "together", "n", "open", "unseen", "steps", "done", "unable",
+    "listings", "records", "unlocks", "removals", "together", "n", "moves", "open", "unseen", "steps", "done", "unable",
     "minutes", "listings_a_minute", "listed", "whole", "partial", "failed", "missed", "absent", "unlisted", "late",
     "registered", "complete", "deliveries", "new", "came_into_view", "relisted", "changed", "out_of_view",
     "links_new", "links_vanished", "alerts_new", "alerts_vanished", "left_censored", "open_s", "gone_days", "days",

@@ -94,7 +94,7 @@ def test_a_queue_begins_where_its_table_begins():
     assert figure.layout.yaxis.ticktext == ("1. near.example", "2. far.example")
     states = {trace.name: [*trace.x] for trace in figure.data}
     assert states == {"started": [1, 0], "open": [1, 1], "unable": [0, 0], "done": [0, 1], "minutes": [8, 5]}
-    assert figure.layout.title.text == "Begin at near.example: 2 listings of 2 people in 8 minutes"
+    assert figure.layout.title.text == "Begin at near.example: 2 alerts of 2 people in 8 minutes"
     assert "13 minutes in all" in charts.describe(figure)
 
 
@@ -126,4 +126,4 @@ def test_of_many_places_the_first_are_drawn():
 def test_of_a_queue_that_is_narrowed_what_is_left_of_it_is_told():
     one = queue(*(("near.example", "open", 8, 8, 2.375) for _ in range(8))).head(1)
     figure = charts.work_queue(one)
-    assert figure.layout.title.text == "Begin at near.example: 1 listing of 1 person in 2 minutes"
+    assert figure.layout.title.text == "Begin at near.example: 1 alert of 1 person in 2 minutes"

@@ -189,6 +189,15 @@ def test_a_negative_number_of_people_is_refused():
         pass
 
 
+def test_what_no_webhook_has_carried_yet_is_counted():
+    """A delivery collects ten minutes of events: the tables are ahead of what an integrator was told."""
+    with ek.demo(people=2, days=0, cache=False, progress=False) as young:
+        tables = young.exposure.records(), young.exposure.links(), young.exposure.alerts()
+        assert young.pending_events() == sum(map(len, tables)) - sum(young.told.told.values()) > 0
+        young.advance(days=0.1)
+        assert young.pending_events() == 0
+
+
 def test_the_sandbox_has_one_clock():
     with ek.demo(people=2, days=1, cache=False, progress=False) as young:
         for days in (0, 10, 0.5):

@@ -9,8 +9,10 @@
     unblocking   what removals wait for                     work         what a human must do, in which order
     trust        whether the numbers can be trusted         forecasting  what is coming
     scoring      one number for it                          tally        the counting itself
+    definitions  what each figure means, in one table
 """
 
+from exposurekit.analysis.definitions import DEFINITIONS
 from exposurekit.analysis.exposed import NOT_TOLD, by_kind, by_state
 from exposurekit.analysis.forecasting import forecast
 from exposurekit.analysis.lapses import relistings, stale
@@ -35,6 +37,7 @@ from exposurekit.analysis.work import work_queue
 
 __all__ = [
     "CLOSED",
+    "DEFINITIONS",
     "LISTED",
     "NOT_LISTED",
     "NOT_OPEN",

@@ -9,6 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from exposurekit.analysis import NOT_TOLD, OTHER, UNKNOWN, VANISHED
+from exposurekit.analysis.definitions import definition
 from exposurekit.charts.embedding import embedded, in_terminal
 from exposurekit.contract.values import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.markup import escaped, label, plain
@@ -36,6 +37,7 @@ COLOURS = {
 PATTERNS = {DISCOVERED: "", PENDING_REMOVAL: "/", REMOVED: ".", VANISHED: "\\", OTHER: "x", UNKNOWN: "-"}
 LABEL_MAX = 40
 TITLE_WIDTH, PROVENANCE_WIDTH = 66, 84  # letters a line: Plotly breaks no title by itself
+_HOVER_WIDTH = 60
 _TITLE_PX, _PROVENANCE_PX, _LEGEND_PX = 21, 16, 20
 _LETTER_PX, _SIGN_PX, _WIDTH_PX = (
     7,
@@ -135,6 +137,17 @@ def nothing(finding: str, *, summary: str = "", provenance: str = "") -> Chart:
     }
     figure.update_layout(xaxis=hidden, yaxis=hidden, annotations=[said])
     return figure
+
+
+def explained(figure: str) -> str:
+    """What a figure means, as further lines of what is shown on hover; nothing where its name says it all.
+
+    >>> from exposurekit.charts.figure import explained
+    >>> explained("removed")
+    '<br>(the service verified that the listing is gone)'
+    """
+    words = definition(figure)
+    return f"<br>({'<br>'.join(textwrap.wrap(words, _HOVER_WIDTH))})" if words else ""
 
 
 def named(text: object) -> str:

@@ -3,7 +3,7 @@
 import pandas as pd
 import plotly.graph_objects as go
 
-from exposurekit.charts.figure import BLUE, GREY, Chart, chart, counted, named, nothing, several
+from exposurekit.charts.figure import BLUE, GREY, Chart, chart, counted, explained, named, nothing, several
 from exposurekit.charts.input import check_input
 from exposurekit.charts.rows import SHOWN, bars, called, in_rows, leaders, left_out, rows_px, told
 from exposurekit.charts.waterfall import amount
@@ -49,6 +49,7 @@ def score(table: pd.DataFrame, *, provenance: str = "") -> Chart:
 def _bar(part: str, table: pd.DataFrame, labels: list[str]) -> go.Bar:
     column, look = _PARTS[part]
     said = [
-        f"{label}<br>{amount(n)} points of {part}" for label, n in zip(labels, table[column], strict=True)
+        f"{label}<br>{amount(n)} points of {part}{explained('score')}"
+        for label, n in zip(labels, table[column], strict=True)
     ]
     return bars(part, table[column].tolist(), said, look)

@@ -18,6 +18,7 @@ from exposurekit.charts.figure import (
     VERMILION,
     Chart,
     chart,
+    explained,
     named,
     patterned,
     short,
@@ -85,6 +86,7 @@ def _bars(table: pd.DataFrame, scale: Scale) -> pd.DataFrame:
             "cause": [named(cause) for cause in table["cause"]],
             "low": np.where(whole, 0, np.minimum(level, level - n)),
             "high": np.where(whole, level, np.maximum(level, level - n)),
+            "means": [explained(cause) for cause in table["cause"]],
             "said": [amount(of) if is_whole else signed(one) for one, of, is_whole in said],
         }
     )
@@ -111,7 +113,10 @@ def _bar(kind: str, rows: pd.DataFrame) -> go.Bar:
         text=rows["said"].tolist(),
         textposition="outside",
         cliponaxis=False,
-        customdata=[f"{cause}: {said}" for cause, said in zip(rows["cause"], rows["said"], strict=True)],
+        customdata=[
+            f"{cause}: {said}{means}"
+            for cause, said, means in zip(rows["cause"], rows["said"], rows["means"], strict=True)
+        ],
         hovertemplate="%{customdata}<extra></extra>",
         marker=patterned(colour, shape),
     )

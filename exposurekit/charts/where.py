@@ -16,6 +16,7 @@ from exposurekit.charts.figure import (
     Chart,
     chart,
     counted,
+    explained,
     named,
     nothing,
     several,
@@ -236,7 +237,7 @@ def _is_drawn(status: str, table: pd.DataFrame) -> bool:
 
 def _bar(status: str, table: pd.DataFrame, labels: list[str]) -> go.Bar:
     said = [
-        f"{name}<br>{n:,} {status}<br>{of_these:,} open in all"
+        f"{name}<br>{n:,} {status}{explained(status)}<br>{of_these:,} open in all"
         for name, n, of_these in zip(labels, table[status], table[OPEN], strict=True)
     ]
     return bars(status, table[status].tolist(), said, (COLOURS[status], PATTERNS[status]))

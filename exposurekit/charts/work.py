@@ -244,7 +244,7 @@ def work_queue(table: pd.DataFrame, *, provenance: str = "") -> Chart:
         height=rows_px(len(names)),
         barmode="stack",
     )
-    listings = counted("listings", int(shown[[*_STATES]].sum(axis=1).max()))
+    listings = counted("alerts", int(shown[[*_STATES]].sum(axis=1).max()))
     return in_rows(panels(figure, listings, counted("minutes left", float(shown["minutes"].max()))), names)
 
 
@@ -284,7 +284,7 @@ def _begin(groups: pd.DataFrame) -> str:
         return "Nothing is left that can be done by hand"
     n, people = int(first["listings"]), int(first["people"])
     minutes = several(round(first["minutes"]), "minute")
-    return f"Begin at {short(first['group'])}: {several(n, 'listing')} of {several(people, 'person', 'people')} in {minutes}"
+    return f"Begin at {short(first['group'])}: {several(n, 'alert')} of {several(people, 'person', 'people')} in {minutes}"
 
 
 def _left(groups: pd.DataFrame, table: pd.DataFrame) -> str:

@@ -220,13 +220,19 @@ def _print_agreement(shown: Any) -> None:
     found, told = shown.agreement(), shown.told.told
     precision, recall = _share(found.precision), _share(found.recall)
     groups = ", ".join(f"{count} {group}" for group, count in sorted(told.items()))
+    pending = shown.pending_events()
+    later = (
+        f"; {pending} more events are not sent yet: a delivery collects ten minutes of them"
+        if pending
+        else ""
+    )
     lines = (
         f"{found.records} records, {found.right} of them right (precision {precision})",
         f"{found.nobodys} records of people whom no site ever listed",
         f"{found.found} of {found.findable} listings found (recall {recall})",
         f"{found.out_of_reach} more listings on sites that forbid or block scans, or list anybody",
         f"{found.removed} records removed, {found.really_gone} of them gone from their sites",
-        f"{shown.told.deliveries} webhooks: {groups}",
+        f"{shown.told.deliveries} webhooks: {groups}{later}",
     )
     click.echo("\nWhat the service says, compared with the invented sites:")
     for line in lines:

@@ -116,6 +116,15 @@ class Demo:
             days.append(asdict(on_day(self.world, said, at.to_pydatetime())))
         return pd.DataFrame(days).astype({"at": "datetime64[us, UTC]"})
 
+    def pending_events(self) -> int:
+        """How many events no webhook has carried yet: a delivery collects them for ten minutes before it is sent.
+
+        >>> with ek.demo(people=1, days=0) as young:
+        ...     young.pending_events() > 0
+        True
+        """
+        return self._works.pending_events()
+
     def close(self) -> None:
         """End the service; its people and its database go with it. The second time nothing."""
         self._running.close()

@@ -17,6 +17,7 @@ ATTESTED_BY = "nobody: these people are invented"
 DATABASE = "service.db"
 LOOPBACK = ("127.0.0.0/8",)
 LOOK_S = 0.1
+_ALL = 1_000_000  # deliveries: more than any demo has
 T = TypeVar("T")
 
 
@@ -105,6 +106,20 @@ class Works:
 
         scans = (self.now() - self._began) // SCAN_EVERY
         return [self._began + SCAN_EVERY * number for number in range(scans + 1)]
+
+    def pending_events(self) -> int:
+        """How many events are in deliveries that are not sent yet."""
+        return self._in_service(self._pending_events())
+
+    async def _pending_events(self) -> int:
+        from exposurekit.service import webhooks
+
+        async with self._database.reading() as work:
+            deliveries = [
+                await webhooks.all(work, state=state, limit=_ALL)
+                for state in (webhooks.OPEN, webhooks.FROZEN)
+            ]
+        return sum(delivery.events for some in deliveries for delivery in some)
 
     def past(self) -> dict[str, Any] | None:
         """What another one goes on from, beside the database as it lies there now; None: that is in use.

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 from pydantic_core import to_json, to_jsonable_python
 
+from exposurekit.analysis.definitions import definition
 from exposurekit.analysis.tasks import Task
 from exposurekit.charts import Chart, describe
 from exposurekit.charts.figure import several
@@ -36,6 +37,15 @@ class Fact:
     name: str
     value: str
     sure: str = ""
+
+    @property
+    def definition(self) -> str:
+        """What it means, as `analysis.DEFINITIONS` has it; empty where its name says it all.
+
+        >>> ek.report(exposure).facts[0].definition[:36]
+        'listings that still have to go: disc'
+        """
+        return definition(self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +162,7 @@ class Report:
             "share_safe": self.is_share_safe,
             "notice": self.notice,
             "finding": self.finding,
-            "facts": [asdict(fact) for fact in self.facts],
+            "facts": [asdict(fact) | {"definition": fact.definition} for fact in self.facts],
             "sections": [_told(section) for section in self.sections],
             "provenance": dict(self.provenance),
         }

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from exposurekit.analysis import DEFINITIONS
 from exposurekit.contract.values import STATUSES
 from exposurekit.errors import Leak, NotLoaded
 from exposurekit.exposure import Exposure
@@ -79,9 +80,8 @@ def _about_nobody(report: Report) -> str:
     facts = tuple(Fact(fact.name, "", "") for fact in report.facts)
     sections = tuple(Section(part.key, part.title, "") for part in report.sections)
     empty = Report(report.kind, "", "", facts, sections, {}, is_share_safe=report.is_share_safe)
-    return "\n".join(
-        [without_scripts(empty.to_html()), *STATUSES, *map(str.strip, sorted(INSTANTS | NUMBERS | WORDS))]
-    )
+    columns = map(str.strip, sorted(INSTANTS | NUMBERS | WORDS))
+    return "\n".join([without_scripts(empty.to_html()), *DEFINITIONS.values(), *STATUSES, *columns])
 
 
 def _kinds(found: Mapping[str, int]) -> str:

@@ -7,6 +7,9 @@ from datetime import date, datetime
 import pandas as pd
 
 from exposurekit import analysis, charts
+from exposurekit.analysis.movement import AGAIN, NEW
+from exposurekit.analysis.scoring import PAGE
+from exposurekit.analysis.statuses import OTHER
 from exposurekit.analysis.work import STEP_MINUTES, VISIT_MINUTES
 from exposurekit.charts.figure import lasting, percent, several, short
 from exposurekit.charts.rows import tied
@@ -19,12 +22,8 @@ from exposurekit.reports.gathering import Gathered
 from exposurekit.reports.removals import removals
 
 AHEAD_DAYS = 30
-_POINTS = analysis.WEIGHTS
-_WEIGHED = (
-    f"points: {_POINTS[DISCOVERED]:g} for each open listing, {_POINTS[PENDING_REMOVAL]:g} while it is being removed, "
-    f"{_POINTS['page']:g} for each page"
-)
 _ASSUMED = f"{VISIT_MINUTES:g} minutes a place and {STEP_MINUTES:g} a step are assumed"
+_POINTS_ONCE = "Each listing counts once, by how it stood before and stands now: one that was found and removed in between has no points."
 ASKS = 2  # fields that unlock most, as a fleet's report names them
 _LISTED = ("site", "status", "first_seen_at", "changed_at", "age", "states", "href")
 _PAGE = ("title", "url", "contains")
@@ -78,17 +77,13 @@ def changes(of: Gathered, since: str | date | datetime) -> Report:
     moved, points = of.history.diff(since), of.history.score_changes(since)
     after = format_time(moved.since) if of.sharing is None else f"{moved.since:%Y-%m-%d}"
     each = moved.things[moved.things["what"] != "unchanged"]
+    since_then = f" · since {after}"
+    title = "Why the score moved"
+    scored = _section(of, "score_changes", title, points, charts.score_changes, since=since_then)
     sections = [
-        _section(of, "changes", "Why the number moved", moved.why, charts.changes, since=f" · since {after}"),
-        _section(of, "counts", "What moved", moved.counts),
-        _section(
-            of,
-            "score_changes",
-            "Why the score moved",
-            points,
-            charts.score_changes,
-            since=f" · since {after}",
-        ),
+        _section(of, "changes", "Why the number moved", moved.why, charts.changes, since=since_then),
+        _counts(of, moved),
+        replace(scored, words=f"{scored.words} {_POINTS_ONCE}"),
         _section(of, "things", "Each of them", each, columns=_MOVED),
         _manual(of),
     ]
@@ -97,10 +92,25 @@ def changes(of: Gathered, since: str | date | datetime) -> Report:
         "changes",
         f"What changed since {after}",
         _moved(moved),
-        tuple(_facts(of)),
+        tuple(_facts_of_change(of, moved, points, after)),
         tuple(sections),
         provenance,
     )
+
+
+def _counts(of: Gathered, moved: Diff) -> Section:
+    """Each listing once, beside every move: where the two differ the page says why."""
+    moves = moved.why.set_index("cause")["n"].abs()
+    table = moved.counts.assign(moves=moved.counts["what"].map(moves).astype("Int64"))
+    differ = table[table["moves"].notna() & (table["moves"] != table["n"])]
+    words = "n has each listing once, by how it stood before and stands now; moves has every move in between, as the chart above."
+    if len(differ):
+        each = ", ".join(f"{row.what} ({row.n:,} and {row.moves:,})" for row in differ.itertuples())
+        words += (
+            f" They differ for {each}: a listing that was found and removed in between is new and removed among the moves, "
+            "and only removed in n; one that came back and was removed again has moved several times."
+        )
+    return replace(_section(of, "counts", "What moved", table), words=words)
 
 
 def sites(of: Gathered) -> Report:
@@ -139,13 +149,52 @@ def _facts(of: Gathered) -> Iterator[Fact]:
     yield Fact("open listings", f"{len(open_now):,}", seen)
     removed = int((of.records["status"].astype("str") == REMOVED).sum())
     share = removed / len(of.records) if len(of.records) else float("nan")
-    yield Fact("removed", f"{removed:,}", f"{percent(share)} of all that were found; verified by the service")
+    gone = int(of.records["status"].isin(analysis.NOT_LISTED).sum())
+    besides = f"; {gone:,} vanished or are unknown" if gone else ""
+    yield Fact("removed", f"{removed:,}", f"{percent(share)} of {len(of.records):,} found{besides}")
     yield Fact("pages with their data", f"{len(of.links):,}", "nobody can send these a form")
-    yield Fact("score", f"{of.score['score'].sum():,.0f}", _WEIGHED)
-    left = of.queue[~of.queue["state"].isin(["done", "unable"])]
-    yield Fact("removals by hand", f"{len(left):,}", f"about {lasting(left['minutes'].sum())}; {_ASSUMED}")
+    yield Fact("score", f"{of.score['score'].sum():,.0f}", _added_up(of))
+    yield _by_hand(of)
     if of.history is not None and of.user is None:
         yield from _of_time(of)
+
+
+def _facts_of_change(of: Gathered, moved: Diff, points: pd.DataFrame, after: str) -> Iterator[Fact]:
+    """What a chart of changes shows as bars, as figures: every move counts."""
+    n = dict(zip(moved.why["cause"], moved.why["n"].abs(), strict=True))
+    before, now = int(moved.why["open"].iloc[0]), int(moved.why["open"].iloc[-1])
+    yield Fact("open listings", f"{now:,}", f"{before:,} on {after}")
+    gone = int(n[NEW] - moved.counts.set_index("what")["n"][NEW])
+    yield Fact(
+        "new", f"{n[NEW]:,}", f"since {after}" + (f"; {gone:,} of them not open any more" if gone > 0 else "")
+    )
+    yield Fact("listed again", f"{n[AGAIN]:,}", f"since {after}")
+    yield Fact("removed", f"{n[REMOVED]:,}", f"since {after}")
+    first, last = float(points["score"].iloc[0]), float(points["score"].iloc[-1])
+    yield Fact("score", f"{last:,.0f}", f"{first:,.0f} on {after}; now {_added_up(of)}")
+    yield _by_hand(of)
+
+
+def _added_up(of: Gathered) -> str:
+    """What the score is the sum of."""
+    status = _open(of.records)["status"].astype("str")
+    n = {name: int((status == name).sum()) for name in (DISCOVERED, PENDING_REMOVAL)}
+    n |= {OTHER: len(status) - sum(n.values()), PAGE: len(of.links)}
+    words = {OTHER: "in other statuses", PAGE: "page" if n[PAGE] == 1 else "pages"}
+    parts = [
+        f"{n[name]:,} {words.get(name, name)} \u00d7 {analysis.WEIGHTS[name]:g}" for name in n if n[name]
+    ]
+    return " + ".join(parts) or "nothing is open"
+
+
+def _by_hand(of: Gathered) -> Fact:
+    """The alerts that wait for a human: of listings and of pages."""
+    left = of.queue[~of.queue["state"].isin(["done", "unable"])]
+    pages = int(left["site"].isna().sum())
+    what = f"{len(left) - pages:,} of listings, {pages:,} of pages"
+    return Fact(
+        "removals by hand", f"{len(left):,}", f"{what}; about {lasting(left['minutes'].sum())}; {_ASSUMED}"
+    )
 
 
 def _of_time(of: Gathered) -> Iterator[Fact]:

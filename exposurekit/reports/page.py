@@ -12,6 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from exposurekit import cells, charts
+from exposurekit.analysis.definitions import definition
 from exposurekit.charts.embedding import drawing_js, plotly_js
 from exposurekit.markup import escaped, linked, plain
 
@@ -72,10 +73,26 @@ def _template() -> Any:
     environment.filters |= {
         "linked": lambda url: _INSIDE(linked(url)),
         "body": _body,
+        "defined": _defined,
+        "meaning": _meaning,
         "drawn": lambda chart: _data(_drawn(chart)),
         "csv": lambda table: _data(cells.as_csv(table)),
     }
     return environment.get_template("report.html")
+
+
+def _meaning(name: str) -> Markup:
+    """A figure's definition as what an element shows on hover; nothing where there is none."""
+    words = definition(name)
+    return _INSIDE(f' title="{escaped(words)}"') if words else _INSIDE("")
+
+
+def _defined(name: str) -> Markup:
+    """A figure's name, which shows its definition on hover and tells it to who cannot see it."""
+    if not definition(name):
+        return _INSIDE(escaped(name))
+    said = escaped(f"{name}: {definition(name)}")
+    return _INSIDE(f'<dfn tabindex="0"{_meaning(name)} aria-label="{said}">{escaped(name)}</dfn>')
 
 
 def _body(table: pd.DataFrame) -> Markup:
