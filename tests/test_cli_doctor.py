@@ -10,6 +10,7 @@ import faults
 import pytest
 import widgets_kit as kit
 from cli_kit import Shell, error_of
+from client_kit import many, told
 from history_kit import DAWN, Clock, seen_through
 from watch_kit import KEY, SECRET, Fleet
 
@@ -80,6 +81,20 @@ def test_where_all_is_well_it_says_so(shell, tmp_path):
     assert "accepts the credentials" in found["service"]["said"]
     assert "every promise holds" in found["history"]["said"]
     assert found["people"]["state"] == "well"
+
+
+def test_answers_that_deviate_are_reported(shell):
+    user = faults.BODIES["get_user"]["user"] | {"id": 1, "middle_name": None}
+
+    def meddle(request, _number):
+        return told({"user": user}) if request.operation == "get_user" else None
+
+    with faults.running(many([1], meddle)) as server:
+        connected(shell, server.base_url)
+        _, found = examined(shell)
+    assert found["answers"]["state"] == "mind"
+    assert "Get user: middle_name null" in found["answers"]["said"]
+    assert "exposure.deviations()" in found["answers"]["do"]
 
 
 def test_what_is_ill_is_told_with_what_to_do_and_without_a_secret(shell):

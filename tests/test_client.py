@@ -1,14 +1,16 @@
 """Both clients through the same tests, against a service that answers otherwise, over a real socket."""
 
 import asyncio
+import copy
 import inspect
 import json
 import threading
 
+import faults
 import httpx
 import otherwise
 import pytest
-from client_kit import FACES, connected, made, rows
+from client_kit import FACES, connected, made, rows, told
 from otherwise import MANNERS, PEOPLE, XML_MANNERS, Manner
 
 from exposurekit.client import AsyncClient, Client, calls
@@ -477,6 +479,22 @@ def test_probe_tells_how_this_service_answers(manner, told):
         assert {request.method for request in service.requests} == {"GET"}
     assert table.columns.tolist() == ["point", "answer"]
     assert dict(zip(table["point"], table["answer"], strict=True)) == PLAINLY_TOLD | told
+
+
+def test_probe_says_how_answers_deviate():
+    """CONTRACT.md: each is counted as a deviation."""
+
+    def script(request):
+        body = copy.deepcopy(faults.BODIES[request.operation])
+        if request.operation == "list_users":
+            body["users"] = [{"id": 12, "secret": "ab12"}]
+        if request.operation == "get_user":
+            body["user"] |= {"middle_name": None, "is_scanning": "true"}
+        return told(body)
+
+    with faults.running(script) as server, connected("blocking", server.base_url) as client:
+        found = {row["point"]: row["answer"] for row in rows(client.probe())}
+    assert found["deviations"] == "Get user: middle_name null; Get user: is_scanning text for boolean"
 
 
 def test_probe_tells_all_deviations_at_once():

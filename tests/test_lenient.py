@@ -431,6 +431,7 @@ def test_people_with_one_odd_field_each_are_all_loaded():
         == "text of 6 characters"
     )
     assert CANARY not in exposure.deviations().to_csv()
+    assert set(exposure.on_file()["user_id"]) == set(users["user_id"])
     by_site = ek.analysis.by_site(exposure.records())
     assert by_site["total"].sum() > 0
 
@@ -528,7 +529,8 @@ def test_odd_transport_is_the_same_for_both_clients(content, outcome):
     assert found == dict.fromkeys(FACES, outcome)
 
 
-def test_what_comes_behind_an_answer_is_not_the_next_one():
+@pytest.mark.parametrize("face", FACES)
+def test_what_comes_behind_an_answer_is_not_the_next_one(face):
     script = [faults.Garbage(raw(BODY) + raw(b'{"user": {"id": 666}}')), faults.Well()]
-    with faults.running(script) as server, connected("awaiting", server.base_url) as client:
+    with faults.running(script) as server, connected(face, server.base_url) as client:
         assert [client.get_user((12, "ab12")).id for _ in range(2)] == [12, 12]

@@ -65,7 +65,7 @@ def on_file(
     """
     MissingColumns.check("on_file", users.columns, ("user_id", *_OF_USERS, "identification_on_file"))
     parts = [_filled(users, name, name) for name in _OF_USERS]
-    there = users["identification_on_file"].to_numpy("bool")
+    there = users["identification_on_file"].astype("boolean").fillna(False).to_numpy("bool")
     parts.append(users.loc[there, ["user_id"]].assign(field="identification"))
     parts += [_filled(addresses, name, name) for name in _OF_ADDRESSES]
     parts += [

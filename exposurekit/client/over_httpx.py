@@ -42,6 +42,7 @@ class Blocking:
                     body.feed(piece)
                     if time.monotonic() > until:
                         return Lost.too_late()
+                _close_if_more(response)
                 return Answer(response.status_code, response.headers, body.whole())
         except BodyTooLarge:
             return Lost.too_large()
@@ -111,6 +112,22 @@ class InThreads:
 def _without_location(response: httpx.Response) -> None:
     """A redirect is not followed; httpx would read its address all the same, and fail on one that it cannot use."""
     response.headers.pop("location", None)
+
+
+def _close_if_more(response: httpx.Response) -> None:
+    """Close a connection that brought bytes behind the answer: httpx would take them for the next one."""
+    connection: Any = response.stream
+    for name in (
+        "_stream",
+        "_httpcore_stream",
+        "_stream",
+        "_connection",
+        "_h11_state",
+    ):  # nothing public leads there
+        connection = getattr(connection, name, None)
+    more, _ = getattr(connection, "trailing_data", (b"", False))
+    if more:
+        response.extensions["network_stream"].close()
 
 
 def _body(response: httpx.Response) -> Body:
