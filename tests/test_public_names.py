@@ -11,6 +11,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 import exposurekit as ek
 from exposurekit import analysis, charts
+from exposurekit.client.connection import Connection, Settings
 
 SUBPACKAGES = ("analysis", "charts", "frames", "markup", "widgets")
 SCREEN_ROWS, SCREEN_COLUMNS = 50, 80
@@ -89,3 +90,8 @@ def test_the_calls_of_help_answer_its_questions(demo, monkeypatch):
         question, call = re.fullmatch(r"(.+\?) +(\S.*)", row).groups()
         answers = eval(f"[{call}]".replace("2026-11-13", day), scope)  # noqa: S307
         assert all(hasattr(answer, "columns") or hasattr(answer, "why") for answer in answers), question
+
+
+def test_connect_takes_every_setting_of_a_connection():
+    parameters = inspect.signature(Connection).parameters.values()
+    assert {*Settings.__annotations__} == {one.name for one in parameters} - {"base_url"}
