@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from math import isfinite
-from typing import Any, TypeVar, get_args
+from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
@@ -30,7 +30,7 @@ from exposurekit.contract.deviations import (
     json_type,
 )
 from exposurekit.contract.resources import Record, Resource
-from exposurekit.contract.shapes import described, names_of, options_of
+from exposurekit.contract.shapes import described, names_of, options_of, row_type
 from exposurekit.contract.values import DESCRIBED
 from exposurekit.errors import Unreadable
 
@@ -77,16 +77,29 @@ def as_model(model: type[M], values: Any, operation: str = "", *, typed: bool = 
     """
     if isinstance(values, dict) and not values.keys() & _known(model) and _is_list_alone(model):
         raise Unreadable(f"{_fields(model)[0].name} is missing")  # unknown is not empty
-    return _Reader(_build, operation, typed).read(model, values)
+    return _Reader(_build, _exact_model, operation, typed).read(model, values)
 
 
 def as_rows(model: type[Resource], values: Any, operation: str = "", *, typed: bool = True) -> Reading:
     """The same as plain dicts, with every field of the model and no other."""
-    return _Reader(lambda _model, fields, _extra: fields, operation, typed).read(model, values)
+    return _Reader(lambda _model, fields, _extra: fields, _exact_row, operation, typed).read(model, values)
 
 
 def _build(model: type[BaseModel], fields: dict[str, Any], extra: dict[str, Any]) -> BaseModel:
     return model.model_construct(None, **extra, **fields)
+
+
+def _exact_model(model: type[BaseModel], values: dict[str, Any], strict: bool | None) -> BaseModel:  # noqa: FBT001
+    return model.model_validate(values, strict=strict)
+
+
+def _exact_row(model: type[BaseModel], values: dict[str, Any], strict: bool | None) -> Any:  # noqa: FBT001
+    return _row_adapter(model).validate_python(values, strict=strict)
+
+
+@cache
+def _row_adapter(model: type[BaseModel]) -> TypeAdapter[Any]:
+    return TypeAdapter(row_type(model))
 
 
 class _Lost(Exception):
@@ -169,8 +182,6 @@ def _field(name: str, info: Any) -> _Field:
 
 
 def _with(annotation: Any, metadata: list[Any]) -> Any:
-    from typing import Annotated
-
     return Annotated[(annotation, *metadata)] if metadata else annotation
 
 
@@ -190,6 +201,7 @@ def _known(model: type[BaseModel]) -> frozenset[str]:
 @dataclass(slots=True)
 class _Reader:
     build: Callable[[Any, dict[str, Any], dict[str, Any]], Any]
+    exact: Callable[[type[BaseModel], dict[str, Any], bool | None], Any]
     operation: str
     typed: bool
     notes: dict[tuple[str, str], Deviation] = field(default_factory=dict)
@@ -291,6 +303,9 @@ class _Reader:
         for item in items:
             if not isinstance(item, dict):
                 self._item_lost(where, f"{json_type(item)} for object", item)
+                continue
+            with suppress(ValidationError):  # most items conform, and validation is ten times as fast
+                found.append(self.exact(model, _bare(model, item), self.typed or None))
                 continue
             try:
                 found.append(self.object(model, item, where))
