@@ -57,15 +57,19 @@ def test_listings_are_removed_no_sooner_than_they_are_gone_and_within_two_looks(
         assert truth(day) - 0.02 <= left <= truth(day - LATE.days) + 0.02
 
 
-def test_what_was_expected_came(demo):
-    """Of bands that hold 95 times in 100, nearly all hold what the world came to a month later."""
+def test_what_was_forecast_came(demo):
+    """Where there is a number, its 95 % interval holds what the world came to; a young history gives none."""
     by_day = demo.agreement_by_day().set_index("at")
     ends = looks(demo)
-    held = []
+    [young] = demo.history.forecast([30], as_of=ends[14].date()).itertuples()
+    assert np.isnan(young.open)
+    assert "13 days of history are too few for 30 days ahead" in young.reason
+    within = []
     for day in range(24, 45, 4):
         for ahead in (7, 14):
             [expected] = demo.history.forecast([ahead], as_of=ends[day].date()).itertuples()
-            came = by_day.loc[ends[day + ahead], "open"]
-            held.append(expected.low <= came <= expected.high)
-    assert len(held) == 12
-    assert sum(held) >= 10
+            if not np.isnan(expected.open):
+                came = by_day.loc[ends[day + ahead], "open"]
+                within.append(expected.low <= came <= expected.high)
+    assert len(within) >= 8
+    assert sum(within) >= len(within) - 2

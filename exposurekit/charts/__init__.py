@@ -9,7 +9,7 @@
     figure       what every chart has in common: words, colours, a figure that sends nothing anywhere
     rows, grid   a row for each group; people down and something else across
     stretches    time as it was looked into               layers       areas and lines over it
-    waterfall    why a number moved                       horizons     what is expected, with its band
+    waterfall    why a number moved                       horizons     the forecast, with its interval
     curves       survival curves                          medians      how long half of the removals take
 """
 
