@@ -114,6 +114,7 @@ NAMED = """() => [...document.querySelectorAll(".chart")].map((place) => [...pla
 TITLES = """() => [...document.querySelectorAll("section:has(.chart)")].map((section) => [
     section.querySelector("h2").textContent,
     [...section.querySelectorAll(".chart .xtitle, .chart .ytick text")].map((text) => text.textContent)])"""
+LAST_HEADS = ("Where this comes from", "What a human must do")
 FOOT_PT = 40  # of a page: where its number stands
 
 
@@ -191,10 +192,15 @@ def of_the_demo(tmp_path_factory):
     return directory / "fleet.html", directory / "fleet.pdf"
 
 
-def test_the_demo_fleet_is_on_six_numbered_pages_without_daily_counts(of_the_demo):
+def test_the_demo_fleet_is_on_six_numbered_pages_and_its_lists_stand_last(of_the_demo):
+    """Every listing that waits for a human is on paper, too: these lists follow the six pages."""
     _, pdf = of_the_demo
     pages, _ = on_paper(pdf)
-    assert len(pages) <= 6
+    begins = {
+        head: next(at for at, text in enumerate(pages, 1) if words(head) in text) for head in LAST_HEADS
+    }
+    assert begins["Where this comes from"] <= begins["What a human must do"] <= 6
+    assert len(pages) <= 10
     for number, text in enumerate(pages, 1):
         assert words(f"{number} of {len(pages)}") in text
         assert words("Confidential: personal data") in text
