@@ -1,9 +1,11 @@
 """Is this the person? What is said stays said, and what nobody said comes first."""
 
+from datetime import UTC, datetime
+
 import ipywidgets
 import pytest
 import widgets_kit as kit
-from history_kit import Clock
+from history_kit import Clock, Person, Service, a_record, seen_through
 
 from exposurekit.errors import ExposureError, Misconfigured
 from exposurekit.history import History
@@ -24,6 +26,12 @@ def records(exposure):
 @pytest.fixture
 def history(exposure, tmp_path):
     return kit.a_history(tmp_path, exposure, Clock())
+
+
+def in_turn(records):
+    """The ids of findings in the order in which they are shown: open ones first."""
+    is_open = ~records["status"].isin(["removed", "vanished"])
+    return [*records.loc[is_open, "record_id"], *records.loc[~is_open, "record_id"]]
 
 
 def test_a_label_and_its_reason_are_kept_and_there_again(records, history):
@@ -48,8 +56,9 @@ def test_what_nobody_labelled_comes_first(records, history):
     for _ in range(len(records)):
         shown.append(int(labels.record["record_id"]))
         kit.press(labels, "Skip")
-    ids = records["record_id"].tolist()
-    assert shown == [*ids[1:2], *ids[3:], ids[0], ids[2]]
+    ids = in_turn(records)
+    marked = records["record_id"].iloc[[0, 2]].tolist()
+    assert shown == [one for one in ids if one not in marked] + [one for one in ids if one in marked]
 
 
 @pytest.mark.parametrize(("key", "label"), [("m", "mine"), ("n", "not mine"), ("u", "unsure")])
@@ -57,20 +66,20 @@ def test_a_key_labels_and_goes_on(records, history, key, label):
     labels = RecordLabels(records, history)
     kit.strike(labels, key)
     assert history.labels()["value"].tolist() == [label]
-    assert labels.record["record_id"] == records["record_id"].iloc[1]
+    assert labels.record["record_id"] == in_turn(records)[1]
     kit.strike(labels, "k")
     assert f"{label}" in kit.html_of(labels).split("</p>")[0]
     kit.strike(labels, "j")
-    assert labels.record["record_id"] == records["record_id"].iloc[1]
+    assert labels.record["record_id"] == in_turn(records)[1]
 
 
 def test_at_either_end_it_stays(records, history):
     labels = RecordLabels(records, history)
     kit.press(labels, "Back")
-    assert labels.record["record_id"] == records["record_id"].iloc[0]
+    assert labels.record["record_id"] == in_turn(records)[0]
     for _ in range(20):
         kit.press(labels, "Skip")
-    assert labels.record["record_id"] == records["record_id"].iloc[-1]
+    assert labels.record["record_id"] == in_turn(records)[-1]
     assert kit.statuses(labels)[0].startswith("9 of 9 ·")
 
 
@@ -78,7 +87,7 @@ def test_a_label_that_is_none_is_refused_and_nothing_moves(records, history):
     labels = RecordLabels(records, history)
     with pytest.raises(Misconfigured):
         labels.label("perhaps")
-    assert labels.record["record_id"] == records["record_id"].iloc[0]
+    assert labels.record["record_id"] == in_turn(records)[0]
     assert repr(labels) == "RecordLabels: 0 of 9 records labelled"
 
 
@@ -102,3 +111,63 @@ def test_what_is_no_table_is_refused(records, history):
 def test_another_table_is_refused(exposure, history):
     with pytest.raises(ExposureError):
         RecordLabels(exposure.emails(), history)
+
+
+# --- beside what is on file ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def beside(tmp_path):
+    """Two findings of a person whose name, birth date and places are on file: one agrees, one differs; one is closed."""
+    old = datetime.now(UTC).year - 46
+    profile = {"first_name": "Odalys", "last_name": "Fennimoor", "birth_date": f"{old}-01-01"}
+    profile |= {
+        "addresses": [
+            {
+                "id": 1,
+                "address1": "1 Elm St",
+                "address2": None,
+                "city": "Tall Pines",
+                "state": "CA",
+                "zip": "90210",
+            }
+        ]
+    }
+    agrees = {"name": "FENNIMOOR ODALYS Q", "age": 46, "locations": ["TALL PINES, CA"], "aliases": []}
+    differs = {"name": "Odette Fennimoor", "age": 71, "locations": ["Oakmere, OR"], "aliases": []}
+    records = [a_record(1, "removed", **agrees), a_record(2, **differs), a_record(3, **agrees)]
+    with seen_through(Service({7: Person(records=records, profile=profile)})) as exposure:
+        yield exposure, kit.a_history(tmp_path, exposure, Clock())
+
+
+def marks(labels):
+    return [word for word in ("✓ agrees", "✗ differs") for _ in range(kit.html_of(labels).count(word))]
+
+
+def test_the_person_stands_beside_the_finding_with_what_agrees_and_differs(beside):
+    exposure, history = beside
+    labels = RecordLabels(exposure.records(), history, exposure=exposure)
+    html = kit.html_of(labels)
+    assert labels.record["record_id"] == 2
+    assert marks(labels) == ["✗ differs"] * 3
+    assert all(
+        one in html for one in ("Odalys Wren Fennimoor", "1 Elm St, Tall Pines, CA, 90210", "46 (born ")
+    )
+    labels.step(1)
+    assert marks(labels) == ["✓ agrees"] * 3
+
+
+def test_open_findings_come_before_closed_ones(beside):
+    exposure, history = beside
+    labels = RecordLabels(exposure.records(), history, exposure=exposure)
+    shown = []
+    for _ in range(3):
+        shown.append(int(labels.record["record_id"]))
+        labels.step(1)
+    assert shown == [2, 3, 1]
+
+
+def test_without_an_exposure_it_says_how_to_see_the_person(beside):
+    exposure, history = beside
+    assert "pass exposure=" in kit.html_of(RecordLabels(exposure.records(), history))
+    assert "Odalys" not in kit.html_of(RecordLabels(exposure.records().head(2).tail(1), history))

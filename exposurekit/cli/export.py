@@ -38,7 +38,12 @@ LIVE = ("users", "aliases", "emails", "phone_numbers", "addresses", "on_file", "
 )
 @click.option("--user", type=ID, help="With queue: only the work for this person.")
 @click.option("--personal", is_flag=True, help="Include personal data.")
-def export(*, table: str, history: str, out: Path, user: int | None, personal: bool) -> None:
+@click.option(
+    "--live",
+    is_flag=True,
+    help="Of the queue: load everyone now, for whose each listing is and what to enter.",
+)
+def export(*, table: str, history: str, out: Path, user: int | None, personal: bool, live: bool) -> None:
     """Write a table or the manual work to a file for other programs.
 
     A table becomes .csv, .xlsx or .parquet; "queue", the manual work, becomes .md or .ics.
@@ -54,8 +59,8 @@ def export(*, table: str, history: str, out: Path, user: int | None, personal: b
     """
     import exposurekit
 
-    if user is not None and table != QUEUE:
-        raise click.UsageError("--user goes with the queue")
+    if (user is not None or live) and table != QUEUE:
+        raise click.UsageError(f"{'--live' if live else '--user'} goes with the queue")
     check_writable(out)
     if table in LIVE:
         exposure = exposurekit.connect()
@@ -63,6 +68,7 @@ def export(*, table: str, history: str, out: Path, user: int | None, personal: b
     else:
         with existing(history) as kept:
             what: Any = kept if table == QUEUE else getattr(kept, table)()
-            file = exposurekit.export(what, out, user=user, personal=personal, of=kept)
+            of: Any = exposurekit.connect() if live else kept
+            file = exposurekit.export(what, out, user=user, personal=personal, of=of)
     kept_back = "" if personal else " Nothing personal is in it; --personal writes everything."
     click.echo(f"Wrote {named(file)}, {file.stat().st_size:,} bytes.{kept_back}")

@@ -5,12 +5,14 @@ from typing import Any
 import pandas as pd
 from ipywidgets import HTML, Button, HBox, Layout, Text
 
+from exposurekit.analysis.statuses import is_open
 from exposurekit.analysis.trust import MINE, NOT_MINE, UNSURE
-from exposurekit.cells import told
 from exposurekit.errors import Misconfigured
+from exposurekit.exposure import Exposure
 from exposurekit.history import History
 from exposurekit.markup import escaped, linked
 from exposurekit.widgets import twin
+from exposurekit.widgets.comparing import compared, on_file
 from exposurekit.widgets.keys import Keys
 from exposurekit.widgets.panel import Panel
 
@@ -21,11 +23,13 @@ SHOWN = ("site", "status", "name", "age", "locations", "relations", "aliases", "
 class RecordLabels(Panel):
     """Records one by one, to say of each whether it is about the person: mine, not mine or unsure.
 
-    Begins with those that nobody labelled. `History.labelled` and `History.precision` use what is said here.
+    Begins with those that nobody labelled, of these with the ones that are open. `History.labelled` and `History.precision` use what is said here.
 
     Args:
         records: As `Exposure.records` or `History.records` give them, or a part of it.
         history: Where labels are kept.
+        exposure: An `Exposure`: then what the person has on file stands beside the finding, with what agrees and what
+            differs.
 
     Raises:
         Misconfigured: ``records`` is no such table.
@@ -34,12 +38,16 @@ class RecordLabels(Panel):
     RecordLabels: ... of ... records labelled
     """
 
-    def __init__(self, records: pd.DataFrame, history: History) -> None:
+    def __init__(self, records: pd.DataFrame, history: History, *, exposure: Exposure | None = None) -> None:
         if not isinstance(records, pd.DataFrame):
             raise Misconfigured("records is a table: exposure.records(), history.records(), or a part of one")
         self._history = history
         self.records = history.labelled(records.reset_index(drop=True))
-        self._order = [*self.records["label"].isna().sort_values(ascending=False, kind="stable").index]
+        self._exposure = exposure
+        turn = pd.DataFrame(
+            {"label": self.records["label"].notna(), "closed": ~is_open(self.records["status"])}
+        )
+        self._order = [*turn.sort_values(["label", "closed"], kind="stable").index]
         self._place = 0
         self._about, self._far = HTML(), HTML()
         self._reason = Text(description="Reason", placeholder="why", layout=Layout(width="auto"))
@@ -47,12 +55,12 @@ class RecordLabels(Panel):
             self._button(label.capitalize(), lambda _, label=label: self.label(label))
             for label in KEYS.values()
         ]
-        turn = [self._button("Back", lambda _: self.step(-1)), self._button("Skip", lambda _: self.step(1))]
+        steps = [self._button("Back", lambda _: self.step(-1)), self._button("Skip", lambda _: self.step(1))]
         does = KEYS | {"j": "skip", "k": "back"}
         row = Layout(flex_flow="row wrap")
         keys = Keys(does, self.answering(self._pressed))
         super().__init__(
-            [self._about, HBox(labels, layout=row), self._reason, HBox(turn, layout=row), self._far, keys]
+            [self._about, HBox(labels, layout=row), self._reason, HBox(steps, layout=row), self._far, keys]
         )
         self._show()
 
@@ -123,14 +131,12 @@ class RecordLabels(Panel):
             return
         record = self.record
         said = "nobody said yet" if pd.isna(record["label"]) else str(record["label"])
-        rows = "".join(
-            f'<tr><th scope="row">{escaped(name)}</th><td>{escaped(told(record[name]))}</td></tr>'
-            for name in SHOWN
-        )
+        person = None if self._exposure is None else on_file(self._exposure, int(record["user_id"]))
+        rows = compared(record, person, SHOWN)
         page = f"<p>Page: {linked(record['href'])}</p>" if isinstance(record["href"], str) else ""
         self._about.value = (
             f"<p><strong>user {int(record['user_id'])}, record {int(record['record_id'])}</strong>: "
-            f"{escaped(said)}</p><table>{rows}</table>{page}"
+            f"{escaped(said)}</p>{rows}{page}"
         )
         far = f"{self._place + 1:,} of {len(self._order):,} · {self.line()}"
         self._far.value = f'<p role="status">{escaped(far)}</p>'
