@@ -1,0 +1,119 @@
+"""Runs the shipped notebooks anew, and writes them with their outputs and a picture of each chart.
+
+    .venv/bin/python tests/notebook_outputs.py [NAME ...]
+
+Everybody in them is invented. A code host shows the pictures; a live notebook draws the charts.
+"""
+
+import base64
+import json
+import re
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import jupyter_kit as kit
+import nbformat
+from nbclient import NotebookClient
+
+from exposurekit.charts.embedding import plotly_js
+from exposurekit.charts.figure import MIME
+from exposurekit.markup import escaped
+
+PLACE = Path(__file__).parent.parent / "notebooks"
+WIDTH = 900
+WIDGET = "application/vnd.jupyter.widget-view+json"
+SVG = "image/svg+xml"
+PICTURE = """async ({ data, layout, width }) => {
+  const place = document.body.appendChild(document.createElement("div"));
+  await Plotly.newPlot(place, data, { ...layout, width });
+  const url = await Plotly.toImage(place, { format: "svg", width, height: layout.height });
+  const drawn = new DOMParser().parseFromString(decodeURIComponent(url.slice(url.indexOf(",") + 1)), "image/svg+xml");
+  const svg = drawn.documentElement, { finding, summary } = layout.meta ?? {};
+  svg.setAttribute("role", "img");
+  if (finding) svg.setAttribute("aria-label", `${finding}. ${summary}`);
+  svg.style.maxWidth = "100%";
+  place.remove();
+  return new XMLSerializer().serializeToString(svg);
+}"""
+# What is another on each machine, and in each run.
+CHANGING = (
+    (re.compile(r"(/[\w.-]+)+/exposurekit-demo-\w+"), "/tmp/exposurekit-demo"),  # noqa: S108  not a place to write to
+    (re.compile(r"127\.0\.0\.1:\d+"), "127.0.0.1:8000"),
+)
+
+
+def main(names: list[str]) -> int:
+    """Write every notebook, or those named; 0."""
+    chosen = [path for path in sorted(PLACE.glob("*.ipynb")) if not names or path.stem in names]
+    with kit.browsing(width=WIDTH + 100) as (page, _):
+        page.set_content("<body></body>")
+        page.add_script_tag(content=plotly_js())
+        for path in chosen:
+            path.write_text(nbformat.writes(_run(path, page)) + "\n", "utf-8")
+            sys.stdout.write(f"{path.name}: {path.stat().st_size:,} bytes\n")
+    return 0
+
+
+def _run(path: Path, page: Any) -> Any:
+    notebook = nbformat.read(path, as_version=4)
+    with tempfile.TemporaryDirectory() as room:
+        resources = {"metadata": {"path": room}}
+        client = NotebookClient(
+            notebook, timeout=900, resources=resources, store_widget_state=False, record_timing=False
+        )
+        client.execute()
+    notebook.metadata = {
+        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+        "language_info": {"name": "python"},
+    }
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    for number, cell in enumerate(code, 1):
+        cell.metadata = {}
+        cell.outputs = [
+            _kept(output, f"{path.stem[:2]}{number:02}{place:02}", page)
+            for place, output in enumerate(cell.outputs)
+            if output.get("name") != "stderr" and not _is_progress(output)
+        ]
+    return notebook
+
+
+def _is_progress(output: Any) -> bool:
+    """Whether it is a bar that has ended: each widget of ours has static HTML, a bar has none."""
+    data = output.get("data", {})
+    return WIDGET in data and "text/html" not in data
+
+
+def _kept(output: Any, name: str, page: Any) -> Any:
+    """An output without what only a running kernel can show, and with a picture where it is a chart."""
+    data = output.get("data", {})
+    if MIME in data:
+        figure = data[MIME]
+        svg = page.evaluate(PICTURE, {"data": figure["data"], "layout": figure["layout"], "width": WIDTH})
+        output.data = _shown(figure, _named(svg, name), data["text/plain"])
+    data = output.get("data", {})
+    data.pop(WIDGET, None)
+    steady = json.dumps(output)
+    for changing, instead in CHANGING:
+        steady = changing.sub(instead, steady)
+    return nbformat.from_dict(json.loads(steady))
+
+
+def _shown(figure: dict[str, Any], svg: str, line: str) -> dict[str, Any]:
+    """A chart, and its picture twice: nbconvert gives a picture of its own no alternative text, and takes HTML first."""
+    meta = figure["layout"].get("meta", {})
+    words = escaped(f"{meta.get('finding', '')}. {meta.get('summary', '')}")
+    source = f"data:{SVG};base64,{base64.b64encode(svg.encode()).decode()}"
+    html = f'<img alt="{words}" src="{source}" style="max-width:100%">'
+    return {MIME: figure, "text/html": html, SVG: svg, "text/plain": line}
+
+
+def _named(svg: str, name: str) -> str:
+    """A picture whose parts are called by its own name, and not by a random one: pictures stand on one page."""
+    random = re.search(r'id="defs-([0-9a-f]{6})"', svg)
+    return svg.replace(random[1], name) if random else svg
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
