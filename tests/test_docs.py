@@ -36,6 +36,7 @@ def names(demo, tmp_path_factory):
     user = demo.client.create_user(
         first_name="Juniper", last_name="Quillfeather", addresses=[{"city": "Oakmere", "state": "CA"}]
     )
+    demo.client.wait_for_scan(user)
     rooms = {name: getattr(ek, name) for name in ("analysis", "charts", "frames", "markup")}
     exposure = ek.connect(client=demo.client)
     history = ek.History(tmp_path_factory.mktemp("docs") / "history")
