@@ -371,12 +371,12 @@ def test_a_horizon_longer_than_a_third_of_the_history_says_so():
     assert pd.isna(row["reason"])
 
 
-def test_where_nobody_was_followed_for_a_week_there_is_no_number():
-    came = records((1, "odd", 7.2, 1))
-    assert reason(coming(came, registered(7), days=[1])) == (
-        True,
-        "nobody has been followed for more than 7 days",
-    )
+@pytest.mark.parametrize(("days", "is_short"), [(7, True), (29, True), (30, False)])
+def test_a_history_shorter_than_a_month_gives_no_number(days, is_short):
+    came = records((1, "odd", days + 0.5, 1), (2, "odd", 3.2, 3))
+    lacks, why = reason(coming(came, registered(days, days), days=[1]))
+    assert lacks == is_short
+    assert (why == f"{days} days of history are too few for 1 days ahead: it takes 30") == is_short
 
 
 def test_where_every_open_listing_is_beyond_there_is_no_number():

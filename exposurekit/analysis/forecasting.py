@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from exposurekit.analysis.arrivals import SETTLING_DAYS, Arrivals, arrivals
+from exposurekit.analysis.arrivals import Arrivals, arrivals
 from exposurekit.analysis.removal import ENTERED, OPEN, RETURNED
 from exposurekit.analysis.statuses import CLOSED, UNKNOWN
 from exposurekit.analysis.tally import Ints, add, grouped, instant, instants
@@ -17,10 +17,9 @@ from exposurekit.errors import Misconfigured, MissingColumns
 
 HORIZONS = (30, 60, 90)
 ARRIVALS_DAYS = 120
-SHORT, CAUTION = (
-    2,
-    3,
-)  # a history is at least so many times as long as the horizon; below the second it says so
+SHORTEST = 30  # days of history; before, delays of weeks look as if nothing were ever removed
+# A history is so many times as long as the horizon, or gives no number; under the second it says so.
+SHORT, CAUTION = 2, 3
 BURST = 5.0  # from so many listings that come together on, it takes so many bursts to say how many will come:
 MIN_BURSTS, CAUTIOUS_BURSTS = (
     4,
@@ -56,7 +55,7 @@ def forecast(
 
     The interval is from 400 draws of what the rates may be, with the chance of each listing; arrivals resample whole
     days, so bursts widen it. There is no number where the history says too little, and ``reason`` says why: it is
-    shorter than twice the horizon, nobody was followed for more than a week, every open listing will be older than any
+    shorter than twice the horizon or than 30 days, every open listing will be older than any
     that was followed, or new listings came in too few bursts: it takes four, and ten where the horizon is longer than a
     third of the history.
 
@@ -354,13 +353,12 @@ def _row(fleet: _Fleet, new: Arrivals, ahead: int, level: float) -> dict[str, An
 
 def _lacks(fleet: _Fleet, new: Arrivals, ahead: int) -> str | None:
     """Why the history does not say what comes; None: it does."""
-    clusters, size = new.clusters if new.exposed.any() else (0.0, 0.0)
-    if new.days < SHORT * ahead:
-        return f"{new.days} days of history are too few for {ahead} days ahead: it takes {SHORT * ahead}"
-    if not new.exposed.any():
-        return f"nobody has been followed for more than {SETTLING_DAYS} days"
+    needed = max(SHORT * ahead, SHORTEST)
+    if new.days < needed:
+        return f"{new.days} days of history are too few for {ahead} days ahead: it takes {needed}"
     if fleet.open_now and fleet.beyond(ahead) == fleet.open_now:
         return f"in {ahead} days every open listing will be older than any that was followed"
+    clusters, size = new.clusters
     if size > BURST and clusters < (CAUTIOUS_BURSTS if new.days < CAUTION * ahead else MIN_BURSTS):
         return (
             f"new listings came in bursts of about {size:,.0f}, and too few of them to say how many will come"
