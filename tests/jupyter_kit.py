@@ -271,6 +271,7 @@ def restarted(page):
 
 def clicked(page, shapes):
     """Click a bar of a chart in its middle: what is drawn above it takes the click, as from a person."""
+    shapes.first.scroll_into_view_if_needed()  # Notebook 7 scrolls a long output within itself
     place = settled(page, shapes.first)
     page.mouse.move(place["x"] + place["width"] / 2, place["y"] + place["height"] / 2, steps=4)
     page.mouse.down()
