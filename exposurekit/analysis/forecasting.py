@@ -20,11 +20,8 @@ ARRIVALS_DAYS = 120
 SHORTEST = 30  # days of history; before, delays of weeks look as if nothing were ever removed
 # A history is so many times as long as the horizon, or gives no number; under the second it says so.
 SHORT, CAUTION = 2, 3
-BURST = 5.0  # from so many listings that come together on, it takes so many bursts to say how many will come:
-MIN_BURSTS, CAUTIOUS_BURSTS = (
-    4,
-    10,
-)  # the second where the horizon is longer than the history says without caution
+# Where so many listings come together, it takes so many bursts; the second where the horizon is cautioned against.
+BURST, MIN_BURSTS, CAUTIOUS_BURSTS = 5.0, 4, 15
 _DRAWS, _CHANCES, _SEED = 400, 10, 20260630
 _POOLED_DAYS = 2.0  # listing-days at the usual rate that stand beside those observed at each age
 _POOLED_LEAST, _POOLED_MOST = 1.0, 1_000.0  # ends at the fleet's rate that stand beside those of each site
@@ -56,7 +53,7 @@ def forecast(
     The interval is from 400 draws of what the rates may be, with the chance of each listing; arrivals resample whole
     days, so bursts widen it. There is no number where the history says too little, and ``reason`` says why: it is
     shorter than twice the horizon or than 30 days, every open listing will be older than any
-    that was followed, or new listings came in too few bursts: it takes four, and ten where the horizon is longer than a
+    that was followed, or new listings came in too few bursts: it takes four, and fifteen where the horizon is longer than a
     third of the history.
 
     Args:
