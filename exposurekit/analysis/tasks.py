@@ -65,6 +65,11 @@ class FormValue:
         """The field in words."""
         return _WORDS.get(self.name, self.name.replace("_", " "))
 
+    @property
+    def is_repeated(self) -> bool:
+        """Whether the whole name or the whole address says it too, and the site does not require it by itself."""
+        return not self.required and self.name in ("first_name", "middle_name", "last_name", *_PARTS)
+
 
 @dataclass(frozen=True, slots=True)
 class Task:
