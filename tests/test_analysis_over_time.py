@@ -110,7 +110,9 @@ def test_counts_are_the_last_row_of_the_counts_over_time(changes):
     table = counts(transitions(*changes))
     over_time = status_over_time(transitions(*changes), looks(), by="site", every="month")
     last = over_time[over_time["period"] == over_time["period"].max()]
-    expected = last[["site", *COUNTS]].sort_values(["total", "site"], ascending=[False, True])
+    last = last.assign(open=last["total"] - last["removed"])
+    ranked = last.sort_values(["open", "total", "site"], ascending=[False, False, True])
+    expected = ranked[["site", "open", *COUNTS]]
     pd.testing.assert_frame_equal(table, expected.reset_index(drop=True))
 
 
@@ -152,7 +154,7 @@ def test_links_have_the_statuses_that_they_are_asked_for_with():
     table = status_over_time(changes, looks(), statuses=("listed",))
     assert table.columns.tolist()[:7] == ["period", "at", "listed", "other", "total", "vanished", "unknown"]
     assert table["listed"].tolist() == [3, 2]
-    assert rows(counts(changes, statuses=("listed",))) == [("a.example", 2, 0, 2, 1, 0)]
+    assert rows(counts(changes, statuses=("listed",))) == [("a.example", 2, 2, 0, 2, 1, 0)]
 
 
 def test_weeks_begin_on_monday_and_years_before_1970_are_no_exception():
@@ -180,7 +182,7 @@ def test_the_columns_are_those_declared_whatever_the_tables_hold():
             assert [str(dtype) for dtype in table.dtypes] == expected
             assert table.index.tolist() == [*range(len(table))]
     for told in (full[0], bare[0]):
-        assert [str(dtype) for dtype in counts(told).dtypes] == ["str", *["int64"] * 7]
+        assert [str(dtype) for dtype in counts(told).dtypes] == ["str", *["int64"] * 8]
 
 
 def test_people_are_groups_by_number():
@@ -207,7 +209,7 @@ def test_categories_and_any_order_and_index_give_the_same():
 
 def test_a_group_of_which_all_is_gone_keeps_its_row():
     changes = transitions((at(0), "A", None, "discovered", 2), (at(1), "A", "discovered", "vanished", 2))
-    assert rows(counts(changes)) == [("A", 0, 0, 0, 0, 0, 2, 0)]
+    assert rows(counts(changes)) == [("A", 0, 0, 0, 0, 0, 0, 2, 0)]
 
 
 def test_many_changes_sum_to_whole_numbers_beyond_what_floats_hold():

@@ -189,7 +189,12 @@ def test_what_only_came_into_view_stands_apart():
     figure = charts.changes(why(10, 3, 2, 1, -5, -2, -1))
     [view] = named(figure, "only our view changed")
     assert [*view.text] == ["+2", "\N{MINUS SIGN}1"]
-    assert [*view.customdata] == ["came into view: +2", "out of view: \N{MINUS SIGN}1"]
+    entered, left = (text.replace("<br>", " ") for text in view.customdata)
+    assert (
+        entered
+        == "came into view: +2 (was there already when its person was first seen, or seen again: no news)"
+    )
+    assert left.startswith("out of view: \N{MINUS SIGN}1 (the service no longer lists its person")
     assert "+1 is only our view" in charts.describe(figure)
 
 

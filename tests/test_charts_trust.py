@@ -110,6 +110,6 @@ def test_what_vanished_at_other_times_is_told_apart():
 
 def test_of_many_broken_sites_three_are_named():
     figure = charts.site_health(health(**{f"site_{place:03}": (0, 9) for place in range(60)}))
-    assert figure.layout.title.text.endswith("site_000, site_001, site_002 and 57 more")
+    assert figure.layout.title.text.replace("<br>", " ").endswith("site_000, site_001, site_002 and 57 more")
     assert len(figure.layout.yaxis.ticktext) == charts.SHOWN
     assert "Not drawn: 35 more sites." in charts.describe(figure)

@@ -34,7 +34,7 @@ def test_cells_hold_the_removals_that_a_field_alone_lets_start():
     assert figure.layout.yaxis.ticktext == ("user 1", "user 2")
     assert [[*row] for row in figure.data[0].z] == [[2, 0, 0], [1, None, None]]
     said = "birth_date is missing most: with it alone 3 removals of 2 people can start"
-    assert figure.layout.title.text == said
+    assert figure.layout.title.text.replace("<br>", " ") == said
 
 
 def test_a_field_that_nobody_can_see_stands_apart_in_grey():
@@ -51,7 +51,8 @@ def test_a_field_that_nobody_can_see_stands_apart_in_grey():
 
 def test_where_no_field_alone_helps_it_is_said():
     figure = blocked((1, ["zip", "email"]))
-    assert figure.layout.title.text == "No field alone lets a removal start; email is missing for 1 listing"
+    title = figure.layout.title.text.replace("<br>", " ")
+    assert title == "No field alone lets a removal start; email is missing for 1 listing"
 
 
 def test_of_a_hundred_people_twenty_five_have_a_row_and_the_others_one():

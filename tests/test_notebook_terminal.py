@@ -89,7 +89,7 @@ def terminal(demo, tmp_path):
 def test_a_line_is_completed_and_answered_with_a_table(terminal):
     terminal("%load_ext exposurekit")
     terminal("sites = %exposure by-si\t")
-    assert "['site', 'discovered']" in terminal("sites.columns.tolist()[:2]")
+    assert "['site', 'open']" in terminal("sites.columns.tolist()[:2]")
 
 
 def test_options_values_and_keys_are_completed(terminal):

@@ -211,6 +211,7 @@ def flows(by: str | None) -> str:
         CAST(SUM(CASE WHEN {enters} THEN n ELSE -n END) AS BIGINT) AS n FROM cube
     WHERE {within} AND (({enters}) OR ({leaves})) GROUP BY {group}opened_day, left_censored
     HAVING SUM(CASE WHEN {enters} THEN n ELSE -n END) <> 0
+    ORDER BY {group}days, flow, left_censored
     """
 
 
