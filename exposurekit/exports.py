@@ -19,7 +19,7 @@ from exposurekit.analysis.tasks import NOT_ON_FILE, Task
 from exposurekit.errors import Misconfigured
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
-from exposurekit.markup import marked_down, plain, pointed_at
+from exposurekit.markup import coded, marked_down, plain, pointed_at
 from exposurekit.redaction import redacted, with_index
 from exposurekit.reports import guard, write
 from exposurekit.reports.content import Removal
@@ -241,8 +241,12 @@ def _item(task: Task) -> Iterator[str]:
     """One listing: a box to tick, what tells it from others, and what to enter."""
     yield f"- [ ] **{marked_down(task.person)}**"
     for label, text in _lines(task):
-        told = pointed_at(text) if text in (task.address, task.begin) else marked_down(text)
-        yield f"    - {marked_down(label)}: {told}"
+        is_copied = (label.startswith(_ENTER) and text != NOT_ON_FILE) or label == "Reference"
+        if text in (task.address, task.begin):
+            shown = pointed_at(text)
+        else:
+            shown = coded(text) if is_copied else marked_down(text)
+        yield f"    - {marked_down(label)}: {shown}"
 
 
 def _lines(task: Task) -> Iterator[tuple[str, str]]:

@@ -157,6 +157,18 @@ def marked_down(text: object) -> str:
     return _MARKED.sub(r"\\\g<0>", plain(text))
 
 
+def coded(text: object) -> str:
+    """Text to copy, as a code span in Markdown: on one line, and nothing in it is markup.
+
+    >>> coded("1953-04-28"), coded("a`b")
+    ('`1953-04-28`', '``a`b``')
+    """
+    line = plain(text)
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", line)), default=0))
+    edge = " " if line.startswith("`") or line.endswith("`") else ""
+    return f"{fence}{edge}{line}{edge}{fence}"
+
+
 def pointed_at(url: object) -> str:
     """A link to an address from outside, in Markdown; what does not show the host that it opens stands there as text.
 

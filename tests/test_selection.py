@@ -61,7 +61,7 @@ def test_alerts_are_selected_by_their_source(exposure):
 
 def test_a_site_that_no_record_has_warns_and_names_the_nearest(exposure):
     site = exposure.records()["site"].iloc[0]
-    with pytest.warns(UserWarning, match=re.escape(f"No row has this site; the nearest is {site!r}.")):
+    with pytest.warns(UserWarning, match=re.escape(f"; the nearest is {site!r}.")):
         assert exposure.records(site=site[:-1] + "zz").empty
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # a status that exists but that nothing has right now is no mistake

@@ -23,8 +23,8 @@ def select(table: pd.DataFrame, choices: Mapping[str, Choice]) -> tuple[pd.DataF
         choices: For each column one value or several; None: any.
 
     Returns:
-        The rows that are left, numbered anew; and a sentence for each column in which no row has such a value, with the
-        nearest value that there is.
+        The rows that are left, numbered anew; and a sentence for each column of which no row has one of the values, with
+        the nearest value that there is.
 
     Raises:
         Misconfigured: A choice is neither a text nor several.
@@ -32,7 +32,7 @@ def select(table: pd.DataFrame, choices: Mapping[str, Choice]) -> tuple[pd.DataF
     >>> from exposurekit.analysis.selection import select
     >>> rows, doubts = select(exposure.records(), {"site": "nosy hern", "status": None})
     >>> len(rows), doubts
-    (0, ["No row has this site; the nearest is 'Nosy Heron'."])
+    (0, ["No row has this site: nosy hern; the nearest is 'Nosy Heron'."])
     """
     kept = pd.Series(data=True, index=table.index)
     doubts = []
@@ -43,8 +43,9 @@ def select(table: pd.DataFrame, choices: Mapping[str, Choice]) -> tuple[pd.DataF
         values = table[column].explode()
         present = values.dropna().unique()
         matching = values.isin([value for value in present if str(value).casefold() in wanted])
-        if not matching.any() and not wanted <= {*STATUSES, *NOT_LISTED}:
-            doubts.append(_doubt(column, wanted, present))
+        absent = wanted - {str(value).casefold() for value in present} - {*STATUSES, *NOT_LISTED}
+        if absent:
+            doubts.append(_doubt(column, absent, present))
         kept &= matching.groupby(level=0).any()
     return table[kept].reset_index(drop=True), doubts
 
@@ -60,4 +61,5 @@ def _doubt(column: str, wanted: set[str], present: Iterable[object]) -> str:
     known = {plain(value).casefold(): plain(value) for value in present}
     near = [known[match] for word in wanted for match in difflib.get_close_matches(word, known, 1)]
     nearest = f"; the nearest is {short(near[0], NAME_MAX)!r}" if near else ""
-    return f"No row has this {column}{nearest}."
+    missing = ", ".join(sorted(short(plain(word), NAME_MAX) for word in wanted))
+    return f"No row has this {column}: {missing}{nearest}."

@@ -21,6 +21,7 @@ from exposurekit.widgets.keys import Keys
 from exposurekit.widgets.panel import Panel
 
 OFFERED = 500
+STATIC_MAX = 300  # alerts in the static copy of a saved or exported notebook
 SAME_SHOWN = 30  # listings with the same steps, each with a box of its own
 _NOT_KEPT = "No history was given: ticks are kept as long as this widget is."
 _KEY = ["user_id", "alert_number"]
@@ -64,6 +65,8 @@ class OptOutChecklist(Panel):
         self._needed, rest = _ordered(self._alerts, self.steps)
         self._order = self._needed + rest
         self._same = listings.alike(self._alerts, self._needed)
+        self._tasks: dict[int, Task] = {}
+        self._static: dict[int, str] = {}  # the static HTML of an alert, until one of its steps is ticked
         self._place = 0
         self._pick = Dropdown(description="Alert", layout=_WIDE)
         self._about, self._rows, self._far = HTML(), VBox(), HTML()
@@ -84,13 +87,22 @@ class OptOutChecklist(Panel):
         return f"OptOutChecklist: {self._told_done()}; {len(self._order):,} alerts in all"
 
     def to_html(self) -> str:
-        """The first alerts with their steps and ticks, in the order of the work; says how many there are.
+        """Every alert that needs somebody, with its steps and ticks, in the order of the work; 300 at most.
 
         >>> "<ol>" in ek.widgets.OptOutChecklist(exposure.alerts()).to_html()
         True
         """
-        parts = [self._told(place) for place in self._order[: twin.ROWS]]
-        return f"<section><p>{escaped(self.line())}</p>{''.join(parts)}</section>"
+        shown = self._order[: min(max(len(self._needed), twin.ROWS), STATIC_MAX)]
+        new = [place for place in shown if place not in self._tasks]
+        self._tasks |= zip(new, tasks(self._alerts.iloc[new]), strict=True)
+        parts = [self._static_of(place) for place in shown]
+        left_out = len(self._needed) - len(shown)
+        more = (
+            f"<p>{left_out:,} more need somebody: ek.export(history, 'queue.md') has all.</p>"
+            if left_out > 0
+            else ""
+        )
+        return f"<section><p>{escaped(self.line())}</p>{''.join(parts)}{more}</section>"
 
     def step(self, ahead: int) -> None:
         """Go on by so many alerts, or back; at either end it stays.
@@ -118,7 +130,9 @@ class OptOutChecklist(Panel):
         return self._alerts.iloc[place]
 
     def _task(self, place: int) -> Task:
-        return tasks(self._alerts.iloc[[place]])[0]
+        if place not in self._tasks:
+            [self._tasks[place]] = tasks(self._alerts.iloc[[place]])
+        return self._tasks[place]
 
     def _of(self, place: int) -> pd.DataFrame:
         return self.steps.iloc[self._places.get(self._keys[place], [])]
@@ -132,6 +146,11 @@ class OptOutChecklist(Panel):
             if len(of)
             else f"<p>{_STEPLESS}</p>"
         )
+
+    def _static_of(self, place: int) -> str:
+        if place not in self._static:
+            self._static[place] = self._told(place)
+        return self._static[place]
 
     def _told_done(self) -> str:
         done = sum(tally.state == DONE for tally in map(self._tally, self._needed))
@@ -230,6 +249,7 @@ class OptOutChecklist(Panel):
             self.steps = self.steps.copy()
             self.steps.loc[of.index, "tick"] = tick
             self.steps.loc[of.index, "tick_note"] = notes
+            self._static.clear()
             self._tallies = listings.tallied(self.steps)
         finally:
             self._choices()
@@ -252,6 +272,8 @@ class OptOutChecklist(Panel):
             self._history.tick(self.steps.loc[index], tick, note=note)
         self.steps = self.steps.copy()
         self.steps.loc[index, ["tick", "tick_note"]] = [tick, note]
+        key = tuple(self.steps.loc[index, list(_KEY)])
+        self._static.pop(self._keys.index(key), None)
         self._tallies = listings.tallied(self.steps)
         self._count()
         self._choices()
