@@ -3,7 +3,7 @@
 LEAST = 4.5  # of text, as WCAG 2.1 has it at level AA
 
 # For each text that is seen within some elements: its words, its contrast, its colour and that behind it.
-_MEASURED = """(selector) => {
+_MEASURED = """async (selector) => {
   const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
   const read = (text) => {  // any CSS colour as red, green, blue and how opaque it is
     canvas.clearRect(0, 0, 1, 1);
@@ -35,7 +35,24 @@ _MEASURED = """(selector) => {
     const text = pattern ? document.getElementById(pattern[1])?.querySelector("rect")?.getAttribute("fill") : style.fill;
     return text && text !== "none" ? read(text) : [0, 0, 0, 0];
   };
-  const painted = (node) => {
+  const pictures = new Map();  // the cells of a heat map are a picture
+  for (const one of document.querySelectorAll("svg image")) {
+    const picture = new Image();
+    picture.src = one.href.baseVal;
+    await picture.decode();
+    pictures.set(one, picture);
+  }
+  const pixel = (node, x, y) => {
+    const box = node.getBoundingClientRect(), picture = pictures.get(node);
+    const across = Math.floor(((x - box.left) / box.width) * picture.naturalWidth);
+    const down = Math.floor(((y - box.top) / box.height) * picture.naturalHeight);
+    canvas.clearRect(0, 0, 1, 1);
+    canvas.drawImage(picture, across, down, 1, 1, 0, 0, 1, 1);
+    const [r, g, b, a] = canvas.getImageData(0, 0, 1, 1).data;
+    return [r, g, b, (a / 255) * opacity(node)];
+  };
+  const painted = (node, x, y) => {
+    if (pictures.has(node)) return pixel(node, x, y);
     const style = getComputedStyle(node), isDrawn = node instanceof SVGElement && !(node instanceof SVGSVGElement);
     const found = isDrawn ? fill(node, style) : read(style.backgroundColor);
     const part = isDrawn ? parseFloat(style.fillOpacity) : 1;
@@ -47,7 +64,7 @@ _MEASURED = """(selector) => {
     let found = [0, 0, 0, 0];
     for (const one of at < 0 ? around : all.slice(at)) {
       if (one.closest("text")) continue;
-      found = over(found, painted(one));
+      found = over(found, painted(one, x, y));
       if (found[3] > 0.99) return found;
     }
     return over(found, read(getComputedStyle(document.documentElement).colorScheme === "dark" ? "#111" : "#fff"));

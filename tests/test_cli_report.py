@@ -62,7 +62,7 @@ def test_as_json_it_is_the_content(shell, tmp_path):
     run = shell("report", "--json", "--out", str(tmp_path / "page.html"))
     told = json.loads(run.stdout)
     assert told["kind"] == "fleet"
-    assert {"name", "value", "sure"} == {*told["facts"][0]}
+    assert {"name", "value", "sure", "definition"} == {*told["facts"][0]}
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_what_cannot_be_is_one_line_and_no_file(shell, tmp_path, words, said):
         (("--kind", "sites", "--since", "2026-11-13"), "--since TIME is for --kind changes"),
         (("--user", "1", "--since", "2026-11-13"), "choose"),
         (
-            ("--since", "yesterday"),
+            ("--since", "lastweek"),
             "Invalid value for '--since': A time is 14d, 2w or 36h",
         ),
     ],

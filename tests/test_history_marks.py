@@ -152,3 +152,15 @@ def test_a_kind_that_is_none_is_refused(tmp_path):
     history = History(tmp_path / "history")
     with pytest.raises(Misconfigured, match="A kind is one of: record, link, alert, step"):
         history.label({"user_id": 1, "kind": "person", "key": 7}, "mine")
+
+
+def test_the_newest_tick_counts_while_the_clock_stands_still(marked):
+    history, _, exposure, clock = marked
+    step = exposure.steps().iloc[0]
+    for state in ("done", "unable", "open", "unable", "done", "unable"):
+        history.tick(step, state, note=state)
+    clock.set(DAWN)  # set back
+    history.tick(step, "done", note="last")
+    for fresh in (history, History(history.path, records_by=history._records_by)):
+        [kept] = fresh.ticks().to_dict("records")
+        assert (kept["value"], kept["note"]) == ("done", "last")

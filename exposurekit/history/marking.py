@@ -1,5 +1,7 @@
 """What an analyst says of findings and steps: labels, ticks and notes, beside what was observed. Changes none of that."""
 
+from datetime import datetime, timedelta
+
 import pandas as pd
 
 from exposurekit.errors import Misconfigured
@@ -11,6 +13,8 @@ from exposurekit.history.shown import frame
 
 class Marking(Reading):
     """A history that somebody writes in the margin of."""
+
+    _newest_mark: datetime | None = None
 
     def label(self, record: marks.Rows, label: str, *, reason: str = "") -> int:
         """Say whether a finding is about the person: ``mine``, ``not mine`` or ``unsure``; the newest counts.
@@ -94,10 +98,20 @@ class Marking(Reading):
     def _mark(self, thing: marks.Rows, mark: str, value: str | None, note: str) -> int:
         places = [marks.place(row, self._records_by) for row in marks.rows(thing)]
         if places:
-            made = marks.table(places, mark=mark, value=value, note=note, at=self._clock())
+            at = self._after_every_mark()
+            made = marks.table(places, mark=mark, value=value, note=note, at=at)
             with reached():
                 self._store.append("marks", made)
+            self._newest_mark = at
         return len(places)
+
+    def _after_every_mark(self) -> datetime:
+        """Now, or just after the newest mark: the newest counts, also where the clock stands still or was set back."""
+        if self._newest_mark is None:
+            made = frame(self._ask(queries.MARKS, ("marks",)))["marked_at"]
+            self._newest_mark = None if made.empty else made.max().to_pydatetime()
+        now = self._clock()
+        return now if self._newest_mark is None else max(now, self._newest_mark + timedelta(microseconds=1))
 
     def _marked(self, mark: str, *, newest: bool) -> pd.DataFrame:
         found = frame(self._ask(queries.MARKS, ("marks",)))

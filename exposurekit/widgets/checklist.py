@@ -54,7 +54,7 @@ class OptOutChecklist(Panel):
     def __init__(
         self, alerts: pd.DataFrame, history: History | None = None, *, exposure: Exposure | None = None
     ) -> None:
-        if not isinstance(alerts, pd.DataFrame):
+        if not isinstance(alerts, pd.DataFrame) or not {*_KEY, "opt_out_procedure"} <= {*alerts.columns}:
             raise Misconfigured("alerts is a table: exposure.alerts(), history.alerts(), or a part of one")
         self._history = history
         self._alerts = _described(alerts.reset_index(drop=True), exposure)
