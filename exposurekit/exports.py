@@ -208,6 +208,7 @@ def _queue(of: Gathered) -> tuple[tuple[Removal, ...], int]:
 
 def _markdown(of: Gathered, queue: tuple[Removal, ...], left_out: int) -> bytes:
     lines = ["# What a human must do", "", of.line, ""]
+    lines += [text for note in _missing(queue) for text in (note, "")]
     if not queue and not left_out:
         lines += ["Nothing.", ""]
     for place, one in enumerate(queue, 1):
@@ -231,7 +232,7 @@ def _tasks(of: Gathered, queue: tuple[Removal, ...], left_out: int) -> bytes:
     for place, one in enumerate(queue, 1):
         for number, task in enumerate(one.tasks or [None], 1):
             calendar.add_component(_task(one, task, place, number, of))
-    for line in _left_out(left_out):
+    for line in (*_missing(queue), *_left_out(left_out)):
         calendar.add("comment", line)
     ical: bytes = calendar.to_ical()
     return ical
@@ -257,8 +258,6 @@ def _lines(task: Task) -> Iterator[tuple[str, str]]:
     if task.begin:
         yield "Begin at", task.begin
     yield from _entered(task)
-    if task.note and task.facts:
-        yield "Note", task.note
 
 
 def _entered(task: Task) -> Iterator[tuple[str, str]]:
@@ -304,8 +303,7 @@ def _queue_table(queue: tuple[Removal, ...]) -> pd.DataFrame:
             **{label.lower(): text for label, text in task.facts},
             "address": task.address,
             "begin_at": task.begin,
-            "enter": "\n".join(f"{label.removeprefix(_ENTER)}: {text}" for label, text in _entered(task))
-            or task.note,
+            "enter": "\n".join(f"{label.removeprefix(_ENTER)}: {text}" for label, text in _entered(task)),
             "guide": one.guide,
             "steps": "\n".join(f"{number}. {step}" for number, step in enumerate(one.steps, 1)),
         }
@@ -318,12 +316,17 @@ def _queue_table(queue: tuple[Removal, ...]) -> pd.DataFrame:
 
 def _queue_excel(of: Gathered, queue: tuple[Removal, ...], left_out: int) -> bytes:
     rows = _queue_table(queue)
-    told = [of.line, *_left_out(left_out)]
+    told = [of.line, *_missing(queue), *_left_out(left_out)]
     return _excel(pd.concat([rows, pd.DataFrame({"guide": told}, dtype="object")]).astype("object"))
 
 
 def _called(one: Removal) -> str:
     return one.site or "A web page"
+
+
+def _missing(queue: tuple[Removal, ...]) -> list[str]:
+    """What is missing of the tasks, once for the file."""
+    return [*dict.fromkeys(task.note for one in queue for task in one.tasks if task.note)]
 
 
 def _left_out(many: int) -> list[str]:

@@ -118,6 +118,7 @@ def test_what_the_demo_prints_runs_as_it_stands(shell):
     assert [
         code == 0 or (code == 3 and "check" in line) for code, line in zip(codes[1:], commands, strict=True)
     ] == ([True] * 4), said
+    assert commands[3].endswith("exposurekit export queue --personal --out queue.xlsx")
     assert {"week.html", "queue.xlsx", "the demo's"} <= {path.name for path in shell.directory.iterdir()}
 
 
@@ -135,6 +136,9 @@ def test_other_commands_use_a_demo_that_serves(shell):
         assert process.wait(timeout=20) == 0
     assert {*codes} <= {0, 3}, said
     assert any(" collect" in line for line in commands)
+    assert any(line.endswith(" export queue --personal --live --out queue.xlsx") for line in commands)
+    assert "exposurekit report --live --since " in commands[0]
+    assert "are missing" not in said
     assert (shell.directory / "users.csv").read_text().count("\n") == 4
     with ek.History(shell.directory / "demo-history") as history:
         assert len(history.runs()) == 4  # before anybody was there, two days, and this collect

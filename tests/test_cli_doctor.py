@@ -207,6 +207,7 @@ def test_a_table_of_the_history_is_written(shell, kept, tmp_path, table):
 def test_the_queue_is_written_with_all_of_it_where_that_is_asked_for(shell, kept, tmp_path):
     assert shell.here("export", "queue", "--out", "queue.md", "--personal").returncode == 0
     assert "- [ ] " in (tmp_path / "queue.md").read_text()
+    assert ".md, .ics or .xlsx" in " ".join(shell.here("export", "--help").stdout.split())
 
 
 @pytest.mark.parametrize(
@@ -215,7 +216,9 @@ def test_the_queue_is_written_with_all_of_it_where_that_is_asked_for(shell, kept
         (("nothing", "--out", "t.csv"), 2, "Invalid value"),
         (("records", "--out", "t.pdf"), 1, ".csv, .xlsx, .parquet"),
         (("queue", "--out", "t.csv"), 1, ".md, .ics"),
-        (("records", "--user", "1", "--out", "t.csv"), 2, "--user goes with the queue"),
+        (("records", "--user", "1", "--out", "t.csv"), 2, "use: exposurekit export queue --user ID"),
+        (("work_queue", "--live", "--out", "t.csv"), 2, "use: exposurekit export queue --live"),
+        (("work_queue", "--out", "t.md"), 1, "list is: exposurekit export queue (.md, .ics or .xlsx)"),
         (("users", "--out", "t.csv"), 1, "EXPOSUREKIT_BASE_URL"),
     ],
     ids=str,

@@ -7,6 +7,8 @@ import widgets_kit as kit
 from cli_kit import Shell, error_of
 from history_kit import Clock, seen_through
 
+from exposurekit.analysis.tasks import NO_VALUES
+
 pytestmark = pytest.mark.long  # processes of their own
 
 
@@ -58,6 +60,52 @@ def test_what_is_shared_names_nobody(shell, tmp_path):
     assert not [one for one in kit.PERSONAL if one != "https://" and one in page]
 
 
+MISSING = (
+    "Names and what to enter are missing, because a history does not keep what people have on file. "
+    "Add --live to take them from the service.\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("report", "--out", "page.html"), MISSING),
+        (("export", "queue", "--personal", "--out", "queue.md"), MISSING),
+        (("report", "--kind", "sites", "--out", "page.html"), ""),  # no manual work is in it
+        (("report", "--share-safe", "--out", "page.html"), ""),
+        (("export", "queue", "--out", "queue.md"), ""),
+        (("export", "work_queue", "--personal", "--out", "queue.csv"), ""),
+    ],
+    ids=" ".join,
+)
+def test_manual_work_without_names_says_how_to_get_them(shell, tmp_path, words, said):
+    run = shell.here(*words)
+    assert run.returncode == 0, run.stderr
+    assert run.stderr == said
+    assert (NO_VALUES in (tmp_path / words[-1]).read_text()) == bool(said)
+
+
+def test_the_ids_are_listed_as_the_error_says(shell):
+    run = shell.here("history", "show", "--by", "user_id")
+    assert run.returncode == 0, run.stderr
+    assert "user id" in run.stdout
+
+
+def test_with_live_the_manual_work_has_names(shell, tmp_path):
+    with seen_through(kit.three_people()) as exposure:
+        access = exposure.client.access
+        shell.environment |= {
+            "EXPOSUREKIT_BASE_URL": access.base_url,
+            "EXPOSUREKIT_INTEGRATION_NAME": access.integration_name,
+            "EXPOSUREKIT_API_KEY": access.api_key,
+            "EXPOSUREKIT_API_SECRET": access.api_secret,
+        }
+        for words in (("report", "--out", "a.html"), ("export", "queue", "--personal", "--out", "a.md")):
+            run = shell.here(*words, "--live")
+            assert run.returncode == 0, run.stderr
+            assert "are missing" not in run.stderr + (tmp_path / words[-1]).read_text()
+
+
 def test_as_json_it_is_the_content(shell, tmp_path):
     run = shell("report", "--json", "--out", str(tmp_path / "page.html"))
     told = json.loads(run.stdout)
@@ -70,7 +118,10 @@ def test_as_json_it_is_the_content(shell, tmp_path):
     [
         (("--out", "nowhere/page.html"), "there is no directory"),
         (("--out", "."), "is a directory"),
-        (("--out", "page.html", "--user", "99"), "99"),
+        (
+            ("--out", "page.html", "--user", "99"),
+            "[99]. history.people() lists the ids; on the command line: exposurekit history show",
+        ),
         (("--out", "page.html", "--history", "elsewhere"), "There is no history in elsewhere"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",

@@ -18,6 +18,7 @@ from hostile_texts import PAYLOADS
 from sharing.worlds import a_world, told
 
 import exposurekit as ek
+from exposurekit.analysis.tasks import NO_VALUES
 from exposurekit.errors import Leak, Misconfigured
 from exposurekit.history import History
 
@@ -211,8 +212,23 @@ def test_of_a_history_an_exposure_adds_what_to_enter(tmp_path):
         alone = ek.export(history, tmp_path / "alone.md", personal=True).read_text()
         both = ek.export(history, tmp_path / "both.md", personal=True, of=exposure).read_text()
     assert "Enter e\\-mail" not in alone
-    assert "Pass exposure=" in alone
+    assert alone.count(NO_VALUES) == 1
+    assert NO_VALUES not in both
     assert "Enter e\\-mail" in both
+
+
+def test_what_is_missing_stands_once_in_every_form_of_the_queue(tmp_path):
+    with seen_through(kit.three_people()) as exposure:
+        history = kit.a_history(tmp_path, exposure, Clock())
+        calendar = icalendar.Calendar.from_ical(
+            ek.export(history, tmp_path / "queue.ics", personal=True).read_bytes()
+        )
+        _, texts = sheet(ek.export(history, tmp_path / "queue.xlsx", personal=True))
+        shared = ek.export(history, tmp_path / "shared.md").read_text()
+    assert str(calendar["COMMENT"]) == NO_VALUES
+    assert not [task for task in calendar.walk("VTODO") if "missing" in str(task["DESCRIPTION"])]
+    assert texts.count(NO_VALUES) == 1
+    assert NO_VALUES not in shared
 
 
 def test_the_manual_work_is_tasks(exposure, tmp_path):

@@ -165,7 +165,9 @@ def test_of_whom_nothing_was_seen_nothing_is_counted(remembered):
     remembered.history.take([Told(1, at(0, 3), "msg_1", told)], inbox="inbox")
     assert remembered.history.status_over_time(user=[1, 2])["total"].tolist() == [2]
     assert remembered.history.status_over_time(user=2)["discovered"].tolist()[-1] == 1
-    with pytest.raises(NotLoaded, match=r"nothing was ever seen: \[3\]"):
+    with pytest.raises(
+        NotLoaded, match=r"Nothing was ever collected of these people: \[3\]\. history\.people\(\)"
+    ):
         remembered.history.status_over_time(user=[1, 3])
 
 

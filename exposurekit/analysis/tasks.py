@@ -19,7 +19,10 @@ from exposurekit.frames import LISTS_DTYPE, TEXT_DTYPE
 LISTING = ("name", "age", "locations", "reference_id", "user_fields_required_for_removal")
 NOT_ON_FILE = "not on file"
 NOT_SHOWN = ("not shown", "none")
-NO_VALUES = "What to enter is not shown: a history does not keep what people have on file. Pass exposure=, or report --live."
+NO_VALUES = (
+    "Names and what to enter are missing: a history does not keep what people have on file. "
+    "Pass exposure= (Python) or --live (command line)."
+)
 _REQUIRED = "user_fields_required_for_removal"
 _OF_PAGES = ("name", "email", "phone_number", "address")  # whom to write to, and what may stand on the page
 _USUAL = ("name", "first_name", "last_name", "email", "phone_number", "address", "birth_date")

@@ -143,11 +143,12 @@ def _print_next(shown: Any, kept: Path, *, serve: bool) -> None:
     _print_text(f"{where}, these lines make every other command use {what} of this demo:", before=1)
     _print_block(f"export {name}={shlex.quote(value)}" for name, value in environment.items())
     days = shown.history.runs()["finished_at"].dt.date.drop_duplicates()
+    live = " --live" if serve else ""
     commands = [
-        *([f"report --since {days.iloc[-min(8, len(days))]} --out week.html"] if len(days) > 1 else []),
+        *([f"report{live} --since {days.iloc[-min(8, len(days))]} --out week.html"] if len(days) > 1 else []),
         "check --fail-on relisted,stuck:7",
         "open",
-        "export work_queue --out queue.xlsx",
+        f"export queue --personal{live} --out queue.xlsx",
         *(["collect"] if serve else []),
     ]
     _print_text("Then try these; check exits with 3 if a condition matched:", before=1)

@@ -7,9 +7,11 @@ import click
 
 from exposurekit.cli.history import existing
 from exposurekit.cli.options import ID, check_writable, history_option
-from exposurekit.cli.showing import named
+from exposurekit.cli.showing import NAMES_MISSING, named
+from exposurekit.errors import Misconfigured
 
 QUEUE = "queue"
+_OF_LISTS = (".md", ".ics")  # endings that only the queue takes
 TABLES = (
     *(
         "records",
@@ -46,7 +48,7 @@ LIVE = ("users", "aliases", "emails", "phone_numbers", "addresses", "on_file", "
 def export(*, table: str, history: str, out: Path, user: int | None, personal: bool, live: bool) -> None:
     """Write a table or the manual work to a file for other programs.
 
-    A table becomes .csv, .xlsx or .parquet; "queue", the manual work, becomes .md or .ics.
+    A table becomes .csv, .xlsx or .parquet; "queue", the manual work as a list, becomes .md, .ics or .xlsx.
 
     Tables from the history: records, links, alerts, steps, runs, people, by_site, status_over_time, time_to_removal,
     relistings, stale, coverage, site_health, precision, work_queue, score. Loaded from the service now: users, aliases,
@@ -55,20 +57,37 @@ def export(*, table: str, history: str, out: Path, user: int | None, personal: b
     Without --personal only columns without personal data are written, and only those steps of the queue that at least
     five people share word for word; the result is then searched for personal data. In CSV and Excel no text is a formula.
 
-    Example: exposurekit export work_queue --out queue.xlsx
+    Example: exposurekit export queue --personal --live --out queue.xlsx
     """
     import exposurekit
 
     if (user is not None or live) and table != QUEUE:
-        raise click.UsageError(f"{'--live' if live else '--user'} goes with the queue")
+        option, words = ("--live", "--live") if live else ("--user", "--user ID")
+        raise click.UsageError(f"{option} goes with the queue; use: exposurekit export queue {words}")
+    if table == "work_queue" and out.suffix.lower() in _OF_LISTS:
+        raise Misconfigured(
+            "work_queue is a table (.csv, .xlsx or .parquet); the manual work as a list is: "
+            "exposurekit export queue (.md, .ics or .xlsx)"
+        )
     check_writable(out)
     if table in LIVE:
         exposure = exposurekit.connect()
         file = exposurekit.export(exposure[table], out, personal=personal, of=exposure)
+        lacks_names = False
     else:
         with existing(history) as kept:
             what: Any = kept if table == QUEUE else getattr(kept, table)()
             of: Any = exposurekit.connect() if live else kept
             file = exposurekit.export(what, out, user=user, personal=personal, of=of)
+            lacks_names = table == QUEUE and personal and not live and _has_work(kept, user)
     kept_back = "" if personal else " Nothing personal is in it; --personal writes everything."
     click.echo(f"Wrote {named(file)}, {file.stat().st_size:,} bytes.{kept_back}")
+    if lacks_names:
+        click.echo(NAMES_MISSING, err=True)
+
+
+def _has_work(history: Any, user: int | None) -> bool:
+    """Whether manual work is left: of everyone, or of one person."""
+    from exposurekit.reports.removals import removals
+
+    return any(user in (None, task.user_id) for one in removals(history.work_queue()) for task in one.tasks)

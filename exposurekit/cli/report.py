@@ -82,6 +82,8 @@ def report(
     else:
         click.echo(made.finding)
         click.echo(f"Wrote {showing.named(out)}, {out.stat().st_size / 1e6:.1f} MB. Open it in any browser.")
+    if not live and any(task.note for one in made.sections for it in one.removals for task in it.tasks):
+        click.echo(showing.NAMES_MISSING, err=True)
     if shows:
         browser.shown(out)
 

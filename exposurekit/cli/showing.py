@@ -11,6 +11,10 @@ import click
 from exposurekit.markup import plain
 
 Row = Mapping[str, Any]
+NAMES_MISSING = (
+    "Names and what to enter are missing, because a history does not keep what people have on file. "
+    "Add --live to take them from the service."
+)
 
 
 def named(file: Path) -> str:

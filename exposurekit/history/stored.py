@@ -194,7 +194,10 @@ class Stored:
         tables = ("people", "deliveries")
         unknown = self._ask(queries.STRANGERS, tables, {"upto": upto}, asked=asked)["user_id"].to_pylist()
         if unknown:
-            raise NotLoaded(f"Of these people nothing was ever seen: {unknown}")
+            raise NotLoaded(
+                f"Nothing was ever collected of these people: {unknown}. "
+                "history.people() lists the ids; on the command line: exposurekit history show --by user_id"
+            )
         return asked
 
     def _flows(self, by: str | None, as_of: When) -> pd.DataFrame:
