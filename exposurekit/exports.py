@@ -30,7 +30,6 @@ ROWS_OF_EXCEL = 1_048_575  # and the names of the columns
 CHARACTERS_OF_EXCEL = 32_767  # in a cell, in UTF-16
 _CALENDAR_OF_EXCEL = datetime(1900, 3, 1)  # noqa: DTZ001  before it has days that never were, or none at all
 _PRIORITY_LAST = 9
-_ENTER = "Enter "
 _MADE_BY = "exposurekit"
 
 
@@ -242,7 +241,7 @@ def _item(task: Task) -> Iterator[str]:
     """One listing: a box to tick, what tells it from others, and what to enter."""
     yield f"- [ ] **{marked_down(task.person)}**"
     for label, text in _lines(task):
-        is_copied = (label.startswith(_ENTER) and text != NOT_ON_FILE) or label == "Reference"
+        is_copied = (label.startswith(task.values_are) and text != NOT_ON_FILE) or label == "Reference"
         if text in (task.address, task.begin):
             shown = pointed_at(text)
         else:
@@ -263,7 +262,10 @@ def _lines(task: Task) -> Iterator[tuple[str, str]]:
 def _entered(task: Task) -> Iterator[tuple[str, str]]:
     for value in task.entries:
         is_required = " (required)" if value.required else ""
-        yield f"{_ENTER}{value.label}{is_required}", NOT_ON_FILE if value.value is None else value.value
+        yield (
+            f"{task.values_are} {value.label}{is_required}",
+            NOT_ON_FILE if value.value is None else value.value,
+        )
 
 
 def _task(one: Removal, task: Task | None, place: int, number: int, of: Gathered) -> icalendar.Todo:
@@ -303,14 +305,16 @@ def _queue_table(queue: tuple[Removal, ...]) -> pd.DataFrame:
             **{label.lower(): text for label, text in task.facts},
             "address": task.address,
             "begin_at": task.begin,
-            "enter": "\n".join(f"{label.removeprefix(_ENTER)}: {text}" for label, text in _entered(task)),
+            "enter": "\n".join(
+                f"{label.removeprefix(task.values_are).strip()}: {text}" for label, text in _entered(task)
+            ),
             "guide": one.guide,
             "steps": "\n".join(f"{number}. {step}" for number, step in enumerate(one.steps, 1)),
         }
         for one in queue
         for task in one.tasks
     ]
-    columns = ["done", "site", "person", "name", "age", "places", "reference", "page", "address", "begin_at", "enter", "guide", "steps"]  # fmt: skip
+    columns = ["done", "site", "person", "name", "age", "places", "reference", "page", "contains", "address", "begin_at", "enter", "guide", "steps"]  # fmt: skip
     return pd.DataFrame(rows, columns=columns, dtype="object")
 
 

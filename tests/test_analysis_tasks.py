@@ -5,7 +5,7 @@ import pytest
 from history_kit import Clock, Person, Service, a_link, a_record, an_alert, seen_through
 
 from exposurekit import analysis, frames
-from exposurekit.analysis.tasks import NO_VALUES, FormValue, tasks, with_listings, with_people
+from exposurekit.analysis.tasks import NO_VALUES, FormValue, tasks, with_listings, with_pages, with_people
 from exposurekit.errors import MissingColumns
 from exposurekit.history import History
 
@@ -124,6 +124,22 @@ def test_a_task_of_a_page_has_its_title_and_address():
     [task] = tasks(described(page | {"url": "https://pages.example/1"}))
     assert (task.line, task.address, task.begin) == ("page A page", "https://pages.example/1", None)
     assert {one.name for one in task.entries} == {"name", "email", "phone_number", "address"}
+    assert task.values_are == "On file"  # nothing is entered there
+
+
+def test_a_task_of_a_page_says_what_the_page_contains():
+    page = {"site": None, "record_id": None, "link_url": "https://pages.example/1", "link_title": "A page"}
+    rows = described(page | {"url": "https://pages.example/1"})
+    user_id = rows["user_id"].iloc[0]
+    links = pd.DataFrame(
+        {
+            "user_id": [user_id, user_id, user_id + 1],
+            "url": ["https://pages.example/1", "https://pages.example/2", "https://pages.example/1"],
+            "contains": [["email", "phone"], ["address"], ["name"]],
+        }
+    )
+    assert ("Contains", "email, phone") in tasks(with_pages(rows, links))[0].facts
+    assert "Contains" not in dict(tasks(with_pages(rows, links.iloc[1:]))[0].facts)
 
 
 def test_a_repr_of_a_task_tells_no_person():

@@ -13,7 +13,7 @@ import icalendar
 import pandas as pd
 import pytest
 import widgets_kit as kit
-from history_kit import Clock, Service, seen_through
+from history_kit import Clock, Person, Service, an_alert, seen_through
 from hostile_texts import PAYLOADS
 from sharing.worlds import a_world, told
 
@@ -215,6 +215,22 @@ def test_of_a_history_an_exposure_adds_what_to_enter(tmp_path):
     assert alone.count(NO_VALUES) == 1
     assert NO_VALUES not in both
     assert "Enter e\\-mail" in both
+
+
+def test_of_a_page_the_queue_says_what_it_contains_and_enters_nothing(tmp_path):
+    service, url = Service(), "https://pages.example/1"
+    page = {"url": url, "title": "A page"}
+    service.people[1] = Person(
+        links=[page | {"contains": ["email", "phone"]}], alerts=[an_alert("Seen", page)]
+    )
+    with seen_through(service) as exposure:
+        text = ek.export(exposure, tmp_path / "queue.md", personal=True).read_text().replace("\\", "")
+        html_page = ek.report(exposure).to_html()
+    assert "- Contains: email, phone\n" in text
+    assert "- On file full name: " in text
+    assert "Enter " not in text
+    assert "<code>email, phone</code>" in html_page
+    assert "Enter: " not in html_page
 
 
 def test_what_is_missing_stands_once_in_every_form_of_the_queue(tmp_path):

@@ -100,6 +100,11 @@ class Task:
     state: str = ""
 
     @property
+    def values_are(self) -> str:
+        """What the values are for: a form asks for them; on a page they may stand."""
+        return "Enter" if self.site else "On file"
+
+    @property
     def line(self) -> str:
         """The facts that name the listing, on one line."""
         first = [pair for label in ("Name", "Reference") for pair in self.facts if pair[0] == label]
@@ -140,6 +145,21 @@ def with_listings(alerts: pd.DataFrame, records: pd.DataFrame, *, by: str = "rec
     places = np.where(alerts[by].notna(), found_at, -1)
     found = {name: known[name].array.take(places, allow_fill=True) for name in LISTING}
     return alerts.assign(**found)
+
+
+def with_pages(rows: pd.DataFrame, links: pd.DataFrame) -> pd.DataFrame:
+    """The same rows, and of each page the kinds of data that it holds: ``link_contains``; missing where no link says.
+
+    Args:
+        rows: Alerts or a work queue: ``user_id``, ``link_url``.
+        links: The same people's, with ``url`` and ``contains``.
+    """
+    pages = zip(links["user_id"].tolist(), links["url"].tolist(), links["contains"].tolist(), strict=True)
+    known = {(user_id, url): kinds for user_id, url, kinds in pages if not is_missing(kinds)}
+    wanted = zip(rows["user_id"].tolist(), rows["link_url"].tolist(), strict=True)
+    return rows.assign(
+        link_contains=pd.Series([known.get(one) for one in wanted], rows.index, dtype=LISTS_DTYPE)
+    )
 
 
 def with_people(
@@ -239,6 +259,8 @@ def _task(row: Mapping[str, Any]) -> Task:
 def _facts(row: Mapping[str, Any], site: str | None) -> Iterator[tuple[str, str]]:
     if site is None:
         yield "Page", _text(row.get("link_title")) or _text(row.get("link_url")) or "no title"
+        if kinds := _texts(row.get("link_contains")):
+            yield "Contains", ", ".join(kinds)
         return
     if "name" not in row:
         return

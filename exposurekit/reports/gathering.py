@@ -9,6 +9,7 @@ import pandas as pd
 
 import exposurekit
 from exposurekit import analysis, frames
+from exposurekit.analysis.tasks import with_pages
 from exposurekit.errors import Misconfigured
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
@@ -68,7 +69,7 @@ class Gathered:
     @cached_property
     def queue(self) -> pd.DataFrame:
         """What a human must do, in the order in which it clears most."""
-        return analysis.work_queue(self.steps)
+        return with_pages(analysis.work_queue(self.steps), self.links)
 
     @cached_property
     def score(self) -> pd.DataFrame:

@@ -84,4 +84,4 @@ class CopyTable(anywidget.AnyWidget):
 
 
 def _missing(label: str) -> str:
-    return NOT_ON_FILE if label.startswith("Enter ") else NOT_SHOWN[0]
+    return NOT_ON_FILE if label.startswith(("Enter ", "On file ")) else NOT_SHOWN[0]

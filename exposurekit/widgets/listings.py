@@ -55,7 +55,7 @@ def copied(task: Task) -> list[tuple[str, str | None]]:
         if task.address
         else []
     )
-    return [*facts, *page, *((f"Enter {label}", value) for label, value in twin.entries(task))]
+    return [*facts, *page, *((f"{task.values_are} {label}", value) for label, value in twin.entries(task))]
 
 
 @dataclass(frozen=True, slots=True)

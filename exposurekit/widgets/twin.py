@@ -66,7 +66,8 @@ def task(about: Task) -> str:
     rows += [("Listing" if about.site else "Open", linked(about.address))] if about.address else []
     rows += [("Begin at", linked(about.begin))] if about.begin else []
     rows += [
-        (f"Enter {label}", escaped(NOT_ON_FILE if text is None else text)) for label, text in entries(about)
+        (f"{about.values_are} {label}", escaped(NOT_ON_FILE if text is None else text))
+        for label, text in entries(about)
     ]
     return f"<p>Whose: <strong>{escaped(about.person)}</strong></p>{_rows(rows)}{note(about)}"
 
