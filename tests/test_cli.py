@@ -359,7 +359,7 @@ def test_the_package_is_the_command_too(shell, words):
 
 
 def test_the_command_loads_nothing_heavy_before_it_is_needed():
-    heavy = ("pandas", "pydantic", "sqlalchemy", "aiohttp", "starlette", "yaml", "plotly")
-    code = f"import exposurekit.cli, sys; print([name for name in {heavy!r} if name in sys.modules])"
+    heavy = ("pandas", "numpy", "pyarrow", "pydantic", "sqlalchemy", "aiohttp", "starlette", "yaml", "plotly")
+    code = f"import exposurekit.cli.commands, sys; print([name for name in {heavy!r} if name in sys.modules])"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert told.strip() == "[]"

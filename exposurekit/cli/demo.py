@@ -10,15 +10,17 @@ import sys
 import threading
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-import pandas as pd
 
 from exposurekit.cli.options import check_writable
 from exposurekit.cli.showing import named
 from exposurekit.errors import Misconfigured
 from exposurekit.markup import plain
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 DAYS_SHOWN = 20
 TABLES = {  # and the columns that say most
@@ -201,7 +203,7 @@ def _print_tables(exposure: Any) -> None:
     )
 
 
-def _print_table(table: pd.DataFrame) -> None:
+def _print_table(table: "pd.DataFrame") -> None:
     """A table as wide as the terminal at most: its texts are cut first, then its last columns."""
     if table.empty:
         click.echo("  (none)")
@@ -242,6 +244,8 @@ def _print_agreement(shown: Any) -> None:
 
 def _print_history(shown: Any) -> None:
     """The history day by day, beside what was so on the invented sites."""
+    import pandas as pd
+
     from exposurekit.contract.values import DISCOVERED, PENDING_REMOVAL, REMOVED
 
     days = shown.agreement_by_day()
