@@ -1,10 +1,11 @@
 """What an analyst says of findings and steps: labels, ticks and notes, beside what was observed. Changes none of that."""
 
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 import pandas as pd
 
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import Misconfigured, NotLoaded
 from exposurekit.history import marks, queries
 from exposurekit.history.place import reached
 from exposurekit.history.reading import Reading
@@ -108,8 +109,9 @@ class Marking(Reading):
     def _after_every_mark(self) -> datetime:
         """Now, or just after the newest mark: the newest counts, also where the clock stands still or was set back."""
         if self._newest_mark is None:
-            made = frame(self._ask(queries.MARKS, ("marks",)))["marked_at"]
-            self._newest_mark = None if made.empty else made.max().to_pydatetime()
+            with suppress(NotLoaded):  # the first mark may begin the history
+                made = frame(self._ask(queries.MARKS, ("marks",)))["marked_at"]
+                self._newest_mark = None if made.empty else made.max().to_pydatetime()
         now = self._clock()
         return now if self._newest_mark is None else max(now, self._newest_mark + timedelta(microseconds=1))
 
