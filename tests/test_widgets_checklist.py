@@ -6,7 +6,7 @@ import ipywidgets
 import pandas as pd
 import pytest
 import widgets_kit as kit
-from history_kit import Clock, Person, Service, a_record, an_alert, seen_through
+from history_kit import Clock, Person, Service, a_link, a_record, an_alert, seen_through
 
 from exposurekit.errors import ExposureError, Misconfigured, NotLoaded
 from exposurekit.history import History
@@ -294,3 +294,28 @@ def test_of_a_history_the_values_come_with_an_exposure(alike):
     both = OptOutChecklist(history.alerts(), history, exposure=exposure)
     assert "Pass exposure=" not in kit.html_of(both)
     assert any(label.startswith("Enter ") for label in shown(both))
+
+
+def test_the_static_html_has_every_alert_that_needs_somebody(tmp_path):
+    alerts = [listing(number) for number in range(1, 36)]
+    service = Service({7: Person(records=[one["source"]["record"] for one in alerts], alerts=alerts)})
+    with seen_through(service) as exposure:
+        checklist = OptOutChecklist(exposure.alerts(), kit.a_history(tmp_path, exposure, Clock()))
+        references = {*exposure.records()["reference_id"]}
+    assert len(references) == 35
+    assert [one for one in references if one not in checklist.to_html()] == []
+    assert checklist.to_html().count("☑") == 0
+    checklist.tick_all([checklist.order[3]])
+    assert checklist.to_html().count("☑") == 2
+
+
+def test_an_alert_about_a_page_says_what_the_page_contains(tmp_path):
+    link = a_link("https://pages.example/odalys")
+    service = Service({7: Person(links=[link], alerts=[an_alert("Seen", link)])})
+    with seen_through(service) as exposure:
+        history = kit.a_history(tmp_path, exposure, Clock())
+        for checklist in (
+            OptOutChecklist(exposure.alerts(), history),
+            OptOutChecklist(exposure.alerts(), exposure=exposure),
+        ):
+            assert shown(checklist)["Contains"] == "email"

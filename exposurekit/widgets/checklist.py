@@ -9,9 +9,9 @@ import pandas as pd
 from ipywidgets import HTML, Button, Checkbox, Dropdown, HBox, IntProgress, Layout, Text, ToggleButton, VBox
 
 from exposurekit import analysis, frames
-from exposurekit.analysis.tasks import Task, tasks, with_listings
+from exposurekit.analysis.tasks import Task, tasks, with_listings, with_pages
 from exposurekit.analysis.work import DONE, TO_DO, UNABLE
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import Misconfigured, NotLoaded
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
 from exposurekit.markup import escaped, plain
@@ -57,7 +57,7 @@ class OptOutChecklist(Panel):
         if not isinstance(alerts, pd.DataFrame) or not {*_KEY, "opt_out_procedure"} <= {*alerts.columns}:
             raise Misconfigured("alerts is a table: exposure.alerts(), history.alerts(), or a part of one")
         self._history = history
-        self._alerts = _described(alerts.reset_index(drop=True), exposure)
+        self._alerts = _described(alerts.reset_index(drop=True), exposure, history)
         self.steps = _ticked(frames.steps_of(self._alerts), history)
         self._keys = [*zip(self._alerts["user_id"], self._alerts["alert_number"], strict=True)]
         self._places = self.steps.groupby(_KEY).indices
@@ -355,8 +355,12 @@ def _guide(alert: "pd.Series[Any]") -> str:
     return f"<p>{escaped(alert['guide'])}</p>" if isinstance(alert["guide"], str) else ""
 
 
-def _described(alerts: pd.DataFrame, exposure: Exposure | None) -> pd.DataFrame:
-    """Alerts with whose each is, where that can be known."""
+def _described(alerts: pd.DataFrame, exposure: Exposure | None, history: History | None) -> pd.DataFrame:
+    """Alerts with whose each is, and what each page contains, where that can be known."""
+    source = history if exposure is None else exposure
+    if source is not None and "link_url" in alerts:
+        with contextlib.suppress(NotLoaded):  # a history in which nothing was collected yet
+            alerts = with_pages(alerts, source.links())
     if exposure is None:
         return alerts
     listed = alerts if "reference_id" in alerts else with_listings(alerts, exposure.records())
