@@ -238,8 +238,6 @@ def is_begun(path: str) -> bool:
 
 def _strangers(kept: Any, run: Any, users: tuple[int, ...]) -> list[int]:
     """Whom of those asked for the service does not list: a look at some has a row of each whom it does."""
-    if run.seq is None and run.people:
-        return list(dict.fromkeys(users))  # nobody of them is
     if run.was_there or run.seq is None:
         return []
     told = kept.exceptions()

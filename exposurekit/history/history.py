@@ -132,7 +132,7 @@ class History(Weighing, Keyed):
             shard: ``2/8``: the second of eight collectors that share a named run, one part of the people each. The run
                 is taken in when the last of them ends.
             only: Look at these people alone; says nothing of the others. Of these, the ``people["listed"]`` of what is
-                returned are registered; where that is nobody, nothing is added.
+                returned are registered.
             progress: Whether to show a progress bar; None: in a notebook and in a terminal.
 
         Returns:

@@ -25,8 +25,7 @@ class Run:
 
     Attributes:
         run: Its name.
-        seq: Its number; None where it is not taken in yet (other shards are still looking), or never: nobody of
-            those wanted is registered.
+        seq: Its number; None where it is not taken in yet: other shards are still looking.
         started_at: When the first of its collectors began.
         finished_at: When the last ended.
         origin: ``look`` or ``webhook``.
@@ -92,8 +91,6 @@ class Run:
     def __str__(self) -> str:
         name = short(self.run, NAME_MAX)
         if self.seq is None:
-            if self.people and not self.people["listed"]:
-                return "nobody of these is registered; nothing was added"
             if self.waits_for and self.shards == 1:
                 return f"run {name}: begun, and did not end; the next collect goes on with it"
             waits = ", ".join(map(str, self.waits_for))
@@ -119,12 +116,6 @@ def of_row(row: Mapping[str, Any]) -> Run:
         counts={name: row[name] for name in COUNTED},
         complete=row["complete"],
     )
-
-
-def of_nobody(name: str, started_at: datetime) -> Run:
-    """What is returned where nobody of those wanted is registered: no run of the history."""
-    people, counts = dict.fromkeys(("listed", *PEOPLE_COUNTED), 0), dict.fromkeys(COUNTED, 0)
-    return Run(name, None, started_at, None, "look", people, counts)
 
 
 def take_in(store: Store, staged: Staged) -> None:

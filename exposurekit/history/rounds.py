@@ -43,9 +43,6 @@ class Rounds:
             staged = staging.begun(self.store, plan, number)
             if number not in staged.ends():
                 self._look(exposure, staged, number, progress)
-            if _is_of_nobody(staged):
-                staged.remove()
-                return ingest.of_nobody(staged.run, staged.plan.started_at)
             return self.taken_in(staged)
 
     def _plan(self, exposure: Source, run: str | None, shards: int, only: Iterable[int] | None) -> Plan:
@@ -163,13 +160,6 @@ class Rounds:
 
 def _lock(run: str | None, shard: int) -> str:
     return "collect-unnamed" if run is None else f"collect-{keys.hash64(run, shard) % 2**64:016x}"
-
-
-def _is_of_nobody(staged: Staged) -> bool:
-    """Whether only some people were wanted, and none of them is registered: there is nothing to take in."""
-    if staged.plan.only is None or staged.plan.shards > 1 or staged.people():
-        return False
-    return all(ended.complete for ended in staged.ends().values())
 
 
 def waiting(staged: Staged) -> Run:
