@@ -109,7 +109,8 @@ def test_of_somebody_who_is_erased_no_file_holds_a_text(told_of_quillon, tmp_pat
     others = {"Bram Fennimoor name", "Bram Fennimoor relation"}
     assert found_in(directory, texts | others) == texts | others
     assert found_in(directory, {"secret-7", "secret-8"}) == set()
-    run = Shell(tmp_path).here("history", "erase", "7", "--history", "history")
+    shell = Shell(tmp_path, XDG_CACHE_HOME=str(tmp_path / "cache"))  # another test may have opened a page
+    run = shell.here("history", "erase", "7", "--history", "history")
     assert run.returncode == 0, run.stderr
     rows, letters, quarantined, by_value, values = told_by(run)
     assert rows > 0
@@ -121,7 +122,7 @@ def test_of_somebody_who_is_erased_no_file_holds_a_text(told_of_quillon, tmp_pat
     left = Letters(directory / "inbox.db")
     assert (left.counts().waiting, left.counts().quarantined) == (1, 1)
     left.close()
-    shell = Shell(tmp_path, EXPOSUREKIT_HISTORY="history")
+    shell = Shell(tmp_path, EXPOSUREKIT_HISTORY="history", XDG_CACHE_HOME=str(tmp_path / "cache"))
     assert shell.here("history", "verify").stdout == "Every promise holds.\n"
     assert told_by(shell.here("history", "erase", "7")) == [0, 0, 0, 0, 0]
 
@@ -133,7 +134,8 @@ def test_nobody_is_told_of_them_any_more(told_of_quillon, tmp_path):
     waiting = ("user 7 at Seekfolk, Zinnia Quillon", "user 71 at Seekfolk, Bram")
     notices.put([Notice("me", line[:8], "listings are new", line, at) for line in waiting])
     notices.close()
-    run = Shell(tmp_path).here("history", "erase", "7", "--history", "history")
+    shell = Shell(tmp_path, XDG_CACHE_HOME=str(tmp_path / "cache"))  # another test may have opened a page
+    run = shell.here("history", "erase", "7", "--history", "history")
     assert "Notices about them that waited to be sent, and are gone: 1.\n" in run.stdout
     assert found_in(directory, {"Zinnia Quillon", "Bram"}) == {"Bram"}
 
@@ -149,7 +151,8 @@ def test_a_letter_about_somebody_whom_only_a_staged_run_tells_of_goes_with_them(
     letters.close()
     texts = texts_of_person(service.people[7])
     assert found_in(directory, texts) == texts
-    run = Shell(tmp_path).here("history", "erase", "7", "--history", "history")
+    shell = Shell(tmp_path, XDG_CACHE_HOME=str(tmp_path / "cache"))  # another test may have opened a page
+    run = shell.here("history", "erase", "7", "--history", "history")
     assert run.returncode == 0, run.stderr
     assert found_in(directory, texts) == set()
 
@@ -159,7 +162,8 @@ def test_an_inbox_where_nothing_was_collected_yet_is_erased_too(tmp_path):
     letters = Letters(tmp_path / "history" / "inbox.db")
     letters.put_all([("msg_1", letter(7, records=[f"{WHO} waiting"])), ("msg_2", letter(8))])
     letters.close()
-    run = Shell(tmp_path).here("history", "erase", "7", "--history", "history")
+    shell = Shell(tmp_path, XDG_CACHE_HOME=str(tmp_path / "cache"))  # another test may have opened a page
+    run = shell.here("history", "erase", "7", "--history", "history")
     assert told_by(run) == [0, 1, 0, 0, 0]
     assert not (tmp_path / "history" / "history.json").exists()
     assert found_in(tmp_path / "history", {WHO}) == set()
@@ -179,7 +183,8 @@ def test_a_short_value_takes_no_letter_of_others_with_it(tmp_path):
         drain(letters, history)
         assert {"a", "Al", "0042"} < history.values_of(7)
     letters.close()
-    run = Shell(tmp_path).here("history", "erase", "7", "--history", "history")
+    shell = Shell(tmp_path, XDG_CACHE_HOME=str(tmp_path / "cache"))  # another test may have opened a page
+    run = shell.here("history", "erase", "7", "--history", "history")
     assert told_by(run)[1:4] == [1, 1, 1]
     left = Letters(directory / "inbox.db")
     assert [one.number for one in left.quarantined()] == [1]
