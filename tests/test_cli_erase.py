@@ -194,7 +194,7 @@ def test_a_short_value_takes_no_letter_of_others_with_it(tmp_path):
 def test_where_no_inbox_is_searched_it_says_so_and_one_that_is_not_there_erases_nothing(tmp_path):
     with seen_through(Service({7: somebody(WHO)})) as exposure, History(tmp_path / "history") as history:
         history.collect(exposure)
-    shell = Shell(tmp_path, EXPOSUREKIT_HISTORY="history")
+    shell = Shell(tmp_path, EXPOSUREKIT_HISTORY="history", XDG_CACHE_HOME=str(tmp_path / "cache"))
     missing = shell.here("history", "erase", "7", "--inbox", "elsewhere.db")
     assert (missing.returncode, error_of(missing)) == (1, "Error: --inbox names no file: nothing was erased")
     assert found_in(tmp_path / "history", {f"{WHO} name"})
