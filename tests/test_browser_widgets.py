@@ -111,8 +111,7 @@ def test_people_are_typed_bars_are_marked_and_clear_clears_everything(desk):
     page.get_by_label("Statuses").select_option(["discovered", "pending removal", "removed"])
     _status(page, "statuses: ")
     page.wait_for_function(f"() => ({FULL})().every((full) => full)")
-    page.wait_for_timeout(500)  # drawn anew for what was picked
-    sites = page.evaluate(ROWS)
+    sites = _settled_rows(page)  # drawn anew for what was picked
     for row in (0, 1):
         _clicked_until(page, page.locator(f"[data-row='{row}']"), ", ".join(sites[: row + 1]))
         page.wait_for_function(f"(n) => ({FULL})().every((full, row) => full === (row <= n))", arg=row)
@@ -307,9 +306,19 @@ def _status(page, words, **patience):
     )
 
 
+def _settled_rows(page):
+    """The sites of the first chart from the top, once a second brings no other order."""
+    before, rows = None, page.evaluate(ROWS)
+    while rows != before:
+        page.wait_for_timeout(1_000)
+        before, rows = rows, page.evaluate(ROWS)
+    return rows
+
+
 def _clicked_until(page, shapes, words):
     """Click as somebody does: once more where nothing came of it, since a chart was drawn anew under the pointer."""
     for _ in range(5):
+        page.evaluate(ROWS)  # bars that were drawn anew know their rows again
         kit.clicked(page, shapes)
         with contextlib.suppress(NothingCame):
             return _status(page, words, timeout=15_000)
