@@ -274,7 +274,7 @@ def clicked(page, shapes):
     shapes.first.scroll_into_view_if_needed()  # Notebook 7 scrolls a long output within itself
     place = settled(page, shapes.first)
     page.mouse.move(place["x"] + place["width"] / 2, place["y"] + place["height"] / 2, steps=4)
-    page.wait_for_timeout(200)  # Plotly looks what is under the pointer every 50 ms, and a hand is slower than that
+    page.wait_for_timeout(200)  # Plotly updates the point under the pointer only every 50 ms
     page.mouse.down()
     page.mouse.up()
 
