@@ -192,15 +192,15 @@ def of_the_demo(tmp_path_factory):
     return directory / "fleet.html", directory / "fleet.pdf"
 
 
-def test_the_demo_fleet_prints_on_eight_numbered_pages(of_the_demo):
-    """Charts and tables take four pages; the lists of manual work, every listing of them, follow."""
+def test_the_demo_fleet_prints_on_six_numbered_pages(of_the_demo):
+    """Charts and tables take three pages; the lists of manual work, every listing of them, follow."""
     _, pdf = of_the_demo
     pages, _ = on_paper(pdf)
     begins = {
         head: next(at for at, text in enumerate(pages, 1) if words(head) in text) for head in LAST_HEADS
     }
-    assert begins["What a human must do"] <= min(5, begins["Where this comes from"])
-    assert len(pages) <= 8
+    assert begins["What a human must do"] <= min(4, begins["Where this comes from"])
+    assert len(pages) <= 6
     assert "http://kite-club.example/members/" in "".join(pages)  # nobody can click on paper
     for number, text in enumerate(pages, 1):
         assert words(f"{number} of {len(pages)}") in text

@@ -1,5 +1,5 @@
 // Draws figures as wide as the places where they stand, also on a phone and on paper; each keeps its own height.
-// `paper`: the width there, and the height of a figure by the one that it describes.
+// `paper`: how wide the chart of a place is there, and how high by the height that its figure describes.
 function drawing(Plotly, figureOf, paper) {
   const NARROW_PX = 520, LETTER_PX = 7, AXIS_PX = 88, SHORT_PX = 110, MOST = 0.6;
   const TITLE_LETTER_PX = 8.6, TITLE_PX = 21, SUBTITLE_LETTER_PX = 6.6, SUBTITLE_PX = 16, SIGN_PX = 46, LEGEND_PX = 20;
@@ -13,7 +13,7 @@ function drawing(Plotly, figureOf, paper) {
   }
   function draw(place) {
     const { data, layout, config } = figure(place);
-    const width = onPaper ? paper.width : place.clientWidth;
+    const width = onPaper ? paper.width(place) : place.clientWidth;
     if (!width) return; // out of sight: drawn once it is seen
     const color = onPaper ? INK : getComputedStyle(place).color; // of the page, light or dark
     widths.set(place, width);

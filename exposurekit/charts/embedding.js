@@ -4,7 +4,7 @@
   const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   const unzipped = (text) => new Blob([bytes(text)]).stream().pipeThrough(new DecompressionStream("gzip"));
   const unpacked = (script) => new Response(unzipped(script.textContent)).text();
-  const paper = { width: 540, height: (described) => described }; // beside nbconvert's prompts, on A4 and Letter
+  const paper = { width: () => 540, height: (described) => described }; // beside nbconvert's prompts, on A4 and Letter
   const figures = new Map(); // by the place where each is drawn
   let drawing;
   async function library() {

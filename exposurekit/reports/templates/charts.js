@@ -1,6 +1,9 @@
 // The first chart is drawn at once, the others when they come into view. Nothing leaves the page.
 // What A4 and Letter hold as the page is zoomed there, from whatever window it is printed.
-const paper = { width: 960, height: (described) => Math.max(0.75 * described, 220) };
+const paper = {
+  width: (place) => Number(getComputedStyle(place).getPropertyValue("--paper-width")),
+  height: (described) => Math.max(0.75 * described, 220),
+};
 const { draw } = drawing(Plotly, (place) => JSON.parse(place.nextElementSibling.textContent), paper);
 const places = () => [...document.querySelectorAll(".chart")];
 const near = new IntersectionObserver((entries) => {
