@@ -44,25 +44,21 @@ import importlib
 import sys
 from typing import TYPE_CHECKING
 
-if (
-    TYPE_CHECKING
-):  # what a type checker and an editor read; what runs is `_MODULES`, and a test compares the two
+if TYPE_CHECKING:  # for type checkers and editors; `_MODULES` is what runs, and a test compares the two
     from IPython.core.interactiveshell import InteractiveShell
 
     from exposurekit import analysis as analysis
     from exposurekit import charts as charts
     from exposurekit import frames as frames
-    from exposurekit import markup as markup
     from exposurekit import widgets as widgets
     from exposurekit.client import AsyncClient as AsyncClient
     from exposurekit.client import Client as Client
     from exposurekit.client import Patience as Patience
-    from exposurekit.contract.resources import Alert as Alert
-    from exposurekit.contract.resources import Link as Link
-    from exposurekit.contract.resources import Record as Record
-    from exposurekit.contract.resources import User as User
-    from exposurekit.contract.resources import UserKey as UserKey
-    from exposurekit.demonstration import demo as demo
+    from exposurekit.contract.models import Alert as Alert
+    from exposurekit.contract.models import Link as Link
+    from exposurekit.contract.models import Record as Record
+    from exposurekit.contract.models import User as User
+    from exposurekit.contract.models import UserKey as UserKey
     from exposurekit.errors import BadRequest as BadRequest
     from exposurekit.errors import ExposureError as ExposureError
     from exposurekit.errors import Misconfigured as Misconfigured
@@ -83,23 +79,28 @@ if (
     from exposurekit.history import Told as Told
     from exposurekit.reports import Report as Report
     from exposurekit.reports import report as report
+    from exposurekit.sandbox.demo import demo as demo
+    from exposurekit.text import sanitize as sanitize
 
 __version__ = "0.1.0"
 
 _MODULES = {
     **dict.fromkeys(("connect", "Exposure"), "exposure"),
     **dict.fromkeys(("Client", "AsyncClient", "Patience"), "client"),
-    "demo": "demonstration",
+    "demo": "sandbox.demo",
     "export": "exports",
     **dict.fromkeys(("report", "Report"), "reports"),
     **dict.fromkeys(("History", "Run", "Diff", "Told", "Busy"), "history"),
-    **dict.fromkeys(("User", "UserKey", "Record", "Link", "Alert"), "contract.resources"),
+    **dict.fromkeys(("User", "UserKey", "Record", "Link", "Alert"), "contract.models"),
     **dict.fromkeys(
         ("ExposureError", "Misconfigured", "MissingColumns", "NotLoaded", "StillScanning"), "errors"
     ),
     **dict.fromkeys(("Refused", "BadRequest", "Unauthorized", "Unreached", "Unreadable"), "errors"),
 }
-_SUBPACKAGES = ("analysis", "charts", "frames", "markup", "widgets")
+_SUBPACKAGES = {
+    **{name: name for name in ("analysis", "charts", "frames", "widgets")},
+    "sanitize": "text.sanitize",
+}
 
 # There is no `__all__`: help() prints every class that it names in full, thousands of lines. dir() has the public names.
 
@@ -112,7 +113,7 @@ if not TYPE_CHECKING:  # else any name would pass a type checker
 
     def __getattr__(name: str) -> object:
         if name in _SUBPACKAGES:
-            return _load(name)
+            return _load(_SUBPACKAGES[name])
         if name in _MODULES:
             value = globals()[name] = getattr(_load(_MODULES[name]), name)
             return value
@@ -128,12 +129,12 @@ def _load(module: str) -> object:
 def _register_accessor() -> None:
     """Register ``.exposure`` on DataFrames as soon as pandas is loaded; do not load pandas for it."""
     if "pandas" in sys.modules:
-        importlib.import_module("exposurekit.accessor")
+        importlib.import_module("exposurekit.notebook.accessor")
 
 
 def load_ipython_extension(shell: "InteractiveShell") -> None:
     """``%load_ext exposurekit``: add the magic ``%exposure``, its completions, and ``.exposure`` on DataFrames."""
-    from exposurekit.notebook import load
+    from exposurekit.notebook.magic import load
 
     _register_accessor()
     load(shell)
@@ -141,7 +142,7 @@ def load_ipython_extension(shell: "InteractiveShell") -> None:
 
 def unload_ipython_extension(shell: "InteractiveShell") -> None:
     """``%unload_ext exposurekit``: remove the magic and its completions."""
-    from exposurekit.notebook import unload
+    from exposurekit.notebook.magic import unload
 
     unload(shell)
 

@@ -14,17 +14,18 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from exposurekit import cells, pseudonyms
 from exposurekit.analysis.tasks import NOT_ON_FILE, Task
 from exposurekit.errors import Misconfigured
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
-from exposurekit.markup import coded, marked_down, plain, pointed_at
-from exposurekit.redaction import redacted, with_index
-from exposurekit.reports import guard, write
-from exposurekit.reports.content import Removal
-from exposurekit.reports.gathering import Gathered, gathered
-from exposurekit.reports.removals import removals
+from exposurekit.privacy import pseudonyms
+from exposurekit.privacy.redaction import redacted, with_index
+from exposurekit.reports import leak_check, write
+from exposurekit.reports.data import Gathered, gathered
+from exposurekit.reports.manual_steps import removals
+from exposurekit.reports.model import Removal
+from exposurekit.text import formatting
+from exposurekit.text.sanitize import coded, marked_down, plain, pointed_at
 
 ROWS_OF_EXCEL = 1_048_575  # and the names of the columns
 CHARACTERS_OF_EXCEL = 32_767  # in a cell, in UTF-16
@@ -90,8 +91,10 @@ def export(
     queue, left_out = _queue(manual)
     told = queue_form(manual, queue, left_out)
     if not personal:
-        text = cells.as_csv(_queue_table(queue)) if queue_form is _queue_excel else told.decode()
-        guard.check_text(re.sub(r"\r\n[ \t]", "", text), guard.known_of(manual.exposure, manual.history))
+        text = formatting.as_csv(_queue_table(queue)) if queue_form is _queue_excel else told.decode()
+        leak_check.check_text(
+            re.sub(r"\r\n[ \t]", "", text), leak_check.known_of(manual.exposure, manual.history)
+        )
     write(file, told)
     return file
 
@@ -99,9 +102,9 @@ def export(
 def _harmless(table: pd.DataFrame, of: Exposure | History | None) -> pd.DataFrame:
     kept = with_index(redacted(table))
     if of is not None:
-        known = guard.known_of(*((of, None) if isinstance(of, Exposure) else (None, of)))
-        guard.check_text(cells.as_csv(kept.select_dtypes(exclude=["number", "datetimetz"])), known)
-        guard.check_text("\n".join(map(str, kept.columns)), known)
+        known = leak_check.known_of(*((of, None) if isinstance(of, Exposure) else (None, of)))
+        leak_check.check_text(formatting.as_csv(kept.select_dtypes(exclude=["number", "datetimetz"])), known)
+        leak_check.check_text("\n".join(map(str, kept.columns)), known)
     return kept
 
 
@@ -115,7 +118,7 @@ def _form(file: Path, forms: Mapping[str, Callable[..., bytes]], of: str) -> Cal
 
 
 def _csv(table: pd.DataFrame) -> bytes:
-    return cells.as_csv(with_index(table)).encode()
+    return formatting.as_csv(with_index(table)).encode()
 
 
 def _excel(table: pd.DataFrame) -> bytes:
@@ -159,7 +162,7 @@ def _in_lines(column: "pd.Series[Any]") -> "pd.Series[Any]":
     numbered = "{}. {}" if column.name == "opt_out_procedure" else "{1}"
 
     def lines(texts: Any) -> str | None:
-        if cells.is_missing(texts) or isinstance(texts, str):
+        if formatting.is_missing(texts) or isinstance(texts, str):
             return None
         return "\n".join(numbered.format(number, text) for number, text in enumerate(texts, 1))
 
@@ -177,7 +180,7 @@ def _column(column: "pd.Series[Any]") -> "pd.Series[Any]":
 
 def _cell(value: Any) -> Any:
     if not isinstance(value, date):
-        return cells.joined(value)
+        return formatting.joined(value)
     if isinstance(value, datetime) and value.tzinfo:
         value = value.astimezone(UTC).replace(tzinfo=None)
     is_early = (value.year, value.month) < (_CALENDAR_OF_EXCEL.year, _CALENDAR_OF_EXCEL.month)

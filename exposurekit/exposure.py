@@ -10,15 +10,15 @@ import pandas as pd
 from exposurekit import frames
 from exposurekit.analysis import tasks
 from exposurekit.analysis.selection import Choice, select
-from exposurekit.cards import card
-from exposurekit.client import Client, behind, fleet
+from exposurekit.client import Client, background, bulk
+from exposurekit.client.base import Settings
 from exposurekit.client.client import twin
-from exposurekit.client.connection import Settings
 from exposurekit.client.progress import progress_bar
-from exposurekit.contract.resources import UserKey
+from exposurekit.contract.models import UserKey
 from exposurekit.errors import Misconfigured, NotLoaded, warn
-from exposurekit.look import Deviations, Look, ids_of, utc_now
+from exposurekit.snapshot import Deviations, Look, ids_of, utc_now
 from exposurekit.tables import ON_FILE, People, Tables
+from exposurekit.text.html_cards import card
 
 
 class Exposure(Tables):
@@ -34,7 +34,7 @@ class Exposure(Tables):
 
     clock: Callable[[], datetime] = staticmethod(utc_now)  # what `as_of` goes by; a sandbox has its own
 
-    def __init__(self, client: Client, *, at_once: int = fleet.AT_ONCE, progress: bool | None = None) -> None:
+    def __init__(self, client: Client, *, at_once: int = bulk.AT_ONCE, progress: bool | None = None) -> None:
         """Look through this client.
 
         Args:
@@ -187,11 +187,11 @@ class Exposure(Tables):
 
     def stream(
         self,
-        take: Callable[[fleet.Batch], None],
+        take: Callable[[bulk.Batch], None],
         *,
-        choose: fleet.Choose | None = None,
+        choose: bulk.Choose | None = None,
         progress: bool | None = None,
-    ) -> fleet.Listing:
+    ) -> bulk.Listing:
         """Load everyone and keep nobody: each batch is given away as it comes, as `History.collect` wants it.
 
         Args:
@@ -222,15 +222,15 @@ class Exposure(Tables):
 
     def _run(
         self,
-        take: Callable[[fleet.Batch], None],
-        choose: fleet.Choose | None,
-        seen: fleet.Progress,
+        take: Callable[[bulk.Batch], None],
+        choose: bulk.Choose | None,
+        seen: bulk.Progress,
         shown: bool | None,  # noqa: FBT001
         keep: Callable[[Deviations], None] = lambda _deviations: None,
-    ) -> fleet.Listing:
+    ) -> bulk.Listing:
         deviations = Deviations()
         far: list[tuple[int, int | None]] = [(0, None)]
-        found: list[fleet.Listing] = []
+        found: list[bulk.Listing] = []
 
         def count(done: int, total: int | None) -> None:
             far[0] = done, total
@@ -238,7 +238,7 @@ class Exposure(Tables):
 
         async def load() -> None:
             async with twin(self.client, self.at_once) as client:
-                load = fleet.load(
+                load = bulk.load(
                     client, deviations.counting(take), at_once=self.at_once, progress=count, choose=choose
                 )
                 found.append(await load)
@@ -246,7 +246,7 @@ class Exposure(Tables):
 
         try:
             with progress_bar("people", shown) as bar:
-                behind.run(load, lambda: bar(*far[0]))
+                background.run(load, lambda: bar(*far[0]))
         finally:
             keep(deviations)
         deviations.warn()
@@ -257,7 +257,7 @@ def connect(
     base_url: str | None = None,
     *,
     client: Client | None = None,
-    at_once: int = fleet.AT_ONCE,
+    at_once: int = bulk.AT_ONCE,
     progress: bool | None = None,
     **settings: Unpack[Settings],
 ) -> Exposure:

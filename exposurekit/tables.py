@@ -8,7 +8,7 @@ import pandas as pd
 from exposurekit import analysis, frames
 from exposurekit.analysis import tasks
 from exposurekit.analysis.selection import Choice
-from exposurekit.keyed import Keyed
+from exposurekit.frames.key_access import Keyed
 
 People = int | Iterable[int] | None
 ON_FILE = ("users", "aliases", "emails", "phone_numbers", "addresses")
@@ -80,7 +80,7 @@ class Tables(Keyed):
 
         ``record_id``, ``site``, ``status``, ``href``, and ``name``, ``age``, ``locations``, ``reference_id`` as listed
         are the record's; ``link_url`` and ``link_title`` the link's; ``person`` and ``form_values`` (what to enter) are
-        on file, see `with_people`. ``html`` is the service's markup as it came: pass it through `exposurekit.markup.fragment`
+        on file, see `with_people`. ``html`` is the service's markup as it came: pass it through `exposurekit.text.sanitize.fragment`
         before it is shown. Source: specification, "Alert".
 
         >>> exposure.alerts()["source_type"].cat.categories.tolist()

@@ -13,8 +13,8 @@ from typing import Any
 
 from exposurekit import cli
 from exposurekit.service.clock import Clock
-from exposurekit.service.database import Database, Work
-from exposurekit.service.vault import Vault, load_key
+from exposurekit.service.storage.database import Database, Work
+from exposurekit.service.storage.encryption import Vault, load_key
 
 COMMAND = Path(sys.executable).parent / "exposurekit"
 Run = subprocess.CompletedProcess[str]
@@ -51,7 +51,7 @@ class Shell:
                 contextlib.redirect_stdout(out),
                 contextlib.redirect_stderr(err),
             ):
-                cli.main(words)
+                cli.run(words)
         except SystemExit as ended:
             code = ended.code
         finally:

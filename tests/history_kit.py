@@ -15,7 +15,7 @@ from history_reference import Look, Seen, Thing
 from exposurekit.client import Client, Patience
 from exposurekit.contract.webhooks import Delivery
 from exposurekit.exposure import Exposure
-from exposurekit.history.keys import alert_key, host, link_key, record_key
+from exposurekit.history.identity import alert_key, host, link_key, record_key
 
 DAWN = datetime(2026, 3, 1, 20, 0, tzinfo=UTC)
 BROKEN = {

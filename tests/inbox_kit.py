@@ -9,10 +9,10 @@ from typing import Any
 import httpx
 from standardwebhooks import Webhook
 
-from exposurekit.monitor.inbox import create_app
-from exposurekit.monitor.letters import Letters
-from exposurekit.service.callbacks import new_secret
-from exposurekit.serving import running
+from exposurekit.monitor.webhooks.receiver import create_app
+from exposurekit.monitor.webhooks.store import Letters
+from exposurekit.service.webhooks.endpoints import new_secret
+from exposurekit.system.asgi_server import running
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 PATH = "unguessable-path-0123456789"

@@ -18,8 +18,8 @@ import nbformat
 from nbclient import NotebookClient
 
 from exposurekit.charts.embedding import plotly_js
-from exposurekit.charts.figure import MIME
-from exposurekit.markup import escaped
+from exposurekit.charts.theme import MIME
+from exposurekit.text.sanitize import escaped
 
 PLACE = Path(__file__).parent.parent / "notebooks"
 WIDTH = 900

@@ -14,14 +14,14 @@ from typing import Any
 import httpx
 import postgres_kit
 
-from exposurekit.service import integrators
+from exposurekit.service.accounts import integrators
+from exposurekit.service.accounts.integrators import Credentials
+from exposurekit.service.api.app import create_app
+from exposurekit.service.api.server import running
 from exposurekit.service.clock import FrozenClock
-from exposurekit.service.database import Database, Work
-from exposurekit.service.findings import Listing, Page, Site
-from exposurekit.service.front.app import create_app
-from exposurekit.service.front.server import running
-from exposurekit.service.integrators import Credentials
-from exposurekit.service.vault import Vault
+from exposurekit.service.findings.findings import Listing, Page, Site
+from exposurekit.service.storage.database import Database, Work
+from exposurekit.service.storage.encryption import Vault
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 JANE = {"first_name": "Jane", "last_name": "Doe", "addresses": [{"city": "Oakmere", "state": "CA"}]}

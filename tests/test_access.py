@@ -6,7 +6,7 @@ import re
 import pytest
 
 from exposurekit.client import AsyncClient, Client
-from exposurekit.client.access import Access, credentials
+from exposurekit.client.config import Access, credentials
 from exposurekit.errors import Misconfigured
 
 SETTINGS = {

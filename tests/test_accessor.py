@@ -11,7 +11,8 @@ import exposurekit as ek
 from exposurekit import analysis, charts
 from exposurekit.errors import Misconfigured, MissingColumns
 from exposurekit.history import History
-from exposurekit.redaction import INSTANTS, NUMBERS, WORDS, redacted
+from exposurekit.notebook import accessor
+from exposurekit.privacy.redaction import INSTANTS, NUMBERS, WORDS, redacted
 
 CANARY = {
     "name": "Canaria Listed",
@@ -287,7 +288,7 @@ WAYS = {
     "an exposure": "import exposurekit as ek; ek.Exposure; import pandas as pd",
     "pandas first": "import pandas as pd; import exposurekit",
     "a room": "from exposurekit import analysis; import pandas as pd",
-    "by name": "import exposurekit.accessor; import pandas as pd",
+    "by name": "import exposurekit.notebook.accessor; import pandas as pd",
 }
 
 
@@ -309,7 +310,7 @@ def test_it_brings_no_charts_and_no_client_along():
 def test_a_column_of_that_name_is_still_there():
     table = pd.DataFrame({"exposure": [1, 2]})
     assert table["exposure"].tolist() == [1, 2]
-    assert ek.accessor.ExposureAccessor is type(table.exposure)
+    assert accessor.ExposureAccessor is type(table.exposure)
 
 
 def test_a_site_that_is_called_as_a_person_is_not_let_through(exposure):

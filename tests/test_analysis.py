@@ -10,7 +10,7 @@ from payloads import RECORD, TEXT, USER
 
 from exposurekit import analysis, frames
 from exposurekit.analysis import by_site
-from exposurekit.contract.resources import User
+from exposurekit.contract.models import User
 from exposurekit.errors import ExposureError, MissingColumns
 
 COLUMNS = ["site", "open", "discovered", "pending removal", "removed", "other", "total", "people"]

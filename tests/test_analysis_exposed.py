@@ -10,7 +10,7 @@ from payloads import TEXT
 
 from exposurekit import frames
 from exposurekit.analysis import NOT_TOLD, by_kind, by_state
-from exposurekit.analysis.exposed import STATES
+from exposurekit.analysis.by_kind import STATES
 from exposurekit.errors import MissingColumns
 
 LISTS = pd.ArrowDtype(pa.list_(pa.string()))

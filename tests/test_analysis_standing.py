@@ -9,7 +9,7 @@ from payloads import RECORD, TEXT, USER
 
 from exposurekit import frames
 from exposurekit.analysis import by_user, user_by_site
-from exposurekit.contract.resources import User
+from exposurekit.contract.models import User
 from exposurekit.errors import MissingColumns
 
 COLUMNS = ["user_id", "open", "discovered", "pending removal", "removed", "other", "total", "sites"]

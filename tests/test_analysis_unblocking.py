@@ -12,8 +12,8 @@ from payloads import TEXT, USER
 
 from exposurekit import frames
 from exposurekit.analysis import best_next_fields, blockers, on_file
-from exposurekit.analysis.unblocking import CALLED, FIELDS
-from exposurekit.contract.resources import User
+from exposurekit.analysis.blockers import CALLED, FIELDS
+from exposurekit.contract.models import User
 from exposurekit.errors import Misconfigured, MissingColumns
 
 LISTS = pd.ArrowDtype(pa.list_(pa.string()))

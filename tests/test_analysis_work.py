@@ -11,7 +11,7 @@ from payloads import TEXT
 
 from exposurekit import frames
 from exposurekit.analysis import work_queue
-from exposurekit.contract.resources import Alert
+from exposurekit.contract.models import Alert
 from exposurekit.errors import Misconfigured, MissingColumns
 
 DAWN = datetime(2026, 3, 1, tzinfo=UTC)

@@ -149,7 +149,7 @@ def test_a_chart_that_changed_before_the_browser_could_draw_it_is_drawn_as_it_is
 LIVING = """
 import asyncio, time
 from IPython.display import display
-from exposurekit.widgets import living
+from exposurekit.widgets import figure_widget
 def of(some): return ek.charts.by_site(ek.analysis.by_site(some))
 whole, one = of(history.records()), of(history.records().head(1))
 """

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from exposurekit.client import calls
 from exposurekit.client.calls import Paging
-from exposurekit.contract.items import EmailItem
-from exposurekit.contract.resources import Email, UserKey, UserPage
+from exposurekit.contract.inputs import EmailItem
+from exposurekit.contract.models import Email, UserKey, UserPage
 from exposurekit.errors import Misconfigured
 
 KEY = UserKey(id=12, secret="ab12")

@@ -7,9 +7,11 @@ from service_kit import LISTING, SITE
 from sqlalchemy import select
 
 from exposurekit.errors import Misconfigured
-from exposurekit.service import candidates, standing, tables
-from exposurekit.service.candidates import POSSIBLE, QUARANTINED, Judged
-from exposurekit.service.findings import Site, discover_record
+from exposurekit.service.accounts import consent
+from exposurekit.service.findings import candidates
+from exposurekit.service.findings.candidates import POSSIBLE, QUARANTINED, Judged
+from exposurekit.service.findings.findings import Site, discover_record
+from exposurekit.service.storage import tables
 
 MAYBE = Judged(POSSIBLE, 0.6, ("the same name", "no age"))
 BAD_DAY = Judged(QUARANTINED, 0.9, ("the site lists anybody",))
@@ -139,5 +141,5 @@ def test_a_candidate_does_not_show_itself_and_is_sealed(service, jane):
 
 def test_candidates_go_with_their_person(service, jane):
     keep(service, jane)
-    service.work(lambda work: standing.purge(work, jane["id"]))
+    service.work(lambda work: consent.purge(work, jane["id"]))
     assert kept(service, jane) == []

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exposurekit.errors import Misconfigured
-from exposurekit.service.scanning.catalogue import directory, parsed, read
+from exposurekit.service.sites.loader import directory, parsed, read
 
 WHOLE = """\
 name: Seekfolk

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from exposurekit import cells
+from exposurekit.text import formatting
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ from exposurekit import cells
     ids=repr,
 )
 def test_a_cell_says_its_value(value, shown):
-    assert cells.told(value) == shown
+    assert formatting.told(value) == shown
 
 
 FORMULAS = [
@@ -52,7 +52,7 @@ def test_no_text_is_a_formula_in_a_spreadsheet(text):
     table = pd.DataFrame(
         {"site": pd.Series([text], dtype="str"), "many": [[text, "b"]], "kind": pd.Categorical([text])}
     )
-    [row] = pd.read_csv(io.StringIO(cells.as_csv(table))).itertuples(index=False)
+    [row] = pd.read_csv(io.StringIO(formatting.as_csv(table))).itertuples(index=False)
     assert all(str(cell).startswith("'") for cell in row)
     assert all(text.strip("\t\r") in str(cell) for cell in row)
 
@@ -76,7 +76,7 @@ PIECES = st.lists(
 @example("a;\x1f=1", "end")
 def test_no_cell_is_a_formula_whatever_parts_the_cells(text, other):
     table = pd.DataFrame({"site": [text, other], "n": [1, 2], "kind": [other, text], "z": ["end", "end"]})
-    written = cells.as_csv(table)
+    written = formatting.as_csv(table)
     for separator in (",", ";", "\t"):
         for row in csv.reader(io.StringIO(written), delimiter=separator):
             assert not [cell for cell in row if shown(cell).startswith(("=", "+", "-", "@", "|", "%"))]
@@ -84,7 +84,7 @@ def test_no_cell_is_a_formula_whatever_parts_the_cells(text, other):
 
 @pytest.mark.parametrize("text", ["a; b", 'he said "-1"', '"=1"', "a-b", "a\nb", "5 > 3"])
 def test_text_that_begins_no_formula_is_written_as_it_is(text):
-    assert cells.defused(text) == text
+    assert formatting.defused(text) == text
 
 
 def test_what_is_no_formula_stays_as_it_is():
@@ -96,11 +96,11 @@ def test_what_is_no_formula_stays_as_it_is():
             "at": pd.to_datetime(["2026-03-01T20:05Z", None]),
         }
     )
-    assert cells.as_csv(table) == ("n,share,zip,at\n-1,,01234,2026-03-01 20:05:00+00:00\n2,-0.5,,\n")
+    assert formatting.as_csv(table) == ("n,share,zip,at\n-1,,01234,2026-03-01 20:05:00+00:00\n2,-0.5,,\n")
 
 
 def test_columns_of_one_name_stay_each_their_own():
     table = pd.DataFrame([["a", 1, "=b", True]], columns=["site", "n", "site", "n"])
-    assert cells.as_csv(table) == "site,n,site,n\na,1,'=b,True\n"
-    assert cells.as_csv(table.iloc[:0]) == "site,n,site,n\n"
-    assert cells.as_csv(pd.DataFrame(index=[0, 1])) == "\n\n\n"
+    assert formatting.as_csv(table) == "site,n,site,n\na,1,'=b,True\n"
+    assert formatting.as_csv(table.iloc[:0]) == "site,n,site,n\n"
+    assert formatting.as_csv(pd.DataFrame(index=[0, 1])) == "\n\n\n"

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 import pytest
 
 from exposurekit import analysis, charts
-from exposurekit.charts.figure import INK, MIME, PAPER
+from exposurekit.charts.theme import INK, MIME, PAPER
 from exposurekit.errors import MissingColumns
 
 NOW = pd.Timestamp("2026-03-31T12:00Z")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exposurekit.charts.stretches import stretches
+from exposurekit.charts.time_gaps import stretches
 
 TUESDAY = pd.Timestamp("2026-03-03", tz="UTC")
 

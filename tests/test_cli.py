@@ -14,8 +14,8 @@ import pytest
 from cli_kit import COMMAND, Shell, error_of, said_until
 
 import exposurekit as ek
-from exposurekit.cli.commands import cli
 from exposurekit.cli.demo import _print_table
+from exposurekit.cli.main import cli
 
 ATTESTED = ("--attested-by", "Jo Doe")
 
@@ -262,9 +262,9 @@ def test_a_wrong_call_exits_with_2_and_says_where_help_is(shell):
 
 STOPPED = (  # while a text is run as code, of which Python keeps a note
     "import sys\n"
-    "from exposurekit.cli import commands, main\n"
-    "commands.run = lambda words: exec('raise KeyboardInterrupt')\n"
-    "main()\n"
+    "from exposurekit.cli import main, run\n"
+    "main.run = lambda words: exec('raise KeyboardInterrupt')\n"
+    "run()\n"
 )
 
 
@@ -275,7 +275,7 @@ def test_stopped_by_ctrl_c_it_exits_with_130_and_not_by_the_signal(tmp_path, wor
     assert (run.returncode, run.stderr) == (130, "Stopped.\n")
 
 
-@pytest.mark.parametrize("module", ["click.exceptions", "click.core", "exposurekit.cli.showing"])
+@pytest.mark.parametrize("module", ["click.exceptions", "click.core", "exposurekit.cli.output"])
 def test_stopped_while_it_is_loaded_it_exits_with_130_and_no_traceback(shell, module):
     shell.environment["PYTHONPROFILEIMPORTTIME"] = "1"
     with shell.started("demo", "--people", "40") as process:
@@ -289,13 +289,13 @@ def test_stopped_while_it_is_loaded_it_exits_with_130_and_no_traceback(shell, mo
 
 STOPPED_LATE = (
     "import os, signal\n"
-    "from exposurekit.cli import commands, main\n"
+    "from exposurekit.cli import main, run\n"
     "class Late:\n"
     "    def __del__(self, kill=os.kill, process=os.getpid(), number=signal.SIGINT):\n"
     "        kill(process, number)\n"
     "late = Late()\n"
-    "commands.run = lambda words: 3\n"
-    "main()\n"
+    "main.run = lambda words: 3\n"
+    "run()\n"
 )
 
 
@@ -360,6 +360,6 @@ def test_the_package_is_the_command_too(shell, words):
 
 def test_the_command_loads_nothing_heavy_before_it_is_needed():
     heavy = ("pandas", "numpy", "pyarrow", "pydantic", "sqlalchemy", "aiohttp", "starlette", "yaml", "plotly")
-    code = f"import exposurekit.cli.commands, sys; print([name for name in {heavy!r} if name in sys.modules])"
+    code = f"import exposurekit.cli.main, sys; print([name for name in {heavy!r} if name in sys.modules])"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert told.strip() == "[]"

@@ -14,9 +14,9 @@ from client_kit import many, told
 from history_kit import DAWN, Clock, seen_through
 from watch_kit import KEY, SECRET, Fleet
 
-from exposurekit.cli.commands import cli
+from exposurekit.cli.main import cli
 from exposurekit.history import History
-from exposurekit.monitor.letters import utc_now
+from exposurekit.monitor.webhooks.store import utc_now
 
 SO_MANY_DAYS = f"{(datetime.now(UTC).date() - DAWN.date()).days - 1}d"  # since it was removed
 NAMES = ("base_url", "integration_name", "api_key", "api_secret")

@@ -10,9 +10,9 @@ from cli_kit import Shell, error_of
 from history_kit import Person, Service, a_link, a_record, an_alert, seen_through
 
 from exposurekit.history import History
-from exposurekit.monitor.draining import drain
-from exposurekit.monitor.letters import Letters
-from exposurekit.monitor.notices import FILE, Notice, Notices
+from exposurekit.monitor.notifications.outbox import FILE, Notice, Notices
+from exposurekit.monitor.webhooks.ingest import drain
+from exposurekit.monitor.webhooks.store import Letters
 
 pytestmark = pytest.mark.long  # processes of their own
 

@@ -4,7 +4,7 @@ import click
 import pytest
 from cli_kit import Shell
 
-from exposurekit.cli.commands import SECTIONS, cli
+from exposurekit.cli.main import SECTIONS, cli
 from exposurekit.cli.sections import summary
 
 COLUMNS = 80

@@ -12,21 +12,14 @@ from cli_kit import Operator, error_of
 from service_kit import JANE, LISTING, PAGE, SITE, url_of
 from sqlalchemy import select
 
-from exposurekit.service import (
-    callbacks,
-    candidates,
-    findings,
-    health,
-    integrators,
-    leases,
-    standing,
-    tables,
-    users,
-    webhooks,
-)
+from exposurekit.service.accounts import consent, integrators, users
+from exposurekit.service.accounts.list_inputs import Entry
 from exposurekit.service.clock import FrozenClock
-from exposurekit.service.items import Entry
-from exposurekit.service.sightings import Site
+from exposurekit.service.findings import candidates, findings
+from exposurekit.service.models import Site
+from exposurekit.service.sites import statistics
+from exposurekit.service.storage import leases, tables
+from exposurekit.service.webhooks import endpoints, outbox
 
 HOOK = "https://93.184.216.34/hook"  # a bare address: nothing is resolved
 ADDRESS = Entry(None, False, {"city": "Oakmere", "state": "CA", "address1": "", "address2": "", "zip": ""})
@@ -51,7 +44,7 @@ def jane(operator, *, attested=True, url=None, clock=None):
     async def register(work):
         await integrators.add(work, "acme", attested_by="Jo Doe" if attested else None)
         if url:
-            await callbacks.put(work, "acme", callbacks.Callback(url))
+            await endpoints.put(work, "acme", endpoints.Callback(url))
         [acme] = await integrators.all(work)
         return (await users.create(work, acme.id, JANE | {"addresses": [ADDRESS]})).id
 
@@ -165,25 +158,25 @@ def test_a_callback_is_vetted_and_its_new_secret_shown_once(operator):
     ok(operator.here("integrator", "add", "acme", "--no-attestation"))
     run = operator.here("integrator", "set-callback", "acme", HOOK, "--new-secret")
     [secret] = re.findall(r"^EXPOSUREKIT_WEBHOOK_SIGNING_SECRET=(whsec_\S+)\n$", ok(run))
-    stored = operator.work(lambda work: callbacks.find(work, "acme"))
+    stored = operator.work(lambda work: endpoints.find(work, "acme"))
     assert (stored.url, stored.secret) == (HOOK, secret)
     assert told(operator.here("integrator", "list", "--json"))[0]["has_callback"] is True
     run = operator.here("integrator", "set-callback", "acme", f"{HOOK}/2")
     assert ok(run) == "acme is told from now on, signed.\n"
-    assert operator.work(lambda work: callbacks.find(work, "acme")).secret == secret
+    assert operator.work(lambda work: endpoints.find(work, "acme")).secret == secret
     ok(operator.here("integrator", "clear-callback", "acme"))
-    assert operator.work(lambda work: callbacks.find(work, "acme")) is None
+    assert operator.work(lambda work: endpoints.find(work, "acme")) is None
     run = operator.here("integrator", "set-callback", "acme", HOOK, "--json")
     assert told(run) == {"integration_name": "acme", "signed": False, "webhook_secret": None}
 
 
 def test_a_secret_that_is_brought_along_is_not_shown(file_operator):
     ok(file_operator.here("integrator", "add", "acme", "--no-attestation"))
-    secret = callbacks.new_secret()
+    secret = endpoints.new_secret()
     for words, stdin in (([secret], ""), (["-"], f"{secret}\n")):
         run = file_operator.here("integrator", "set-callback", "acme", HOOK, "--secret", *words, stdin=stdin)
         assert secret not in ok(run) + run.stderr
-        assert file_operator.work(lambda work: callbacks.find(work, "acme")).secret == secret
+        assert file_operator.work(lambda work: endpoints.find(work, "acme")).secret == secret
     run = file_operator.here("integrator", "set-callback", "acme", HOOK, "--secret", "whsec_c2hvcnQ=")
     assert error_of(run) == "Error: a signing secret is whsec_ and the base64 form of 24 to 64 bytes"
 
@@ -371,9 +364,9 @@ def kill(operator, user_id):
         [lease] = operator.work(
             lambda work: leases.take(work, tables.deliveries, limit=1, lasts=SOON), clock=clock
         )
-        parcel = operator.work(lambda work: webhooks.prepare(work, lease), clock=clock)  # noqa: B023
+        parcel = operator.work(lambda work: outbox.prepare(work, lease), clock=clock)  # noqa: B023
         state = operator.work(
-            lambda work: webhooks.attempted(work, lease, status=500, outcome="status 500"),  # noqa: B023
+            lambda work: outbox.attempted(work, lease, status=500, outcome="status 500"),  # noqa: B023
             clock=clock,
         )
     assert state == "dead"
@@ -421,10 +414,10 @@ def test_the_status_counts_and_names_nobody(operator):
     operator.work(lambda work: findings.discover_record(work, user_id, LISTING, site))
     for reason in (None, "blocked", None, "changed layout"):
         operator.work(
-            lambda work: health.looked(work, "Seekfolk", reason=reason, trusted=True)  # noqa: B023
+            lambda work: statistics.looked(work, "Seekfolk", reason=reason, trusted=True)  # noqa: B023
         )
-    operator.work(lambda work: health.looked(work, "Everyname", reason=None, trusted=False))
-    operator.work(lambda work: health.reserve(work, "Never", delay=timedelta(0)))
+    operator.work(lambda work: statistics.looked(work, "Everyname", reason=None, trusted=False))
+    operator.work(lambda work: statistics.reserve(work, "Never", delay=timedelta(0)))
     status = told(operator.here("service", "status", "--json"))
     assert list(status) == STATUS
     assert status["people"] == {"registered": 1, "active": 1, "with_consent": 1, "may_be_scanned": 1}
@@ -455,7 +448,7 @@ def test_work_that_is_held_is_not_due(operator):
 
 def test_people_without_activation_or_consent_are_not_scanned(operator):
     user_id = jane(operator)
-    operator.work(lambda work: standing.deactivate(work, user_id))
+    operator.work(lambda work: consent.deactivate(work, user_id))
     people = told(operator.here("service", "status", "--json"))["people"]
     assert people == {"registered": 1, "active": 0, "with_consent": 1, "may_be_scanned": 0}
 

@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from exposurekit.service.front.server import running
+from exposurekit.service.api.server import running
 
 LOOPBACK = ("--network", "127.0.0.0/8")
 NOBODY = "<p>Nobody of that name</p>"

@@ -15,7 +15,7 @@ from inbox_kit import BODY, PATH, signed_headers
 from inbox_kit import SECRET as SIGNING_SECRET
 from watch_kit import KEY, PEOPLE, SECRET, Fleet
 
-from exposurekit.monitor.letters import utc_now
+from exposurekit.monitor.webhooks.store import utc_now
 
 pytestmark = pytest.mark.long  # processes of their own
 

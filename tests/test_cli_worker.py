@@ -17,9 +17,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 import exposurekit as ek
-from exposurekit.service import findings, tables
+from exposurekit.service.api.server import running
 from exposurekit.service.clock import FrozenClock
-from exposurekit.service.front.server import running
+from exposurekit.service.findings import findings
+from exposurekit.service.storage import tables
 
 pytestmark = pytest.mark.long  # processes of their own
 NETWORK = ("--callback-network", "127.0.0.0/8")

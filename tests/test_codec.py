@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from payloads import TEXT, Peak
 
 from exposurekit.contract import codec
-from exposurekit.contract.resources import User, UserReply
-from exposurekit.contract.shapes import shape_of_model
+from exposurekit.contract.models import User, UserReply
+from exposurekit.contract.schema import shape_of_model
 from exposurekit.errors import Unreadable
 
 FIXTURE = Path(__file__).parent / "fixtures" / "user.xml"

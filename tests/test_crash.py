@@ -23,15 +23,18 @@ from sqlalchemy.exc import TimeoutError as NoConnection
 
 from exposurekit.contract import codec
 from exposurekit.contract.webhooks import GROUPING_WINDOW, RETRY_DELAYS
-from exposurekit.service import callbacks, integrators, leases, removals, users, webhooks
-from exposurekit.service.callbacks import Callback
+from exposurekit.service.accounts import integrators, users
+from exposurekit.service.api.middleware import Watch
 from exposurekit.service.clock import FrozenClock
-from exposurekit.service.database import Database
-from exposurekit.service.findings import discover_link, discover_record
-from exposurekit.service.front.watch import Watch
-from exposurekit.service.tables import attempts, deliveries, events, records
-from exposurekit.service.terms import GONE_LOOKS
-from exposurekit.service.vault import Vault
+from exposurekit.service.constants import GONE_LOOKS
+from exposurekit.service.findings import removals
+from exposurekit.service.findings.findings import discover_link, discover_record
+from exposurekit.service.storage import leases
+from exposurekit.service.storage.database import Database
+from exposurekit.service.storage.encryption import Vault
+from exposurekit.service.storage.tables import attempts, deliveries, events, records
+from exposurekit.service.webhooks import endpoints, outbox
+from exposurekit.service.webhooks.endpoints import Callback
 
 COMMAND = (sys.executable, str(Path(__file__).parent / "crash" / "run.py"))
 SHORT = {
@@ -84,7 +87,7 @@ class Aftermath:
         async with self.database.writing() as work:
             for number, path in enumerate(("http://127.0.0.1:9/fair", DEAF, None), 1):
                 await integrators.add(work, f"acme{number}")
-                await callbacks.put(work, f"acme{number}", path and Callback(path))
+                await endpoints.put(work, f"acme{number}", path and Callback(path))
                 await self._meet(work, (await users.create(work, number, {"first_name": "Jane"})).id)
         for delay in (GROUPING_WINDOW, *RETRY_DELAYS)[:attempts]:
             self.clock.advance(delay)
@@ -100,10 +103,10 @@ class Aftermath:
         await discover_link(work, user_id, PAGE)
 
     async def _attempt(self, work, lease):
-        parcel = await webhooks.prepare(work, lease)
+        parcel = await outbox.prepare(work, lease)
         seen = self.seen[parcel.webhook_id]
         seen.append(Seen(parcel.body, 204 if seen and parcel.callback.url != DEAF else 500))
-        await webhooks.attempted(work, lease, status=seen[-1].status, outcome="told")
+        await outbox.attempted(work, lease, status=seen[-1].status, outcome="told")
 
     def change(self, statement):
         """Do something to the database that the service never does."""
@@ -271,7 +274,7 @@ def test_an_event_is_never_later_than_the_window_that_it_is_put_in(tmp_path, bef
         async with aftermath.database.writing() as work:
             aftermath.clock.advance(GROUPING_WINDOW - timedelta(seconds=before_s))
             for _ in range(60):
-                await webhooks.tell(work, 1, "new_alerts", ALERT)
+                await outbox.tell(work, 1, "new_alerts", ALERT)
         evidence = await gathered(aftermath.database)
         await aftermath.database.close()
         return evidence

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from crash.receiver_run import Load, Receiver, _judged
 
-from exposurekit.monitor.letters import Letters
+from exposurekit.monitor.webhooks.store import Letters
 
 pytestmark = pytest.mark.long  # processes of their own
 

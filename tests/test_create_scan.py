@@ -11,9 +11,9 @@ import pytest
 from service_kit import answered
 from world_kit import JUNIPER, QUICK, Card, Folk, Held, a_house, a_worker, by_form, definition, running_town
 
-from exposurekit.service import leases, tables
-from exposurekit.service.front.limits import Limits
-from exposurekit.service.front.scans import Scans
+from exposurekit.service.api.rate_limits import Limits
+from exposurekit.service.api.scan_wait import Scans
+from exposurekit.service.storage import leases, tables
 
 HERS = Card("r1")
 
@@ -250,7 +250,7 @@ def test_a_killed_service_leaves_a_lease_that_runs_out(served, town):
 
 
 def another_integrator(house):
-    from exposurekit.service import integrators
+    from exposurekit.service.accounts import integrators
 
     made = house.work(lambda work: integrators.add(work, "beta", attested_by="beta"))
     root = f"{house.base_url}/api/beta/{made.api_key}/v2"

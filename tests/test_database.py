@@ -10,11 +10,13 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import StatementError
 
 from exposurekit.errors import Misconfigured
-from exposurekit.service import alerts, details, findings, integrators, removals, tables, users
+from exposurekit.service.accounts import integrators, user_items, users
+from exposurekit.service.api import auth
 from exposurekit.service.clock import FrozenClock
-from exposurekit.service.database import Database
-from exposurekit.service.front import gate
-from exposurekit.service.vault import Vault
+from exposurekit.service.findings import alerts, findings, removals
+from exposurekit.service.storage import tables
+from exposurekit.service.storage.database import Database
+from exposurekit.service.storage.encryption import Vault
 
 pytestmark = pytest.mark.usefixtures("store")
 
@@ -211,7 +213,7 @@ def test_an_instant_without_a_zone_is_refused(tmp_path):
 
 
 def test_every_statement_of_the_service_compiles_for_postgresql():
-    rooms = (alerts, details, findings, gate, removals, users)
+    rooms = (alerts, user_items, findings, auth, removals, users)
     statements = [value for room in rooms for value in vars(room).values() if isinstance(value, Executable)]
     assert len(statements) > 15
     for statement in statements:

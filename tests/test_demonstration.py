@@ -35,7 +35,7 @@ def test_what_it_says_is_so_in_its_world(demo):
 @long
 def test_the_control_can_fail(demo):
     """An agreement that finds nothing wrong with wrong records would say nothing about right ones."""
-    from exposurekit.service.world.agreement import Said, agreement
+    from exposurekit.sandbox.evaluation import Said, agreement
 
     listed = next(truth for truth in demo.world.listings() if truth.visible and truth.person == 0)
     wrong = [
@@ -62,7 +62,7 @@ def test_its_history_remembers_each_day_as_it_was_in_its_world(demo):
 
 @long
 def test_the_control_of_a_day_can_fail(demo):
-    from exposurekit.service.world.agreement import Said, on_day
+    from exposurekit.sandbox.evaluation import Said, on_day
 
     now = demo.world.clock.now()
     listed = next(truth for truth in demo.world.listings() if truth.visible and truth.quirks == ())

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 import exposurekit as ek
-from exposurekit.demonstration import shown
-from exposurekit.demonstration.shelf import KEPT, Shelf, shelf_for
+from exposurekit.sandbox.cache import KEPT, Shelf, shelf_for
+from exposurekit.sandbox.demo import _copied
 
 long = pytest.mark.long  # weeks pass
 TODAY = date(2030, 1, 31)
@@ -219,7 +219,7 @@ DAMAGES = (truncated, emptied, changed, made_otherwise, without_a_past, foreign)
 def test_what_is_damaged_or_foreign_is_thrown_away(tmp_path, damage):
     [kept] = kept_in(tmp_path).kept(TODAY)
     damage(kept.file)
-    assert shown._copied(kept, 10, 3, False) is None
+    assert _copied(kept, 10, 3, False) is None
     assert not kept.file.exists()
 
 

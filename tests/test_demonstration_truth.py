@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import exposurekit as ek
-from exposurekit.service.world.agreement import LATE
+from exposurekit.sandbox.evaluation import LATE
 
 pytestmark = pytest.mark.long  # three months pass
 DAYS, FOLLOWED = 90, 28  # sites list nobody again within a month

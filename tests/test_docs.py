@@ -37,7 +37,7 @@ def names(demo, tmp_path_factory):
         first_name="Juniper", last_name="Quillfeather", addresses=[{"city": "Oakmere", "state": "CA"}]
     )
     demo.client.wait_for_scan(user)
-    rooms = {name: getattr(ek, name) for name in ("analysis", "charts", "frames", "markup")}
+    rooms = {name: getattr(ek, name) for name in ("analysis", "charts", "frames", "sanitize")}
     exposure = ek.connect(client=demo.client)
     history = ek.History(tmp_path_factory.mktemp("docs") / "history")
     history.collect(exposure)
@@ -89,7 +89,7 @@ def public():
         for name, value in vars(owner).items():
             if not name.startswith("_") and inspect.isfunction(value):
                 yield f"{owner.__name__}.{name}", value
-    for room in (ek.analysis, ek.charts, ek.frames, ek.markup):
+    for room in (ek.analysis, ek.charts, ek.frames, ek.sanitize):
         for name, value in vars(room).items():
             if inspect.isfunction(value) and value.__module__.startswith(room.__name__) and name[0] != "_":
                 yield f"{room.__name__}.{name}", value

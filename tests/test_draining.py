@@ -9,9 +9,9 @@ import pytest
 
 from exposurekit.contract import codec
 from exposurekit.history import History
-from exposurekit.history.store import Busy
-from exposurekit.monitor.draining import Drained, drain
-from exposurekit.monitor.letters import Letters
+from exposurekit.history.storage.delta import Busy
+from exposurekit.monitor.webhooks.ingest import Drained, drain
+from exposurekit.monitor.webhooks.store import Letters
 from exposurekit.service.clock import FrozenClock
 
 START = datetime(2026, 1, 2, tzinfo=UTC)

@@ -20,7 +20,7 @@ from spark_kit import cluster  # noqa: F401  a fixture
 
 from exposurekit.errors import Misconfigured
 from exposurekit.history import History, Told, queries
-from exposurekit.history.engines import DuckDB, Files, FilesMoved, engine_of
+from exposurekit.history.engines.duckdb import DuckDB, Files, FilesMoved, engine_of
 
 INSTANT = pa.timestamp("us", tz="UTC")
 EARLIER = [
@@ -499,7 +499,7 @@ def test_what_is_no_engine_is_told(unknown):
     [("sys.modules['pyspark'] = None", "exposurekit[spark]"), ("pass", "Java 17 or newer: install it")],
 )
 def test_what_spark_lacks_is_told(lacking, told):
-    code = f"import sys; {lacking}\nfrom exposurekit.history.engines import engine_of\nengine_of('spark://h:7077')"
+    code = f"import sys; {lacking}\nfrom exposurekit.history.engines.duckdb import engine_of\nengine_of('spark://h:7077')"
     bare = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"} | {"PATH": ""}
     run = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, env=bare)
     assert run.returncode == 1

@@ -28,7 +28,7 @@ from test_client import ALL_MANNERS, Meaning, answering, format_of
 
 import exposurekit as ek
 from exposurekit import frames
-from exposurekit.contract.resources import UserKey
+from exposurekit.contract.models import UserKey
 from exposurekit.errors import Misconfigured, NotLoaded, Refused, Unreached
 
 TABLES = tuple(name for name in frames.TABLES if name not in {"failures", "deviations"})

@@ -26,7 +26,7 @@ from faults import (
 )
 
 from exposurekit.client import Patience
-from exposurekit.client.wire import BODY_MAX
+from exposurekit.client.protocol import BODY_MAX
 from exposurekit.errors import BadRequest, Refused, Unauthorized, Unreached, Unreadable
 
 KEY = (PERSON_ID, SECRET)

@@ -7,11 +7,11 @@ import pytest
 from service_kit import LISTING, PAGE, SITE
 from sqlalchemy import select
 
-from exposurekit.contract.resources import Alert, Record
-from exposurekit.service import tables
-from exposurekit.service.findings import Listing, Page, Site, discover_link, discover_record
-from exposurekit.service.removals import refuse_removal, submit_removal, verify_removal
-from exposurekit.service.standing import NoSuchUser
+from exposurekit.contract.models import Alert, Record
+from exposurekit.service.accounts.consent import NoSuchUser
+from exposurekit.service.findings.findings import Listing, Page, Site, discover_link, discover_record
+from exposurekit.service.findings.removals import refuse_removal, submit_removal, verify_removal
+from exposurekit.service.storage import tables
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from client_kit import AT_ONCE, many, told
 from faults import LoseReply
 
-from exposurekit.client import AsyncClient, fleet
+from exposurekit.client import AsyncClient, bulk
 from exposurekit.errors import Unauthorized
 
 
@@ -19,8 +19,8 @@ def load(server, **how):
     async def work():
         settings = {"integration_name": "acme", "api_key": "key", "api_secret": "secret", "retries": AT_ONCE}
         async with AsyncClient(server.base_url, **settings) as client:
-            client.connections = how.get("at_once", fleet.AT_ONCE)
-            await fleet.load(client, batches.append, progress=lambda *now: seen.append(now), **how)
+            client.connections = how.get("at_once", bulk.AT_ONCE)
+            await bulk.load(client, batches.append, progress=lambda *now: seen.append(now), **how)
 
     asyncio.run(work())
     return batches, seen
@@ -147,4 +147,4 @@ def test_only_those_who_are_chosen_are_asked_about():
 
 @pytest.mark.parametrize(("told_count", "is_complete"), [(2, True), (None, True), (3, False)])
 def test_a_list_is_complete_where_it_has_as_many_as_it_counts(told_count, is_complete):
-    assert fleet.Listing(2, told_count).is_complete is is_complete
+    assert bulk.Listing(2, told_count).is_complete is is_complete

@@ -11,8 +11,8 @@ from payloads import ALERT, LINK, RECORD, USER, Payloads
 from pydantic import TypeAdapter
 
 from exposurekit import frames
-from exposurekit.contract.resources import Alert, AlertsReply, User, UserReply
-from exposurekit.contract.shapes import row_type
+from exposurekit.contract.models import Alert, AlertsReply, User, UserReply
+from exposurekit.contract.schema import row_type
 
 # Written out by hand: these are what an analyst's code relies on.
 TEXTS, TIME = "list<item: string>[pyarrow]", "datetime64[us, UTC]"

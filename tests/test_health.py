@@ -6,10 +6,10 @@ from datetime import timedelta
 import pytest
 from service_kit import START, a_database
 
-from exposurekit.service import health
 from exposurekit.service.clock import FrozenClock
-from exposurekit.service.database import Database
-from exposurekit.service.health import REASON_MAX, Health
+from exposurekit.service.sites import statistics
+from exposurekit.service.sites.statistics import REASON_MAX, Health
+from exposurekit.service.storage.database import Database
 
 DELAY = timedelta(seconds=2)
 
@@ -34,15 +34,15 @@ class Two:
             return await function(work, *arguments, **named)
 
     def looked(self, site="Seekfolk", reason=None, *, trusted=True):
-        self.write(health.looked, site, reason=reason, trusted=trusted)
+        self.write(statistics.looked, site, reason=reason, trusted=trusted)
 
     def reserve(self, site="Seekfolk", *, delay=DELAY, second=False):
         """Seconds until the turn."""
-        at = self.write(health.reserve, site, delay=delay, second=second)
+        at = self.write(statistics.reserve, site, delay=delay, second=second)
         return (at - self.clock.now()).total_seconds()
 
     def all(self):
-        return {one.site: one for one in self.write(health.all)}
+        return {one.site: one for one in self.write(statistics.all)}
 
 
 @pytest.fixture
@@ -110,7 +110,9 @@ def test_turns_are_spaced_across_workers(two):
 
 def test_turns_that_are_asked_for_at_once_are_nobodys_twice(two):
     async def at_once():
-        turns = (two.writing(health.reserve, "Seekfolk", delay=DELAY, second=bool(n % 2)) for n in range(10))
+        turns = (
+            two.writing(statistics.reserve, "Seekfolk", delay=DELAY, second=bool(n % 2)) for n in range(10)
+        )
         return await asyncio.gather(*turns)
 
     turns = two.runner.run(at_once())
@@ -120,7 +122,7 @@ def test_turns_that_are_asked_for_at_once_are_nobodys_twice(two):
 def test_looks_that_are_told_at_once_are_all_counted(two):
     async def at_once():
         looks = (
-            two.writing(health.looked, "Seekfolk", reason="blocked", trusted=True, second=n > 4)
+            two.writing(statistics.looked, "Seekfolk", reason="blocked", trusted=True, second=n > 4)
             for n in range(10)
         )
         await asyncio.gather(*looks)

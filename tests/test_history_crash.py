@@ -20,8 +20,8 @@ from history_kit import Service
 
 from exposurekit.history import History
 from exposurekit.history.diff import Diff
-from exposurekit.history.engines import DuckDB
-from exposurekit.history.store import Store
+from exposurekit.history.engines.duckdb import DuckDB
+from exposurekit.history.storage.delta import Store
 
 pytestmark = pytest.mark.long
 HERE = Path(__file__).parent

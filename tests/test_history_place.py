@@ -9,7 +9,7 @@ from history_kit import Person, Service, a_record, seen_through
 
 from exposurekit.errors import Misconfigured, NotLoaded
 from exposurekit.history import History
-from exposurekit.history.place import Place
+from exposurekit.history.storage.location import Place
 
 NOWHERE = {
     "AWS_ACCESS_KEY_ID": "key",

@@ -14,9 +14,9 @@ import pytest
 from inbox_kit import BODY, LOOPBACK, NOW, PATH, SECRET, emptied, listening, signed_headers
 
 from exposurekit.errors import Misconfigured
-from exposurekit.monitor.inbox import create_app
-from exposurekit.monitor.letters import Letters
-from exposurekit.serving import running
+from exposurekit.monitor.webhooks.receiver import create_app
+from exposurekit.monitor.webhooks.store import Letters
+from exposurekit.system.asgi_server import running
 
 
 @pytest.fixture(scope="module")
@@ -158,9 +158,9 @@ def test_an_inbox_that_cannot_be_opened_does_not_begin_to_listen(tmp_path):
 
 ON_A_FULL_DISK = """
 import resource, sys
-from exposurekit.monitor.inbox import create_app
-from exposurekit.monitor.letters import Letters
-from exposurekit.serving import running
+from exposurekit.monitor.webhooks.receiver import create_app
+from exposurekit.monitor.webhooks.store import Letters
+from exposurekit.system.asgi_server import running
 letters = Letters(sys.argv[1])
 letters.counts()
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))

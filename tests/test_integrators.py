@@ -7,7 +7,7 @@ import pytest
 from service_kit import JANE, a_database
 
 from exposurekit.errors import Misconfigured
-from exposurekit.service import integrators, users
+from exposurekit.service.accounts import integrators, users
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exposurekit.leaks import Known
+from exposurekit.privacy.detector import Known
 
 
 @pytest.fixture

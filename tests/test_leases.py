@@ -8,10 +8,11 @@ import pytest
 from service_kit import START, a_database
 from sqlalchemy import insert, select, update
 
-from exposurekit.service import integrators, leases, tables
+from exposurekit.service.accounts import integrators
 from exposurekit.service.clock import FrozenClock
-from exposurekit.service.database import Database
-from exposurekit.service.leases import Lease, LeaseLost
+from exposurekit.service.storage import leases, tables
+from exposurekit.service.storage.database import Database
+from exposurekit.service.storage.leases import Lease, LeaseLost
 
 LASTS = timedelta(seconds=30)
 USERS = tables.users

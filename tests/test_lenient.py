@@ -16,9 +16,9 @@ from payloads import ALERT, LINK, RECORD, USER
 
 import exposurekit as ek
 from exposurekit import frames
-from exposurekit.client import calls, wire
-from exposurekit.client.access import Access
-from exposurekit.client.retries import Answer
+from exposurekit.client import calls, protocol
+from exposurekit.client.config import Access
+from exposurekit.client.retry import Answer
 from exposurekit.contract import codec
 from exposurekit.errors import Unreadable
 
@@ -75,11 +75,11 @@ def answer(body, format="json"):  # noqa: A002
 
 def both(call, access, outcome):
     """The answer as a model, as plain dicts, and what was noted."""
-    notes = wire.Notes()
+    notes = protocol.Notes()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        read = wire.model(call, access, outcome)
-    row = wire.row(call, access, outcome, notes)
+        read = protocol.model(call, access, outcome)
+    row = protocol.row(call, access, outcome, notes)
     dumped = read.model_dump() if call is GET else [one.model_dump() for one in read]
     row = row["user" if call is GET else "alerts"]
     return as_in(row, dumped), row, notes
@@ -120,7 +120,7 @@ def test_an_odd_field_costs_that_field_alone(field, value):
     assert dumped == row
     assert CANARY not in str([(note.field, note.kind, note.example) for note in notes])
     right_user, right_alerts = (
-        wire.row(call, STRICT, answer(body_of(call)))["user" if call is GET else "alerts"]
+        protocol.row(call, STRICT, answer(body_of(call)))["user" if call is GET else "alerts"]
         for call in (GET, ALERTS)
     )
     found = packed(row, right_alerts) if call is GET else packed(right_user, row)
@@ -224,13 +224,13 @@ def test_strict_takes_no_null_and_no_absence(call, path, name):
         return  # an alert's record may lack its id
     for value in (None, MISSING):
         with pytest.raises(Unreadable):
-            wire.row(call, STRICT, answer(body_of(call, path, name, value)))
+            protocol.row(call, STRICT, answer(body_of(call, path, name, value)))
 
 
 def noted(**fields):
     """What a user with these fields is noted for, and the user."""
-    notes = wire.Notes()
-    row = wire.row(GET, ACCESS, answer({"user": USER | fields}), notes)["user"]
+    notes = protocol.Notes()
+    row = protocol.row(GET, ACCESS, answer({"user": USER | fields}), notes)["user"]
     return row, {(note.field, note.kind, note.example): times for note, times in notes.items()}
 
 
@@ -290,7 +290,9 @@ def test_a_record_that_is_none_or_has_no_id_costs_that_record(item):
 
 def test_a_single_call_warns_of_what_it_left_out():
     with pytest.warns(UserWarning, match=r"^List user records: .* items were lost at records$"):
-        found = wire.model(calls.list_user_records(KEY), ACCESS, answer({"records": [{"record": RECORD}, 7]}))
+        found = protocol.model(
+            calls.list_user_records(KEY), ACCESS, answer({"records": [{"record": RECORD}, 7]})
+        )
     assert [record.id for record in found] == [7]
 
 
@@ -298,12 +300,12 @@ def test_a_single_call_warns_of_what_it_left_out():
 @pytest.mark.parametrize("call", [GET, calls.list_user_records(KEY), calls.list_users()])
 def test_what_is_no_answer_is_no_empty_one(call, body):
     with pytest.raises(Unreadable, match="cannot be read"):
-        wire.model(call, ACCESS, answer(body))
+        protocol.model(call, ACCESS, answer(body))
 
 
 def test_a_user_without_the_key_around_it_is_read():
-    assert wire.model(GET, ACCESS, answer(USER)).id == USER["id"]
-    assert wire.model(calls.get_record(KEY, 7), ACCESS, answer(RECORD)).site == RECORD["site"]
+    assert protocol.model(GET, ACCESS, answer(USER)).id == USER["id"]
+    assert protocol.model(calls.get_record(KEY, 7), ACCESS, answer(RECORD)).site == RECORD["site"]
 
 
 # --- encodings ----------------------------------------------------------------------------------------
@@ -314,9 +316,11 @@ def test_a_user_without_the_key_around_it_is_read():
 def test_json_is_read_by_its_byte_order_mark(encoding, access):
     """CONTRACT.md, "a JSON body"."""
     content = json.dumps({"user": USER | {"first_name": "Żofia"}}, ensure_ascii=False).encode(encoding)
-    for read in (wire.model(GET, access, Answer(200, {}, content)), None):
+    for read in (protocol.model(GET, access, Answer(200, {}, content)), None):
         name = (
-            read.first_name if read else wire.row(GET, access, Answer(200, {}, content))["user"]["first_name"]
+            read.first_name
+            if read
+            else protocol.row(GET, access, Answer(200, {}, content))["user"]["first_name"]
         )
         assert name == "Żofia"
 
@@ -345,8 +349,8 @@ HOLDS_KEY = {
 def test_any_2xx_on_create_user_is_success(status):
     """CONTRACT.md, "status of success"."""
     assert (
-        wire.model(CREATE, ACCESS, Answer(status, {}, WHOLE)).key
-        == wire.model(GET, ACCESS, answer({"user": USER})).key
+        protocol.model(CREATE, ACCESS, Answer(status, {}, WHOLE)).key
+        == protocol.model(GET, ACCESS, answer({"user": USER})).key
     )
 
 
@@ -354,13 +358,13 @@ def test_any_2xx_on_create_user_is_success(status):
 def test_the_id_and_secret_of_a_new_user_are_never_lost(content):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        key = wire.model(CREATE, ACCESS, Answer(201, {}, content)).key
+        key = protocol.model(CREATE, ACCESS, Answer(201, {}, content)).key
     assert (key.id, key.secret) == (12345, "ab12")
     with contextlib.suppress(Unreadable):
-        wire.model(CREATE, STRICT, Answer(201, {}, content))
+        protocol.model(CREATE, STRICT, Answer(201, {}, content))
         return
     with pytest.raises(Unreadable, match="keep the error's user_key") as caught:
-        wire.model(CREATE, STRICT, Answer(201, {}, content))
+        protocol.model(CREATE, STRICT, Answer(201, {}, content))
     key = caught.value.user_key
     assert (key.id, key.secret) == (12345, "ab12")
     assert "ab12" not in str(caught.value) + repr(caught.value)
@@ -369,12 +373,12 @@ def test_the_id_and_secret_of_a_new_user_are_never_lost(content):
 @pytest.mark.parametrize("content", [b"", b"{}", b"<html>", b'{"user": {"id": 1', WHOLE[:24]])
 def test_an_answer_without_a_key_says_to_look_first(content):
     with pytest.raises(Unreadable, match=r"may have been registered.*look before you repeat it") as caught:
-        wire.model(CREATE, ACCESS, Answer(200, {}, content))
+        protocol.model(CREATE, ACCESS, Answer(200, {}, content))
     assert caught.value.user_key is None
 
 
 def test_a_user_without_a_secret_has_no_key():
-    user = wire.model(GET, ACCESS, answer({"user": USER | {"secret": None}}))
+    user = protocol.model(GET, ACCESS, answer({"user": USER | {"secret": None}}))
     with pytest.raises(Unreadable, match="no secret"):
         _ = user.key
 

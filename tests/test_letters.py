@@ -10,9 +10,9 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 from exposurekit.errors import Misconfigured
-from exposurekit.monitor import letters as room
-from exposurekit.monitor.database import NotKept
-from exposurekit.monitor.letters import Erased, Letters
+from exposurekit.monitor.sqlite import NotKept
+from exposurekit.monitor.webhooks import store as room
+from exposurekit.monitor.webhooks.store import Erased, Letters
 from exposurekit.service.clock import FrozenClock
 
 START = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import pytest
 from service_kit import JANE, a_service, stored_in
 
-from exposurekit.service.front import limits
-from exposurekit.service.front.limits import BURST_S, Gatekeeper, Limits
-from exposurekit.service.refusals import Refusal
+from exposurekit.service.api import rate_limits
+from exposurekit.service.api.rate_limits import BURST_S, Gatekeeper, Limits
+from exposurekit.service.errors import Refusal
 
 FEW = Limits(requests_per_second=1, refusals_per_minute=3)
 ME, OTHER_KEY, OTHER_PLACE = "key 192.0.2.1", "other 192.0.2.1", "key 192.0.2.2"
@@ -123,8 +123,8 @@ class Hasty(Gatekeeper):
 
     def __init__(self, given):
         super().__init__(given)
-        self._requests = limits.RateLimitItemPerSecond(given.requests_per_second, 1)
-        self._refusals = limits.RateLimitItemPerSecond(given.refusals_per_minute, 1)
+        self._requests = rate_limits.RateLimitItemPerSecond(given.requests_per_second, 1)
+        self._refusals = rate_limits.RateLimitItemPerSecond(given.refusals_per_minute, 1)
 
 
 @pytest.fixture(scope="module")

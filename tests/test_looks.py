@@ -22,13 +22,14 @@ from world_kit import (
     shown,
 )
 
-from exposurekit.service import candidates, tables
-from exposurekit.service.outbound import Outbound
-from exposurekit.service.scanning.looks import CONTROL_MISSING, look, look_at_known
-from exposurekit.service.scanning.manners import Manners
-from exposurekit.service.sightings import Listing
-from exposurekit.service.subjects import Name, Place, Subject
-from exposurekit.service.world.wire import JSON, Answer, html, redirect, text
+from exposurekit.sandbox.world.asgi import JSON, Answer, html, redirect, text
+from exposurekit.service.accounts.subject import Name, Place, Subject
+from exposurekit.service.findings import candidates
+from exposurekit.service.http.client import Outbound
+from exposurekit.service.models import Listing
+from exposurekit.service.scanning.politeness import Manners
+from exposurekit.service.scanning.site_scan import CONTROL_MISSING, look, look_at_known
+from exposurekit.service.storage import tables
 
 SUBJECT = Subject(
     names=(Name("Juniper", "Quillfeather"),), places=(Place("12 Acorn Street", "", "Oakmere", "CA", "95999"),)

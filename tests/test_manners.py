@@ -8,13 +8,13 @@ import pytest
 from service_kit import START, a_database
 from world_kit import KEY, LOOPBACK, Card, Folk, definition, html_page, nobody, running_town
 
+from exposurekit.sandbox.world.asgi import Answer, redirect, text
+from exposurekit.service.accounts.subject import Name, Place, Subject
 from exposurekit.service.clock import Clock, FrozenClock
-from exposurekit.service.outbound import Outbound
-from exposurekit.service.scanning.looks import look
-from exposurekit.service.scanning.manners import Manners, Unwelcome
-from exposurekit.service.scanning.sites import Politeness
-from exposurekit.service.subjects import Name, Place, Subject
-from exposurekit.service.world.wire import Answer, redirect, text
+from exposurekit.service.http.client import Outbound
+from exposurekit.service.scanning.politeness import Manners, Unwelcome
+from exposurekit.service.scanning.site_scan import look
+from exposurekit.service.sites.definition import Politeness
 
 SUBJECT = Subject(names=(Name("Juniper", "Quillfeather"),), places=(Place(city="Oakmere"),))
 URL = "http://seekfolk.example/search"

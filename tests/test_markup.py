@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from payloads import TEXT
 
-from exposurekit.markup import escaped, fragment, label, linked, plain, pointed_at, said, said_address
+from exposurekit.text.sanitize import escaped, fragment, label, linked, plain, pointed_at, said, said_address
 
 MARKUP = TEXT | st.text(st.sampled_from("<>/=\"'&;#ascripthref:jv \n\x00onclk-!"), max_size=40)
 ATTACKS = [

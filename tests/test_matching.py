@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from exposurekit.sandbox.world.people import invent
+from exposurekit.service.accounts.subject import Name, Place, Subject
+from exposurekit.service.models import Listing
 from exposurekit.service.scanning.matching import match, name_fits
-from exposurekit.service.scanning.spellings import names_fit, phone, street
-from exposurekit.service.sightings import Listing
-from exposurekit.service.subjects import Name, Place, Subject
-from exposurekit.service.world.people import invent
+from exposurekit.service.scanning.normalize import names_fit, phone, street
 
 TODAY = date(2026, 1, 1)
 BART = Subject(

@@ -11,13 +11,16 @@ from service_kit import LISTING, PAGE, SITE, a_service, answered, at_work
 from sqlalchemy import insert, select, update
 
 from exposurekit.errors import ExposureError
-from exposurekit.service import integrators, removals, standing, tables, users
-from exposurekit.service.database import Database
-from exposurekit.service.findings import discover_link, discover_record
-from exposurekit.service.front import app, memory
-from exposurekit.service.front.app import create_app
-from exposurekit.service.front.memory import AGE_MAX_S, Memory
-from exposurekit.service.front.server import running
+from exposurekit.service.accounts import consent as accounts_consent
+from exposurekit.service.accounts import integrators, users
+from exposurekit.service.api import app, cache
+from exposurekit.service.api.app import create_app
+from exposurekit.service.api.cache import AGE_MAX_S, Memory
+from exposurekit.service.api.server import running
+from exposurekit.service.findings import removals
+from exposurekit.service.findings.findings import discover_link, discover_record
+from exposurekit.service.storage import tables
+from exposurekit.service.storage.database import Database
 
 ENCODINGS = ("json", "xml")
 KIB = 1024
@@ -165,19 +168,19 @@ class Life:
 
     def activate(self):
         user_id = self.someone["id"]
-        self.work(lambda work: standing.activate(work, user_id))
+        self.work(lambda work: accounts_consent.activate(work, user_id))
 
     def deactivate(self):
         user_id = self.someone["id"]
-        self.work(lambda work: standing.deactivate(work, user_id))
+        self.work(lambda work: accounts_consent.deactivate(work, user_id))
 
     def consent(self):
         user_id = self.someone["id"]
-        self.work(lambda work: standing.consent(work, user_id, given_by="themselves"))
+        self.work(lambda work: accounts_consent.consent(work, user_id, given_by="themselves"))
 
     def withdraw(self):
         user_id = self.someone["id"]
-        self.work(lambda work: standing.withdraw(work, user_id, withdrawn_by="themselves"))
+        self.work(lambda work: accounts_consent.withdraw(work, user_id, withdrawn_by="themselves"))
 
     def scan(self):
         self.flag(is_scanning=self.rng.random() < 0.5)
@@ -190,7 +193,7 @@ class Life:
 
     def purge(self):
         gone = self.someone
-        self.work(lambda work: standing.purge(work, gone["id"]))
+        self.work(lambda work: accounts_consent.purge(work, gone["id"]))
         self.people.remove(gone)
         self.gone.append(gone)
         self.register()
@@ -239,7 +242,7 @@ def test_a_purged_person_is_refused_and_unlisted_at_once(service, twin):
     for process in (service, twin):
         assert told(process, user)[0] == 200
         assert user["secret"].encode() in listed(process, limit=1000)
-    service.work(lambda work: standing.purge(work, user["id"]))
+    service.work(lambda work: accounts_consent.purge(work, user["id"]))
     for process in (service, twin):
         assert told(process, user)[0] == 401
         assert user["secret"].encode() not in listed(process, limit=1000)
@@ -278,7 +281,7 @@ def test_a_lower_id_that_is_committed_late_is_listed(store, tmp_path):
 
         async def unregister(work):
             row = await work.first(select(tables.users).where(tables.users.c.id == late["id"]))
-            await standing.purge(work, late["id"])
+            await accounts_consent.purge(work, late["id"])
             return dict(row._mapping)
 
         row = service.work(unregister)
@@ -288,7 +291,7 @@ def test_a_lower_id_that_is_committed_late_is_listed(store, tmp_path):
         ]
 
         async def swap(work):
-            await standing.purge(work, first["id"])
+            await accounts_consent.purge(work, first["id"])
             await work.add(insert(tables.users), row)
 
         service.work(swap)
@@ -382,7 +385,7 @@ async def tidied(kept):
 
 
 def test_what_is_old_is_let_go_while_nobody_asks(monkeypatch):
-    monkeypatch.setattr(memory, "TIDY_EVERY_S", 0.001)
+    monkeypatch.setattr(cache, "TIDY_EVERY_S", 0.001)
     hand = Hand()
     kept = Memory(clock=hand)
     body = bytes(100)

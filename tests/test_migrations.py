@@ -19,10 +19,12 @@ from service_kit import LISTING, SITE, START, url_of
 from sqlalchemy import MetaData, create_engine, text
 
 from exposurekit.errors import Misconfigured
-from exposurekit.service import findings, migrations, standing, tables, users
+from exposurekit.service.accounts import consent, users
 from exposurekit.service.clock import FrozenClock
-from exposurekit.service.database import Database
-from exposurekit.service.vault import Vault
+from exposurekit.service.findings import findings
+from exposurekit.service.storage import migrations, tables
+from exposurekit.service.storage.database import Database
+from exposurekit.service.storage.encryption import Vault
 
 VERSIONS = Path(migrations.__file__).parent / "versions"
 STEPS = sorted(file.stem for file in VERSIONS.glob("0*.py"))
@@ -79,7 +81,7 @@ def version(url):
 
 
 def step_of(name):
-    return importlib.import_module(f"exposurekit.service.migrations.versions.{name}")
+    return importlib.import_module(f"exposurekit.service.storage.migrations.versions.{name}")
 
 
 # --- a database as it was ------------------------------------------------------------------------------
@@ -184,9 +186,9 @@ def test_the_service_goes_on_with_what_an_earlier_version_knew(url, made):
 
     async def go_on(work):
         subject = await users.subject_of(work, 7)
-        assert not await standing.may_scan(work, 7)
-        await standing.consent(work, 7, given_by="Jane Doe, by letter")
-        assert await standing.may_scan(work, 7)
+        assert not await consent.may_scan(work, 7)
+        await consent.consent(work, 7, given_by="Jane Doe, by letter")
+        assert await consent.may_scan(work, 7)
         known = await findings.discover_record(work, 7, LISTING, SITE)
         alerts = await findings.alerts_of(work, 7)
         return subject, known, len(alerts), await findings.links_of(work, 7)
@@ -352,8 +354,8 @@ def test_several_processes_that_open_a_new_database_at_once_all_succeed(url):
     script = (
         "import asyncio, sys\n"
         "from exposurekit.service.clock import Clock\n"
-        "from exposurekit.service.database import Database\n"
-        "from exposurekit.service.vault import Vault\n"
+        "from exposurekit.service.storage.database import Database\n"
+        "from exposurekit.service.storage.encryption import Vault\n"
         "async def main():\n"
         "    database = Database(sys.argv[1], vault=Vault(bytes.fromhex(sys.argv[2])), clock=Clock())\n"
         "    sys.stdin.readline()\n"
@@ -406,6 +408,6 @@ def test_a_person_of_an_earlier_version_is_not_scanned_by_itself(url):
 
     async def look(work):
         work.clock.advance(timedelta(days=365))
-        return await standing.may_scan(work, 7), await standing.plan_scan(work, 7)
+        return await consent.may_scan(work, 7), await consent.plan_scan(work, 7)
 
     assert open_it(url, look) == (False, False)

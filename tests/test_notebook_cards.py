@@ -10,10 +10,10 @@ from client_kit import connected
 from history_kit import Clock, Person, Service, a_link, a_record, an_alert, seen_through
 from payloads import ALERT, LINK, RECORD, USER
 
-from exposurekit import cards
-from exposurekit.contract.resources import Alert, Link, Record, User, UserKey
+from exposurekit.contract.models import Alert, Link, Record, User, UserKey
 from exposurekit.contract.webhooks import Delivery
 from exposurekit.history import Diff, History, Run, Told
+from exposurekit.text import html_cards
 
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HOSTILE = {
@@ -239,7 +239,7 @@ def test_what_was_not_told_is_not_nothing():
 
 def test_a_long_list_says_how_much_more_there_is():
     said = words(Alert.model_validate(ALERT | {"opt_out_procedure": ["Step"] * 60}))
-    assert said.count("Step") == cards.ROWS_MAX
+    assert said.count("Step") == html_cards.ROWS_MAX
     assert "and 10 more" in said
 
 

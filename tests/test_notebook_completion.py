@@ -5,7 +5,7 @@ from history_kit import Person, Service, a_record, an_alert, seen_through
 from notebook_kit import Notebook, bare
 
 import exposurekit as ek
-from exposurekit.notebook.verbs import VERBS, takes
+from exposurekit.notebook.commands import VERBS, takes
 
 
 @pytest.fixture(scope="module")

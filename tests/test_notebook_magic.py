@@ -9,7 +9,7 @@ from notebook_kit import Notebook, bare
 
 import exposurekit as ek
 from exposurekit import analysis, charts
-from exposurekit.notebook.verbs import VERBS, takes
+from exposurekit.notebook.commands import VERBS, takes
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,10 @@ from hypothesis import HealthCheck, settings
 from schemathesis.checks import CHECKS, load_all_checks
 from service_kit import JANE, LISTING, PAGE, SITE, Service
 
-from exposurekit.contract import resources
+from exposurekit.contract import models
 from exposurekit.contract.operations import OPERATIONS, PREFIX
-from exposurekit.service.findings import discover_link, discover_record
-from exposurekit.service.front import openapi, schemas
+from exposurekit.service.api import openapi, schemas
+from exposurekit.service.findings.findings import discover_link, discover_record
 
 pytestmark = pytest.mark.long  # hundreds of requests for each operation
 
@@ -77,18 +77,18 @@ def test_each_operation_stands_at_its_path_with_each_suffix():
 @pytest.mark.parametrize(
     ("name", "model", "beyond"),
     [
-        ("Alias", resources.Alias, {"alias_type"}),
-        ("Email", resources.Email, set()),
-        ("PhoneNumber", resources.PhoneNumber, set()),
-        ("Address", resources.Address, {"country"}),
-        ("Record", resources.Record, {"user_fields_required_for_removal"}),
-        ("RecordInUser", resources.Record, set()),
-        ("Link", resources.Link, set()),
-        ("AlertOnRecord", resources.Alert, set()),
-        ("AlertOnLink", resources.Alert, set()),
-        ("User", resources.User, set()),
-        ("UserInFull", resources.User, set()),
-        ("UserKey", resources.UserKey, set()),
+        ("Alias", models.Alias, {"alias_type"}),
+        ("Email", models.Email, set()),
+        ("PhoneNumber", models.PhoneNumber, set()),
+        ("Address", models.Address, {"country"}),
+        ("Record", models.Record, {"user_fields_required_for_removal"}),
+        ("RecordInUser", models.Record, set()),
+        ("Link", models.Link, set()),
+        ("AlertOnRecord", models.Alert, set()),
+        ("AlertOnLink", models.Alert, set()),
+        ("User", models.User, set()),
+        ("UserInFull", models.User, set()),
+        ("UserKey", models.UserKey, set()),
     ],
 )
 def test_what_is_answered_has_the_fields_of_the_contract(name, model, beyond):

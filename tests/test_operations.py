@@ -2,7 +2,15 @@
 
 import pytest
 
-from exposurekit.contract.items import AddressItem, AliasItem, EmailItem, PhoneNumberItem
+from exposurekit.contract.inputs import AddressItem, AliasItem, EmailItem, PhoneNumberItem
+from exposurekit.contract.models import (
+    AlertsReply,
+    LinksReply,
+    RecordReply,
+    RecordsReply,
+    UserPage,
+    UserReply,
+)
 from exposurekit.contract.operations import (
     CREDENTIAL_HEADERS,
     FORMATS,
@@ -12,15 +20,7 @@ from exposurekit.contract.operations import (
     PREFIX,
     VERSION,
 )
-from exposurekit.contract.resources import (
-    AlertsReply,
-    LinksReply,
-    RecordReply,
-    RecordsReply,
-    UserPage,
-    UserReply,
-)
-from exposurekit.contract.values import BirthDate, Id
+from exposurekit.contract.types import BirthDate, Id
 
 OF_USER = "api_key! api_secret! user_id! secret!"
 DETAILS = "birth_date aliases emails phone_numbers addresses"

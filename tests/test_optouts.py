@@ -17,12 +17,12 @@ from world_kit import (
     running_town,
 )
 
-from exposurekit.service.outbound import Outbound
+from exposurekit.sandbox.world.asgi import Answer, html, redirect, text
+from exposurekit.service.accounts.subject import Name, Place, Subject
+from exposurekit.service.http.client import Outbound
+from exposurekit.service.models import Listing, Site
 from exposurekit.service.scanning import optouts
-from exposurekit.service.scanning.manners import Manners
-from exposurekit.service.sightings import Listing, Site
-from exposurekit.service.subjects import Name, Place, Subject
-from exposurekit.service.world.wire import Answer, html, redirect, text
+from exposurekit.service.scanning.politeness import Manners
 
 PAGE = "http://seekfolk.example/leave"
 JUNIPER = Subject(

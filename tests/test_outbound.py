@@ -24,9 +24,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exposurekit.errors import Misconfigured
-from exposurekit.service.asked import Asked
-from exposurekit.service.callbacks import vet
-from exposurekit.service.outbound import Answered, Outbound, Unanswered, Unsafe
+from exposurekit.service.http.client import Answered, Outbound, Unanswered, Unsafe
+from exposurekit.service.http.request import Asked
+from exposurekit.service.webhooks.endpoints import vet
 
 LOOPBACK = ("127.0.0.0/8",)
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -970,7 +970,7 @@ def test_any_bytes_have_a_text(body, charset):
 
 
 def test_every_charset_that_is_offered_is_one_that_python_knows():
-    from exposurekit.service.answered import _CODECS
+    from exposurekit.service.http.response import _CODECS
 
     assert {name: b"a".decode(codec, "replace") for name, codec in _CODECS.items() if "16" not in codec} != {}
     assert all(b"a\x00".decode(codec, "replace") for codec in _CODECS.values())
@@ -1071,7 +1071,7 @@ def test_a_certificate_is_for_the_name_that_was_asked(tls, host, said):
     """In a process of its own: the authorities are read once."""
     code = """if True:
         import asyncio, sys
-        from exposurekit.service.outbound import Outbound, Unanswered
+        from exposurekit.service.http.client import Outbound, Unanswered
         async def resolve(host, port):
             return [("127.0.0.1", int(sys.argv[2]))]
         try:

@@ -20,16 +20,18 @@ from standardwebhooks import Webhook, WebhookVerificationError
 
 from exposurekit.contract.webhooks import GROUPING_WINDOW, Delivery
 from exposurekit.errors import Misconfigured
-from exposurekit.service import callbacks, integrators, leases, standing, tables, users, webhooks
-from exposurekit.service.callbacks import Callback, checked_secret, new_secret
+from exposurekit.service.accounts import consent, integrators, users
 from exposurekit.service.clock import FrozenClock
-from exposurekit.service.findings import discover_link, discover_record
-from exposurekit.service.leases import LeaseLost
-from exposurekit.service.outbound import Outbound
-from exposurekit.service.removals import submit_removal, verify_removal
-from exposurekit.service.scanning.manners import Manners
+from exposurekit.service.findings.findings import discover_link, discover_record
+from exposurekit.service.findings.removals import submit_removal, verify_removal
+from exposurekit.service.http.client import Outbound
+from exposurekit.service.scanning.politeness import Manners
 from exposurekit.service.scanning.scan import Web
-from exposurekit.service.vault import Vault
+from exposurekit.service.storage import leases, tables
+from exposurekit.service.storage.encryption import Vault
+from exposurekit.service.storage.leases import LeaseLost
+from exposurekit.service.webhooks import endpoints, outbox
+from exposurekit.service.webhooks.endpoints import Callback, checked_secret, new_secret
 from exposurekit.service.worker import ATTEMPT_S, Pace, Worker
 
 LOOPBACK = ("127.0.0.0/8",)
@@ -165,7 +167,7 @@ class Post:
         self.call_back(callback, name)
 
     def call_back(self, callback, name="acme"):
-        self.write(callbacks.put, name, callback)
+        self.write(endpoints.put, name, callback)
 
     def person(self, integrator="acme"):
         [owner] = self.rows(select(tables.integrators.c.id).where(tables.integrators.c.name == integrator))
@@ -192,7 +194,7 @@ class Post:
         return len(self.receiver.got) - before
 
     def shown(self, **asked):
-        return self.write(webhooks.all, **asked)
+        return self.write(outbox.all, **asked)
 
     def die(self):
         """Let the one delivery that there is fail until it is dead."""
@@ -417,7 +419,7 @@ def test_a_dead_delivery_is_replayed_with_the_same_id_and_the_same_bytes(post, j
     post.find(jane)
     dead = post.die()
     post.later(86400)
-    post.write(webhooks.replay, dead.webhook_id)
+    post.write(outbox.replay, dead.webhook_id)
     post.receiver.always = FAILED if fails_again else OK
     assert post.work() == 1
     for seconds in (60, 300, 1800):
@@ -439,12 +441,12 @@ def test_all_that_is_dead_is_replayed_and_nothing_else(post):
         post.later(seconds)
         post.work()
     post.find(people[2])
-    assert post.write(webhooks.counts) == {"open": 1, "frozen": 0, "delivered": 0, "dead": 2}
+    assert post.write(outbox.counts) == {"open": 1, "frozen": 0, "delivered": 0, "dead": 2}
     post.receiver.always = OK
-    assert post.write(webhooks.replay_all) == 2
+    assert post.write(outbox.replay_all) == 2
     assert post.work() == 2
-    assert post.write(webhooks.counts) == {"open": 1, "frozen": 0, "delivered": 2, "dead": 0}
-    assert post.write(webhooks.replay_all) == 0
+    assert post.write(outbox.counts) == {"open": 1, "frozen": 0, "delivered": 2, "dead": 0}
+    assert post.write(outbox.replay_all) == 0
 
 
 @pytest.mark.parametrize("state", ["unknown", "open", "frozen", "delivered", "replayed"])
@@ -453,14 +455,14 @@ def test_only_a_dead_delivery_is_replayed(post, jane, state):
     known = post.shown()[0].webhook_id
     if state == "replayed":
         post.die()
-        post.write(webhooks.replay, known)
+        post.write(outbox.replay, known)
     elif state in {"frozen", "delivered"}:
         post.receiver.answers = [FAILED] if state == "frozen" else []
         post.later(WINDOW_S)
         post.work()
     before = post.shown()
     with pytest.raises(Misconfigured, match=r"^there is no dead delivery of that id[^\n]+$"):
-        post.write(webhooks.replay, "msg_0" if state == "unknown" else known)
+        post.write(outbox.replay, "msg_0" if state == "unknown" else known)
     assert post.shown() == before
 
 
@@ -699,12 +701,12 @@ def test_a_worker_that_was_away_too_long_changes_nothing(post, jane):
     post.find(jane)
     post.later(WINDOW_S)
     [late] = post.write(leases.take, tables.deliveries, limit=1, lasts=timedelta(seconds=30))
-    sent = post.write(webhooks.prepare, late)
+    sent = post.write(outbox.prepare, late)
     post.later(30)
     post.work()
     before = post.shown()
-    for function in (webhooks.prepare, webhooks.attempted):
-        named = {} if function is webhooks.prepare else {"status": None, "outcome": "time-out"}
+    for function in (outbox.prepare, outbox.attempted):
+        named = {} if function is outbox.prepare else {"status": None, "outcome": "time-out"}
         with pytest.raises(LeaseLost):
             post.write(function, late, **named)
     assert post.shown() == before
@@ -1055,7 +1057,7 @@ def test_purging_a_person_takes_their_deliveries_with_them(post, jane):
     post.later(WINDOW_S)
     post.work()
     post.find(jane, "2")
-    post.write(standing.purge, jane)
+    post.write(consent.purge, jane)
     assert counts(post) == [1, 2, 1]
     assert {shown.user_id for shown in post.shown()} == {john}
 
@@ -1064,12 +1066,12 @@ def test_a_person_who_is_purged_between_two_attempts_is_told_of_no_more(post, ja
     post.find(jane)
     post.later(WINDOW_S)
     [lease] = post.write(leases.take, tables.deliveries, limit=1, lasts=timedelta(seconds=30))
-    post.write(webhooks.prepare, lease)
-    post.write(standing.purge, jane)
+    post.write(outbox.prepare, lease)
+    post.write(consent.purge, jane)
     with pytest.raises(LeaseLost):
-        post.write(webhooks.attempted, lease, status=200, outcome="status 200")
+        post.write(outbox.attempted, lease, status=200, outcome="status 200")
     with pytest.raises(LeaseLost):
-        post.write(webhooks.prepare, lease)
+        post.write(outbox.prepare, lease)
     assert counts(post) == [0, 0, 0]
 
 
@@ -1082,11 +1084,11 @@ def test_a_person_who_is_purged_while_their_delivery_is_prepared_loses_it(post, 
 
     async def prepare():
         async with post.database.writing() as work:
-            await webhooks.prepare(work, lease)
+            await outbox.prepare(work, lease)
 
     async def meet():
         async with post.database.writing() as work:
-            await standing.purge(work, jane)
+            await consent.purge(work, jane)
             task = asyncio.create_task(prepare())
             async with post.database.writing() as looking:
                 while not (await looking.first(_WAITING))[0]:  # noqa: ASYNC110  the server tells, and has no event
@@ -1108,8 +1110,8 @@ def test_what_was_delivered_is_forgotten_in_the_end_and_what_is_dead_is_not(post
     post.work()
     post.find(jane, "3")
     ended = post.clock.now()
-    assert post.write(webhooks.forget_delivered, ended) == 0
-    assert post.write(webhooks.forget_delivered, ended + timedelta(microseconds=1)) == 1
+    assert post.write(outbox.forget_delivered, ended) == 0
+    assert post.write(outbox.forget_delivered, ended + timedelta(microseconds=1)) == 1
     assert [(shown.state, shown.events) for shown in post.shown()] == [("open", 2), ("dead", 2)]
     assert counts(post) == [2, 4, 4]
     assert post.shown(state="dead") == [dead]
@@ -1132,7 +1134,7 @@ def test_no_log_holds_anything_personal_or_secret(post, jane, caplog):
     post.link(jane)
     post.die()
     [dead] = post.shown()
-    post.write(webhooks.replay, dead.webhook_id)
+    post.write(outbox.replay, dead.webhook_id)
     post.receiver.answers = [b"garbage\r\n\r\n"]
     post.work()
     post.later(60)

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exposurekit.service.scanning.pages import (
+from exposurekit.service.accounts.subject import Name, Place, Subject
+from exposurekit.service.scanning.html_text import (
     ATTRIBUTES_MAX,
     TEXT_MAX,
     TITLE_MAX,
@@ -13,7 +14,6 @@ from exposurekit.service.scanning.pages import (
     text_of,
     tree,
 )
-from exposurekit.service.subjects import Name, Place, Subject
 
 JUNIPER = Subject(
     names=(Name("Juniper", "O'Thimble"), Name("Mary Ann", "Nettle-Moor")),

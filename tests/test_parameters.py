@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from service_kit import JANE
 
 from exposurekit.contract.operations import CREATE_USER, LIST_USERS, UPDATE_USER
-from exposurekit.service.front.parameters import validated
-from exposurekit.service.refusals import Refusal
+from exposurekit.service.api.parameters import validated
+from exposurekit.service.errors import Refusal
 
 
 def refusal_of(operation, **values):

@@ -19,8 +19,8 @@ from service_kit import a_service
 from test_faults import KINDS, SHORT_S
 
 import exposurekit as ek
-from exposurekit.client import AsyncClient, Client, Patience, calls, fleet, wire
-from exposurekit.client.retries import Answer as Came
+from exposurekit.client import AsyncClient, Client, Patience, bulk, calls, protocol
+from exposurekit.client.retry import Answer as Came
 from exposurekit.errors import ExposureError, Misconfigured
 
 # Each canary holds a word that stands nowhere else, or, where only digits will do, digits that do not.
@@ -358,11 +358,20 @@ def test_no_value_on_the_way_shows_a_canary():
         call = calls.update_user((12, USER_SECRET), **PERSON)
         key = calls.user_key((12, USER_SECRET))
         answer = Came(200, {"x-zq": "zq"}, json.dumps(planted("get_user")).encode())
-        user = wire.model(calls.get_user(key), client.access, answer)
-        values = [client, client.access, call, wire.request(call, client.access), answer, key, user, user.key]
+        user = protocol.model(calls.get_user(key), client.access, answer)
+        values = [
+            client,
+            client.access,
+            call,
+            protocol.request(call, client.access),
+            answer,
+            key,
+            user,
+            user.key,
+        ]
         parts = [user.aliases, user.emails, user.phone_numbers, user.addresses, user.records, user.links]
         values += [item for part in parts for item in part]
-        values += [fleet.Batch([key], [planted("get_user")["user"]], [], [])]
+        values += [bulk.Batch([key], [planted("get_user")["user"]], [], [])]
     shown = [text for value in values for text in of_value(value)]
     assert_no_canary([text for text in shown if text != repr(user.records[0])])
     assert "Zq" not in repr(user.records[0])

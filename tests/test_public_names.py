@@ -11,7 +11,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 import exposurekit as ek
 from exposurekit import analysis, charts
-from exposurekit.client.connection import Connection, Settings
+from exposurekit.client.base import Connection, Settings
 
 SUBPACKAGES = ("analysis", "charts", "frames", "markup", "widgets")
 SCREEN_ROWS, SCREEN_COLUMNS = 50, 80

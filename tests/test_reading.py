@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exposurekit.service.scanning.catalogue import parsed
-from exposurekit.service.scanning.reading import LISTINGS_MAX, TEXT_MAX, read
+from exposurekit.service.scanning.extraction import LISTINGS_MAX, TEXT_MAX, read
+from exposurekit.service.sites.loader import parsed
 
 URL = "http://seekfolk.example/search?q=1"
 HEAD = """

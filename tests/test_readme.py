@@ -193,14 +193,14 @@ def test_what_it_measures_with_is_there(line):
 
 
 def test_its_site_definition_is_one():
-    from exposurekit.service.scanning.catalogue import parsed
+    from exposurekit.service.sites.loader import parsed
 
     assert parsed(SITE).name == "Seekfolk"
 
 
 def test_its_rules_are_rules():
-    from exposurekit.monitor.rules import of_text
-    from exposurekit.monitor.telling import check
+    from exposurekit.monitor.notifications.notifier import check
+    from exposurekit.monitor.notifications.rules import of_text
 
     rules = of_text(
         RULES, {"MAIL_PASSWORD": "pa55word", "SLACK_TOKEN": "T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ"}

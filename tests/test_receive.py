@@ -16,9 +16,9 @@ from cli_kit import Shell, error_of, said_until
 from inbox_kit import BODY, PATH, SECRET, signed_headers
 
 from exposurekit.cli.receive import door_of, receiving
-from exposurekit.monitor.letters import Letters, utc_now
-from exposurekit.service.callbacks import new_secret
-from exposurekit.serving import _is_loopback
+from exposurekit.monitor.webhooks.store import Letters, utc_now
+from exposurekit.service.webhooks.endpoints import new_secret
+from exposurekit.system.asgi_server import _is_loopback
 
 PATIENCE_S = 60
 RECEIVE = ("receive", "--history", "history", "--port", "0")

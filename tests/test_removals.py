@@ -7,10 +7,9 @@ import pytest
 from service_kit import LISTING, SITE
 from sqlalchemy import select
 
-from exposurekit.service import tables
-from exposurekit.service.alerts import Event
-from exposurekit.service.findings import Site, discover_record
-from exposurekit.service.removals import (
+from exposurekit.service.findings.alerts import Event
+from exposurekit.service.findings.findings import Site, discover_record
+from exposurekit.service.findings.removals import (
     NoSuchRecord,
     WrongStatus,
     reconsider,
@@ -18,6 +17,7 @@ from exposurekit.service.removals import (
     submit_removal,
     verify_removal,
 )
+from exposurekit.service.storage import tables
 
 
 class Case:

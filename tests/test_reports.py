@@ -22,8 +22,8 @@ from exposurekit.analysis.tasks import NO_VALUES, FormValue, Task
 from exposurekit.errors import Misconfigured, NotLoaded
 from exposurekit.history import History
 from exposurekit.reports import write
-from exposurekit.reports.content import ROWS_MAX, Removal
-from exposurekit.reports.removals import removals
+from exposurekit.reports.manual_steps import removals
+from exposurekit.reports.model import ROWS_MAX, Removal
 
 FIRST = DAWN.date()
 KINDS = {

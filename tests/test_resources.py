@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from payloads import ALERT, LINK, RECORD, USER
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from exposurekit.contract.items import AddressItem, AliasItem, EmailItem, Item, PhoneNumberItem
-from exposurekit.contract.resources import (
+from exposurekit.contract.inputs import AddressItem, AliasItem, EmailItem, Item, PhoneNumberItem
+from exposurekit.contract.models import (
     Address,
     Alert,
     AlertsReply,
@@ -29,7 +29,7 @@ from exposurekit.contract.resources import (
     UserPage,
     UserReply,
 )
-from exposurekit.contract.values import BirthDate, Instant, steps_of
+from exposurekit.contract.types import BirthDate, Instant, steps_of
 
 KEY = {"id": 12345, "secret": "ab12"}
 ADDRESS = USER["addresses"][0]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from exposurekit.client.retries import Answer, Lost, Patience, retry_after
+from exposurekit.client.retry import Answer, Lost, Patience, retry_after
 from exposurekit.errors import Misconfigured
 
 BUSY = (429, 502, 503, 504)

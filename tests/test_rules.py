@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from exposurekit.errors import Misconfigured
-from exposurekit.monitor.rules import WHEN, of_file, of_text
+from exposurekit.monitor.notifications.rules import WHEN, of_file, of_text
 
 TEXT = """
 send_to:

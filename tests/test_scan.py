@@ -24,15 +24,18 @@ from world_kit import (
     without_delay,
 )
 
-from exposurekit.service import callbacks, candidates, standing, tables
+from exposurekit.sandbox.evaluation import Said, agreement
+from exposurekit.sandbox.world.asgi import Answer, html
+from exposurekit.sandbox.world.webhook_receiver import PATH, Integrator
+from exposurekit.sandbox.world.world import running_world
+from exposurekit.service.accounts import consent
+from exposurekit.service.api.server import running
 from exposurekit.service.clock import FrozenClock
-from exposurekit.service.front.server import running
-from exposurekit.service.scanning.keeping import RECORDS_MAX
-from exposurekit.service.scanning.looks import CONTROL_MISSING
-from exposurekit.service.world.agreement import Said, agreement
-from exposurekit.service.world.integrator import PATH, Integrator
-from exposurekit.service.world.web import running_world
-from exposurekit.service.world.wire import Answer, html
+from exposurekit.service.findings import candidates
+from exposurekit.service.scanning.persist import RECORDS_MAX
+from exposurekit.service.scanning.site_scan import CONTROL_MISSING
+from exposurekit.service.storage import tables
+from exposurekit.service.webhooks import endpoints
 
 HERS = Card("r1")
 ON_SQLITE = pytest.mark.parametrize(
@@ -190,15 +193,15 @@ def test_a_scan_that_sees_the_same_again_makes_no_second_record_and_no_second_al
 
 def test_events_are_told_to_the_integrator(house, town, seekfolk):
     """Issue: alert, record change and event in one transaction; all groups reach the callback."""
-    told = Integrator(callbacks.new_secret())
+    told = Integrator(endpoints.new_secret())
     with running(told.app) as base_url:
-        callback = callbacks.Callback(base_url + PATH, told.secret)
-        house.work(lambda work: callbacks.put(work, "acme", callback))
+        callback = endpoints.Callback(base_url + PATH, told.secret)
+        house.work(lambda work: endpoints.put(work, "acme", callback))
         juniper = house.juniper()
         house.idle()
         seekfolk.cards.clear()
         house.advance(days=3.1)
-        house.work(lambda work: callbacks.put(work, "acme", None))
+        house.work(lambda work: endpoints.put(work, "acme", None))
     assert house.statuses(juniper) == {"r1": "removed"}
     assert told.told == {"new_alerts": 3, "discovered_records": 1, "removed_records": 1}
     assert (told.deliveries, told.refused) == (2, 0)
@@ -473,9 +476,9 @@ def test_a_person_is_scanned_every_week_and_not_before(house, town):
 
 
 STOPS = {
-    "deactivated": standing.deactivate,
-    "withdrawn": lambda work, user_id: standing.withdraw(work, user_id, withdrawn_by="her"),
-    "purged": standing.purge,
+    "deactivated": consent.deactivate,
+    "withdrawn": lambda work, user_id: consent.withdraw(work, user_id, withdrawn_by="her"),
+    "purged": consent.purge,
 }
 
 
@@ -495,10 +498,10 @@ def test_nobody_is_asked_for_who_is_not_to_be_looked_for(house, town, seekfolk, 
 
 def test_who_consents_again_is_looked_for_again(house, town, seekfolk):
     juniper = house.juniper()
-    house.work(lambda work: standing.withdraw(work, juniper["id"], withdrawn_by="her"))
+    house.work(lambda work: consent.withdraw(work, juniper["id"], withdrawn_by="her"))
     house.advance(days=10)
     assert town.asked == []
-    house.work(lambda work: standing.consent(work, juniper["id"], given_by="her"))
+    house.work(lambda work: consent.consent(work, juniper["id"], given_by="her"))
     house.idle()
     assert house.statuses(juniper) == {"r1": "pending removal"}
 

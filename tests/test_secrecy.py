@@ -8,11 +8,12 @@ from service_kit import JANE, Service, a_database, a_service, answered, at_work
 from sqlalchemy import update
 
 from exposurekit.contract.operations import OPERATIONS
-from exposurekit.service import details, integrators, tables
-from exposurekit.service.findings import Listing, Page, Site, discover_link, discover_record
-from exposurekit.service.front import watch
-from exposurekit.service.items import Entry
-from exposurekit.service.removals import submit_removal
+from exposurekit.service.accounts import integrators, user_items
+from exposurekit.service.accounts.list_inputs import Entry
+from exposurekit.service.api import middleware
+from exposurekit.service.findings.findings import Listing, Page, Site, discover_link, discover_record
+from exposurekit.service.findings.removals import submit_removal
+from exposurekit.service.storage import tables
 
 PERSON = {
     "first_name": "Canaria",
@@ -191,12 +192,12 @@ def test_a_fault_is_told_by_its_type_and_its_place(tmp_path, log):
         service.work(lambda work: work.run(update(tables.users), {"sealed": b"spoiled"}))
         assert service.call("GET", f"/users/{user['id']}", user).status_code == 500
     [line] = [line for line in log.lines if "fault=" in line]
-    assert "fault=Sealed at=exposurekit.service.vault.unseal:" in line
+    assert "fault=Sealed at=exposurekit.service.storage.encryption.unseal:" in line
     assert "Traceback" not in line
 
 
 def test_the_access_log_would_hold_neither_key_nor_query(log):
-    watch.mask_access_log()
+    middleware.mask_access_log()
     path = "/api/acme/k3y/v2/users/7.json?api_secret=s3cret&secret=123"
     logging.getLogger("uvicorn.access").info('%s - "%s %s HTTP/%s" %d', "127.0.0.1", "GET", path, "1.1", 200)
     line = next(line for line in log.lines if line.startswith("uvicorn.access"))
@@ -209,7 +210,7 @@ def test_an_error_of_the_database_does_not_show_what_was_to_be_stored(tmp_path):
         database = await a_database(tmp_path).open()
         try:
             async with database.writing() as work:
-                await details.change(work, 10**9, {"emails": [Entry(None, False, PERSON["emails"][0])]})
+                await user_items.change(work, 10**9, {"emails": [Entry(None, False, PERSON["emails"][0])]})
         finally:
             await database.close()
 
@@ -232,4 +233,4 @@ def test_a_rotated_key_and_secret_are_refused_at_once(tmp_path):
 )
 def test_a_mistyped_address_does_not_show_the_key_either(path):
     key = "k3y" * 15
-    assert key not in watch.masked(path.format(key))
+    assert key not in middleware.masked(path.format(key))

@@ -10,9 +10,9 @@ import exposurekit as ek
 from exposurekit import analysis, charts
 from exposurekit.analysis.questions import OF_EXPOSURE
 from exposurekit.analysis.selection import select
-from exposurekit.contract.values import DISCOVERED, PENDING_REMOVAL, REMOVED
+from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import Misconfigured, MissingColumns
-from exposurekit.notebook.verbs import VERBS
+from exposurekit.notebook.commands import VERBS
 
 CHARTS = sorted({*charts.__all__} & {*analysis.__all__})
 

@@ -17,22 +17,22 @@ import pytest
 from service_kit import a_database, url_of
 
 from exposurekit.errors import Misconfigured
-from exposurekit.service.front.app import create_app
-from exposurekit.service.front.server import running, serve
-from exposurekit.service.outbound import Outbound
-from exposurekit.service.scanning.manners import Manners
+from exposurekit.service.api.app import create_app
+from exposurekit.service.api.server import running, serve
+from exposurekit.service.http.client import Outbound
+from exposurekit.service.scanning.politeness import Manners
 from exposurekit.service.scanning.scan import Web
-from exposurekit.service.vault import Vault
+from exposurekit.service.storage.encryption import Vault
 from exposurekit.service.vigil import WorkerEnded
 from exposurekit.service.worker import Worker
-from exposurekit.serving import _listening
+from exposurekit.system.asgi_server import _listening
 
 PROGRAM = """
 import sys
 from exposurekit.service.clock import Clock
-from exposurekit.service.database import Database
-from exposurekit.service.front.server import serve
-from exposurekit.service.vault import Vault
+from exposurekit.service.storage.database import Database
+from exposurekit.service.api.server import serve
+from exposurekit.service.storage.encryption import Vault
 serve(Database(sys.argv[1], vault=Vault(bytes(32)), clock=Clock()), sys.argv[2], 0)
 """
 
@@ -142,12 +142,12 @@ def wait_until_away(base_url):
 def test_in_the_foreground_the_end_of_the_worker_is_one_line_and_exit_code_1(tmp_path, command):
     program = (
         "import sys\n"
-        "from exposurekit.cli import main\n"
+        "from exposurekit.cli import run\n"
         "from exposurekit.service.worker import Worker\n"
         "async def fail(self):\n"
         "    raise ZeroDivisionError('of Jane Doe')\n"
         "Worker.run = fail\n"
-        "main(sys.argv[1:])\n"
+        "run(sys.argv[1:])\n"
     )
     key = Vault.generate_key()
     asyncio.run(made(a_database(tmp_path, key=key)))

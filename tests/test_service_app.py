@@ -13,10 +13,11 @@ from sqlalchemy import update
 
 from exposurekit.contract import codec
 from exposurekit.contract.operations import OPERATIONS
-from exposurekit.contract.shapes import shape_of_model
-from exposurekit.service import tables, users
-from exposurekit.service.findings import discover_link, discover_record
-from exposurekit.service.refusals import Refusal
+from exposurekit.contract.schema import shape_of_model
+from exposurekit.service.accounts import users
+from exposurekit.service.errors import Refusal
+from exposurekit.service.findings.findings import discover_link, discover_record
+from exposurekit.service.storage import tables
 
 KEY = "the integration name or the api_key is not accepted"
 SECRET = "the api_secret is not accepted"

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from service_kit import JANE, a_service, answered, at_work
 
-from exposurekit.contract.resources import UserPage, UserReply
-from exposurekit.service import integrators
+from exposurekit.contract.models import UserPage, UserReply
+from exposurekit.service.accounts import integrators
 
 FULL = {
     "middle_name": "Quentin",

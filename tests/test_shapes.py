@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from payloads import ALERT, RECORD, USER, Payloads
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from exposurekit.contract import resources
-from exposurekit.contract.items import AliasItem
-from exposurekit.contract.resources import Alert, AlertsReply, Link, Record, Reply, User, UserPage, UserReply
-from exposurekit.contract.shapes import Many, Scalar, row_type, shape_of_model, shape_of_type
-from exposurekit.contract.values import BirthDate, Id, Instant, Secret, Steps
+from exposurekit.contract import models as contract_models
+from exposurekit.contract.inputs import AliasItem
+from exposurekit.contract.models import Alert, AlertsReply, Link, Record, Reply, User, UserPage, UserReply
+from exposurekit.contract.schema import Many, Scalar, row_type, shape_of_model, shape_of_type
+from exposurekit.contract.types import BirthDate, Id, Instant, Secret, Steps
 
 TEXT, MAYBE, VALUE = Scalar.TEXT, Scalar.NULLABLE_TEXT, Scalar.VALUE
 
@@ -148,7 +148,7 @@ def test_a_row_knows_the_other_names_of_a_field():
 def test_every_model_of_the_contract_has_a_shape():
     models = [
         model
-        for model in vars(resources).values()
+        for model in vars(contract_models).values()
         if isinstance(model, type) and issubclass(model, BaseModel)
     ]
     assert all(

@@ -12,12 +12,12 @@ from history_kit import a_link, seen_through
 from sharing.worlds import PEOPLE, a_world, reports_of, told
 
 import exposurekit as ek
-from exposurekit import pseudonyms
 from exposurekit.errors import Leak
 from exposurekit.history import History
-from exposurekit.reports import guard
-from exposurekit.reports.content import Fact, Removal
-from exposurekit.reports.sharing import FEW, FEW_PLACES, FEW_SITES, sharing
+from exposurekit.privacy import pseudonyms
+from exposurekit.reports import leak_check
+from exposurekit.reports.model import Fact, Removal
+from exposurekit.reports.share_safe import FEW, FEW_PLACES, FEW_SITES, sharing
 
 SEEDS = range(2)
 
@@ -57,7 +57,7 @@ def shared(exposure):
 
 @pytest.fixture(scope="module")
 def known(exposure):
-    return guard.known_of(exposure, None)
+    return leak_check.known_of(exposure, None)
 
 
 def test_the_search_of_the_tests_finds_what_is_not_shared(exposure, world):
@@ -140,7 +140,7 @@ def planted(report, section, where, value):
 
 
 def test_what_is_planted_in_any_part_of_any_section_is_found(exposure, shared, known):
-    guard.check(shared, known)
+    leak_check.check(shared, known)
     value, found = values(exposure)["name"], []
     for section in shared.sections:
         parts = {
@@ -151,7 +151,7 @@ def test_what_is_planted_in_any_part_of_any_section_is_found(exposure, shared, k
         }
         for where in (part for part, is_there in parts.items() if is_there):
             with pytest.raises(Leak) as refused:
-                guard.check(planted(shared, section, where, value), known)
+                leak_check.check(planted(shared, section, where, value), known)
             assert value not in str(refused.value)
             assert section.key in str(refused.value)
             found.append((section.key, where))
@@ -168,7 +168,7 @@ def test_what_is_planted_around_the_sections_is_found(exposure, shared, known, p
         "provenance": {"provenance": {"server": value}},
     }
     with pytest.raises(Leak):
-        guard.check(replace(shared, **changed[part]), known)
+        leak_check.check(replace(shared, **changed[part]), known)
 
 
 def test_a_report_that_would_tell_is_not_written(tmp_path, world):

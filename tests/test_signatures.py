@@ -6,9 +6,9 @@ import pytest
 from inbox_kit import BODY, NOW, PATH, SECRET, emptied, listening, signed_headers
 
 from exposurekit.errors import Misconfigured
-from exposurekit.monitor.inbox import create_app
-from exposurekit.monitor.letters import Letters
-from exposurekit.service.callbacks import Callback, new_secret
+from exposurekit.monitor.webhooks.receiver import create_app
+from exposurekit.monitor.webhooks.store import Letters
+from exposurekit.service.webhooks.endpoints import Callback, new_secret
 
 OLD_SECRET = new_secret()
 

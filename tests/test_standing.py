@@ -9,13 +9,17 @@ import pytest
 from service_kit import LISTING, PAGE, SITE, answered
 from sqlalchemy import func, insert, select, text
 
-from exposurekit.service import callbacks, candidates, integrators, leases, standing, tables, webhooks
-from exposurekit.service.callbacks import Callback
-from exposurekit.service.candidates import Judged
-from exposurekit.service.findings import discover_link, discover_record
-from exposurekit.service.leases import LeaseLost
-from exposurekit.service.standing import ACTIVATED, DEACTIVATED, NoSuchUser
-from exposurekit.service.users import INSTANT_FORMAT
+from exposurekit.service.accounts import consent as accounts_consent
+from exposurekit.service.accounts import integrators
+from exposurekit.service.accounts.consent import ACTIVATED, DEACTIVATED, NoSuchUser
+from exposurekit.service.accounts.users import INSTANT_FORMAT
+from exposurekit.service.findings import candidates
+from exposurekit.service.findings.candidates import Judged
+from exposurekit.service.findings.findings import discover_link, discover_record
+from exposurekit.service.storage import leases, tables
+from exposurekit.service.storage.leases import LeaseLost
+from exposurekit.service.webhooks import endpoints, outbox
+from exposurekit.service.webhooks.endpoints import Callback
 
 LASTS = timedelta(minutes=5)
 
@@ -40,11 +44,11 @@ def do(service, function, user, *arguments, **named):
 
 
 def consent(service, user):
-    do(service, standing.consent, user, given_by="Jane Doe, by letter")
+    do(service, accounts_consent.consent, user, given_by="Jane Doe, by letter")
 
 
 def withdraw(service, user):
-    return do(service, standing.withdraw, user, withdrawn_by="Jane Doe, by telephone")
+    return do(service, accounts_consent.withdraw, user, withdrawn_by="Jane Doe, by telephone")
 
 
 def row_of(service, user):
@@ -87,7 +91,7 @@ def test_a_consent_that_is_in_force_is_not_recorded_twice(service, jane):
     consent(service, jane)
     before = consents_of(service, jane)
     service.clock.advance(timedelta(days=1))
-    do(service, standing.consent, jane, given_by="somebody else")
+    do(service, accounts_consent.consent, jane, given_by="somebody else")
     assert consents_of(service, jane) == before
 
 
@@ -104,7 +108,7 @@ def test_what_an_integrator_attests_is_written_to_each_person_it_creates(atteste
 def test_without_an_attestation_nobody_is_scanned_until_a_consent_is_recorded(service, jane):
     """Issue 3, "Scanning": only with recorded consent."""
     assert jane["is_scanning"] is False
-    assert not do(service, standing.may_scan, jane)
+    assert not do(service, accounts_consent.may_scan, jane)
     assert row_of(service, jane).due_at is None
 
 
@@ -131,13 +135,13 @@ def test_a_consent_may_be_withdrawn_and_given_again(service, jane):
     ended = service.clock.now()
     assert withdraw(service, jane) == 0
     service.clock.advance(timedelta(hours=1))
-    do(service, standing.consent, jane, given_by="Jane Doe, in person")
+    do(service, accounts_consent.consent, jane, given_by="Jane Doe, in person")
     assert consents_of(service, jane) == [
         ("scan and removal", "Jane Doe, by letter", given, "Jane Doe, by telephone", ended),
         ("scan and removal", "Jane Doe, in person", service.clock.now(), None, None),
     ]
     assert row_of(service, jane).due_at == service.clock.now()
-    assert do(service, standing.may_scan, jane)
+    assert do(service, accounts_consent.may_scan, jane)
 
 
 @pytest.mark.parametrize("stop", ["withdraw", "deactivate"])
@@ -150,7 +154,7 @@ def test_whoever_is_at_work_on_a_person_loses_it_when_it_may_go_on_no_longer(ser
         (tables.users, take(service, tables.users, jane["id"])),
         (tables.records, take(service, tables.records, record_id)),
     ]
-    withdraw(service, jane) if stop == "withdraw" else do(service, standing.deactivate, jane)
+    withdraw(service, jane) if stop == "withdraw" else do(service, accounts_consent.deactivate, jane)
     for table, lease in held:
         with pytest.raises(LeaseLost):
             service.work(lambda work, table=table, lease=lease: leases.hold(work, table, lease))
@@ -169,11 +173,11 @@ def test_what_stops_one_person_stops_no_other(service, jane):
         consent(service, user)
     lease = take(service, tables.users, other["id"])
     withdraw(service, jane)
-    do(service, standing.deactivate, jane)
+    do(service, accounts_consent.deactivate, jane)
     service.work(lambda work: leases.hold(work, tables.users, lease))
     assert row_of(service, other).due_at == service.clock.now()
     assert len(consents_of(service, other)) == 1
-    assert do(service, standing.may_scan, other)
+    assert do(service, accounts_consent.may_scan, other)
 
 
 # --- activation ------------------------------------------------------------------------------------------
@@ -182,7 +186,10 @@ def test_what_stops_one_person_stops_no_other(service, jane):
 def test_the_history_of_the_service_is_told_in_order(service, jane):
     """Specification, "Service history entry"; CONTRACT.md, "service activation"."""
     expected = [{ACTIVATED: service.clock.now().strftime(INSTANT_FORMAT)}]
-    for function, name in ((standing.deactivate, DEACTIVATED), (standing.activate, ACTIVATED)) * 2:
+    for function, name in (
+        (accounts_consent.deactivate, DEACTIVATED),
+        (accounts_consent.activate, ACTIVATED),
+    ) * 2:
         service.clock.advance(timedelta(days=1, seconds=1))
         do(service, function, jane)
         expected.append({name: service.clock.now().strftime(INSTANT_FORMAT)})
@@ -194,14 +201,14 @@ def test_the_history_of_the_service_is_told_in_order(service, jane):
 
 
 def test_what_happens_within_one_second_is_told_in_the_order_in_which_it_happened(service, jane):
-    for function in (standing.deactivate, standing.activate, standing.deactivate):
+    for function in (accounts_consent.deactivate, accounts_consent.activate, accounts_consent.deactivate):
         do(service, function, jane)
     names = [next(iter(entry)) for entry in service.get(jane)["user"]["service_history"]]
     assert names == [ACTIVATED, DEACTIVATED, ACTIVATED, DEACTIVATED]
-    assert not do(service, standing.may_scan, jane)
+    assert not do(service, accounts_consent.may_scan, jane)
 
 
-@pytest.mark.parametrize("function", [standing.activate, standing.deactivate])
+@pytest.mark.parametrize("function", [accounts_consent.activate, accounts_consent.deactivate])
 def test_what_is_so_already_is_not_entered_again(service, jane, function):
     do(service, function, jane)
     before = service.get(jane)["user"]["service_history"]
@@ -218,7 +225,7 @@ def test_a_person_may_be_scanned_while_active_and_consenting_only(
 ):
     """Issue 3, "Scanning": only while the service is activated and only with recorded consent."""
     if not active and not consent_first:
-        do(service, standing.deactivate, jane)
+        do(service, accounts_consent.deactivate, jane)
     if consents:
         consent(service, jane)
     if consents in {"no longer", "again"}:
@@ -226,21 +233,21 @@ def test_a_person_may_be_scanned_while_active_and_consenting_only(
     if consents == "again":
         consent(service, jane)
     if not active and consent_first:
-        do(service, standing.deactivate, jane)
+        do(service, accounts_consent.deactivate, jane)
     may = active and consents in {True, "again"}
-    assert do(service, standing.may_scan, jane) is may
+    assert do(service, accounts_consent.may_scan, jane) is may
     assert (row_of(service, jane).due_at is not None) is may
     assert service.get(jane)["user"]["is_scanning"] is may
-    assert do(service, standing.plan_scan, jane) is may
+    assert do(service, accounts_consent.plan_scan, jane) is may
     assert (row_of(service, jane).due_at is not None) is may
 
 
 def test_activation_brings_the_scan_back(service, jane):
     """CONTRACT.md, "service activation": scanning follows it."""
     consent(service, jane)
-    do(service, standing.deactivate, jane)
+    do(service, accounts_consent.deactivate, jane)
     service.clock.advance(timedelta(days=3))
-    do(service, standing.activate, jane)
+    do(service, accounts_consent.activate, jane)
     assert row_of(service, jane).due_at == service.clock.now()
 
 
@@ -249,13 +256,13 @@ def test_a_scan_is_planned_for_now_or_for_later(service, jane, hours, is_scannin
     consent(service, jane)
     now = service.clock.now()
     at = None if hours is None else now + timedelta(hours=hours)
-    assert do(service, standing.plan_scan, jane, at)
+    assert do(service, accounts_consent.plan_scan, jane, at)
     assert row_of(service, jane).due_at == (at or now)
     assert service.get(jane)["user"]["is_scanning"] is is_scanning
 
 
 def test_people_are_counted_by_what_may_be_done_for_them(service):
-    before = service.work(standing.counts)
+    before = service.work(accounts_consent.counts)
     users = [service.create() for _ in range(5)]
     for user in users[:3]:
         consent(service, user)
@@ -263,8 +270,8 @@ def test_people_are_counted_by_what_may_be_done_for_them(service):
     consent(service, users[0])
     withdraw(service, users[1])
     for user in users[2:4]:
-        do(service, standing.deactivate, user)
-    after = service.work(standing.counts)
+        do(service, accounts_consent.deactivate, user)
+    after = service.work(accounts_consent.counts)
     assert {name: after[name] - before[name] for name in after} == {
         "registered": 5,
         "active": 3,
@@ -281,8 +288,8 @@ def fill(service, user):
 
     async def fill(work):
         user_id = user["id"]
-        await callbacks.put(work, service.credentials.integration_name, Callback("https://acme.example/hook"))
-        await standing.consent(work, user_id, given_by="Jane Doe, by letter")
+        await endpoints.put(work, service.credentials.integration_name, Callback("https://acme.example/hook"))
+        await accounts_consent.consent(work, user_id, given_by="Jane Doe, by letter")
         record_id = await discover_record(work, user_id, LISTING, SITE)
         await discover_link(work, user_id, PAGE)
         listing = dataclasses.replace(LISTING, reference_id="2")
@@ -293,10 +300,10 @@ def fill(service, user):
             select(tables.deliveries.c.id).where(tables.deliveries.c.user_id == user_id)
         )
         lease = await leases.take_one(work, tables.deliveries, delivery.id, lasts=LASTS)
-        await webhooks.prepare(work, lease)
-        await webhooks.attempted(work, lease, status=500, outcome="status 500")
+        await outbox.prepare(work, lease)
+        await outbox.attempted(work, lease, status=500, outcome="status 500")
         await discover_record(work, user_id, dataclasses.replace(listing, reference_id="3"), SITE)
-        await standing.deactivate(work, user_id)
+        await accounts_consent.deactivate(work, user_id)
         return record_id
 
     return service.work(fill)
@@ -343,7 +350,7 @@ def test_purging_a_person_leaves_nothing_of_them_in_any_table_and_takes_nothing_
     hers = about(before, jane)
     assert hers.keys() == PERSONAL
     assert all(hers.values())
-    do(service, standing.purge, jane)
+    do(service, accounts_consent.purge, jane)
     after = everything(service)
     assert not any(about(after, jane).values())
     for table, rows in before.items():
@@ -399,7 +406,7 @@ def test_purging_a_person_leaves_nothing_of_them_in_the_file(service):
     pieces = {value[:24] for value in hers} | {value[-24:] for value in hers}
     checkpoint(service)
     assert all(piece in on_disk(service) for piece in pieces)
-    do(service, standing.purge, jane)
+    do(service, accounts_consent.purge, jane)
     checkpoint(service)
     disk = on_disk(service)
     assert [piece for piece in pieces if piece in disk] == []
@@ -416,28 +423,28 @@ def test_what_is_deleted_is_overwritten(service):
 
 
 def test_the_id_of_a_purged_person_is_never_given_again(service, jane):
-    do(service, standing.purge, jane)
+    do(service, accounts_consent.purge, jane)
     assert service.create()["id"] > jane["id"]
 
 
 @pytest.mark.parametrize(
     "step",
     [
-        standing.hold,
-        standing.purge,
-        standing.activate,
-        standing.deactivate,
-        lambda work, user_id: standing.consent(work, user_id, given_by="nobody"),
-        lambda work, user_id: standing.withdraw(work, user_id, withdrawn_by="nobody"),
+        accounts_consent.hold,
+        accounts_consent.purge,
+        accounts_consent.activate,
+        accounts_consent.deactivate,
+        lambda work, user_id: accounts_consent.consent(work, user_id, given_by="nobody"),
+        lambda work, user_id: accounts_consent.withdraw(work, user_id, withdrawn_by="nobody"),
     ],
     ids=["hold", "purge", "activate", "deactivate", "consent", "withdraw"],
 )
 def test_a_person_who_is_not_there_has_no_standing(service, jane, step):
-    do(service, standing.purge, jane)
+    do(service, accounts_consent.purge, jane)
     with pytest.raises(NoSuchUser, match="nobody of that id is registered"):
         do(service, step, jane)
-    assert not do(service, standing.may_scan, jane)
-    assert not do(service, standing.plan_scan, jane)
+    assert not do(service, accounts_consent.may_scan, jane)
+    assert not do(service, accounts_consent.plan_scan, jane)
 
 
 def test_a_consent_for_something_else_is_none_for_a_scan(service, jane):
@@ -452,4 +459,4 @@ def test_a_consent_for_something_else_is_none_for_a_scan(service, jane):
         return (await work.first(select(func.count()).where(tables.consents.c.user_id == jane["id"])))[0]
 
     assert service.work(other) == 1
-    assert not do(service, standing.may_scan, jane)
+    assert not do(service, accounts_consent.may_scan, jane)

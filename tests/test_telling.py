@@ -15,12 +15,12 @@ from watch_kit import EVERY, a_scene
 
 from exposurekit.errors import Misconfigured
 from exposurekit.history import History
-from exposurekit.history.told import Told
-from exposurekit.markup import said_address
-from exposurekit.monitor.notices import Notices
-from exposurekit.monitor.rules import of_text
-from exposurekit.monitor.telling import Teller, check
+from exposurekit.history.deliveries import Told
+from exposurekit.monitor.notifications.notifier import Teller, check
+from exposurekit.monitor.notifications.outbox import Notices
+from exposurekit.monitor.notifications.rules import of_text
 from exposurekit.service.clock import FrozenClock
+from exposurekit.text.sanitize import said_address
 
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exposurekit.errors import Misconfigured
-from exposurekit.service.vault import Sealed, Vault, load_key
+from exposurekit.service.storage.encryption import Sealed, Vault, load_key
 
 KEY = bytes(range(32))
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -133,7 +133,7 @@ def test_a_place_that_cannot_be_written_is_told_in_one_line(tmp_path):
 
 def test_processes_that_start_at_once_agree_on_one_key(tmp_path):
     file = tmp_path / "deep" / "er" / "service.key"
-    code = f"from pathlib import Path; from exposurekit.service.vault import load_key; print(load_key(Path({str(file)!r})))"
+    code = f"from pathlib import Path; from exposurekit.service.storage.encryption import load_key; print(load_key(Path({str(file)!r})))"
     clean = {name: value for name, value in os.environ.items() if not name.startswith("EXPOSUREKIT_")}
     starts = [
         subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=clean) for _ in range(4)

@@ -14,8 +14,8 @@ import pytest
 from watch_kit import EVERY, KEY, PEOPLE, SECRET, START, a_scene
 
 from exposurekit.errors import Misconfigured, NotLoaded
-from exposurekit.history.store import Busy
-from exposurekit.monitor.state import State, read
+from exposurekit.history.storage.delta import Busy
+from exposurekit.monitor.status import State, read
 from exposurekit.monitor.watch import HINTS_AFTER
 
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)

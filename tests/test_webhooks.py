@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from payloads import ALERT, LINK, RECORD, Payloads
 from pydantic import ValidationError
 
-from exposurekit.contract.resources import Alert, Link, Record
+from exposurekit.contract.models import Alert, Link, Record
 from exposurekit.contract.webhooks import GROUPING_WINDOW, GROUPS, RETRY_DELAYS, Delivery, shape_of
 
 TOLD = {name: value for name, value in ALERT.items() if name != "url"}

@@ -19,9 +19,9 @@ from exposurekit.widgets import (
     OptOutChecklist,
     Panel,
     RecordLabels,
-    twin,
+    static_html,
 )
-from exposurekit.widgets.keys import Keys
+from exposurekit.widgets.shortcuts import Keys
 
 NAMES = [name for name in widgets.__all__ if name != "Panel"]
 
@@ -229,7 +229,8 @@ def test_no_hostile_text_is_markup(attacked, name):
 def test_each_hostile_text_is_text_in_a_twin(attacked, payload):
     table = pd.DataFrame({payload: [payload], "texts": [[payload]], "href": [payload]})
     read = kit.Read(
-        twin.table(table, caption=payload, links=["href"]) + twin.steps([payload], [payload], [payload])
+        static_html.table(table, caption=payload, links=["href"])
+        + static_html.steps([payload], [payload], [payload])
     )
     assert read.foreign == []
 
@@ -258,10 +259,10 @@ def test_hostile_texts_do_reach_the_widgets(attacked):
 
 
 def test_a_table_says_how_many_rows_are_not_shown():
-    markup = twin.table(kit.records(25), caption="records")
+    markup = static_html.table(kit.records(25), caption="records")
     assert "records (the first 20 of 25)" in markup
     assert markup.count("<tr>") == 21
-    assert "the first" not in twin.table(kit.records(20), caption="records")
+    assert "the first" not in static_html.table(kit.records(20), caption="records")
 
 
 # --- connection ---------------------------------------------------------------------------------------

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from exposurekit.client import calls, wire
-from exposurekit.client.access import Access
-from exposurekit.client.retries import Answer, Lost
+from exposurekit.client import calls, protocol
+from exposurekit.client.config import Access
+from exposurekit.client.retry import Answer, Lost
 from exposurekit.errors import BadRequest, Refused, Unauthorized, Unreached, Unreadable
 
 KEY = (12, "ab 12/&")
@@ -46,7 +46,7 @@ def access(**manner):
 
 
 def asked(call, **manner):
-    return wire.request(call, access(**manner))
+    return protocol.request(call, access(**manner))
 
 
 def query(request):
@@ -201,13 +201,13 @@ def test_a_request_shows_its_method_alone():
 
 
 def read(call, status=200, body=b"", headers=None, **manner):
-    return wire.model(call, access(**manner), Answer(status, headers or {}, body))
+    return protocol.model(call, access(**manner), Answer(status, headers or {}, body))
 
 
 def refusal(call, status, body=b"", headers=None, **manner):
     """The error, which is the same for the single call and for bulk."""
     caught = []
-    for reader in (wire.model, wire.row):
+    for reader in (protocol.model, protocol.row):
         with pytest.raises(Refused) as error:
             reader(call, access(**manner), Answer(status, headers or {}, body))
         caught.append(error.value)
@@ -347,7 +347,7 @@ def test_what_was_sent_and_what_looks_personal_is_masked_in_a_reason(said, shown
 def test_no_name_that_was_sent_stands_in_a_message(names, sentence):
     for value in names.values():
         empty = str(refusal(calls.update_user(KEY), 400, json.dumps({"error": sentence.format("")}).encode()))
-        assume(value.lower() not in empty.lower() and value.lower() not in wire._VOCABULARY)
+        assume(value.lower() not in empty.lower() and value.lower() not in protocol._VOCABULARY)
         body = json.dumps({"error": sentence.format(value)}).encode()
         assert value not in str(refusal(calls.update_user(KEY, **names), 400, body))
 
@@ -359,7 +359,7 @@ LOST = [Lost.nobody(), Lost.cut(), Lost.too_late(), Lost.too_large()]
 @pytest.mark.parametrize("call", [GET, CREATE])
 def test_a_lost_answer_says_whether_the_service_may_have_received_the_request(call, lost):
     with pytest.raises(Unreached) as caught:
-        wire.model(call, access(), lost)
+        protocol.model(call, access(), lost)
     error = caught.value
     assert (error.operation, error.maybe_received) == (call.operation.title, lost.maybe_received)
     assert str(error).startswith(f"{call.operation.title} got no whole answer: {lost.reason}.")
@@ -408,7 +408,7 @@ def changed(**fields):
 )
 def test_an_unreadable_body_says_where_and_never_what(body, problem):
     strict = access(strict=True)
-    for reader in (wire.model, wire.row):
+    for reader in (protocol.model, protocol.row):
         if problem is None:
             reader(GET, strict, Answer(200, {}, body))
             continue
@@ -429,7 +429,7 @@ def test_an_unreadable_body_says_where_and_never_what(body, problem):
     "body", [b"", b"<user>", b"{}", b"<!DOCTYPE a><a/>", b"<answer/>", b"<a><user><id>x</id></user></a>"]
 )
 def test_unreadable_xml_is_unreadable_alike(body):
-    for reader in (wire.model, wire.row):
+    for reader in (protocol.model, protocol.row):
         with pytest.raises(Unreadable, match=r"^Get user: the answer cannot be read: "):
             reader(GET, access(format="xml"), Answer(200, {}, body))
 
@@ -442,7 +442,7 @@ def test_unreadable_xml_is_unreadable_alike(body):
 def test_any_bytes_are_an_error_of_ours(body):
     for format in ("json", "xml"):  # noqa: A001
         for status, kind in ((200, Unreadable), (500, Refused)):
-            for reader in (wire.model, wire.row):
+            for reader in (protocol.model, protocol.row):
                 with pytest.raises(kind):
                     reader(GET, access(format=format), Answer(status, {}, body))
 

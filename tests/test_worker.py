@@ -12,9 +12,9 @@ from service_kit import url_of
 from sqlalchemy import exc, update
 from world_kit import KEY, QUICK, Card, Folk, Held, a_house, a_worker, by_form, definition, running_town
 
-from exposurekit.service import leases, tables
-from exposurekit.service.database import Database
-from exposurekit.service.vault import Vault
+from exposurekit.service.storage import leases, tables
+from exposurekit.service.storage.database import Database
+from exposurekit.service.storage.encryption import Vault
 from exposurekit.service.worker import Pace
 
 HERS = Card("r1")

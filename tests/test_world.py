@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exposurekit.contract.items import AddressItem, AliasItem, EmailItem, PhoneNumberItem
-from exposurekit.service.world import people, sites
-from exposurekit.service.world.people import invent
-from exposurekit.service.world.sites import DEFINITIONS, PAGES, SITES
+from exposurekit.contract.inputs import AddressItem, AliasItem, EmailItem, PhoneNumberItem
+from exposurekit.sandbox.world import people, sites
+from exposurekit.sandbox.world.people import invent
+from exposurekit.sandbox.world.sites import DEFINITIONS, PAGES, SITES
 
 SEEDS = st.integers(min_value=-(2**63), max_value=2**63)
 CALM = settings(max_examples=25, deadline=None)

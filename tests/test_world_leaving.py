@@ -6,9 +6,9 @@ from datetime import timedelta
 import pytest
 from test_world_web import START, browsing
 
+from exposurekit.sandbox.world.sites import SITES
+from exposurekit.sandbox.world.world import World
 from exposurekit.service.clock import FrozenClock
-from exposurekit.service.world.sites import SITES
-from exposurekit.service.world.web import World
 
 FORMS = sorted(site.name for site in SITES if site.reachable and site.definition.removal.by == "form")
 HUMAN = sorted(site.name for site in SITES if site.reachable and site.definition.removal.by == "human")

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from test_world_web import browsing
 
-from exposurekit.service.world.hostile import KINDS
+from exposurekit.sandbox.world.hostile import KINDS
 
 
 @pytest.fixture(scope="module")

@@ -7,13 +7,13 @@ import pytest
 from selectolax.lexbor import LexborHTMLParser
 from test_world_web import START, UNREADABLE, browsing, next_of, one, rows_of
 
+from exposurekit.sandbox.world.asgi import Asked
+from exposurekit.sandbox.world.search import SLOW_S
+from exposurekit.sandbox.world.sites import DEFINITIONS, SITES
+from exposurekit.sandbox.world.world import World
 from exposurekit.service.clock import FrozenClock
-from exposurekit.service.scanning.catalogue import directory
-from exposurekit.service.scanning.reading import read
-from exposurekit.service.world.looking import SLOW_S
-from exposurekit.service.world.sites import DEFINITIONS, SITES
-from exposurekit.service.world.web import World
-from exposurekit.service.world.wire import Asked
+from exposurekit.service.scanning.extraction import read
+from exposurekit.service.sites.loader import directory
 
 
 @pytest.fixture(scope="module")

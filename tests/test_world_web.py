@@ -15,13 +15,15 @@ import jmespath
 import pytest
 from selectolax.lexbor import LexborHTMLParser
 
+from exposurekit.sandbox.world import formats, opt_out_forms
+from exposurekit.sandbox.world import namesakes as world_namesakes
+from exposurekit.sandbox.world import world as world_world
+from exposurekit.sandbox.world.namesakes import names_of, strangers_to
+from exposurekit.sandbox.world.people import invent
+from exposurekit.sandbox.world.sites import SITES
+from exposurekit.sandbox.world.world import World, running_world
+from exposurekit.service.accounts.subject import Subject
 from exposurekit.service.clock import Clock, FrozenClock
-from exposurekit.service.subjects import Subject
-from exposurekit.service.world import forms, spelling, strangers, web
-from exposurekit.service.world.people import invent
-from exposurekit.service.world.sites import SITES
-from exposurekit.service.world.strangers import names_of, strangers_to
-from exposurekit.service.world.web import World, running_world
 
 START = datetime(2026, 1, 1, 9, tzinfo=UTC)
 UNREADABLE = {"Everyname Index", "Gatekeep Records"}
@@ -72,7 +74,7 @@ class Browser:
             "reference_id": listing.reference_id,
             "first_name": person.first_name,
             "last_name": person.last_name,
-            "birth_date": spelling.born_on(person.birth_date).isoformat() if person.birth_date else "",
+            "birth_date": formats.born_on(person.birth_date).isoformat() if person.birth_date else "",
             "email": person.emails[0] if person.emails else "",
             **vars(home),
             **changed,
@@ -183,7 +185,9 @@ def assert_truth_is_what_can_be_read(browser):
     assert complete >= 12
 
 
-@pytest.mark.parametrize("module", [forms, spelling, strangers, web], ids=lambda module: module.__name__)
+@pytest.mark.parametrize(
+    "module", [opt_out_forms, formats, world_namesakes, world_world], ids=lambda module: module.__name__
+)
 def test_the_examples_in_the_docstrings_run(module):
     result = doctest.testmod(module)
     assert result.attempted > 0
@@ -319,7 +323,7 @@ def test_only_hosts_of_the_world_are_resolved_and_only_while_it_is_served(browse
         with pytest.raises(OSError, match="no such host"):
             asyncio.run(browser.world.resolve(host, 80))
     with pytest.raises(OSError, match="no such host"):
-        asyncio.run(web.World(1, seed=1, clock=Clock()).resolve("seekfolk.example", 80))
+        asyncio.run(world_world.World(1, seed=1, clock=Clock()).resolve("seekfolk.example", 80))
 
 
 def test_no_representation_holds_a_personal_value(reader):

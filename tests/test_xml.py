@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from payloads import XML_TEXT, Payloads, Peak
 
 from exposurekit.contract import xml
-from exposurekit.contract.resources import (
+from exposurekit.contract.models import (
     AlertsReply,
     LinksReply,
     RecordReply,
@@ -19,7 +19,7 @@ from exposurekit.contract.resources import (
     UserPage,
     UserReply,
 )
-from exposurekit.contract.shapes import Many, Scalar, shape_of_model
+from exposurekit.contract.schema import Many, Scalar, shape_of_model
 from exposurekit.errors import Unreadable
 
 CANARY = "canary"

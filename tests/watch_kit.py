@@ -13,9 +13,9 @@ from client_kit import many
 from exposurekit.client import Client, Patience
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
-from exposurekit.monitor.letters import Letters
-from exposurekit.monitor.state import State, read
+from exposurekit.monitor.status import State, read
 from exposurekit.monitor.watch import Watch
+from exposurekit.monitor.webhooks.store import Letters
 from exposurekit.service.clock import FrozenClock
 
 START = datetime(2026, 3, 2, 6, 0, tzinfo=UTC)

@@ -12,8 +12,8 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from exposurekit import frames
 from exposurekit.history import History
-from exposurekit.widgets.grid import Grid
-from exposurekit.widgets.keys import Keys
+from exposurekit.widgets.data_grid import Grid
+from exposurekit.widgets.shortcuts import Keys
 
 TAGS = {
     "section", "p", "strong", "em", "code", "h4", "ol", "li", "a", "div",

@@ -14,20 +14,22 @@ import httpx
 from service_kit import START, Service, a_database, answered
 from sqlalchemy import delete, select
 
-from exposurekit.markup import escaped
-from exposurekit.service import health, integrators, tables
+from exposurekit.sandbox.world.asgi import HTML, Answer, Asked, Wire, html
+from exposurekit.service.accounts import integrators
+from exposurekit.service.api.app import create_app
+from exposurekit.service.api.server import running
 from exposurekit.service.clock import FrozenClock
-from exposurekit.service.database import Database, Work
-from exposurekit.service.front.app import create_app
-from exposurekit.service.front.server import running
-from exposurekit.service.outbound import Outbound
-from exposurekit.service.scanning.manners import Manners
+from exposurekit.service.http.client import Outbound
+from exposurekit.service.scanning.politeness import Manners
 from exposurekit.service.scanning.scan import Web
-from exposurekit.service.scanning.sites import Definition, Politeness, by_name
 from exposurekit.service.scanning.websearch import Engine
-from exposurekit.service.vault import Vault
+from exposurekit.service.sites import statistics
+from exposurekit.service.sites.definition import Definition, Politeness, by_name
+from exposurekit.service.storage import tables
+from exposurekit.service.storage.database import Database, Work
+from exposurekit.service.storage.encryption import Vault
 from exposurekit.service.worker import Pace, Worker
-from exposurekit.service.world.wire import HTML, Answer, Asked, Wire, html
+from exposurekit.text.sanitize import escaped
 
 KEY = Vault.generate_key()
 LOOPBACK = ("127.0.0.0/8",)
@@ -321,8 +323,8 @@ class House(Service):
     def rows(self, table: Any = tables.records) -> list[Any]:
         return self.work(lambda work: work.all(select(table).order_by(*table.primary_key)))
 
-    def health(self) -> dict[str, health.Health]:
-        return {one.site: one for one in self.work(health.all)}
+    def health(self) -> dict[str, statistics.Health]:
+        return {one.site: one for one in self.work(statistics.all)}
 
 
 def a_worker(

@@ -1,26 +1,28 @@
-"""Tables to tables: one function for each question an analyst asks. Stores and fetches nothing.
+"""Analysis: one function for each question, from tables to tables. No I/O.
 
 ::
 
-    statuses     the words for what becomes of a listing
-    standing     where listings stand now                   exposed      what they show, and where they place people
-    over_time    how counts went                            movement     what changed between two instants
-    removal      how long removals take                     lapses       what comes back, and what grows old
-    unblocking   what removals wait for                     work         what a human must do, in which order
-    trust        whether the numbers can be trusted         forecasting  what is coming
-    scoring      one number for it                          tally        the counting itself
-    definitions  what each figure means, in one table
+    statuses          the statuses of a listing               counts            listings by site, person and state
+    by_kind           data exposed by kind and state          status_over_time  counts per day, week or month
+    diff              changes between two times               survival          time to removal
+    relistings        listings that came back; stale data     forecast          expected open listings
+    arrivals          new listings by day                     data_quality      precision, coverage, site health
+    blockers          fields that removals wait for           work_queue        manual work in order
+    tasks             manual work, listing by listing         score             an exposure score per person
+    definitions       what each figure means                  questions         where each table comes from
+    selection         rows of some sites or statuses          grouping          group codes and counts
 """
 
+from exposurekit.analysis.blockers import best_next_fields, blockers, on_file
+from exposurekit.analysis.by_kind import NOT_TOLD, by_kind, by_state
+from exposurekit.analysis.counts import by_site, by_user, counts, user_by_site
+from exposurekit.analysis.data_quality import coverage, precision, site_health
 from exposurekit.analysis.definitions import DEFINITIONS
-from exposurekit.analysis.exposed import NOT_TOLD, by_kind, by_state
-from exposurekit.analysis.forecasting import forecast
-from exposurekit.analysis.lapses import relistings, stale
-from exposurekit.analysis.movement import changes, diff, diff_counts
-from exposurekit.analysis.over_time import status_over_time
-from exposurekit.analysis.removal import survival, time_to_removal
-from exposurekit.analysis.scoring import WEIGHTS, score, score_changes
-from exposurekit.analysis.standing import by_site, by_user, counts, user_by_site
+from exposurekit.analysis.diff import changes, diff, diff_counts
+from exposurekit.analysis.forecast import forecast
+from exposurekit.analysis.relistings import relistings, stale
+from exposurekit.analysis.score import WEIGHTS, score, score_changes
+from exposurekit.analysis.status_over_time import status_over_time
 from exposurekit.analysis.statuses import (
     CLOSED,
     LISTED,
@@ -31,9 +33,8 @@ from exposurekit.analysis.statuses import (
     VANISHED,
     is_open,
 )
-from exposurekit.analysis.trust import coverage, precision, site_health
-from exposurekit.analysis.unblocking import best_next_fields, blockers, on_file
-from exposurekit.analysis.work import work_queue
+from exposurekit.analysis.survival import survival, time_to_removal
+from exposurekit.analysis.work_queue import work_queue
 
 __all__ = [
     "CLOSED",

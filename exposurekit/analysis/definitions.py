@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from exposurekit.analysis.movement import (
+from exposurekit.analysis.diff import (
     AGAIN,
     CHANGED,
     INTO_VIEW,
@@ -12,9 +12,9 @@ from exposurekit.analysis.movement import (
     OUT_OF_VIEW,
     UNCHANGED,
 )
-from exposurekit.analysis.scoring import PAGE, SCORE_AFTER, SCORE_BEFORE, WEIGHTS
+from exposurekit.analysis.score import PAGE, SCORE_AFTER, SCORE_BEFORE, WEIGHTS
 from exposurekit.analysis.statuses import OPEN, OTHER, UNKNOWN, VANISHED
-from exposurekit.contract.values import DISCOVERED, PENDING_REMOVAL, REMOVED
+from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 
 _OPEN = "listings that still have to go: discovered, pending removal, or in a status of the service's own"
 _POINTS = (

@@ -7,10 +7,10 @@ from typing import TypeAlias
 import pandas as pd
 
 from exposurekit.analysis.statuses import NOT_LISTED
-from exposurekit.cards import NAME_MAX, short
-from exposurekit.contract.values import STATUSES
+from exposurekit.contract.types import STATUSES
 from exposurekit.errors import Misconfigured
-from exposurekit.markup import plain
+from exposurekit.text.html_cards import NAME_MAX, short
+from exposurekit.text.sanitize import plain
 
 Choice: TypeAlias = str | Iterable[str] | None
 

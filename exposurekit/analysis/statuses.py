@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from exposurekit.contract.values import REMOVED
+from exposurekit.contract.types import REMOVED
 
 OPEN = "open"  # in tables of counts: every listing that still has to go, see `is_open`
 OTHER = "other"  # in tables of counts: every status that has no column of its own

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from exposurekit.analysis.unblocking import CALLED
-from exposurekit.cells import is_missing
+from exposurekit.analysis.blockers import CALLED
 from exposurekit.errors import MissingColumns
 from exposurekit.frames import LISTS_DTYPE, TEXT_DTYPE
+from exposurekit.text.formatting import is_missing
 
 LISTING = ("name", "age", "locations", "reference_id", "user_fields_required_for_removal")
 NOT_ON_FILE = "not on file"

@@ -1,26 +1,27 @@
-"""Tables to Plotly figures, under the same names as `analysis`. Fetches nothing, and trusts no text from outside.
+"""Charts: Plotly figures of the tables in `analysis`, under the same names. No I/O.
 
 ::
 
-    where        who is exposed where                     over_time    how it moved, why, and where it goes
-    removal      how long removals take, what comes back  work         what waits for whom, what a human must do
-    trust        whether the numbers can be trusted       scoring      how exposed people are, in points
+    counts        listings by site, person and state        status_over_time   counts per period
+    survival      time to removal, relistings               forecast           expected open listings, with interval
+    data_quality  precision, coverage, site health          score              points per person
+    work_queue    blockers and manual work
 
-    figure       what every chart has in common: words, colours, a figure that sends nothing anywhere
-    rows, grid   a row for each group; people down and something else across
-    stretches    time as it was looked into               layers       areas and lines over it
-    waterfall    why a number moved                       horizons     the forecast, with its interval
-    curves       survival curves                          medians      how long half of the removals take
+    theme         palette, labels and the `Chart` class     bars, heatmap      one row a group; people by something
+    area          areas and lines over time                 time_gaps          periods with and without observations
+    waterfall     why a number changed                      survival_curves    survival curves
+    medians       median times, with intervals              input              checks that a table fits its chart
+    embedding     charts in exported notebooks and reports
 """
 
-from exposurekit.charts.figure import COLOURS, CONFIG, LABEL_MAX, PATTERNS, Chart, describe
-from exposurekit.charts.over_time import changes, forecast, score_changes, status_over_time
-from exposurekit.charts.removal import relistings, survival, time_to_removal
-from exposurekit.charts.rows import SHOWN
-from exposurekit.charts.scoring import score
-from exposurekit.charts.trust import coverage, precision, site_health
-from exposurekit.charts.where import by_kind, by_site, by_state, by_user, user_by_site
-from exposurekit.charts.work import best_next_fields, blockers, work_queue
+from exposurekit.charts.bars import SHOWN
+from exposurekit.charts.counts import by_kind, by_site, by_state, by_user, user_by_site
+from exposurekit.charts.data_quality import coverage, precision, site_health
+from exposurekit.charts.score import score
+from exposurekit.charts.status_over_time import changes, forecast, score_changes, status_over_time
+from exposurekit.charts.survival import relistings, survival, time_to_removal
+from exposurekit.charts.theme import COLOURS, CONFIG, LABEL_MAX, PATTERNS, Chart, describe
+from exposurekit.charts.work_queue import best_next_fields, blockers, work_queue
 
 __all__ = [
     "COLOURS",

@@ -6,7 +6,19 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from exposurekit.charts.figure import (
+from exposurekit.charts.bars import (
+    SHOWN,
+    called,
+    in_rows,
+    left_out,
+    marks,
+    panels,
+    remarks,
+    rows_px,
+    told,
+    whiskers,
+)
+from exposurekit.charts.theme import (
     BLUE,
     GREY,
     NOT_KNOWN,
@@ -18,18 +30,6 @@ from exposurekit.charts.figure import (
     named,
     percent,
     several,
-)
-from exposurekit.charts.rows import (
-    SHOWN,
-    called,
-    in_rows,
-    left_out,
-    marks,
-    panels,
-    remarks,
-    rows_px,
-    told,
-    whiskers,
 )
 
 

@@ -8,9 +8,9 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from exposurekit.analysis import OTHER, VANISHED
-from exposurekit.analysis.movement import AGAIN, CHANGED, INTO_VIEW, NEW, OPEN_AFTER, OPEN_BEFORE, OUT_OF_VIEW
-from exposurekit.analysis.scoring import SCORE_AFTER, SCORE_BEFORE
-from exposurekit.charts.figure import (
+from exposurekit.analysis.diff import AGAIN, CHANGED, INTO_VIEW, NEW, OPEN_AFTER, OPEN_BEFORE, OUT_OF_VIEW
+from exposurekit.analysis.score import SCORE_AFTER, SCORE_BEFORE
+from exposurekit.charts.theme import (
     BLUE,
     COLOURS,
     GREY,
@@ -23,7 +23,7 @@ from exposurekit.charts.figure import (
     patterned,
     short,
 )
-from exposurekit.contract.values import PENDING_REMOVAL, REMOVED
+from exposurekit.contract.types import PENDING_REMOVAL, REMOVED
 
 _OUR_VIEW = "only our view changed"
 # What each cause is, and how it looks. What came into view or went out of it says nothing of the sites.

@@ -1,24 +1,24 @@
-"""The same verbs from a shell. Decides nothing that a notebook could not; prints no traceback unless asked."""
+"""The command `exposurekit`: the toolkit and the service from a shell."""
 
 import atexit
 import signal
 import sys
 from collections.abc import Sequence
 
-__all__ = ["main"]
+__all__ = ["run"]
 
 STOPPED = 130
 
 
-def main(words: Sequence[str] | None = None) -> None:
+def run(words: Sequence[str] | None = None) -> None:
     """The console script: errors in one line each, and the documented exit codes."""
     if words is None:
         # A process that is done takes itself apart, and nothing there can answer a Ctrl-C: the signal would be its end.
         atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
     try:
-        from exposurekit.cli import commands  # takes a while, and somebody may not wait for it
+        from exposurekit.cli import main  # takes a while, and somebody may not wait for it
 
-        code = commands.run(sys.argv[1:] if words is None else words)
+        code = main.run(sys.argv[1:] if words is None else words)
     except KeyboardInterrupt:
         sys.stderr.write("Stopped.\n")
         # Where it came while a text was run as code, as imports do, python -m would die by the signal all the same: until

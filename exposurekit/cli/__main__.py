@@ -1,6 +1,6 @@
 """``python -m exposurekit.cli`` is the command too."""
 
-from exposurekit.cli import main
+from exposurekit.cli import run
 
 if __name__ == "__main__":
-    main()
+    run()

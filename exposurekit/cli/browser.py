@@ -5,15 +5,15 @@ from pathlib import Path
 
 import click
 
-from exposurekit import places
-from exposurekit.cli.showing import named
+from exposurekit.cli.output import named
 from exposurekit.errors import Misconfigured
-from exposurekit.markup import plain
+from exposurekit.system import paths
+from exposurekit.text.sanitize import plain
 
 
 def kept() -> Path:
     """Where the page lies that is opened without a name of its own."""
-    return places.cached() / "opened.html"
+    return paths.cached() / "opened.html"
 
 
 def shown(page: Path) -> None:

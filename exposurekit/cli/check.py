@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from exposurekit.cli import showing
+from exposurekit.cli import output
 from exposurekit.cli.history import existing
 from exposurekit.cli.options import When, history_option, json_option
 from exposurekit.errors import Misconfigured
@@ -31,7 +31,7 @@ class Conditions(click.ParamType[tuple[Any, ...]]):
         return tuple(self._one(word, param, ctx) for word in words)
 
     def _one(self, text: str, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        from exposurekit.monitor.rules import NEEDS, WHEN, Rule
+        from exposurekit.monitor.notifications.rules import NEEDS, WHEN, Rule
 
         word, colon, number = text.partition(":")
         word = word.replace("-", "_")
@@ -75,13 +75,13 @@ def check(*, history: str, conditions: tuple[Any, ...], since: str | None, as_js
 
     Example: exposurekit check --fail-on relisted,stuck:30
     """
-    from exposurekit.monitor.causes import Seen, causes
+    from exposurekit.monitor.notifications.evaluate import Seen, causes
 
     with existing(history) as kept:
         seen = Seen(kept, _since(kept, since), datetime.now(UTC))
         found = [_judged(rule, causes(rule, seen)) for rule in conditions]
     if as_json:
-        showing.print_json(found)
+        output.print_json(found)
     else:
         for rule, one in zip(conditions, found, strict=True):
             places = f" ({', '.join(one['where'])})" if one["where"] else ""
@@ -98,7 +98,7 @@ def _judged(rule: Any, told: Sequence[Any]) -> dict[str, Any]:
 def _since(kept: Any, told: str | None) -> datetime:
     """The instant that was named; else the end of the look before the last."""
     from exposurekit.history.times import end_of_day, parse_time
-    from exposurekit.monitor.causes import newest
+    from exposurekit.monitor.notifications.evaluate import newest
 
     if told is not None:
         now = datetime.now(UTC)

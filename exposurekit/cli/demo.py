@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from exposurekit.cli.options import check_writable
-from exposurekit.cli.showing import named
+from exposurekit.cli.output import named
 from exposurekit.errors import Misconfigured
-from exposurekit.markup import plain
+from exposurekit.text.sanitize import plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,7 +69,7 @@ def demo(
 
     Example: exposurekit demo --days 90 --history ./demo-history
     """
-    from exposurekit.demonstration import demo as running_demo
+    from exposurekit.sandbox.demo import demo as running_demo
 
     check_writable(out)
     _check_history(history)
@@ -246,7 +246,7 @@ def _print_history(shown: Any) -> None:
     """The history day by day, beside what was so on the invented sites."""
     import pandas as pd
 
-    from exposurekit.contract.values import DISCOVERED, PENDING_REMOVAL, REMOVED
+    from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 
     days = shown.agreement_by_day()
     counts = shown.history.status_over_time(every="run")

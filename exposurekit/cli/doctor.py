@@ -16,10 +16,10 @@ from typing import Any
 
 import click
 
-from exposurekit.cli import showing
+from exposurekit.cli import output
 from exposurekit.cli.options import history_option, json_option, local
 from exposurekit.errors import ExposureError, NotLoaded, Unauthorized, Unreached
-from exposurekit.markup import plain
+from exposurekit.text.sanitize import plain
 
 WELL, MIND, ILL = "well", "mind", "ill"
 CLOCK_MAX_S = 60  # further apart, instants of webhooks and of histories mean something else
@@ -60,7 +60,7 @@ def doctor(*, history: str, as_json: bool) -> None:
     """
     found = [one for examine in _EXAMINED for one in examine(history)]
     if as_json:
-        showing.print_json([asdict(one) for one in found])
+        output.print_json([asdict(one) for one in found])
     else:
         for one in found:
             click.echo(
@@ -97,7 +97,7 @@ def _notebook(_history: str) -> Iterator[Found]:
 
 
 def _browser(_history: str) -> Iterator[Found]:
-    from exposurekit.reports import printing
+    from exposurekit.reports import pdf
 
     try:
         yield Found("browser", WELL, f"pages open with {webbrowser.get().__class__.__name__}")
@@ -105,7 +105,7 @@ def _browser(_history: str) -> Iterator[Found]:
         yield Found(
             "browser", MIND, "none opens from here", "open reports where there is one; open and --open cannot"
         )
-    if prints := printing.found():
+    if prints := pdf.found():
         yield Found("print", WELL, f"{Path(prints).name} prints reports as PDF")
     else:
         yield Found("print", MIND, "no Chromium, Chrome or Edge", "install one, if you want reports as PDF")
@@ -136,14 +136,14 @@ def _service(_history: str) -> Iterator[Found]:
 
 
 def _asked(client: Any) -> Iterator[Found]:
-    from exposurekit.client import calls, wire
-    from exposurekit.client.retries import Answer
+    from exposurekit.client import calls, protocol
+    from exposurekit.client.retry import Answer
 
     call, began = calls.list_users(limit=1), time.monotonic()
     outcome = client.outcome(call)
     took_ms = (time.monotonic() - began) * 1000
     try:
-        wire.plain_values(call, client.access, outcome)
+        protocol.plain_values(call, client.access, outcome)
     except Unreached as error:
         yield Found(
             "service", ILL, str(error), "is it running, and is EXPOSUREKIT_BASE_URL what precedes /api/?"
@@ -243,7 +243,7 @@ def _kept(kept: Any) -> Iterator[Found]:
 
 def _watch(history: str) -> Iterator[Found]:
     from exposurekit.cli.watch import STATE
-    from exposurekit.monitor.state import read
+    from exposurekit.monitor.status import read
 
     place = local(history)
     if place is None or not place.is_dir():
@@ -265,9 +265,9 @@ def _watch(history: str) -> Iterator[Found]:
 
 
 def _files(_history: str) -> Iterator[Found]:
-    from exposurekit import places
+    from exposurekit.system import paths
 
-    for file in sorted(places.configured().glob("*.key")) if places.configured().is_dir() else ():
+    for file in sorted(paths.configured().glob("*.key")) if paths.configured().is_dir() else ():
         if not file.is_file():
             yield Found("keys", ILL, f"{file.name} leads nowhere", "put it back from a backup")
         elif os.name == "posix" and file.stat().st_mode & 0o077:

@@ -7,7 +7,7 @@ import click
 
 from exposurekit.cli.history import existing
 from exposurekit.cli.options import ID, check_writable, history_option
-from exposurekit.cli.showing import NAMES_MISSING, named
+from exposurekit.cli.output import NAMES_MISSING, named
 from exposurekit.errors import Misconfigured
 
 QUEUE = "queue"
@@ -88,6 +88,6 @@ def export(*, table: str, history: str, out: Path, user: int | None, personal: b
 
 def _has_work(history: Any, user: int | None) -> bool:
     """Whether manual work is left: of everyone, or of one person."""
-    from exposurekit.reports.removals import removals
+    from exposurekit.reports.manual_steps import removals
 
     return any(user in (None, task.user_id) for one in removals(history.work_queue()) for task in one.tasks)

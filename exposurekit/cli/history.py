@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
-from exposurekit.cli import browser, showing
+from exposurekit.cli import browser, output
 from exposurekit.cli.options import ID, history_option, json_option, local, records_by_option
 from exposurekit.cli.sections import Group
 from exposurekit.errors import Misconfigured, NotLoaded
-from exposurekit.markup import plain
+from exposurekit.text.sanitize import plain
 
 _RUN_COLUMNS = (
     *("seq", "run", "origin", "finished_at", "listed", "whole", "partial", "failed"),
@@ -68,7 +68,7 @@ def collect(
             "finished_at": found.finished_at,
         }
         told |= dict(found.people) | dict(found.counts) | {"waits_for": found.waits_for}
-        showing.print_json(told | {"was_there": found.was_there, "not_registered": strangers})
+        output.print_json(told | {"was_there": found.was_there, "not_registered": strangers})
     elif found.was_there:
         click.echo(f"{found} (it was there already; nothing was added)")
     else:
@@ -101,7 +101,7 @@ def show(*, history: str, every: str, by: str | None, kind: str, as_json: bool) 
     """
     with existing(history) as kept:
         table = kept.status_over_time(by=by, every=every, kind=kind)
-    showing.print_rows(_rows(table), as_json=as_json, none="Nothing was collected yet.")
+    output.print_rows(_rows(table), as_json=as_json, none="Nothing was collected yet.")
 
 
 @history.command("runs")
@@ -115,7 +115,7 @@ def runs(*, history: str, as_json: bool) -> None:
     with existing(history) as kept:
         table, waiting = kept.runs(), kept.waiting()
     shown = table.drop(columns="source") if as_json else table[list(_RUN_COLUMNS)]  # a URL
-    showing.print_rows(_rows(shown), as_json=as_json, none="Nothing was collected yet.")
+    output.print_rows(_rows(shown), as_json=as_json, none="Nothing was collected yet.")
     for run in waiting:
         click.echo(str(run), err=True)
 
@@ -184,7 +184,7 @@ def verify(*, history: str, as_json: bool) -> None:
     with existing(history) as kept:
         broken = kept.verify()
     if as_json:
-        showing.print_json(broken)
+        output.print_json(broken)
     elif broken:
         for promise, rows in broken.items():
             click.echo(f"Not so: {promise} ({rows} row{'' if rows == 1 else 's'})", err=True)
@@ -257,7 +257,7 @@ def _inbox_of(history: str, named: Path | None) -> Path | None:
 
 def _erased_notices(history: str, user: int) -> int:
     """Forgets what a watch beside the history was still to tell of them; how many lines that were."""
-    from exposurekit.monitor.notices import FILE, Notices
+    from exposurekit.monitor.notifications.outbox import FILE, Notices
 
     directory = local(history)
     file = None if directory is None else directory / FILE
@@ -275,8 +275,8 @@ def _erased_letters(inbox: Path | None, user: int, values: set[str]) -> str:
     """Erases them; what there is to tell of it."""
     if inbox is None:
         return "No inbox was searched: there is none beside it. Name one that lies elsewhere with --inbox."
-    from exposurekit.monitor.letters import Letters
-    from exposurekit.monitor.reading import VALUE_MIN, searched
+    from exposurekit.monitor.webhooks.parsing import VALUE_MIN, searched
+    from exposurekit.monitor.webhooks.store import Letters
 
     letters = Letters(inbox)
     try:

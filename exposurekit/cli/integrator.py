@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from exposurekit.cli import opening, showing
+from exposurekit.cli import output, session
 from exposurekit.cli.options import (
     callback_network_option,
     database_option,
@@ -17,7 +17,7 @@ from exposurekit.cli.options import (
 )
 from exposurekit.cli.options import who as is_who
 from exposurekit.cli.sections import Group
-from exposurekit.markup import plain
+from exposurekit.text.sanitize import plain
 
 FROM_STDIN = "-"
 UNATTESTED = (
@@ -61,10 +61,10 @@ def integrator_add(
 
     Example: exposurekit integrator add acme --attested-by "Jo Doe, DPO"
     """
-    from exposurekit.service import integrators
+    from exposurekit.service.accounts import integrators
 
     who = _attesting(name, attested_by, nobody=no_attestation)
-    made = opening.written(
+    made = session.written(
         database, key_file, lambda work: integrators.add(work, name, attested_by=who), makes=True
     )
     _print_credentials(made, as_json=as_json)
@@ -87,11 +87,11 @@ def integrator_attest(
 
     Example: exposurekit integrator attest acme --by "Jo Doe, DPO"
     """
-    from exposurekit.service import integrators
+    from exposurekit.service.accounts import integrators
 
     if (who is None) is not nobody:
         raise click.UsageError("say who answers with --by WHO, or that nobody does with --nobody")
-    opening.written(database, key_file, lambda work: integrators.attest(work, name, attested_by=who))
+    session.written(database, key_file, lambda work: integrators.attest(work, name, attested_by=who))
     if who is None:
         click.echo(UNATTESTED.format(name=name), err=True)
     else:
@@ -107,11 +107,11 @@ def integrator_list(*, database: str, key_file: Path | None, as_json: bool) -> N
 
     Example: exposurekit integrator list --json
     """
-    from exposurekit.service import integrators
+    from exposurekit.service.accounts import integrators
 
-    found = opening.looked(database, key_file, integrators.all)
+    found = session.looked(database, key_file, integrators.all)
     if as_json:
-        showing.print_json(
+        output.print_json(
             [
                 {
                     "integration_name": one.name,
@@ -144,9 +144,9 @@ def integrator_rotate(*, name: str, database: str, key_file: Path | None, as_jso
 
     Example: exposurekit integrator rotate acme
     """
-    from exposurekit.service import integrators
+    from exposurekit.service.accounts import integrators
 
-    made = opening.written(database, key_file, lambda work: integrators.rotate(work, name))
+    made = session.written(database, key_file, lambda work: integrators.rotate(work, name))
     _print_credentials(made, as_json=as_json)
 
 
@@ -164,9 +164,9 @@ def integrator_remove(*, name: str, with_users: bool, database: str, key_file: P
 
     Example: exposurekit integrator remove acme --with-users
     """
-    from exposurekit.service import integrators
+    from exposurekit.service.accounts import integrators
 
-    gone = opening.written(
+    gone = session.written(
         database, key_file, lambda work: integrators.remove(work, name, with_users=with_users)
     )
     click.echo(f"Removed {name} and {gone} users.")
@@ -199,24 +199,24 @@ def integrator_set_callback(
 
     Example: exposurekit integrator set-callback acme https://acme.example/hook
     """
-    from exposurekit.service import callbacks
+    from exposurekit.service.webhooks import endpoints
 
     if secret is not None and new_secret:
         raise click.UsageError("--secret brings one along, --new-secret makes one: choose")
-    opening.looked(database, key_file, lambda work: callbacks.find(work, name))  # says so where there is none
-    chosen = callbacks.new_secret() if new_secret else _brought(secret)
-    asyncio.run(callbacks.vet(url, opened_networks=callback_networks))
+    session.looked(database, key_file, lambda work: endpoints.find(work, name))  # says so where there is none
+    chosen = endpoints.new_secret() if new_secret else _brought(secret)
+    asyncio.run(endpoints.vet(url, opened_networks=callback_networks))
 
     async def put(work: Any) -> bool:
-        before = await callbacks.find(work, name)
+        before = await endpoints.find(work, name)
         kept = chosen or (before.secret if before else None)
-        await callbacks.put(work, name, callbacks.Callback(url, kept))
+        await endpoints.put(work, name, endpoints.Callback(url, kept))
         return kept is not None
 
-    signed = opening.written(database, key_file, put)
+    signed = session.written(database, key_file, put)
     shown = chosen if new_secret else None
     if as_json:
-        showing.print_json({"integration_name": name, "signed": signed, "webhook_secret": shown})
+        output.print_json({"integration_name": name, "signed": signed, "webhook_secret": shown})
     elif shown:
         click.echo(f"EXPOSUREKIT_WEBHOOK_SIGNING_SECRET={shown}")
         click.echo(
@@ -239,9 +239,9 @@ def integrator_clear_callback(*, name: str, database: str, key_file: Path | None
 
     Example: exposurekit integrator clear-callback acme
     """
-    from exposurekit.service import callbacks
+    from exposurekit.service.webhooks import endpoints
 
-    opening.written(database, key_file, lambda work: callbacks.put(work, name, None))
+    session.written(database, key_file, lambda work: endpoints.put(work, name, None))
     click.echo(f"{name} is told no longer.")
 
 
@@ -262,17 +262,17 @@ def _attesting(name: str, attested_by: str | None, *, nobody: bool) -> str | Non
 
 
 def _brought(secret: str | None) -> str | None:
-    from exposurekit.service import callbacks
+    from exposurekit.service.webhooks import endpoints
 
     if secret == FROM_STDIN:
         secret = sys.stdin.readline().strip()
-    return None if secret is None else callbacks.checked_secret(secret)
+    return None if secret is None else endpoints.checked_secret(secret)
 
 
 def _print_credentials(made: Any, *, as_json: bool) -> None:
     shown = {name: getattr(made, name) for name in ("integration_name", "api_key", "api_secret")}
     if as_json:
-        showing.print_json(shown)
+        output.print_json(shown)
         return
     for name, value in shown.items():
         click.echo(f"EXPOSUREKIT_{name.upper()}={value}")

@@ -11,8 +11,8 @@ from typing import Any
 import click
 
 from exposurekit.errors import Misconfigured
-from exposurekit.markup import plain
-from exposurekit.service.terms import WHO_MAX
+from exposurekit.service.constants import WHO_MAX
+from exposurekit.text.sanitize import plain
 
 ID_MAX = 2**63 - 1
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}

@@ -13,9 +13,9 @@ from typing import Any
 import click
 
 from exposurekit.cli.options import history_option, json_option, local
-from exposurekit.cli.showing import print_rows
+from exposurekit.cli.output import print_rows
 from exposurekit.errors import ExposureError, Misconfigured
-from exposurekit.markup import plain
+from exposurekit.text.sanitize import plain
 
 _IN_CLEAR = (
     "Whoever may list this machine's processes sees a command line: rather set the variable, or a .env file."
@@ -91,10 +91,10 @@ def receive(
     if quarantined or show is not None:
         _look(_file(history, inbox), show, as_json=as_json)
         return
-    from exposurekit.service import logs
+    from exposurekit.service import log_setup
 
     door = door_of(history, inbox=inbox, path_secret=path_secret, signing_secrets=signing_secrets)
-    logs.to_stderr()
+    log_setup.to_stderr()
     with closing(door.letters), _signalled() as wait, receiving(door, host, port):
         wait()
 
@@ -149,7 +149,7 @@ class Door:
         return f"Webhooks are received at {base_url} and the path that is kept in {plain(str(self._kept_in))}"
 
     def _make(self) -> None:
-        from exposurekit.monitor.inbox import create_app
+        from exposurekit.monitor.webhooks.receiver import create_app
 
         self._app = create_app(
             self.letters, path_secret=self.path_secret, signing_secrets=self.signing_secrets
@@ -166,7 +166,7 @@ def door_of(
 ) -> Door:
     """The inbox of a history, and who is let in; what is not given comes from a ``.env`` file, where it has it."""
     from exposurekit.client.environment import webhook_secrets
-    from exposurekit.monitor.letters import Letters
+    from exposurekit.monitor.webhooks.store import Letters
 
     path, signing = webhook_secrets()
     door = Door(Letters(_file(history, inbox)), path_secret or path, signing_secrets or signing)
@@ -177,8 +177,8 @@ def door_of(
 @contextmanager
 def receiving(door: Door, host: str, port: int) -> Iterator[None]:
     """Take deliveries in, for as long as the block lasts; says where."""
-    from exposurekit.monitor.inbox import CONNECTIONS_MAX
-    from exposurekit.serving import running
+    from exposurekit.monitor.webhooks.receiver import CONNECTIONS_MAX
+    from exposurekit.system.asgi_server import running
 
     with running(door, host, port, connections_max=CONNECTIONS_MAX) as base_url:
         click.echo(door.told(base_url))
@@ -225,7 +225,7 @@ def _kept_path(file: Path) -> tuple[str, bool]:
 
     Two processes that begin at once agree on one.
     """
-    from exposurekit.monitor.inbox import PATH_SECRET
+    from exposurekit.monitor.webhooks.receiver import PATH_SECRET
 
     path, is_new = "", False
     with suppress(OSError, UnicodeError):
@@ -258,7 +258,7 @@ def _write_once(file: Path, text: str) -> bool:
 
 
 def _look(file: Path, number: int | None, *, as_json: bool) -> None:
-    from exposurekit.monitor.letters import Letters
+    from exposurekit.monitor.webhooks.store import Letters
 
     if not file.is_file():
         raise Misconfigured("there is no such inbox yet: exposurekit receive makes one")

@@ -6,7 +6,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from exposurekit.cli import browser, showing
+from exposurekit.cli import browser, output
 from exposurekit.cli.history import existing, is_begun
 from exposurekit.cli.options import ID, When, check_writable, history_option, json_option
 
@@ -61,8 +61,9 @@ def report(
     Example: exposurekit report --history ./exposure-history --out fleet.html
     """
     from exposurekit.exposure import connect
-    from exposurekit.reports import printing, write
+    from exposurekit.reports import pdf as reports_pdf
     from exposurekit.reports import report as made_of
+    from exposurekit.reports import write
 
     _check(kind, user, since)
     check_writable(out)
@@ -75,15 +76,15 @@ def report(
             made = made_of(kept, out, exposure=exposure, **asked)
     if pdf:
         printed = out.with_suffix(".pdf")
-        write(printed, printing.printed(made.to_html()))
-        click.echo(f"Wrote {showing.named(printed)}.", err=as_json)
+        write(printed, reports_pdf.printed(made.to_html()))
+        click.echo(f"Wrote {output.named(printed)}.", err=as_json)
     if as_json:
-        showing.print_json(made.data)
+        output.print_json(made.data)
     else:
         click.echo(made.finding)
-        click.echo(f"Wrote {showing.named(out)}, {out.stat().st_size / 1e6:.1f} MB. Open it in any browser.")
+        click.echo(f"Wrote {output.named(out)}, {out.stat().st_size / 1e6:.1f} MB. Open it in any browser.")
     if not live and any(task.note for one in made.sections for it in one.removals for task in it.tasks):
-        click.echo(showing.NAMES_MISSING, err=True)
+        click.echo(output.NAMES_MISSING, err=True)
     if shows:
         browser.shown(out)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from exposurekit.cli import opening
+from exposurekit.cli import session
 from exposurekit.cli.options import (
     callback_network_option,
     database_option,
@@ -18,7 +18,7 @@ from exposurekit.cli.options import (
     sites_option,
 )
 from exposurekit.errors import Misconfigured
-from exposurekit.service.terms import REQUESTS_PER_SECOND
+from exposurekit.service.constants import REQUESTS_PER_SECOND
 
 
 @click.command()
@@ -60,10 +60,10 @@ def serve(
 
     Example: exposurekit serve --sites ./sites
     """
-    from exposurekit.service.front.limits import Limits
-    from exposurekit.service.front.server import serve as serve_database
+    from exposurekit.service.api.rate_limits import Limits
+    from exposurekit.service.api.server import serve as serve_database
 
-    opened = opening.database(database, key_file, makes=True)
+    opened = session.database(database, key_file, makes=True)
     inside = None if no_worker else _worker(opened, sites_directory, search_engine, callback_networks)
     limits = Limits(requests_per_second=requests_per_second) if requests_per_second else None
     serve_database(opened, host, port, worker=inside, limits=limits)
@@ -92,11 +92,11 @@ def worker(
 
     Example: exposurekit worker --database postgresql+psycopg://db/exposure
     """
-    from exposurekit.service import logs
+    from exposurekit.service import log_setup
 
-    opened = opening.database(database, key_file)
+    opened = session.database(database, key_file)
     made = _worker(opened, sites_directory, search_engine, callback_networks)
-    logs.to_stderr()
+    log_setup.to_stderr()
     if database.startswith("sqlite"):
         click.echo(
             "On SQLite serve has a worker inside already; this one and that take turns at writing.", err=True
@@ -110,7 +110,7 @@ def _worker(database: Any, sites: Path | None, search_engine: str | None, networ
     _check_address(search_engine)
     return worker_for(
         database,
-        definitions=opening.definitions(sites),
+        definitions=session.definitions(sites),
         search_engine=search_engine,
         callback_networks=networks,
     )

@@ -12,12 +12,12 @@ from typing import Any
 
 import click
 
-from exposurekit.cli import opening, showing
+from exposurekit.cli import output, session
 from exposurekit.cli.options import database_option, json_option, key_option, sites_option
 from exposurekit.cli.sections import Group
 from exposurekit.cli.status import NO_LOOKS, site_health
 from exposurekit.errors import Misconfigured
-from exposurekit.markup import plain
+from exposurekit.text.sanitize import plain
 
 NOBODY_KNOWN = "controls.listed names nobody, so that nothing tells whether anybody would be found"
 NOT_LISTED = (
@@ -96,7 +96,7 @@ def sites_check(
     """
     checked = asyncio.run(_checked(files, networks, offline=offline))
     if as_json:
-        showing.print_json([one.shown() for one in checked])
+        output.print_json([one.shown() for one in checked])
     else:
         for one in checked:
             _print_checked(one, offline=offline)
@@ -119,9 +119,9 @@ def sites_list(*, sites_directory: Path | None, as_json: bool) -> None:
             "user_fields_required": one.removal.user_fields_required,
             "processing_days": one.removal.processing_days,
         }
-        for one in opening.definitions(sites_directory).values()
+        for one in session.definitions(sites_directory).values()
     ]
-    showing.print_rows(rows, as_json=as_json, none="No sites are defined: --sites names their directory.")
+    output.print_rows(rows, as_json=as_json, none="No sites are defined: --sites names their directory.")
 
 
 @sites.command("health")
@@ -133,16 +133,16 @@ def sites_health(*, database: str, key_file: Path | None, as_json: bool) -> None
 
     Example: exposurekit sites health
     """
-    showing.print_rows(opening.looked(database, key_file, site_health), as_json=as_json, none=NO_LOOKS)
+    output.print_rows(session.looked(database, key_file, site_health), as_json=as_json, none=NO_LOOKS)
 
 
 async def _checked(files: Iterable[Path], networks: tuple[str, ...], *, offline: bool) -> list[Checked]:
     """Each file, one after the other."""
     from exposurekit.service.clock import Clock
-    from exposurekit.service.database import Database
-    from exposurekit.service.outbound import Outbound
-    from exposurekit.service.scanning.manners import Manners
-    from exposurekit.service.vault import Vault
+    from exposurekit.service.http.client import Outbound
+    from exposurekit.service.scanning.politeness import Manners
+    from exposurekit.service.storage.database import Database
+    from exposurekit.service.storage.encryption import Vault
 
     outbound = Outbound(opened=networks)
     with tempfile.TemporaryDirectory(prefix="exposurekit-check-") as directory:
@@ -157,10 +157,10 @@ async def _checked(files: Iterable[Path], networks: tuple[str, ...], *, offline:
 
 
 async def _check(file: Path, manners: Any) -> Checked:
-    from exposurekit.service.scanning import catalogue
+    from exposurekit.service.sites import loader
 
     try:
-        site = catalogue.read(file)
+        site = loader.read(file)
     except Misconfigured as error:
         return Checked(str(file), problems=tuple(str(error).splitlines()))
     if manners is None:
@@ -170,16 +170,16 @@ async def _check(file: Path, manners: Any) -> Checked:
 
 async def _controlled(file: Path, site: Any, manners: Any) -> Checked:
     """The definition's controls, over the real way out."""
-    from exposurekit.service.scanning import looks, matching
-    from exposurekit.service.scanning.invented import invented
-    from exposurekit.service.subjects import Place
+    from exposurekit.service.accounts.subject import Place
+    from exposurekit.service.scanning import matching, site_scan
+    from exposurekit.service.scanning.control import invented
 
     problems: list[str] = []
-    known, listed = await looks.look_at_known(site, manners), site.controls.listed
+    known, listed = await site_scan.look_at_known(site, manners), site.controls.listed
     if known is not None and not any(matching.name_fits(listed.subject(), one) for one in known.listings):
         problems.append(_meant(known.inconclusive) or NOT_LISTED)
     place = Place(city=listed.city, state=listed.state) if listed else Place()
-    nobody = await looks.look(site, invented(place), manners)
+    nobody = await site_scan.look(site, invented(place), manners)
     if not nobody.trusted:
         problems.append(LISTS_ANYBODY)
     elif nobody.inconclusive is not None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from exposurekit.cli import opening, showing
+from exposurekit.cli import output, session
 from exposurekit.cli.options import database_option, json_option, key_option
 from exposurekit.cli.sections import Group
 
@@ -26,9 +26,9 @@ def service_status(*, database: str, key_file: Path | None, as_json: bool) -> No
 
     Example: exposurekit service status --json
     """
-    found = opening.looked(database, key_file, _status)
+    found = session.looked(database, key_file, _status)
     if as_json:
-        showing.print_json(found)
+        output.print_json(found)
         return
     click.echo(
         "People: {registered} registered, {active} active, {with_consent} with consent, "
@@ -37,29 +37,31 @@ def service_status(*, database: str, key_file: Path | None, as_json: bool) -> No
     click.echo(
         "Deliveries: " + ", ".join(f"{many} {state}" for state, many in found["deliveries"].items()) + ".\n"
     )
-    showing.print_columns([{"work": kind, **counts} for kind, counts in found["work"].items()])
+    output.print_columns([{"work": kind, **counts} for kind, counts in found["work"].items()])
     click.echo()
-    showing.print_rows(found["sites"], as_json=False, none=NO_LOOKS)
+    output.print_rows(found["sites"], as_json=False, none=NO_LOOKS)
 
 
 async def _status(work: Any) -> dict[str, Any]:
-    from exposurekit.service import leases, standing, tables, webhooks
+    from exposurekit.service.accounts import consent
+    from exposurekit.service.storage import leases, tables
+    from exposurekit.service.webhooks import outbox
 
     kinds = {"scans": tables.users, "removals": tables.records, "deliveries": tables.deliveries}
     return {
-        "people": await standing.counts(work),
+        "people": await consent.counts(work),
         "work": {
             kind: {**await leases.counts(work, table), "oldest_due_at": await leases.oldest_due(work, table)}
             for kind, table in kinds.items()
         },
-        "deliveries": await webhooks.counts(work),
+        "deliveries": await outbox.counts(work),
         "sites": await site_health(work),
     }
 
 
 async def site_health(work: Any) -> list[dict[str, Any]]:
     """How each site behaved that was ever looked at."""
-    from exposurekit.service import health
+    from exposurekit.service.sites import statistics
 
     return [
         {
@@ -72,6 +74,6 @@ async def site_health(work: Any) -> list[dict[str, Any]]:
             "last_good_look_at": one.last_good_look_at,
             "last_reason": one.last_reason,
         }
-        for one in await health.all(work)
+        for one in await statistics.all(work)
         if one.looks
     ]

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from exposurekit.cli import opening, showing
+from exposurekit.cli import output, session
 from exposurekit.cli.options import (
     ID,
     by_option,
@@ -17,8 +17,8 @@ from exposurekit.cli.options import (
     sites_option,
 )
 from exposurekit.cli.sections import Group
-from exposurekit.markup import plain
-from exposurekit.service.terms import VERDICTS
+from exposurekit.service.constants import VERDICTS
+from exposurekit.text.sanitize import plain
 
 
 @click.group(cls=Group)
@@ -38,13 +38,13 @@ def users_consent(*, user_id: int, who: str, database: str, key_file: Path | Non
 
     Example: exposurekit users consent 7 --by "the person, by letter"
     """
-    from exposurekit.service import standing
+    from exposurekit.service.accounts import consent as accounts_consent
 
     async def consent(work: Any) -> bool:
-        await standing.consent(work, user_id, given_by=who)
-        return await standing.may_scan(work, user_id)
+        await accounts_consent.consent(work, user_id, given_by=who)
+        return await accounts_consent.may_scan(work, user_id)
 
-    scanned = opening.written(database, key_file, consent)
+    scanned = session.written(database, key_file, consent)
     click.echo(f"Consent is recorded for {user_id}. {_told(scanned, 'is not activated for them')}")
 
 
@@ -60,10 +60,10 @@ def users_withdraw(*, user_id: int, who: str, database: str, key_file: Path | No
 
     Example: exposurekit users withdraw 7 --by "the person, by phone"
     """
-    from exposurekit.service import standing
+    from exposurekit.service.accounts import consent as accounts_consent
 
-    many = opening.written(
-        database, key_file, lambda work: standing.withdraw(work, user_id, withdrawn_by=who)
+    many = session.written(
+        database, key_file, lambda work: accounts_consent.withdraw(work, user_id, withdrawn_by=who)
     )
     said = "is withdrawn" if many else "was not recorded"
     click.echo(f"Consent {said} for {user_id}. Nothing is scanned or submitted for them.")
@@ -80,13 +80,13 @@ def users_activate(*, user_id: int, database: str, key_file: Path | None) -> Non
 
     Example: exposurekit users activate 7
     """
-    from exposurekit.service import standing
+    from exposurekit.service.accounts import consent as accounts_consent
 
     async def activate(work: Any) -> bool:
-        await standing.activate(work, user_id)
-        return await standing.may_scan(work, user_id)
+        await accounts_consent.activate(work, user_id)
+        return await accounts_consent.may_scan(work, user_id)
 
-    scanned = opening.written(database, key_file, activate)
+    scanned = session.written(database, key_file, activate)
     click.echo(f"The service is activated for {user_id}. {_told(scanned, 'has no consent of theirs')}")
 
 
@@ -101,9 +101,9 @@ def users_deactivate(*, user_id: int, database: str, key_file: Path | None) -> N
 
     Example: exposurekit users deactivate 7
     """
-    from exposurekit.service import standing
+    from exposurekit.service.accounts import consent as accounts_consent
 
-    opening.written(database, key_file, lambda work: standing.deactivate(work, user_id))
+    session.written(database, key_file, lambda work: accounts_consent.deactivate(work, user_id))
     click.echo(f"The service is deactivated for {user_id}. Nothing is scanned or submitted for them.")
 
 
@@ -121,14 +121,14 @@ def users_purge(*, user_id: int, yes: bool, database: str, key_file: Path | None
 
     Example: exposurekit users purge 7 --yes
     """
-    from exposurekit.service import standing
+    from exposurekit.service.accounts import consent as accounts_consent
 
     if not yes:
         if not on_a_terminal():
             raise click.UsageError("nobody can be asked here: --yes says that it is meant")
         if not click.confirm(f"Forget the person {user_id} and all that was found about them", err=True):
             raise click.ClickException("nobody was purged")
-    scrubbed = opening.erased(database, key_file, lambda work: standing.purge(work, user_id))
+    scrubbed = session.erased(database, key_file, lambda work: accounts_consent.purge(work, user_id))
     click.echo(f"Nothing is left of {user_id} in any table.")
     if not scrubbed:
         click.echo(
@@ -162,9 +162,9 @@ def users_candidates(
 
     Example: exposurekit users candidates 7 --verdict possible
     """
-    from exposurekit.service import candidates
+    from exposurekit.service.findings import candidates
 
-    found = opening.looked(
+    found = session.looked(
         database,
         key_file,
         lambda work: candidates.all(work, user_id=user_id, verdict=verdict, limit=limit),
@@ -185,7 +185,7 @@ def users_candidates(
         }
         for one in found
     ]
-    showing.print_rows(rows, as_json=as_json, none="No candidates.")
+    output.print_rows(rows, as_json=as_json, none="No candidates.")
 
 
 @users.command("accept")
@@ -202,11 +202,11 @@ def users_accept(
 
     Example: exposurekit users accept 12 --sites ./sites
     """
-    from exposurekit.service import candidates
-    from exposurekit.service import users as people
-    from exposurekit.service.sightings import Site
+    from exposurekit.service.accounts import users as people
+    from exposurekit.service.findings import candidates
+    from exposurekit.service.models import Site
 
-    definitions = opening.definitions(sites_directory)
+    definitions = session.definitions(sites_directory)
 
     async def accept(work: Any) -> tuple[int, str, bool]:
         found = await candidates.find(work, candidate_id)
@@ -215,7 +215,7 @@ def users_accept(
         site = definition.site(subject) if definition and subject else Site(name=found.site)
         return await candidates.accept(work, candidate_id, site), found.site, definition is not None
 
-    record_id, site, known = opening.written(database, key_file, accept)
+    record_id, site, known = session.written(database, key_file, accept)
     click.echo(f"Candidate {candidate_id} is record {record_id} now.")
     if not known:
         click.echo(
@@ -236,9 +236,9 @@ def users_reject(*, candidate_id: int, database: str, key_file: Path | None) -> 
 
     Example: exposurekit users reject 12
     """
-    from exposurekit.service import candidates
+    from exposurekit.service.findings import candidates
 
-    opening.written(database, key_file, lambda work: candidates.reject(work, candidate_id))
+    session.written(database, key_file, lambda work: candidates.reject(work, candidate_id))
     click.echo(f"Candidate {candidate_id} is rejected.")
 
 

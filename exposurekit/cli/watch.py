@@ -9,12 +9,12 @@ from typing import Any
 
 import click
 
-from exposurekit.cli import installing, showing
+from exposurekit.cli import output, systemd
 from exposurekit.cli.history import opened
 from exposurekit.cli.options import Span, history_option, json_option, local, records_by_option
 from exposurekit.cli.receive import door_of, inbox_options, receiving
 from exposurekit.errors import Misconfigured
-from exposurekit.markup import plain
+from exposurekit.text.sanitize import plain
 
 STATE = "watch.json"
 
@@ -65,7 +65,7 @@ def watch(
     Example: exposurekit watch --every 6h --receive 8787 --rules rules.yaml
     """
     if install_help:
-        click.echo(installing.told(history, every, _beside(records_by, port, rules, inbox)))
+        click.echo(systemd.told(history, every, _beside(records_by, port, rules, inbox)))
         return
     if send_test:
         _test(rules)
@@ -75,14 +75,14 @@ def watch(
         _tell(place, as_json=as_json)
         return
     from exposurekit.exposure import connect
-    from exposurekit.monitor.state import State
+    from exposurekit.monitor.status import State
     from exposurekit.monitor.watch import Watch
-    from exposurekit.service import logs
+    from exposurekit.service import log_setup
 
     with ExitStack() as stack:
         exposure = connect(progress=False)
         kept = stack.enter_context(opened(history, records_by))
-        logs.to_stderr()
+        log_setup.to_stderr()
         teller = None if rules is None else _teller(rules, stack.enter_context(closing(_notices(place))))
         letters, beside = None, None
         if port is not None:
@@ -108,18 +108,18 @@ def _beside(records_by: str | None, port: int | None, rules: Path | None, inbox:
 
 
 def _notices(place: Path) -> Any:
-    from exposurekit.monitor.notices import FILE, Notices
+    from exposurekit.monitor.notifications.outbox import FILE, Notices
 
     return Notices(place.with_name(FILE))
 
 
 def _teller(rules: Path, notices: Any) -> Any:
-    from exposurekit.monitor import telling
-    from exposurekit.monitor.rules import of_file
+    from exposurekit.monitor.notifications import notifier
+    from exposurekit.monitor.notifications.rules import of_file
 
     wanted = of_file(rules)
-    telling.check(wanted)
-    return telling.Teller(wanted, notices)
+    notifier.check(wanted)
+    return notifier.Teller(wanted, notices)
 
 
 def _test(rules: Path | None) -> None:
@@ -149,11 +149,11 @@ def _state_of(history: str) -> Path:
 
 
 def _tell(place: Path, *, as_json: bool) -> None:
-    from exposurekit.monitor.state import read
+    from exposurekit.monitor.status import read
 
     told = read(place)
     if as_json:
-        showing.print_json(told)
+        output.print_json(told)
     else:
         click.echo(f"The watch is {'well' if not told['problem'] else 'not well: ' + told['problem']}.")
         if told.get("every_s"):

@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-from exposurekit.cli import opening, showing
+from exposurekit.cli import output, session
 from exposurekit.cli.options import database_option, json_option, key_option, limit_option
 from exposurekit.cli.sections import Group
 from exposurekit.errors import Misconfigured
-from exposurekit.service.terms import STATES
+from exposurekit.service.constants import STATES
 
 
 @click.group(cls=Group)
@@ -33,11 +33,11 @@ def webhooks_list(
 
     Example: exposurekit webhooks list --state dead
     """
-    from exposurekit.service import webhooks as outbox
+    from exposurekit.service.webhooks import outbox
 
-    found = opening.looked(database, key_file, lambda work: outbox.all(work, state=state, limit=limit))
+    found = session.looked(database, key_file, lambda work: outbox.all(work, state=state, limit=limit))
     rows = [{name: value for name, value in asdict(one).items() if name != "id"} for one in found]
-    showing.print_rows(rows, as_json=as_json, none="No deliveries.")
+    output.print_rows(rows, as_json=as_json, none="No deliveries.")
 
 
 @webhooks.command("replay")
@@ -54,7 +54,7 @@ def webhooks_replay(
 
     Example: exposurekit webhooks replay --all-dead
     """
-    from exposurekit.service import webhooks as outbox
+    from exposurekit.service.webhooks import outbox
 
     if bool(webhook_ids) is all_dead:
         raise click.UsageError("name the deliveries, or say --all-dead")
@@ -70,5 +70,5 @@ def webhooks_replay(
                 raise Misconfigured(f"{webhook_id}: {error}") from None
         return len(ids)
 
-    many = opening.written(database, key_file, replay)
+    many = session.written(database, key_file, replay)
     click.echo(f"{many} deliveries are sent again.")

@@ -1,6 +1,18 @@
-"""The only door to the network on the toolkit's side."""
+"""The API client: blocking and asyncio, with retries and bulk loading.
+
+::
+
+    client      Client and AsyncClient                 config      settings from arguments, environment, .env
+    base        what both share                        calls       one operation as a value
+    protocol    a call as a request, and back          retry       whether and when to retry
+    bulk        load everyone                          payloads    the fields of a person, ready to send
+    unpacking   decompress a body, bounded             background  run a coroutine from blocking code
+    progress    progress bar                           log_filter  keep secrets out of logs
+    probe       how a service reads the specification's open points
+    transports/ httpx and aiohttp
+"""
 
 from exposurekit.client.client import AsyncClient, Client
-from exposurekit.client.retries import Patience
+from exposurekit.client.retry import Patience
 
 __all__ = ["AsyncClient", "Client", "Patience"]

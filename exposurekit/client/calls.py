@@ -11,10 +11,9 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import ValidationError
 
-from exposurekit.client.details import Items, details, given
+from exposurekit.client.payloads import Items, details, given
 from exposurekit.contract import operations
-from exposurekit.contract.operations import Operation
-from exposurekit.contract.resources import (
+from exposurekit.contract.models import (
     Alert,
     AlertsReply,
     Link,
@@ -28,6 +27,7 @@ from exposurekit.contract.resources import (
     UserPage,
     UserReply,
 )
+from exposurekit.contract.operations import Operation
 from exposurekit.errors import Misconfigured
 
 R = TypeVar("R", bound=Reply)

@@ -7,13 +7,13 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
-from exposurekit.cards import card
-from exposurekit.client import calls, wire
+from exposurekit.client import calls, protocol
+from exposurekit.client.base import Connection, Settings
 from exposurekit.client.calls import Call, Key, Paging
-from exposurekit.client.connection import Connection, Settings
-from exposurekit.client.retries import Outcome
-from exposurekit.contract.resources import Reply, User, UserKey, UserPage
+from exposurekit.client.retry import Outcome
+from exposurekit.contract.models import Reply, User, UserKey, UserPage
 from exposurekit.errors import Misconfigured, StillScanning
+from exposurekit.text.html_cards import card
 
 if TYPE_CHECKING:
     import pandas as pd  # loaded with the first table
@@ -37,7 +37,7 @@ def _blocking(build: Callable[P, Call[R, T]]) -> Callable[Concatenate["Client", 
             outcome = self.outcome(call)
         except KeyboardInterrupt as stopped:  # the frames below hold addresses and bodies
             raise stopped.with_traceback(None) from None
-        return wire.model(call, self.access, outcome)
+        return protocol.model(call, self.access, outcome)
 
     _describe(method, build)
     return method
@@ -55,7 +55,7 @@ def _awaiting(build: Callable[P, Call[R, T]]) -> Callable[Concatenate["AsyncClie
             outcome = await self.outcome(call)
         except asyncio.CancelledError as stopped:
             raise stopped.with_traceback(None) from None
-        return wire.model(call, self.access, outcome)
+        return protocol.model(call, self.access, outcome)
 
     _describe(method, build)
     return method
@@ -157,12 +157,12 @@ class Client(Connection):
             time.sleep(pause)
 
     def _try(self, call: Call[R, T]) -> Outcome:
-        outcome: Outcome = self._carrier.send(wire.request(call, self.access), self.seconds(call))
+        outcome: Outcome = self._carrier.send(protocol.request(call, self.access), self.seconds(call))
         return outcome
 
     @functools.cached_property
     def _carrier(self) -> Any:
-        from exposurekit.client.over_httpx import Blocking
+        from exposurekit.client.transports.httpx import Blocking
 
         return Blocking(self.transport)
 
@@ -214,7 +214,7 @@ class AsyncClient(Connection):
     get_user_alerts = _awaiting(calls.get_user_alerts)
 
     async def iter_pages(
-        self, page_size: int = calls.PAGE_SIZE, *, notes: wire.Notes | None = None
+        self, page_size: int = calls.PAGE_SIZE, *, notes: protocol.Notes | None = None
     ) -> AsyncIterator[UserPage]:
         """Page after page of the users' keys, each key once.
 
@@ -230,7 +230,7 @@ class AsyncClient(Connection):
         paging, listed = Paging(page_size), set[int]()
         while not paging.done:
             call = calls.list_users(paging.limit, paging.offset)
-            page = wire.model(call, self.access, await self.outcome(call), notes)
+            page = protocol.model(call, self.access, await self.outcome(call), notes)
             fresh = calls.unlisted(page, listed)
             yield page.model_copy(update={"users": fresh})
             paging = paging.after(page, fresh=len(fresh))
@@ -271,7 +271,7 @@ class AsyncClient(Connection):
         """
         tries = 0
         while True:
-            asked = wire.request(call, self.access)
+            asked = protocol.request(call, self.access)
             outcome: Outcome = await self._carrier.send(asked, self.seconds(call))
             tries += 1
             pause = self.wait_s(call, outcome, tries)
@@ -282,14 +282,14 @@ class AsyncClient(Connection):
     @functools.cached_property
     def _carrier(self) -> Any:
         if self.transport is None:
-            from exposurekit.client.over_aiohttp import Awaiting
+            from exposurekit.client.transports.aiohttp import Awaiting
 
             return Awaiting(
                 self.connections, self.access.headers, secure=self.access.base_url.startswith("https:")
             )
-        from exposurekit.client import over_httpx
+        from exposurekit.client.transports import httpx
 
-        return over_httpx.awaiting(self.transport)
+        return httpx.awaiting(self.transport)
 
     def _repr_html_(self) -> str:
         return _card(self)

@@ -6,9 +6,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from exposurekit.client import calls, wire
+from exposurekit.client import calls, protocol
 from exposurekit.client.calls import Call
-from exposurekit.client.retries import Answer
+from exposurekit.client.retry import Answer
 from exposurekit.contract import codec
 from exposurekit.contract.deviations import Deviation
 from exposurekit.errors import ExposureError, Unreadable
@@ -35,7 +35,7 @@ def points(client: Any) -> list[tuple[str, str]]:
         Unreached: Nobody answers.
     """
     call = calls.list_users()
-    page = wire.plain_values(call, client.access, client.outcome(call))
+    page = protocol.plain_values(call, client.access, client.outcome(call))
     listed = page["users"] if isinstance(page, dict) and isinstance(page.get("users"), list) else []
     keys = [
         (one["id"], one["secret"])
@@ -78,15 +78,15 @@ def deviations(client: Any, keys: list[Any] | None = None) -> list[Deviation]:
     Raises:
         ExposureError: List users could not be read.
     """
-    notes: wire.Notes = Counter()
+    notes: protocol.Notes = Counter()
     if keys is None:
         call = calls.list_users(limit=_PEOPLE)
         outcome = client.outcome(call)
-        keys = [(key.id, key.secret) for key in wire.model(call, client.access, outcome, Counter()).users]
-        notes.update(wire.deviations(call, client.access, outcome))
+        keys = [(key.id, key.secret) for key in protocol.model(call, client.access, outcome, Counter()).users]
+        notes.update(protocol.deviations(call, client.access, outcome))
     for call in _calls(keys[:_PEOPLE]):
         with suppress(ExposureError):
-            notes.update(wire.deviations(call, client.access, client.outcome(call)))
+            notes.update(protocol.deviations(call, client.access, client.outcome(call)))
     return [deviation for deviation, _ in notes.most_common()]
 
 
@@ -145,7 +145,7 @@ def _of_users(users: list[dict[str, Any]]) -> dict[str, Callable[[], str]]:
 
 def _ask(client: Any, call: Call[Any, Any]) -> Any:
     try:
-        return wire.plain_values(call, client.access, client.outcome(call))
+        return protocol.plain_values(call, client.access, client.outcome(call))
     except ExposureError:
         return None
 
@@ -171,7 +171,7 @@ def _reads(client: Any, format: str, **manner: Any) -> str:  # noqa: A002  the s
     call = calls.list_users(limit=1)
     other = _otherwise(client, format=format, **manner)
     try:
-        wire.model(call, other.access, other.outcome(call))
+        protocol.model(call, other.access, other.outcome(call))
     except ExposureError as error:
         return f"no ({type(error).__name__})"
     return "yes"

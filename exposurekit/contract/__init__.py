@@ -1,1 +1,1 @@
-"""The published API as both wings know it. No input or output, and nothing of the house but errors."""
+"""The API contract, shared by the toolkit and the service. No I/O."""

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from exposurekit.contract import xml
-from exposurekit.contract.shapes import Shape
+from exposurekit.contract.schema import Shape
 from exposurekit.errors import Unreadable
 
 _MAY_OVERFLOW = re.compile(rb"\d[eE]|\d{300}")

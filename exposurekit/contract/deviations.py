@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from exposurekit.contract.resources import BARE, WRAPPED
+from exposurekit.contract.models import BARE, WRAPPED
 
 NULL, MISSING, OUT_OF_RANGE, UNWRAPPED = "null", "missing", "out of range", "not wrapped"
 UNREADABLE, ITEM_LOST = ", unreadable", ", item lost"  # what follows a kind where nothing could be read

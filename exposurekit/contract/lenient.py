@@ -29,9 +29,9 @@ from exposurekit.contract.deviations import (
     is_number,
     json_type,
 )
-from exposurekit.contract.resources import Record, Resource
-from exposurekit.contract.shapes import described, names_of, options_of, row_type
-from exposurekit.contract.values import DESCRIBED
+from exposurekit.contract.models import Record, Resource
+from exposurekit.contract.schema import described, names_of, options_of, row_type
+from exposurekit.contract.types import DESCRIBED
 from exposurekit.errors import Unreadable
 
 M = TypeVar("M", bound=Resource)
@@ -70,7 +70,7 @@ def as_model(model: type[M], values: Any, operation: str = "", *, typed: bool = 
     Raises:
         Unreadable: It is no object, or lacks what it is known by; the message names the field.
 
-    >>> from exposurekit.contract.resources import Email
+    >>> from exposurekit.contract.models import Email
     >>> reading = as_model(Email, {"id": "12", "address": None})
     >>> reading.value, [(one.field, one.kind) for one in reading.deviations]
     (Email(id=12), [('id', 'text for integer'), ('address', 'null')])

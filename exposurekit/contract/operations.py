@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from exposurekit.contract.items import AddressItem, AliasItem, EmailItem, PhoneNumberItem
-from exposurekit.contract.resources import (
+from exposurekit.contract.inputs import AddressItem, AliasItem, EmailItem, PhoneNumberItem
+from exposurekit.contract.models import (
     AlertsReply,
     LinksReply,
     RecordReply,
@@ -14,7 +14,7 @@ from exposurekit.contract.resources import (
     UserPage,
     UserReply,
 )
-from exposurekit.contract.values import BirthDate, Id
+from exposurekit.contract.types import BirthDate, Id
 
 VERSION = "v2"
 PREFIX = "/api/{integration_name}/{api_key}/" + VERSION

@@ -6,8 +6,8 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from exposurekit.contract.resources import Alert, AnyRecord, Link, Resource
-from exposurekit.contract.values import Id
+from exposurekit.contract.models import Alert, AnyRecord, Link, Resource
+from exposurekit.contract.types import Id
 
 GROUPING_WINDOW = timedelta(minutes=10)
 RETRY_DELAYS = (timedelta(seconds=60), timedelta(minutes=5), timedelta(minutes=30))

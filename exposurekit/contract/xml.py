@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from exposurekit.contract.shapes import Many, Scalar, Shape
+from exposurekit.contract.schema import Many, Scalar, Shape
 from exposurekit.errors import Unreadable
 
 DEPTH_MAX, NODES_MAX, NAMES_MAX, DIGITS_MAX = 64, 2_000_000, 1_000, 4_300

@@ -1,13 +1,12 @@
-"""The threshold: what the contract validated becomes tables, and tables become DataFrames. Fetches nothing.
-
-Rows become Arrow in batches, Arrow becomes pandas at the end: a person's dicts live no longer than their batch.
+"""DataFrames from validated objects: rows are packed into Arrow in batches and converted to pandas at the end.
 
 ::
 
-    columns    every table's columns and dtypes      building    the tables themselves
+    schema    columns and dtypes of every table       build    build the tables
+    key_access  tables by name in brackets, with completion
 """
 
-from exposurekit.frames.building import (
+from exposurekit.frames.build import (
     EVENTS,
     OF_USER,
     Tables,
@@ -21,7 +20,7 @@ from exposurekit.frames.building import (
     steps_of,
     told,
 )
-from exposurekit.frames.columns import CATEGORY, DETAILS, LISTS_DTYPE, TABLES, TEXT_DTYPE, Column
+from exposurekit.frames.schema import CATEGORY, DETAILS, LISTS_DTYPE, TABLES, TEXT_DTYPE, Column
 
 __all__ = [
     "CATEGORY",

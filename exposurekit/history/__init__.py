@@ -1,20 +1,24 @@
-"""What was seen, and when: observations over time, in one directory. Appends and reads; never fetches.
+"""History: what was observed, and when, in one directory. The API has no dates; this is where they come from.
 
-``history``, the class, is the door; behind it data flows one way::
+`History` is the entry point; behind it data flows one way::
 
-    rounds   a run from its beginning to its end
-    staging  what one run saw, as it comes: survives its collector, is gone once taken in
-    ingest   staged run -> changes, by what `differing` says   (one ingester at a time)
-    store    the Delta tables that `tables` declares
-    times    what a caller may give for a time: one parser
-    queries  questions as plain ANSI SQL, asked through `engines`
-    marks    the analyst's own labels, ticks and notes          upkeep  erase, compact, verify
+    collector         one load of everyone -> a staged run
+    runs, staging     the run from its start until it is ingested
+    ingest            a staged run -> changes, as `change_detection` finds them (one process at a time)
+    storage/          the Delta tables: location, schema, reads and writes
+    queries           questions in ANSI SQL, run by one of `engines/` (DuckDB or Spark)
+    reader            the tables of a history
+    annotations       the analyst's labels, ticks and notes
+    maintenance       erase, compact, verify
+    times             one parser for the times that callers give
+    identity          which listing is which      diff  changes between two times
+    deliveries        webhook deliveries          conversion  Arrow to pandas
 """
 
+from exposurekit.history.deliveries import Told
 from exposurekit.history.diff import Diff
 from exposurekit.history.history import History
 from exposurekit.history.ingest import Run
-from exposurekit.history.store import Busy
-from exposurekit.history.told import Told
+from exposurekit.history.storage.delta import Busy
 
 __all__ = ["Busy", "Diff", "History", "Run", "Told"]

@@ -5,8 +5,8 @@ from datetime import datetime
 
 import pandas as pd
 
-from exposurekit.cards import NAME_MAX, card, rows, short
 from exposurekit.history.times import format_time
+from exposurekit.text.html_cards import NAME_MAX, card, rows, short
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,19 +9,20 @@ from typing import Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from exposurekit.cards import card
 from exposurekit.errors import Misconfigured, NotLoaded
-from exposurekit.history import ingest, rounds, staging, upkeep
-from exposurekit.history.collecting import Source, stretches
-from exposurekit.history.engines import Damaged, engine_of
+from exposurekit.frames.key_access import Keyed
+from exposurekit.history import ingest, maintenance, staging
+from exposurekit.history import runs as history_runs
+from exposurekit.history.collector import Source, stretches
+from exposurekit.history.conversion import ids, one_id
+from exposurekit.history.deliveries import Told
+from exposurekit.history.engines.duckdb import Damaged, engine_of
 from exposurekit.history.ingest import Run
-from exposurekit.history.rounds import Rounds
-from exposurekit.history.shown import ids, one_id
-from exposurekit.history.store import Store
-from exposurekit.history.tables import BUCKETS
-from exposurekit.history.told import Told
+from exposurekit.history.runs import Rounds
+from exposurekit.history.storage.delta import Store
+from exposurekit.history.storage.schema import BUCKETS
 from exposurekit.history.weighing import Weighing
-from exposurekit.keyed import Keyed
+from exposurekit.text.html_cards import card
 
 RECORDS_BY = ("id", "reference")
 
@@ -216,7 +217,7 @@ class History(Weighing, Keyed):
         >>> history.waiting()
         []
         """
-        return [rounds.waiting(staged) for staged in staging.all_staged(self._store)]
+        return [history_runs.waiting(staged) for staged in staging.all_staged(self._store)]
 
     def finish(self, run: str) -> Run:
         """Take in a run whose other shards will not come; whom they did not look at is unknown, not gone.
@@ -260,7 +261,7 @@ class History(Weighing, Keyed):
         with self._store.alone():
             self._rounds.end_begun()
             self._store.note_erasure(self._clock())  # first: a process may be killed before all rows are gone
-            return upkeep.erase(self._store, whom)
+            return maintenance.erase(self._store, whom)
 
     def values_of(self, user_id: int) -> set[str]:
         """What findings say about a person by name: names, addresses of listings and links, references.
@@ -276,7 +277,7 @@ class History(Weighing, Keyed):
         """
         whom = one_id(user_id)
         self._store.check_is_there()
-        return upkeep.values_of(self._store, whom)
+        return maintenance.values_of(self._store, whom)
 
     def compact(self) -> None:
         """Put many small files together; the old ones stay for a day, for whoever reads them. Done by itself, too.
@@ -289,7 +290,7 @@ class History(Weighing, Keyed):
         self._store.check_is_there()
         with self._store.alone():
             self._rounds.end_begun()
-            upkeep.compact(self._store, ingest.last_seq(self._store))
+            maintenance.compact(self._store, ingest.last_seq(self._store))
 
     def verify(self) -> dict[str, int]:
         """Which of a history's promises its files break, and in how many rows; empty: none.
@@ -307,7 +308,7 @@ class History(Weighing, Keyed):
         with self._store.alone():
             with contextlib.suppress(Damaged):
                 self._rounds.end_begun()
-            return upkeep.broken(self._store)
+            return maintenance.broken(self._store)
 
     def sync(self) -> None:
         """See to it that what was written outlives a loss of power; each run does so when it is taken in.

@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from exposurekit.cards import NAME_MAX, card, short
-from exposurekit.history import differing, staging, upkeep
-from exposurekit.history.engines import DuckDB, Files
+from exposurekit.history import change_detection, maintenance, staging
+from exposurekit.history.engines.duckdb import DuckDB, Files
 from exposurekit.history.staging import PEOPLE, Staged
-from exposurekit.history.store import Busy, Store
-from exposurekit.history.tables import CONTENT_OF, COUNTED, KINDS, PEOPLE_COUNTED, TABLES, in_parts
+from exposurekit.history.storage.delta import Busy, Store
+from exposurekit.history.storage.schema import CONTENT_OF, COUNTED, KINDS, PEOPLE_COUNTED, TABLES, in_parts
+from exposurekit.text.html_cards import NAME_MAX, card, short
 
 _WRITTEN = {True: "is_said", False: "is_change"}
 
@@ -159,7 +159,7 @@ class _Ingest:
         self._staged.begin_ingest(self._seq)
         if not self._is_written:
             self._write()
-        upkeep.if_due(self._store, self._seq)
+        maintenance.if_due(self._store, self._seq)
         self._store.sync()
         self._staged.remove()
 
@@ -189,17 +189,19 @@ class _Ingest:
     def _write(self) -> None:
         known = self._known()
         with (
-            DuckDB(memory_limit=upkeep.MEMORY, as_written=True) as engine,
+            DuckDB(memory_limit=maintenance.MEMORY, as_written=True) as engine,
             engine.views(known | self._said()) as cursor,
         ):
-            cursor.execute(differing.LOOKED, self._given(differing.LOOKED))
+            cursor.execute(change_detection.LOOKED, self._given(change_detection.LOOKED))
             self._write_changes(cursor, known)
             counts = self._write_cube(engine) | self._looks_counted(cursor)
             self._write_rest(cursor, counts)
 
     def _known(self) -> dict[str, Files]:
         """What was known: the same at every attempt, since people are written last."""
-        return self._store.snapshot("people") | upkeep.known(self._store, self._parameters["checkpointed"])
+        return self._store.snapshot("people") | maintenance.known(
+            self._store, self._parameters["checkpointed"]
+        )
 
     def _said(self) -> dict[str, Files]:
         """What is staged."""
@@ -233,25 +235,25 @@ class _Ingest:
 
     def _write_changes(self, cursor: Any, before: Mapping[str, Files]) -> None:
         """Compared group by group, and written when enough has changed: what a run says is read once for each writing."""
-        known = upkeep.kinds_of(self._store)
+        known = maintenance.kinds_of(self._store)
         for kind in KINDS:
             # By what is staged alone: the same groups at each attempt.
-            cursor.execute(differing.seen(kind))
+            cursor.execute(change_detection.seen(kind))
             [[rows]] = cursor.execute("SELECT count(*) FROM seen").fetchall()
             if rows or kind in known:
-                self._compare(cursor, kind, upkeep.grouped(rows), before)
+                self._compare(cursor, kind, maintenance.grouped(rows), before)
 
     def _compare(
         self, cursor: Any, kind: str, groups: list[tuple[int, int]], before: Mapping[str, Files]
     ) -> None:
-        begin, text = 0, differing.step(kind)
+        begin, text = 0, change_detection.step(kind)
         for number, (low, high) in enumerate(groups):
-            upkeep.narrow(cursor, before, low, high)
+            maintenance.narrow(cursor, before, low, high)
             into = "CREATE OR REPLACE TEMP TABLE step AS" if low == begin else "INSERT INTO step"
             cursor.execute(f"{into} {text}", self._given(text, low=low, high=high))
             held = cursor.execute("SELECT count(*) FROM step").fetchall()[0][0]
-            if held >= upkeep.ROWS_A_GROUP // 2 or number == len(groups) - 1:
-                for part, buckets in enumerate(in_parts(begin, high, held, upkeep.ROWS_A_WRITING)):
+            if held >= maintenance.ROWS_A_GROUP // 2 or number == len(groups) - 1:
+                for part, buckets in enumerate(in_parts(begin, high, held, maintenance.ROWS_A_WRITING)):
                     self._write_step(cursor, kind, (f"{kind}:{number}.{part}", self._seq), buckets, held)
                 begin = high + 1
 
@@ -261,20 +263,20 @@ class _Ingest:
         content = CONTENT_OF[kind]
         if min(self._store.version(name, once[0]) for name in ("changes", content)) >= self._seq:
             return
-        texts = {content: differing.said(kind), "changes": differing.changed(kind)}
+        texts = {content: change_detection.said(kind), "changes": change_detection.changed(kind)}
         if (
-            held > upkeep.ROWS_AT_HAND
+            held > maintenance.ROWS_AT_HAND
         ):  # the first run says everything, and that is much: a stream, then a stream
             for name, text in texts.items():
                 if (found := self._found(cursor, name, text, buckets)) is not None:
-                    self._store.append(name, found.to_arrow_reader(upkeep.ROWS_A_BATCH), once=once)
+                    self._store.append(name, found.to_arrow_reader(maintenance.ROWS_A_BATCH), once=once)
             return
         tables = {
             name: found.to_arrow_table()
             for name, text in texts.items()
             if (found := self._found(cursor, name, text, buckets)) is not None
         }
-        at_once = 2 if held > upkeep.ROWS_FEW else 1
+        at_once = 2 if held > maintenance.ROWS_FEW else 1
         with ThreadPoolExecutor(at_once) as writers:  # each compresses what it writes
             [*writers.map(lambda name: self._store.append(name, tables[name], once=once), tables)]
 
@@ -290,19 +292,19 @@ class _Ingest:
     def _write_cube(self, engine: DuckDB) -> dict[str, Any]:
         """The sums of this run's changes; and how many there are of each sort."""
         changes, given = {"changes": self._store.since("changes", self._seq - 1)}, {"seq": self._seq}
-        cells = engine.ask(differing.CUBE.format(where="WHERE seq = :seq"), changes, given)
+        cells = engine.ask(change_detection.CUBE.format(where="WHERE seq = :seq"), changes, given)
         if cells.num_rows:
             self._store.append("cube", cells, once=self._once)
-        counted: dict[str, Any] = engine.ask(differing.counted(), changes, given).to_pylist()[0]
+        counted: dict[str, Any] = engine.ask(change_detection.counted(), changes, given).to_pylist()[0]
         return counted
 
     def _looks_counted(self, cursor: Any) -> dict[str, Any]:
-        counted: dict[str, Any] = _asked(cursor, differing.looks_counted(), {}).to_pylist()[0]
+        counted: dict[str, Any] = _asked(cursor, change_detection.looks_counted(), {}).to_pylist()[0]
         return counted
 
     def _write_rest(self, cursor: Any, counts: Mapping[str, Any]) -> None:
         """What makes the run whole: it counts from its row in ``runs`` on. People come last: they are read above."""
-        text = differing.EXCEPTIONS
+        text = change_detection.EXCEPTIONS
         exceptions = _asked(cursor, text, self._given(text))
         if exceptions.num_rows:
             self._store.append("exceptions", exceptions, once=self._once)
@@ -315,13 +317,13 @@ class _Ingest:
             self._store.append("runs", runs, once=self._once, overwrite=True)
             self._write_people(cursor)
         else:  # deliveries change nothing of people that was read above
-            text = differing.ANYBODY_JUDGED
+            text = change_detection.ANYBODY_JUDGED
             if cursor.execute(text, self._given(text)).fetchall()[0][0]:
                 self._write_people(cursor)
             self._store.append("runs", runs, once=self._once, overwrite=True)
 
     def _write_people(self, cursor: Any) -> None:
-        text = differing.PEOPLE_AFTER
+        text = change_detection.PEOPLE_AFTER
         people = _asked(cursor, text, self._given(text))
         self._store.append("people", people, once=self._once, overwrite=True)
 

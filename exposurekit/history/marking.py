@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 import pandas as pd
 
 from exposurekit.errors import Misconfigured, NotLoaded
-from exposurekit.history import marks, queries
-from exposurekit.history.place import reached
-from exposurekit.history.reading import Reading
-from exposurekit.history.shown import frame
+from exposurekit.history import annotations, queries
+from exposurekit.history.conversion import frame
+from exposurekit.history.reader import Reading
+from exposurekit.history.storage.location import reached
 
 
 class Marking(Reading):
@@ -17,7 +17,7 @@ class Marking(Reading):
 
     _newest_mark: datetime | None = None
 
-    def label(self, record: marks.Rows, label: str, *, reason: str = "") -> int:
+    def label(self, record: annotations.Rows, label: str, *, reason: str = "") -> int:
         """Say whether a finding is about the person: ``mine``, ``not mine`` or ``unsure``; the newest counts.
 
         Args:
@@ -35,10 +35,13 @@ class Marking(Reading):
         1
         """
         return self._mark(
-            record, marks.LABEL, marks.checked(label, marks.LABELS, "label"), marks.words(reason, "reason")
+            record,
+            annotations.LABEL,
+            annotations.checked(label, annotations.LABELS, "label"),
+            annotations.words(reason, "reason"),
         )
 
-    def tick(self, step: marks.Rows, state: str = "done", *, note: str = "") -> int:
+    def tick(self, step: annotations.Rows, state: str = "done", *, note: str = "") -> int:
         """Say how far a step of a manual removal is: ``done``, ``unable`` or ``open``; the newest counts.
 
         Args:
@@ -56,10 +59,13 @@ class Marking(Reading):
         2
         """
         return self._mark(
-            step, marks.TICK, marks.checked(state, marks.TICKS, "tick"), marks.words(note, "note")
+            step,
+            annotations.TICK,
+            annotations.checked(state, annotations.TICKS, "tick"),
+            annotations.words(note, "note"),
         )
 
-    def note(self, thing: marks.Rows, text: str) -> int:
+    def note(self, thing: annotations.Rows, text: str) -> int:
         """Write a note beside a record, link, alert or step. All notes are kept.
 
         Raises:
@@ -68,9 +74,9 @@ class Marking(Reading):
         >>> history.note(history.records().iloc[0], "asked them by letter")
         1
         """
-        if not marks.words(text, "note").strip():
+        if not annotations.words(text, "note").strip():
             raise Misconfigured("A note says something: give a text")
-        return self._mark(thing, marks.NOTE, None, text)
+        return self._mark(thing, annotations.NOTE, None, text)
 
     def labels(self) -> pd.DataFrame:
         """The newest label of each thing: ``user_id``, ``kind``, ``key``, ``value``, ``note``, ``marked_at``.
@@ -78,7 +84,7 @@ class Marking(Reading):
         >>> history.labels()["value"].tolist()
         ['not mine']
         """
-        return self._marked(marks.LABEL, newest=True)
+        return self._marked(annotations.LABEL, newest=True)
 
     def ticks(self) -> pd.DataFrame:
         """The newest tick of each step: ``user_id``, ``key``, ``step``, ``value``, ``note``, ``marked_at``.
@@ -86,7 +92,7 @@ class Marking(Reading):
         >>> history.ticks()["value"].tolist()
         ['done', 'done']
         """
-        return self._marked(marks.TICK, newest=True)
+        return self._marked(annotations.TICK, newest=True)
 
     def notes(self) -> pd.DataFrame:
         """Every note, oldest first: ``user_id``, ``kind``, ``key``, ``note``, ``marked_at``.
@@ -94,13 +100,13 @@ class Marking(Reading):
         >>> history.notes()["note"].tolist()
         ['asked them by letter']
         """
-        return self._marked(marks.NOTE, newest=False)
+        return self._marked(annotations.NOTE, newest=False)
 
-    def _mark(self, thing: marks.Rows, mark: str, value: str | None, note: str) -> int:
-        places = [marks.place(row, self._records_by) for row in marks.rows(thing)]
+    def _mark(self, thing: annotations.Rows, mark: str, value: str | None, note: str) -> int:
+        places = [annotations.place(row, self._records_by) for row in annotations.rows(thing)]
         if places:
             at = self._after_every_mark()
-            made = marks.table(places, mark=mark, value=value, note=note, at=at)
+            made = annotations.table(places, mark=mark, value=value, note=note, at=at)
             with reached():
                 self._store.append("marks", made)
             self._newest_mark = at

@@ -16,10 +16,10 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 
 from exposurekit.errors import Misconfigured
-from exposurekit.history.engines import Files
-from exposurekit.history.keys import hash64
-from exposurekit.history.store import Store, drafted_by_somebody
-from exposurekit.history.tables import KINDS, STAGED, STAGED_PEOPLE
+from exposurekit.history.engines.duckdb import Files
+from exposurekit.history.identity import hash64
+from exposurekit.history.storage.delta import Store, drafted_by_somebody
+from exposurekit.history.storage.schema import KINDS, STAGED, STAGED_PEOPLE
 
 ROOM = "staging"
 PEOPLE = "person"

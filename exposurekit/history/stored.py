@@ -15,11 +15,11 @@ import pyarrow.compute as pc
 
 from exposurekit.errors import Misconfigured, NotLoaded
 from exposurekit.history import ingest, queries
-from exposurekit.history.engines import Damaged, Engine, FilesMoved
+from exposurekit.history.conversion import People, frame, ids
+from exposurekit.history.engines.duckdb import Damaged, Engine, FilesMoved
 from exposurekit.history.ingest import Run, of_row
-from exposurekit.history.shown import People, frame, ids
-from exposurekit.history.store import Store
-from exposurekit.history.tables import BUCKETS, in_parts
+from exposurekit.history.storage.delta import Store
+from exposurekit.history.storage.schema import BUCKETS, in_parts
 from exposurekit.history.times import DAY, EPOCH, When, end_of_day, is_day, parse_time
 
 TRIES = 5

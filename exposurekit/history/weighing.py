@@ -8,11 +8,11 @@ import pandas as pd
 
 from exposurekit import analysis, frames
 from exposurekit.analysis import tasks
-from exposurekit.analysis.forecasting import ARRIVALS_DAYS, HORIZONS
+from exposurekit.analysis.forecast import ARRIVALS_DAYS, HORIZONS
 from exposurekit.errors import Misconfigured
-from exposurekit.history import marks, queries
+from exposurekit.history import annotations, queries
+from exposurekit.history.conversion import frame
 from exposurekit.history.marking import Marking
-from exposurekit.history.shown import frame
 from exposurekit.history.times import When
 
 _FORECAST_OF = ("user_id", "status", "first_seen_at", "changed_at")
@@ -69,7 +69,7 @@ class Weighing(Marking):
         True
         """
         ticks = self.ticks().rename(columns={"value": "tick", "note": "tick_note", "marked_at": "ticked_at"})
-        return self._beside(steps, ticks, marks.STEP, ["tick", "tick_note", "ticked_at"])
+        return self._beside(steps, ticks, annotations.STEP, ["tick", "tick_note", "ticked_at"])
 
     def labelled(self, records: pd.DataFrame | None = None) -> pd.DataFrame:
         """Records, and what was said of them: are they about the person?
@@ -243,7 +243,7 @@ class Weighing(Marking):
         return rows.assign(**{name: found[name].array for name in columns})
 
     def _places(self, rows: pd.DataFrame, kind: str) -> list[dict[str, Any]]:
-        places = [marks.place(row, self._records_by) for row in marks.rows(rows)]
+        places = [annotations.place(row, self._records_by) for row in annotations.rows(rows)]
         if any(place["kind"] != kind for place in places):
             raise Misconfigured(f"These rows are no {kind}s: take them from {kind}s()")
         return places

@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
-from exposurekit.client.fleet import Batch, Choose, Listing
+from exposurekit.client.bulk import Batch, Choose, Listing
 from exposurekit.errors import ExposureError, NotLoaded
 from exposurekit.history import History
-from exposurekit.history.collecting import Source
-from exposurekit.history.store import Busy
-from exposurekit.markup import plain
-from exposurekit.monitor.draining import drain
-from exposurekit.monitor.letters import Letters
-from exposurekit.monitor.state import State
+from exposurekit.history.collector import Source
+from exposurekit.history.storage.delta import Busy
+from exposurekit.monitor.status import State
+from exposurekit.monitor.webhooks.ingest import drain
+from exposurekit.monitor.webhooks.store import Letters
+from exposurekit.text.sanitize import plain
 
 DRAIN_EVERY = timedelta(seconds=10)
 WAIT_MAX = timedelta(seconds=60)

@@ -2,11 +2,7 @@
 
 ::
 
-    asked     a line -> what is asked          sources      whose tables they are
-    verbs     what there is to ask             completing   what a line may go on with
-    magic     IPython's side of it
+    parser      a line -> what it asks for      namespace    whose tables it is about
+    commands    what there is to ask            completion   what a line may go on with
+    magic       IPython's side of it            accessor     the same from a table, as df.exposure
 """
-
-from exposurekit.notebook.magic import load, unload
-
-__all__ = ["load", "unload"]

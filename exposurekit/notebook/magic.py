@@ -7,10 +7,10 @@ from IPython.core.error import UsageError
 from IPython.core.magic import no_var_expand, output_can_be_silenced
 
 from exposurekit.errors import ExposureError
-from exposurekit.markup import plain
-from exposurekit.notebook.completing import completions
-from exposurekit.notebook.sources import Desk
-from exposurekit.notebook.verbs import answered, told
+from exposurekit.notebook.commands import answered, told
+from exposurekit.notebook.completion import completions
+from exposurekit.notebook.namespace import Desk
+from exposurekit.text.sanitize import plain
 
 NAME = "exposure"
 _MATCHER = "exposurekit"

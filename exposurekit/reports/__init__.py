@@ -1,14 +1,14 @@
-"""Reports for people who have no notebook: one HTML file that stands alone. Asks and works out nothing that others do.
+"""Reports: one self-contained HTML file, or a PDF, for people without a notebook.
 
-``report`` is the door; behind it::
+`report` is the entry point; behind it::
 
-    gathering    what a report is made of, from an exposure, a history, or both
-    kinds        what each kind says: fleet, person, changes, sites
-    removals     the manual work, place by place
-    sharing      what of it may be told where it is shared
-    guard        the last look at what is to be shared
-    content      a report as typed values
-    page         the same as one HTML file               printing     ... and as a PDF
+    data          what a report is made of, from an exposure, a history or both
+    sections      the sections of each kind: fleet, person, changes, sites
+    manual_steps  the manual work, site by site
+    share_safe    what a share-safe report may contain
+    leak_check    search a share-safe page for personal data
+    model         a report as typed values
+    html, pdf     render it
 """
 
 import os
@@ -18,14 +18,14 @@ from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
 
-from exposurekit import pseudonyms
 from exposurekit.errors import Misconfigured
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
-from exposurekit.markup import plain
-from exposurekit.reports import guard, kinds, printing
-from exposurekit.reports.content import Fact, Removal, Report, Section
-from exposurekit.reports.gathering import gathered
+from exposurekit.privacy import pseudonyms
+from exposurekit.reports import leak_check, pdf, sections
+from exposurekit.reports.data import gathered
+from exposurekit.reports.model import Fact, Removal, Report, Section
+from exposurekit.text.sanitize import plain
 
 KINDS = ("fleet", "person", "changes", "sites")
 _SUFFIXES = (".html", ".htm", ".pdf")
@@ -76,15 +76,15 @@ def report(
     of = gathered(source, exposure=exposure, user=user, pseudonyms=pseudonyms.kept() if share_safe else None)
     if asked == "changes":
         assert since is not None  # noqa: S101  `_kind` saw to it
-        made = kinds.changes(of, since)
+        made = sections.changes(of, since)
     else:
-        made = {"fleet": kinds.fleet, "person": kinds.person, "sites": kinds.sites}[asked](of)
+        made = {"fleet": sections.fleet, "person": sections.person, "sites": sections.sites}[asked](of)
     if share_safe:
         made = replace(made, is_share_safe=True)
-        guard.check(made, guard.known_of(of.exposure, of.history))
+        leak_check.check(made, leak_check.known_of(of.exposure, of.history))
     if path is not None:
         is_pdf = Path(path).suffix.lower() == ".pdf"
-        write(Path(path), printing.printed(made.to_html()) if is_pdf else made.to_html().encode())
+        write(Path(path), pdf.printed(made.to_html()) if is_pdf else made.to_html().encode())
     return made
 
 

@@ -1,1 +1,14 @@
-"""The self-hosted service: all of the specification, durable. Stands on contract, markup and errors alone."""
+"""The self-hosted service: the whole specification, durable and encrypted.
+
+::
+
+    api/        HTTP: routes, authentication, responses, OpenAPI
+    accounts/   integrators, people, their profiles and consent
+    findings/   records, removals, candidates and alerts
+    scanning/   scan sites and the web, match listings, send opt-outs
+    sites/      site definitions, and how the sites behave
+    webhooks/   events to integrators
+    http/       outbound HTTP
+    storage/    database, encryption, leases, migrations
+    worker      background jobs
+"""

@@ -14,15 +14,16 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Table
 
-from exposurekit.service import leases, tables, webhooks
-from exposurekit.service.database import FAULTS, Database
-from exposurekit.service.leases import Lease, LeaseLost
-from exposurekit.service.outbound import Outbound, Unanswered, Unsafe
-from exposurekit.service.scanning.manners import Manners
-from exposurekit.service.scanning.removing import remove
+from exposurekit.service.http.client import Outbound, Unanswered, Unsafe
+from exposurekit.service.scanning.politeness import Manners
+from exposurekit.service.scanning.removal_job import remove
 from exposurekit.service.scanning.scan import Web, scan
-from exposurekit.service.scanning.sites import Definition
 from exposurekit.service.scanning.websearch import Engine
+from exposurekit.service.sites.definition import Definition
+from exposurekit.service.storage import leases, tables
+from exposurekit.service.storage.database import FAULTS, Database
+from exposurekit.service.storage.leases import Lease, LeaseLost
+from exposurekit.service.webhooks import outbox
 
 ATTEMPT_S = 15  # not shown: how long an integrator may take; ours
 KEEP_DELIVERED = timedelta(days=90)
@@ -275,7 +276,7 @@ class Worker:
         while True:
             try:
                 async with self.web.database.writing() as work:
-                    await webhooks.forget_delivered(work, work.clock.now() - KEEP_DELIVERED)
+                    await outbox.forget_delivered(work, work.clock.now() - KEEP_DELIVERED)
             except Exception as fault:  # noqa: BLE001  another hour will do
                 _log.error("worker=tidy fault=%s", type(fault).__name__)
             await asyncio.sleep(TIDY_EVERY_S)
@@ -288,14 +289,14 @@ class Worker:
 
     async def _deliver(self, lease: Lease) -> None:
         async with self.web.database.writing() as work:
-            parcel = await webhooks.prepare(work, lease)
+            parcel = await outbox.prepare(work, lease)
             now = work.clock.now()
         status, outcome = await self._send(parcel, now)
         async with self.web.database.writing() as work:
-            state = await webhooks.attempted(work, lease, status=status, outcome=outcome)
+            state = await outbox.attempted(work, lease, status=status, outcome=outcome)
         _log.info("webhook=%s outcome=%s state=%s", parcel.webhook_id, outcome, state)
 
-    async def _send(self, parcel: webhooks.Parcel, now: datetime) -> tuple[int | None, str]:
+    async def _send(self, parcel: outbox.Parcel, now: datetime) -> tuple[int | None, str]:
         if parcel.callback is None:
             return None, "no callback"
         headers = parcel.callback.headers(parcel.webhook_id, now, parcel.body)

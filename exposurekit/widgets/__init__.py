@@ -1,14 +1,16 @@
-"""Charts and steps that answer back in a notebook: values built of tables, each with a static twin. Fetches nothing.
+"""Widgets for notebooks: charts, tables and checklists that respond, each with a static HTML fallback.
 
 ::
 
-    panel        what all have in common           twin        their static twins, as HTML
-    dashboard    charts that filter one another    explorer    a table, page by page
-    checklist    the steps of manual removals      labels      is this the person?
-    connection   what a notebook is connected to   filtering   a filter as a value, and as code
-    questions    what is picked, and its charts    living      figures drawn anew, and their clicks
-    grid, keys   a page of rows, and keys, in the browser
-    textbox      a text that is reported as one types    people    whom a name or an id means
+    dashboard      charts that filter one another      explorer       a table, page by page
+    checklist      the steps of manual removals        labels         is this the person?
+    connection     the service and its load issues     panel          what every widget shares
+    scope          what is selected, and its charts    filtering      a filter as a value and as code
+    figure_widget  live charts and their clicks        data_grid      a page of rows in the browser
+    shortcuts      keyboard shortcuts                  textbox        text reported while typing
+    people         find a person by name or id         listings       how a listing is labelled
+    comparing      finding against what is on file     copying        labels with a copy button
+    static_html    what a saved notebook shows
 """
 
 from exposurekit.widgets.checklist import OptOutChecklist

@@ -10,15 +10,15 @@ from ipywidgets import HTML, Button, Checkbox, Dropdown, HBox, IntProgress, Layo
 
 from exposurekit import analysis, frames
 from exposurekit.analysis.tasks import Task, tasks, with_listings, with_pages
-from exposurekit.analysis.work import DONE, TO_DO, UNABLE
+from exposurekit.analysis.work_queue import DONE, TO_DO, UNABLE
 from exposurekit.errors import Misconfigured, NotLoaded
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
-from exposurekit.markup import escaped, plain
-from exposurekit.widgets import listings, twin
+from exposurekit.text.sanitize import escaped, plain
+from exposurekit.widgets import listings, static_html
 from exposurekit.widgets.copying import CopyTable
-from exposurekit.widgets.keys import Keys
 from exposurekit.widgets.panel import Panel
+from exposurekit.widgets.shortcuts import Keys
 
 OFFERED = 500
 STATIC_MAX = 300  # alerts in the static copy of a saved or exported notebook
@@ -92,7 +92,7 @@ class OptOutChecklist(Panel):
         >>> "<ol>" in ek.widgets.OptOutChecklist(exposure.alerts()).to_html()
         True
         """
-        shown = self._order[: min(max(len(self._needed), twin.ROWS), STATIC_MAX)]
+        shown = self._order[: min(max(len(self._needed), static_html.ROWS), STATIC_MAX)]
         new = [place for place in shown if place not in self._tasks]
         self._tasks |= zip(new, tasks(self._alerts.iloc[new]), strict=True)
         parts = [self._static_of(place) for place in shown]
@@ -139,12 +139,17 @@ class OptOutChecklist(Panel):
 
     def _told(self, place: int) -> str:
         of = self._of(place)
-        return f"{_head(self._alert(place))}{twin.task(self._task(place))}{_guide(self._alert(place))}" + (
-            twin.steps(
-                of["step"].tolist(), of["tick"].fillna(TO_DO).tolist(), of["tick_note"].fillna("").tolist()
+        return (
+            f"{_head(self._alert(place))}{static_html.task(self._task(place))}{_guide(self._alert(place))}"
+            + (
+                static_html.steps(
+                    of["step"].tolist(),
+                    of["tick"].fillna(TO_DO).tolist(),
+                    of["tick_note"].fillna("").tolist(),
+                )
+                if len(of)
+                else f"<p>{_STEPLESS}</p>"
             )
-            if len(of)
-            else f"<p>{_STEPLESS}</p>"
         )
 
     def _static_of(self, place: int) -> str:
@@ -188,7 +193,7 @@ class OptOutChecklist(Panel):
             return
         place = self._order[self._place]
         task = self._task(place)
-        self._about.value = _head(self._alert(place)) + twin.links(task)
+        self._about.value = _head(self._alert(place)) + static_html.links(task)
         self._enter.show(listings.copied(task))
         self._guide.value = _guide(self._alert(place))
         self._boxes = {}

@@ -8,11 +8,11 @@ from typing import Any
 
 import pandas as pd
 
-from exposurekit.analysis.exposed import state_of
-from exposurekit.cells import is_missing, told
+from exposurekit.analysis.by_kind import state_of
 from exposurekit.errors import NotLoaded
 from exposurekit.exposure import Exposure
-from exposurekit.markup import escaped
+from exposurekit.text.formatting import is_missing, told
+from exposurekit.text.sanitize import escaped
 
 AGREES, DIFFERS, UNKNOWN = "✓ agrees", "✗ differs", ""
 NO_PERSON = "The person is not shown: pass exposure= for what they have on file."

@@ -8,8 +8,8 @@ from ipywidgets import HTML, Button
 from exposurekit.errors import Misconfigured, NotLoaded
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
-from exposurekit.markup import escaped
-from exposurekit.widgets import twin
+from exposurekit.text.sanitize import escaped
+from exposurekit.widgets import static_html
 from exposurekit.widgets.panel import Panel
 
 
@@ -82,4 +82,4 @@ def _failed(failures: pd.DataFrame) -> str:
     if failures.empty:
         return "<p>Everybody was loaded.</p>"
     kinds = failures.groupby(["operation", "error", "reason"], observed=True).size().rename("people")
-    return twin.table(kinds.sort_values(ascending=False).reset_index(), caption="Not loaded")
+    return static_html.table(kinds.sort_values(ascending=False).reset_index(), caption="Not loaded")

@@ -7,7 +7,7 @@ import anywidget
 import traitlets
 
 from exposurekit.analysis.tasks import NOT_ON_FILE, NOT_SHOWN
-from exposurekit.markup import plain
+from exposurekit.text.sanitize import plain
 
 _SCRIPT = """
 async function copied(text) {

@@ -12,13 +12,13 @@ from exposurekit import analysis, charts
 from exposurekit.errors import Misconfigured
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
-from exposurekit.markup import escaped, plain
-from exposurekit.widgets import twin
+from exposurekit.text.sanitize import escaped, plain
+from exposurekit.widgets import static_html
 from exposurekit.widgets.explorer import Explorer
-from exposurekit.widgets.living import listen, live, mark, redraw
+from exposurekit.widgets.figure_widget import listen, live, mark, redraw
 from exposurekit.widgets.panel import Panel
 from exposurekit.widgets.people import people
-from exposurekit.widgets.questions import NOW, Scope, offered
+from exposurekit.widgets.scope import NOW, Scope, offered
 from exposurekit.widgets.textbox import TextBox
 
 _BY_USER = "by_user"  # the question whose bars are people
@@ -186,7 +186,7 @@ class Dashboard(Panel):
         True
         """
         words = "".join(f"<p>{escaped(charts.describe(figure))}</p>" for figure in self._drawn)
-        table = twin.table(self._by_site, caption="Listings by site")
+        table = static_html.table(self._by_site, caption="Listings by site")
         return f"<section><p>{escaped(self.line())}</p>{words}{table}<p>{escaped(self._scope.provenance)}</p></section>"
 
     def renew(self) -> None:

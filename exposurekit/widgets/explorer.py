@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 from ipywidgets import HTML, Button, Dropdown, HBox, Layout, SelectMultiple, Textarea
 
-from exposurekit.cells import is_missing
 from exposurekit.errors import Misconfigured
-from exposurekit.markup import escaped, plain
-from exposurekit.widgets import twin
+from exposurekit.text.formatting import is_missing
+from exposurekit.text.sanitize import escaped, plain
+from exposurekit.widgets import static_html
+from exposurekit.widgets.data_grid import Grid
 from exposurekit.widgets.filtering import Filter, TextIndex, unordered
-from exposurekit.widgets.grid import Grid
 from exposurekit.widgets.panel import Panel
 from exposurekit.widgets.textbox import TextBox
 
@@ -152,7 +152,7 @@ class Explorer(Panel):
         >>> "<table>" in ek.widgets.Explorer(exposure.records()).to_html()
         True
         """
-        shown = twin.table(self.frame.head(twin.ROWS), caption=self.line())
+        shown = static_html.table(self.frame.head(static_html.ROWS), caption=self.line())
         return f"<section>{shown}<p><code>{escaped(self.code)}</code></p></section>"
 
     def _ask(self, asked: Filter) -> None:

@@ -5,16 +5,16 @@ from typing import Any
 import pandas as pd
 from ipywidgets import HTML, Button, HBox, Layout, Text
 
+from exposurekit.analysis.data_quality import MINE, NOT_MINE, UNSURE
 from exposurekit.analysis.statuses import is_open
-from exposurekit.analysis.trust import MINE, NOT_MINE, UNSURE
 from exposurekit.errors import Misconfigured
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
-from exposurekit.markup import escaped, linked
-from exposurekit.widgets import twin
+from exposurekit.text.sanitize import escaped, linked
+from exposurekit.widgets import static_html
 from exposurekit.widgets.comparing import compared, on_file
-from exposurekit.widgets.keys import Keys
 from exposurekit.widgets.panel import Panel
+from exposurekit.widgets.shortcuts import Keys
 
 KEYS = {"m": MINE, "n": NOT_MINE, "u": UNSURE}
 SHOWN = ("site", "status", "name", "age", "locations", "relations", "aliases", "reference_id")
@@ -112,7 +112,7 @@ class RecordLabels(Panel):
         True
         """
         columns = ["user_id", "record_id", "site", "status", "label", "label_reason"]
-        return f"<section>{twin.table(self.records.loc[self._order, columns], caption=self.line())}</section>"
+        return f"<section>{static_html.table(self.records.loc[self._order, columns], caption=self.line())}</section>"
 
     def _button(self, words: str, act: Any) -> Button:
         button = Button(description=words)

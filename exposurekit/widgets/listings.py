@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import pandas as pd
 
 from exposurekit.analysis.tasks import NOT_SHOWN, Task
-from exposurekit.analysis.work import DONE, TO_DO, UNABLE
-from exposurekit.markup import plain
-from exposurekit.widgets import twin
+from exposurekit.analysis.work_queue import DONE, TO_DO, UNABLE
+from exposurekit.text.sanitize import plain
+from exposurekit.widgets import static_html
 
 LABEL_MAX, PART_MAX = 110, 40
 _KEY = ["user_id", "alert_number"]
@@ -55,7 +55,11 @@ def copied(task: Task) -> list[tuple[str, str | None]]:
         if task.address
         else []
     )
-    return [*facts, *page, *((f"{task.values_are} {label}", value) for label, value in twin.entries(task))]
+    return [
+        *facts,
+        *page,
+        *((f"{task.values_are} {label}", value) for label, value in static_html.entries(task)),
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from IPython.display import publish_display_data
 from ipywidgets import HTML, VBox, Widget
 
 from exposurekit.errors import ExposureError
-from exposurekit.markup import escaped, plain
+from exposurekit.text.sanitize import escaped, plain
 
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 _STYLE = """<style>

@@ -8,7 +8,7 @@ from typing import Any
 from exposurekit.errors import Misconfigured, NotLoaded
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
-from exposurekit.markup import plain
+from exposurekit.text.sanitize import plain
 
 _NAMED = 5  # of several people in one line: more are counted
 OFFERED = 500  # completions at once: with more people these narrow as somebody types

@@ -12,9 +12,9 @@ import duckdb
 import pyarrow as pa
 from history_world import FIRST_DAY, LOOK_LASTS, SITES
 
-from exposurekit.history import upkeep
-from exposurekit.history.store import Store
-from exposurekit.history.tables import BUCKETS, TABLES
+from exposurekit.history import maintenance
+from exposurekit.history.storage.delta import Store
+from exposurekit.history.storage.schema import BUCKETS, TABLES
 
 RUNS = 180
 RECORDS = 20
@@ -77,7 +77,7 @@ def made(store: Store, changes: int) -> None:
                 named = {one: value for one, value in asked.items() if f"${one}" in text}
                 store.append(name, connection.sql(text, params=named).to_arrow_table())
     _runs(store, people)
-    upkeep.cube_anew(store)
+    maintenance.cube_anew(store)
 
 
 def _courses() -> pa.Table:

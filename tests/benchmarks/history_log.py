@@ -27,7 +27,7 @@ from history_by_hand import Diffed, status_counts
 from history_world import FIRST_DAY, LOOK_LASTS, World
 
 from exposurekit.history import History, ingest, queries
-from exposurekit.history.engines import DuckDB
+from exposurekit.history.engines.duckdb import DuckDB
 
 EVER = {
     "cube": (-(2**31), 2**31 - 1),

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from exposurekit.history import staging
-from exposurekit.history.collecting import PEOPLE_A_PART
+from exposurekit.history.collector import PEOPLE_A_PART
 from exposurekit.history.staging import Ended, Plan
-from exposurekit.history.tables import BUCKETS, STAGED
+from exposurekit.history.storage.schema import BUCKETS, STAGED
 
 SITES = 50
 FIRST_DAY = datetime(2026, 1, 5, 2, tzinfo=UTC)

@@ -31,15 +31,15 @@ from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
 
-from exposurekit.service import integrators, users
+from exposurekit.service.accounts import integrators, users
+from exposurekit.service.accounts.list_inputs import Entry
+from exposurekit.service.api.app import create_app
+from exposurekit.service.api.cache import Memory
+from exposurekit.service.api.server import running
 from exposurekit.service.clock import Clock
-from exposurekit.service.database import Database
-from exposurekit.service.findings import Listing, Page, Site, discover_link, discover_record
-from exposurekit.service.front.app import create_app
-from exposurekit.service.front.memory import Memory
-from exposurekit.service.front.server import running
-from exposurekit.service.items import Entry
-from exposurekit.service.vault import Vault
+from exposurekit.service.findings.findings import Listing, Page, Site, discover_link, discover_record
+from exposurekit.service.storage.database import Database
+from exposurekit.service.storage.encryption import Vault
 
 ONCE = 2**18
 LOOKS = 300  # at one request, one after another, for its latency

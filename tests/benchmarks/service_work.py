@@ -22,20 +22,21 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from exposurekit.contract.webhooks import GROUPING_WINDOW
-from exposurekit.service import callbacks, integrators, users
+from exposurekit.sandbox.world.world import running_world
+from exposurekit.service.accounts import integrators, users
+from exposurekit.service.accounts.list_inputs import Entry
+from exposurekit.service.api.server import running
 from exposurekit.service.clock import FrozenClock
-from exposurekit.service.database import Database
-from exposurekit.service.findings import discover_record
-from exposurekit.service.front.server import running
-from exposurekit.service.items import Entry
-from exposurekit.service.outbound import Outbound
-from exposurekit.service.scanning.manners import Manners
+from exposurekit.service.findings.findings import discover_record
+from exposurekit.service.http.client import Outbound
+from exposurekit.service.models import Listing, Site
+from exposurekit.service.scanning.politeness import Manners
 from exposurekit.service.scanning.scan import Web
 from exposurekit.service.scanning.websearch import Engine
-from exposurekit.service.sightings import Listing, Site
-from exposurekit.service.vault import Vault
+from exposurekit.service.storage.database import Database
+from exposurekit.service.storage.encryption import Vault
+from exposurekit.service.webhooks import endpoints
 from exposurekit.service.worker import Pace, Worker
-from exposurekit.service.world.web import running_world
 
 LOOPBACK = ("127.0.0.0/8",)
 AT_ONCE = 32
@@ -69,7 +70,7 @@ async def deliveries(count: int, url: str) -> tuple[float, float]:
         database = await database_in(Path(directory), clock).open()
         async with database.writing() as work:
             await integrators.add(work, "acme")
-            await callbacks.put(work, "acme", callbacks.Callback(url, callbacks.new_secret()))
+            await endpoints.put(work, "acme", endpoints.Callback(url, endpoints.new_secret()))
             [acme] = await integrators.all(work)
             for number in range(count):
                 account = await users.create(
@@ -130,7 +131,7 @@ async def scans(people: int) -> tuple[float, float, int]:
 
 
 async def scan_all(worker: Worker, people: int) -> None:
-    from exposurekit.service import leases, tables
+    from exposurekit.service.storage import leases, tables
 
     async with worker.web.database.writing() as work:
         taken = await leases.take(work, tables.users, limit=people, lasts=timedelta(hours=1))

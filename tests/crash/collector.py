@@ -17,16 +17,16 @@ from typing import Any
 from exposurekit.client import Client, Patience
 from exposurekit.errors import NotLoaded
 from exposurekit.exposure import Exposure
-from exposurekit.history import History, collecting, upkeep
+from exposurekit.history import History, collector, maintenance
 
 NEWEST = 3  # rows of a table that are told
 
 
 def collect(path: str, base_url: str, run: str) -> Iterator[dict[str, Any]]:
     """Collect one run; upkeep is due often, and what is staged comes in many parts."""
-    upkeep.CHECKPOINT_ROWS, upkeep.CHECKPOINT_SHARE = 500, 0.2
-    upkeep.LOOK_EVERY, upkeep.FILES = 3, {True: 200, False: 6}
-    collecting.PEOPLE_A_PART = 40
+    maintenance.CHECKPOINT_ROWS, maintenance.CHECKPOINT_SHARE = 500, 0.2
+    maintenance.LOOK_EVERY, maintenance.FILES = 3, {True: 200, False: 6}
+    collector.PEOPLE_A_PART = 40
     access = {"integration_name": "acme", "api_key": "key", "api_secret": "secret"}
     with (
         Client(base_url, **access, retries=Patience(retries=0, first_s=0)) as client,

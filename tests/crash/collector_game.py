@@ -149,7 +149,7 @@ class Game:
     def _where(self, name: str) -> str:
         """What a collector was at that has just been killed; where it was one of two, the other goes on."""
         from exposurekit.history import ingest
-        from exposurekit.history.store import Store
+        from exposurekit.history.storage.delta import Store
 
         staged, store = self._staged(name), Store(self.history)
         if "seq.json" in staged:

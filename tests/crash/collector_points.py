@@ -18,8 +18,8 @@ from typing import Any
 import pyarrow.fs
 from crash.collector_scenes import SCENES, Scene
 
-from exposurekit.history import collecting, upkeep
-from exposurekit.history.store import Store
+from exposurekit.history import collector, maintenance
+from exposurekit.history.storage.delta import Store
 
 DIED = 9
 Step = Callable[..., None]
@@ -77,9 +77,9 @@ class Dying(Store):
 def main(words: list[str]) -> int:
     """Run it; 0 if the last collector ended in peace."""
     scene, base, directory = SCENES[words[0]], Path(words[1]), Path(words[2])
-    collecting.PEOPLE_A_PART = scene.people_a_part
+    collector.PEOPLE_A_PART = scene.people_a_part
     for name, value in scene.lowered.items():
-        setattr(upkeep, name, value)
+        setattr(maintenance, name, value)
     for number in itertools.count(1):
         path = directory / str(number)
         shutil.copytree(base, path)

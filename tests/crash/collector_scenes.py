@@ -9,11 +9,11 @@ from pathlib import Path
 from faults import BODIES
 from history_kit import Person, a_delivery, a_link, a_record, an_alert
 
-from exposurekit.client.fleet import Batch, Failure, Listing
-from exposurekit.contract.resources import Alert, User, UserKey
+from exposurekit.client.bulk import Batch, Failure, Listing
+from exposurekit.contract.models import Alert, User, UserKey
 from exposurekit.history import History
-from exposurekit.history.store import Store
-from exposurekit.history.told import Told
+from exposurekit.history.deliveries import Told
+from exposurekit.history.storage.delta import Store
 
 DAWN = datetime(2026, 3, 1, 20, 0, tzinfo=UTC)
 LASTS = timedelta(hours=1)

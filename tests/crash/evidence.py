@@ -17,10 +17,11 @@ from exposurekit.contract.webhooks import (
     NEW_ALERTS,
     REMOVED_RECORDS,
 )
-from exposurekit.service import tables, webhooks
-from exposurekit.service import users as people
-from exposurekit.service.alerts import Event
-from exposurekit.service.database import Database, Work
+from exposurekit.service.accounts import users as people
+from exposurekit.service.findings.alerts import Event
+from exposurekit.service.storage import tables
+from exposurekit.service.storage.database import Database, Work
+from exposurekit.service.webhooks import outbox
 
 Happening = tuple[int, str, str]  # to whom, the group it is told in, and what tells it from others
 
@@ -112,7 +113,7 @@ async def unrest(work: Work) -> dict[str, int]:
         "scans due": [tables.users.c.due_at <= now],
         "scans running": [tables.users.c.is_scanning.is_(True)],
         "removals under way": [tables.records.c.due_at.is_not(None)],
-        "deliveries open or frozen": [tables.deliveries.c.state.in_([webhooks.OPEN, webhooks.FROZEN])],
+        "deliveries open or frozen": [tables.deliveries.c.state.in_([outbox.OPEN, outbox.FROZEN])],
     }
     found: Counter[str] = Counter()
     for name, conditions in asked.items():
@@ -176,7 +177,7 @@ async def _events(work: Work) -> tuple[Told, ...]:
             row.delivery_id,
             row.user_id,
             row.kind,
-            work.unseal(webhooks.EVENT, row.user_id, row.sealed),
+            work.unseal(outbox.EVENT, row.user_id, row.sealed),
             row.created_at,
         )
         for row in rows
@@ -195,7 +196,7 @@ async def _deliveries(work: Work) -> tuple[Sent, ...]:
             row.webhook_id,
             row.state,
             row.opened_at,
-            work.unseal(webhooks.BODY, row.user_id, row.sealed_body) if row.sealed_body else None,
+            work.unseal(outbox.BODY, row.user_id, row.sealed_body) if row.sealed_body else None,
             tuple(attempts[row.id]),
         )
         for row in rows

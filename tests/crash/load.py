@@ -9,8 +9,8 @@ from typing import Any
 
 import httpx
 
-from exposurekit.service.integrators import Credentials
-from exposurekit.service.world.people import Person
+from exposurekit.sandbox.world.people import Person
+from exposurekit.service.accounts.integrators import Credentials
 
 PATIENCE_S = 8
 PAUSE_S = (0.2, 1.0)  # of one who registers people

@@ -20,8 +20,8 @@ def main(words: Sequence[str]) -> None:
     """Run it."""
     from crash.settings import Settings
 
-    from exposurekit.service import logs
-    from exposurekit.service.front.server import serve
+    from exposurekit.service import log_setup
+    from exposurekit.service.api.server import serve
 
     parser = argparse.ArgumentParser()
     parser.add_argument("kind", choices=["serve", "worker"])
@@ -35,7 +35,7 @@ def main(words: Sequence[str]) -> None:
         inside = None if asked.no_worker else _worker(settings, database)
         serve(database, port=asked.port, worker=inside)
     else:
-        logs.to_stderr()
+        log_setup.to_stderr()
         asyncio.run(_work(settings, database))
 
 
@@ -47,17 +47,17 @@ async def _work(settings, database):
 def _worker(settings, database):
     from crash import settings as run
 
+    from exposurekit.sandbox.world.world import World
     from exposurekit.service import worker
-    from exposurekit.service.outbound import Outbound
-    from exposurekit.service.scanning import removing
-    from exposurekit.service.scanning.manners import Manners
+    from exposurekit.service.http.client import Outbound
+    from exposurekit.service.scanning import removal_job
+    from exposurekit.service.scanning.politeness import Manners
     from exposurekit.service.scanning.scan import Web
     from exposurekit.service.scanning.websearch import Engine
-    from exposurekit.service.world.web import World
 
     # These are the package's own and no setting: a run would last for hours.
     worker.ATTEMPT_S = run.ATTEMPT_S
-    removing.RETRY_AFTER = tuple(settings.passing(seconds) for seconds in run.OPT_OUT_AGAIN_S)
+    removal_job.RETRY_AFTER = tuple(settings.passing(seconds) for seconds in run.OPT_OUT_AGAIN_S)
 
     async def resolve(_host, _port):
         return [("127.0.0.1", settings.world_port)]

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from exposurekit.service.callbacks import Callback, new_secret
+from exposurekit.service.webhooks.endpoints import Callback, new_secret
 
 FAIR, DEAF = (
     "/fair",

@@ -126,7 +126,7 @@ class Load:
             await asyncio.sleep(AGAIN_S)
 
     async def _attempt(self, http: httpx.AsyncClient, webhook_id: str, body: str) -> str:
-        from exposurekit.service.callbacks import Callback
+        from exposurekit.service.webhooks.endpoints import Callback
 
         headers = Callback(self.url, self.secret).headers(webhook_id, datetime.now(UTC), body.encode())
         self.under_way += 1
@@ -164,7 +164,7 @@ def main(words: Sequence[str]) -> int:
 async def _played(directory: Path, asked: argparse.Namespace) -> tuple[Receiver, Load, int, float]:
     from crash.fleet import free_port
 
-    from exposurekit.service.callbacks import new_secret
+    from exposurekit.service.webhooks.endpoints import new_secret
 
     began, amid = time.monotonic(), 0
     drawn = random.Random(f"kills {asked.seed}")  # noqa: S311  a draw that can be repeated

@@ -21,12 +21,13 @@ from crash.receiver import DEAF, FAIR, Receiver
 from crash.settings import WORLD_SPEED, Settings
 from crash.verdict import Run
 
-from exposurekit.service import callbacks, integrators
-from exposurekit.service.database import Database
-from exposurekit.service.front.server import running
-from exposurekit.service.integrators import Credentials
-from exposurekit.service.vault import Vault
-from exposurekit.service.world.web import World
+from exposurekit.sandbox.world.world import World
+from exposurekit.service.accounts import integrators
+from exposurekit.service.accounts.integrators import Credentials
+from exposurekit.service.api.server import running
+from exposurekit.service.storage.database import Database
+from exposurekit.service.storage.encryption import Vault
+from exposurekit.service.webhooks import endpoints
 
 KILL_EVERY_S = (0.3, 2.5)
 DOWN_S = (0.2, 1.0)  # the database's server
@@ -138,7 +139,7 @@ async def _integrators(database: Database, receiver: Receiver) -> list[Credentia
     async with database.writing() as work:
         for name, path in TOLD_AT.items():
             made.append(await integrators.add(work, name, attested_by="nobody: these people are invented"))
-            await callbacks.put(work, name, receiver.callback(path) if path else None)
+            await endpoints.put(work, name, receiver.callback(path) if path else None)
     return made
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from crash.clock import FastClock
 
-from exposurekit.service.database import Database
-from exposurekit.service.scanning.sites import Definition
-from exposurekit.service.vault import Vault
+from exposurekit.sandbox.world.sites import SITES
+from exposurekit.service.sites.definition import Definition
+from exposurekit.service.storage.database import Database
+from exposurekit.service.storage.encryption import Vault
 from exposurekit.service.worker import Pace
-from exposurekit.service.world.sites import SITES
 
 SPEED = 600  # the window of ten minutes is a second; the retries come after 0.1, 0.5 and 3 seconds
 WORLD_SPEED = (

@@ -21,7 +21,7 @@ from history_kit import DAWN, Clock, Person, Service, a_link, a_record, an_alert
 
 import exposurekit as ek
 from exposurekit.history import History
-from exposurekit.service.world.people import invent
+from exposurekit.sandbox.world.people import invent
 
 SITES = [
     f"{name} {kind}"

@@ -13,10 +13,10 @@ from datetime import date
 from itertools import chain
 from typing import Literal
 
-from exposurekit.service.scanning.spellings import Fit, address_words, names_fit, phone, street, words
-from exposurekit.service.sightings import Listing
-from exposurekit.service.subjects import Place, Subject
-from exposurekit.spelled import STATES
+from exposurekit.service.accounts.subject import Place, Subject
+from exposurekit.service.models import Listing
+from exposurekit.service.scanning.normalize import Fit, address_words, names_fit, phone, street, words
+from exposurekit.text.us_addresses import STATES
 
 Verdict = Literal["match", "possible", "other"]
 
@@ -61,7 +61,7 @@ def match(subject: Subject, listing: Listing, on: date) -> Match:
     Returns:
         The reasons name kinds of evidence, never a value of the person or of the listing.
 
-    >>> from exposurekit.service.subjects import Name
+    >>> from exposurekit.service.accounts.subject import Name
     >>> juniper = Subject(
     ...     names=(Name("Juniper", "Quillfeather"),), birth_date=date(1984, 5, 1),
     ...     places=(Place(city="Oakmere", state="CA"),),

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from typing import Any, Literal
 from urllib.parse import urljoin
 
-from exposurekit.service.outbound import Unanswered, Unsafe
-from exposurekit.service.scanning import pages
-from exposurekit.service.scanning.looks import PAGE_BYTES_MAX
-from exposurekit.service.scanning.manners import Caller, Manners, Still, Unwelcome
-from exposurekit.service.scanning.sites import Definition
-from exposurekit.service.subjects import Place, Subject
+from exposurekit.service.accounts.subject import Place, Subject
+from exposurekit.service.http.client import Unanswered, Unsafe
+from exposurekit.service.scanning import html_text
+from exposurekit.service.scanning.politeness import Caller, Manners, Still, Unwelcome
+from exposurekit.service.scanning.site_scan import PAGE_BYTES_MAX
+from exposurekit.service.sites.definition import Definition
 
 Answer = Literal["accepted", "refused", "unclear"]
 _HIDDEN_MAX = 50
@@ -78,7 +78,7 @@ def _place_of(subject: Subject, stored: Mapping[str, Any]) -> Place | None:
 
 def _hidden(html: str, url: str, action: str) -> dict[str, str]:
     """The hidden fields of the form that goes to ``action``: tokens that a site wants back."""
-    page = pages.tree(html)
+    page = html_text.tree(html)
     for form in [] if page is None else page.css("form"):
         if _leads_to(url, form.attributes.get("action") or "") == action:
             inputs = form.css("input[type=hidden][name]")[:_HIDDEN_MAX]

@@ -14,19 +14,22 @@ from urllib.parse import urlsplit
 
 from sqlalchemy import Table, bindparam, select
 
-from exposurekit.service import findings, health, leases, standing, users
-from exposurekit.service.database import Database
-from exposurekit.service.leases import Lease, LeaseLost
+from exposurekit.service.accounts import consent, users
+from exposurekit.service.accounts.subject import Subject
+from exposurekit.service.findings import findings
+from exposurekit.service.models import Listing
 from exposurekit.service.scanning import websearch
-from exposurekit.service.scanning.keeping import judge, keep, known_of
-from exposurekit.service.scanning.looks import Look, look
-from exposurekit.service.scanning.manners import Manners, Still
-from exposurekit.service.scanning.sites import Definition
+from exposurekit.service.scanning.persist import judge, keep, known_of
+from exposurekit.service.scanning.politeness import Manners, Still
+from exposurekit.service.scanning.site_scan import Look, look
 from exposurekit.service.scanning.websearch import ENGINE, Engine, Found
-from exposurekit.service.sightings import Listing
-from exposurekit.service.subjects import Subject
-from exposurekit.service.tables import records
-from exposurekit.service.tables import users as USERS  # noqa: N812  the table, beside the room
+from exposurekit.service.sites import statistics
+from exposurekit.service.sites.definition import Definition
+from exposurekit.service.storage import leases
+from exposurekit.service.storage.database import Database
+from exposurekit.service.storage.leases import Lease, LeaseLost
+from exposurekit.service.storage.tables import records
+from exposurekit.service.storage.tables import users as USERS  # noqa: N812  the table, beside the room
 
 SCAN_EVERY = timedelta(weeks=1)  # not shown: how often a person is scanned
 LOOK_AGAIN = timedelta(hours=1)  # where nothing could be looked at
@@ -87,7 +90,7 @@ async def scan(web: Web, lease: Lease) -> None:
     """
     user_id = lease.row_id
     async with web.database.reading() as work:
-        subject = await users.subject_of(work, user_id) if await standing.may_scan(work, user_id) else None
+        subject = await users.subject_of(work, user_id) if await consent.may_scan(work, user_id) else None
         known = await known_of(work, user_id)
     if subject is not None:
         one = _Scan(web, lease, subject, known, asyncio.get_running_loop().time() + LOOKS_S)
@@ -97,7 +100,7 @@ async def scan(web: Web, lease: Lease) -> None:
         # A worker that knows no site has looked nowhere; another may know some.
         looked = subject is not None and (bool(web.definitions) or web.engine is not None)
         again = (
-            now + (SCAN_EVERY if looked else LOOK_AGAIN) if await standing.may_scan(work, user_id) else None
+            now + (SCAN_EVERY if looked else LOOK_AGAIN) if await consent.may_scan(work, user_id) else None
         )
         done = {"scanned_at": now} if looked else {}
         await leases.give_back(work, USERS, lease, due_at=again, is_scanning=False, **done)
@@ -134,7 +137,7 @@ class _Scan:
             await leases.hold(work, USERS, self.lease)
             for page in found.pages:
                 await findings.discover_link(work, self.lease.row_id, page)
-            await health.looked(work, ENGINE, reason=found.inconclusive, trusted=True)
+            await statistics.looked(work, ENGINE, reason=found.inconclusive, trusted=True)
 
     async def _look_in_time(self, site: Definition) -> Look:
         known = self.known.get(site.name, ())

@@ -11,12 +11,12 @@ from urllib.parse import urlsplit
 
 from exposurekit.contract import codec
 from exposurekit.errors import Unreadable
-from exposurekit.service.outbound import Answered, Unanswered, Unsafe
-from exposurekit.service.scanning import pages
-from exposurekit.service.scanning.manners import Manners, Still, Unwelcome
-from exposurekit.service.scanning.sites import Politeness
-from exposurekit.service.sightings import Page
-from exposurekit.service.subjects import Subject
+from exposurekit.service.accounts.subject import Subject
+from exposurekit.service.http.client import Answered, Unanswered, Unsafe
+from exposurekit.service.models import Page
+from exposurekit.service.scanning import html_text
+from exposurekit.service.scanning.politeness import Manners, Still, Unwelcome
+from exposurekit.service.sites.definition import Politeness
 
 ENGINE = "search engine"  # its name among the sites
 RESULTS_MAX = 20
@@ -125,10 +125,10 @@ async def _page(
 
 
 def _read(answer: Answered, url: str, subject: Subject) -> Page | None:
-    title, text = pages.text_of(answer.text)
-    if not pages.mentions(subject, text):
+    title, text = html_text.text_of(answer.text)
+    if not html_text.mentions(subject, text):
         return None
-    kinds = pages.kinds_in(subject, text)
+    kinds = html_text.kinds_in(subject, text)
     return Page(url=url, title=title[:TITLE_MAX] or _host(url), contains=kinds) if kinds else None
 
 

@@ -1,0 +1,296 @@
+"""What a removal waits for, whom to ask for what, and what a human must do first. Ranks nothing that its table did not rank."""
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from exposurekit.analysis.work_queue import DONE, STARTED, TO_DO, UNABLE
+from exposurekit.charts.bars import (
+    OUTSIDE,
+    SHOWN,
+    bars,
+    called,
+    in_rows,
+    left_out,
+    more,
+    panels,
+    rows_px,
+    tied,
+    told,
+)
+from exposurekit.charts.heatmap import DEEP, GREYS, across, cells, grid_px
+from exposurekit.charts.input import check_input
+from exposurekit.charts.theme import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    VERMILION,
+    Chart,
+    chart,
+    counted,
+    lasting,
+    named,
+    nothing,
+    several,
+    short,
+)
+
+_STATES = {STARTED: (ORANGE, "/"), TO_DO: (VERMILION, ""), UNABLE: (GREY, "x"), DONE: (GREEN, ".")}
+_BLOCKERS = ("user_id", "field", "records", "unlocks", "is_known")
+_ASKS = ("place", "user_id", "fields", "removals", "together")
+_QUEUE = ("place", "group", "state", "user_id", "minutes")
+
+
+def blockers(table: pd.DataFrame, *, provenance: str = "") -> Chart:
+    """People and the fields that they lack: how many removals can start with each field alone.
+
+    Fields of which nobody can see whether they are on file stand at the right, in grey.
+
+    Args:
+        table: As `analysis.blockers` gives it.
+        provenance: As of `by_site`.
+
+    Raises:
+        MissingColumns: ``table`` lacks a column.
+
+    >>> charts.blockers(analysis.blockers(exposure.records(), exposure.on_file()))
+    Chart('...')
+    """
+    check_input("blockers", table, _BLOCKERS)
+    if table.empty:
+        return nothing("No removal waits for a field", provenance=provenance)
+    fields = _by_field(table)
+    rows, people = _people(table)
+    shown = fields.head(SHOWN)
+    figure = chart(
+        _missing(rows, shown, people),
+        finding=_lacking(fields),
+        summary=_fields(fields, int(table["user_id"].nunique())),
+        provenance=provenance,
+        height=grid_px(len(people)),
+    )
+    labels = [
+        named(name) + ("" if known else " (not known)")
+        for name, known in zip(shown.index, shown["is_known"], strict=True)
+    ]
+    said = {"text": "removals that can start with this field alone", "standoff": 12}
+    figure.update_xaxes(title=said)
+    return across(figure, [named(name) for name in people], labels)
+
+
+def _by_field(table: pd.DataFrame) -> pd.DataFrame:
+    """One row a field, those that are known first, and of these what unlocks most."""
+    rows = table.assign(people=1, helped=table["unlocks"] > 0)
+    found = rows.groupby(rows["field"].astype("str"), dropna=False)[
+        ["records", "unlocks", "people", "helped"]
+    ].sum()
+    found["is_known"] = rows.groupby(rows["field"].astype("str"), dropna=False)["is_known"].all()
+    return found.sort_values(["is_known", "unlocks", "records"], ascending=False, kind="stable")
+
+
+def _people(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """The table with the row of each person, whose fields unlock most first, all others in one; and their names."""
+    sums = table.groupby("user_id")[["unlocks", "records"]].sum()
+    ids = sums.sort_values(["unlocks", "records"], ascending=False, kind="stable").index
+    row = pd.Index(ids[:SHOWN]).get_indexer(pd.Index(table["user_id"]))
+    rest = [more(len(ids) - SHOWN, "people")] if len(ids) > SHOWN else []
+    place = np.where(row < 0, SHOWN, row)
+    return table.assign(row=place), [*(f"user {one}" for one in ids[:SHOWN]), *rest]
+
+
+def _missing(rows: pd.DataFrame, fields: pd.DataFrame, people: list[str]) -> list[go.Heatmap]:
+    """The cells of fields that can be seen, and those of the others."""
+    unlocks, records = (_cells(rows, fields, len(people), name) for name in ("unlocks", "records"))
+    names = [named(field) for field in fields.index]
+    said = [
+        [f"{person}, {field}<br>{_said(n, of)}" for field, n, of in zip(names, *row, strict=True)]
+        for person, *row in zip(people, unlocks, records, strict=True)
+    ]
+    full = float(unlocks[:SHOWN].max())  # what all others have together may be deeper than deepest
+    known = fields["is_known"].to_numpy("bool")
+    return [
+        cells(np.where((records > 0) & (known == kind), unlocks, np.nan), said, full=full, scale=scale)
+        for kind, scale in ((True, DEEP), (False, GREYS))
+        if (known == kind).any()
+    ]
+
+
+def _cells(rows: pd.DataFrame, fields: pd.DataFrame, people: int, name: str) -> NDArray[np.float64]:
+    column = pd.Index(fields.index).get_indexer(pd.Index(rows["field"].astype("str")))
+    there, n = column >= 0, np.zeros((people, len(fields)))
+    np.add.at(n, (rows["row"].to_numpy()[there], column[there]), rows[name].to_numpy("float64")[there])
+    return n
+
+
+def _said(unlocks: float, records: float) -> str:
+    return f"{several(int(unlocks), 'removal')} with it alone; {several(int(records), 'listing')} in all"
+
+
+def _lacking(fields: pd.DataFrame) -> str:
+    name, first = short(fields.index[0]), fields.iloc[0]
+    if not first["unlocks"]:
+        n = int(fields["records"].iloc[0])
+        return f"No field alone lets a removal start; {name} is missing for {several(n, 'listing')}"
+    n, people = (int(first[one]) for one in ("unlocks", "helped"))
+    alike = fields[fields["unlocks"] == n]
+    if len(alike) > 1:
+        names = tied([short(one) for one in alike.index], "fields")
+        return f"{names} are missing most: with each of them alone {several(n, 'removal')} can start"
+    return f"{name} is missing most: with it alone {several(n, 'removal')} of {several(people, 'person', 'people')} can start"
+
+
+def _fields(fields: pd.DataFrame, people: int) -> str:
+    rows = zip(
+        fields.index, fields["unlocks"], fields["records"], fields["people"], fields["is_known"], strict=True
+    )
+    said = [
+        f"{short(name)}: {several(int(unlocks), 'removal')} with it alone, {several(int(records), 'listing')} of {several(int(of), 'person', 'people')} need it"
+        + ("" if known else " (whether it is on file is not known)")
+        for name, unlocks, records, of, known in rows
+    ]
+    return f"{several(people, 'person lacks', 'people lack')} a field. {told(said)}{left_out(len(fields) - SHOWN, 'field', 'fields')}"
+
+
+def best_next_fields(table: pd.DataFrame, *, provenance: str = "") -> Chart:
+    """Whom to ask for what, in order, and how many removals can start by then.
+
+    Args:
+        table: As `analysis.best_next_fields` gives it.
+        provenance: As of `by_site`.
+
+    Raises:
+        MissingColumns: ``table`` lacks a column.
+
+    >>> charts.best_next_fields(analysis.best_next_fields(exposure.records(), exposure.on_file()))
+    Chart('...')
+    """
+    check_input("best_next_fields", table, _ASKS)
+    if table.empty:
+        return nothing("No removal waits for a field", provenance=provenance)
+    shown = table.head(SHOWN)
+    asks = zip(shown["place"], shown["user_id"], shown["fields"], strict=True)
+    labels = [f"{place:,}. user {user}: {named(fields)}" for place, user, fields in asks]
+    figure = chart(
+        _asks(shown, labels),
+        finding=_ask(table),
+        summary=_asked(table),
+        provenance=provenance,
+        height=rows_px(len(shown)),
+        barmode="stack",
+    )
+    figure.update_layout(xaxis=counted("removals that can start", int(shown["together"].max())))
+    return in_rows(figure, labels)
+
+
+def _asks(table: pd.DataFrame, labels: list[str]) -> list[go.Bar]:
+    """What can start by the asks above, and with each."""
+    more, whole = table["removals"], table["together"]
+    said = [
+        f"{label}<br>{several(n, 'removal')} more, {by_then:,} by then"
+        for label, n, by_then in zip(labels, more, whole, strict=True)
+    ]
+    by_then = [f"{n:,}" for n in whole]
+    return [
+        bars("by the asks above", (whole - more).tolist(), said, (GREY, "")),
+        bars("with this ask", more.tolist(), said, (BLUE, "/"), text=by_then, **OUTSIDE),
+    ]
+
+
+def _ask(table: pd.DataFrame) -> str:
+    """The field whose asks free most, in one sentence."""
+    asks = table.groupby(table["fields"].astype("str"), sort=False).agg(
+        people=("user_id", "nunique"), removals=("removals", "sum")
+    )
+    best = asks.iloc[int(asks["removals"].argmax())]
+    people, removals = int(best["people"]), int(best["removals"])
+    whom = several(people, "person", "people")
+    return f"Ask {whom} for {short(best.name)}: {several(removals, 'removal')} can start"
+
+
+def _asked(table: pd.DataFrame) -> str:
+    rows = zip(table["user_id"], table["fields"], table["removals"], strict=True)
+    said = [f"user {user} for {short(fields)}, {several(int(n), 'removal')}" for user, fields, n in rows]
+    whole = int(table["together"].iloc[-1])
+    rest = left_out(len(table) - SHOWN, "ask", "asks")
+    return f"With {several(len(table), 'ask')} {several(whole, 'removal')} can start: {told(said)}{rest}"
+
+
+def work_queue(table: pd.DataFrame, *, provenance: str = "") -> Chart:
+    """What is left to do by hand, place by place in order: how many listings, in which state, and how many minutes.
+
+    Args:
+        table: As `analysis.work_queue` gives it, or `History.work_queue`.
+        provenance: As of `by_site`.
+
+    Raises:
+        MissingColumns: ``table`` lacks a column.
+
+    >>> charts.work_queue(analysis.work_queue(exposure.steps()))
+    Chart('Begin at ...')
+    """
+    check_input("work_queue", table, _QUEUE)
+    if table.empty:
+        return nothing("Nothing is left to do by hand", provenance=provenance)
+    groups = _in_order(table)
+    shown = groups.head(SHOWN)
+    names = [f"{place:,}. {named(name)}" for place, name in enumerate(shown["group"], 1)]
+    figure = chart(
+        [*(_in_state(state, shown, names) for state in _STATES), _minutes(shown, names)],
+        finding=_begin(groups),
+        summary=_left(groups, table),
+        provenance=provenance,
+        height=rows_px(len(names)),
+        barmode="stack",
+    )
+    listings = counted("alerts", int(shown[[*_STATES]].sum(axis=1).max()))
+    return in_rows(panels(figure, listings, counted("minutes left", float(shown["minutes"].max()))), names)
+
+
+def _in_order(table: pd.DataFrame) -> pd.DataFrame:
+    """One row a group, as they come in the table, of the rows that are in it: listings in each state and left, people, minutes."""
+    place, groups = pd.factorize(table["group"], use_na_sentinel=False)
+    states = pd.crosstab(place, table["state"].astype("str").to_numpy()).reindex(
+        columns=[*_STATES], fill_value=0
+    )
+    left = table["state"].isin((TO_DO, STARTED)).to_numpy()
+    people = table["user_id"][left].groupby(place[left]).nunique().reindex(states.index, fill_value=0)
+    return states.assign(
+        group=groups,
+        listings=states[[TO_DO, STARTED]].sum(axis=1),
+        people=people,
+        minutes=table["minutes"].groupby(place).sum(),
+    )
+
+
+def _in_state(state: str, groups: pd.DataFrame, names: list[str]) -> go.Bar:
+    said = [f"{name}<br>{n:,} {state}" for name, n in zip(names, groups[state], strict=True)]
+    return bars(state, groups[state].tolist(), said, _STATES[state])
+
+
+def _minutes(groups: pd.DataFrame, names: list[str]) -> go.Bar:
+    said = [
+        f"{name}<br>{several(round(n), 'minute')}" for name, n in zip(names, groups["minutes"], strict=True)
+    ]
+    text = [f"{n:,.0f}" if n else "" for n in groups["minutes"]]
+    at = {"xaxis": "x2", "yaxis": "y", "showlegend": False}
+    return bars("minutes", groups["minutes"].tolist(), said, (BLUE, ""), text=text, **OUTSIDE, **at)
+
+
+def _begin(groups: pd.DataFrame) -> str:
+    first = groups.iloc[0]
+    if not first["listings"]:
+        return "Nothing is left that can be done by hand"
+    n, people = int(first["listings"]), int(first["people"])
+    minutes = several(round(first["minutes"]), "minute")
+    return f"Begin at {short(first['group'])}: {several(n, 'alert')} of {several(people, 'person', 'people')} in {minutes}"
+
+
+def _left(groups: pd.DataFrame, table: pd.DataFrame) -> str:
+    states = ", ".join(f"{int(groups[state].sum()):,} {state}" for state in _STATES if groups[state].any())
+    waiting = groups[groups["listings"] > 0]
+    rows = zip(called(waiting, "group"), waiting["listings"], waiting["minutes"], strict=True)
+    said = told([f"{name} {n:,} in {several(round(minutes), 'minute')}" for name, n, minutes in rows])
+    whole = f"{several(len(table), 'alert')}: {states}; {lasting(groups['minutes'].sum())} in all."
+    return f"{whole} In order: {said}{left_out(len(groups) - SHOWN, 'place', 'places')}"

@@ -1,0 +1,41 @@
+"""A look at a history in the browser, without a notebook and without a file to name. Works nothing out itself."""
+
+import click
+
+from exposurekit.cli import browser
+from exposurekit.cli.history import existing
+from exposurekit.cli.options import ID, When, history_option
+from exposurekit.errors import Misconfigured
+from exposurekit.text.sanitize import plain
+
+
+@click.command("open")
+@history_option
+@click.option("--user", type=ID, help="Report on this person only.")
+@click.option(
+    "--since",
+    metavar="TIME",
+    type=When(),
+    help="Report what changed since then: 14d, yesterday, a day such as 2026-11-13, or an instant.",
+)
+def open_page(*, history: str, user: int | None, since: str | None) -> None:
+    """Open a report of the history in the browser.
+
+    The file is in your cache, readable by you alone, until the next one replaces it or `exposurekit history erase` removes
+    it; `exposurekit report` writes one to keep.
+
+    Example: exposurekit open --history ./exposure-history
+    """
+    from exposurekit.reports import report
+
+    page = browser.kept()
+    try:
+        page.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise Misconfigured(
+            f"{plain(page.parent)} cannot be made: {error.strerror}; XDG_CACHE_HOME names another place"
+        ) from None
+    with existing(history) as kept:
+        made = report(kept, page, user=user, since=since)
+    click.echo(made.finding)
+    browser.shown(page)

@@ -1,0 +1,75 @@
+"""How a watch is made to run for good: what to put where. Changes nothing on the machine."""
+
+import getpass
+import shlex
+import sys
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+
+from exposurekit.cli.options import Span
+
+_HOURS = (1, 2, 3, 4, 6, 8, 12, 24)
+_SYSTEMD = """# 1. systemd: /etc/systemd/system/exposurekit-watch.service
+[Unit]
+Description=exposurekit looks at exposed people, and remembers
+Wants=network-online.target
+After=network-online.target
+
+[Service]
+User={user}
+WorkingDirectory={directory}
+# EXPOSUREKIT_BASE_URL, _INTEGRATION_NAME, _API_KEY and _API_SECRET, and what rules and webhooks take from the
+# environment, one a line; chmod 600.
+EnvironmentFile={environment}
+ExecStart={command} watch --history {history} {options}
+Restart=always
+RestartSec=60
+# A look that is stopped is kept, and goes on; writing what was seen may take a while.
+TimeoutStopSec=300
+NoNewPrivileges=true
+PrivateTmp=true
+ProtectSystem=strict
+ReadWritePaths={kept_in}
+UMask=0077
+
+[Install]
+WantedBy=multi-user.target
+
+# then: systemctl daemon-reload && systemctl enable --now exposurekit-watch
+# and:  {command} watch --history {history} --status
+
+# 2. or cron, without webhooks: crontab -e
+SHELL=/bin/sh
+17 {hours} * * * cd {directory} && set -a && . {environment} && {command} collect --history {history} >>collect.log 2>&1
+"""
+
+
+def told(history: str, every: timedelta = timedelta(hours=6), options: Sequence[str] = ()) -> str:
+    """Unit file and cron line, with the places of this installation filled in.
+
+    Args:
+        history: Where it is.
+        every: The watch's pace; cron has the nearest that goes into a day.
+        options: What else the watch is told.
+
+    >>> from exposurekit.cli.systemd import told
+    >>> "ExecStart=" in told("exposure-history")
+    True
+    """
+    command = Path(sys.argv[0]).resolve()
+    if command.name != "exposurekit":  # asked from Python
+        command = Path(sys.executable).with_name("exposurekit")
+    place = Path(history).resolve() if "://" not in history else None
+    kept = next((name for name in (".env", "exposurekit.env") if Path(name).is_file()), "exposurekit.env")
+    hours = max(one for one in _HOURS if one == 1 or timedelta(hours=one) <= every)
+    return _SYSTEMD.format(
+        user=getpass.getuser(),
+        directory=shlex.quote(str(Path.cwd())),
+        command=shlex.quote(str(command)),
+        history=shlex.quote(str(place or history)),
+        environment=shlex.quote(str(Path.cwd() / kept)),
+        options=shlex.join(["--every", Span.told(every), *options]),
+        hours="*" if hours == 1 else f"*/{hours}" if hours < _HOURS[-1] else "3",
+        kept_in=shlex.quote(str(place.parent if place else Path.cwd())),
+    )

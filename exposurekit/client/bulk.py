@@ -1,0 +1,208 @@
+"""Everyone at once: list, then Get user and Get user alerts for each, a few people at a time. Remembers nothing.
+
+A failure costs the person it happened to, and that person alone: it becomes a row, and the load goes on.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from exposurekit.client import calls, protocol
+from exposurekit.client.client import AsyncClient
+from exposurekit.client.retry import Lost, Outcome
+from exposurekit.contract.deviations import Deviation
+from exposurekit.contract.models import UserKey
+from exposurekit.errors import ExposureError, Refused
+
+AT_ONCE = 8
+WINDOW = 200  # people whose answers wait at once, as bytes
+_THINGS = ("records", "links", "alerts")
+SLICE = 25  # people whose dicts live at once
+
+Progress = Callable[[int, int | None], None]
+Choose = Callable[[int], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """How List users went.
+
+    Attributes:
+        listed: How many people it listed.
+        told: How many there are by its own count; None: it does not count them.
+        unreadable: How many more it listed whose id or secret could not be read.
+        deviations: How its answers deviate from the specification, and for how many users.
+    """
+
+    listed: int
+    told: int | None
+    unreadable: int = 0
+    deviations: Mapping[Deviation, int] = field(default_factory=dict)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nobody was missed: pages shift where somebody leaves between two of them."""
+        return not self.unreadable and (self.told is None or self.told == self.listed)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One person who could not be loaded, and why; the reason holds no value of theirs."""
+
+    user_id: int
+    operation: str
+    error: str
+    status: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Some people, loaded whole: user objects and alerts as plain dicts, or a failure for each who could not be.
+
+    ``deviations`` has, by user id, how the answers about that person deviate from the specification.
+    """
+
+    keys: Sequence[UserKey] = field(repr=False)
+    users: Sequence[dict[str, Any]] = field(repr=False)
+    alerts: Sequence[dict[str, Any]] = field(repr=False)
+    failures: Sequence[Failure]
+    deviations: Mapping[int, Sequence[Deviation]] = field(default_factory=dict, repr=False)
+
+    @property
+    def incomplete(self) -> set[int]:
+        """Who has a record, link or alert that could not be read: what is missing there is not known to be gone."""
+        return {user_id for user_id, found in self.deviations.items() if any(map(_costs_thing, found))}
+
+
+def _costs_thing(deviation: Deviation) -> bool:
+    return deviation.costs_item and deviation.field.partition(".")[0] in _THINGS
+
+
+async def load(
+    client: AsyncClient,
+    take: Callable[[Batch], None],
+    *,
+    at_once: int = AT_ONCE,
+    window: int = WINDOW,
+    progress: Progress | None = None,
+    choose: Choose | None = None,
+) -> Listing:
+    """Load everyone, batch after batch, in the order in which the service lists them.
+
+    Args:
+        client: With as many connections as people at once.
+        take: Is given each batch as it is done; also the last, unfinished one where the load is cancelled.
+        at_once: People asked about at the same time.
+        window: People asked about before their answers are read; memory grows with this, not with how many there are.
+        progress: Called with people done and people in all (None where the service does not count them).
+        choose: Whether to ask about somebody who is listed; None: about everyone.
+
+    Raises:
+        ExposureError: The list of users itself could not be had.
+    """
+    waiting: list[UserKey] = []
+    done = listed = unreadable = 0
+    notes: protocol.Notes = Counter()
+
+    async def load_batch(keys: list[UserKey], total: int | None) -> None:
+        def one_more() -> None:
+            nonlocal done
+            done += 1
+            if progress:
+                progress(done, total)
+
+        await _batch(client, keys, at_once, take, one_more)
+
+    total = None
+    async for page in client.iter_pages(notes=notes):
+        total = page.count
+        listed += len(page.users)
+        unreadable += page.unreadable
+        chosen = [key for key in page.users if choose is None or choose(key.id)]
+        done += len(page.users) - len(chosen)
+        waiting += chosen
+        while len(waiting) >= window:
+            await load_batch(waiting[:window], total)
+            del waiting[:window]
+    await load_batch(waiting, total)
+    return Listing(listed, total, unreadable, notes)
+
+
+async def _batch(
+    client: AsyncClient,
+    keys: list[UserKey],
+    at_once: int,
+    take: Callable[[Batch], None],
+    one_more: Callable[[], None],
+) -> None:
+    answers: list[_Answers | None] = [None] * len(keys)
+    upcoming = iter(enumerate(keys))
+
+    async def work() -> None:
+        for place, key in upcoming:
+            answers[place] = await _ask(client, key)
+            one_more()
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(at_once, len(keys))):
+                group.create_task(work())
+    finally:
+        # Read only now, a few people at a time: bytes wait cheaply, and the dicts of a few die young, before the
+        # garbage collector walks over them again and again.
+        got = [answer for answer in answers if answer]
+        for start in range(0, len(got), SLICE):
+            take(_read(client, got[start : start + SLICE]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """The two calls about one person and what they came to; the second is not made where the first was no answer."""
+
+    key: UserKey
+    user: tuple[calls.Call[Any, Any], Outcome]
+    alerts: tuple[calls.Call[Any, Any], Outcome] | None
+
+
+async def _ask(client: AsyncClient, key: UserKey) -> _Answers:
+    call: calls.Call[Any, Any] = calls.get_user(key)
+    outcome = await client.outcome(call)
+    user = (call, outcome)
+    if not protocol.is_success(outcome):
+        return _Answers(key, user, None)
+    call = calls.get_user_alerts(key)
+    return _Answers(key, user, (call, await client.outcome(call)))
+
+
+def _read(client: AsyncClient, answers: Sequence[_Answers]) -> Batch:
+    deviations: dict[int, list[Deviation]] = {}
+    read = [_person(client, answer, deviations) for answer in answers]
+    loaded = [pair for pair in read if isinstance(pair, tuple)]
+    failures = [failure for failure in read if isinstance(failure, Failure)]
+    keys = [answer.key for answer in answers]
+    return Batch(keys, [user for user, _ in loaded], [alerts for _, alerts in loaded], failures, deviations)
+
+
+def _person(
+    client: AsyncClient, got: _Answers, deviations: dict[int, list[Deviation]]
+) -> tuple[dict[str, Any], dict[str, Any]] | Failure:
+    """Get user and Get user alerts: both, or neither, so that no table shows half a person as a whole one."""
+    call, outcome = got.user
+    notes: protocol.Notes = Counter()
+    try:
+        user = protocol.row(call, client.access, outcome, notes)["user"]
+        if user["id"] != got.key.id:
+            return Failure(
+                got.key.id, call.operation.title, "Unreadable", None, "the answer is about another user"
+            )
+        call, outcome = got.alerts or (call, Lost("it was not asked"))
+        alerts = protocol.row(call, client.access, outcome, notes)["alerts"]
+    except ExposureError as error:
+        status = error.status if isinstance(error, Refused) else None
+        return Failure(got.key.id, call.operation.title, type(error).__name__, status, str(error))
+    if notes:
+        deviations[got.key.id] = list(notes)
+    return user, {"user_id": got.key.id, "alerts": alerts}

@@ -1,0 +1,355 @@
+"""User, Record, Link, Alert and the rest, as the specification describes them. Knows no encoding.
+
+Validation follows the specification; `contract.lenient` also reads answers that deviate from it. A field whose type
+admits None is null where such an answer gives no value. Unknown fields are kept in ``model_extra``; unknown statuses,
+source types and kinds of data are kept as text.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from operator import itemgetter
+from typing import Annotated, Any, ClassVar
+
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetPydanticSchema,
+    PrivateAttr,
+)
+from pydantic_core import CoreSchema, core_schema
+
+from exposurekit.contract.types import (
+    DESCRIBED,
+    Age,
+    BirthDate,
+    Flag,
+    Id,
+    Instant,
+    Number,
+    Secret,
+    Steps,
+    Text,
+    Texts,
+)
+from exposurekit.errors import Unreadable
+from exposurekit.text.html_cards import NAME_MAX, card, numbered, rows, short
+
+_KINDS_MAX = 12
+BARE, WRAPPED = "bare-record", "wrapped-record"  # how errors call the two; no field is called so
+
+
+class Resource(BaseModel):
+    """What all resources share: frozen, tolerant of unknown fields, and a repr and a card without personal data.
+
+    What a notebook shows is saved with it and sent around: names, addresses and the like are in `model_dump` alone.
+    """
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="allow",
+        coerce_numbers_to_str=True,  # reference_id, zip and number are text even where a server sends digits
+        hide_input_in_errors=True,
+        validate_by_name=True,
+        validate_by_alias=True,
+        defer_build=True,  # a fleet is read as rows and never needs most of these
+    )
+    shown: ClassVar[tuple[str, ...]] = ("id",)
+
+    def __repr_args__(self) -> Iterator[tuple[str, object]]:
+        """Ids, states and counts: enough to tell two apart, nothing about a person."""
+        for name in self.shown:
+            value = getattr(self, name)
+            if isinstance(value, str):
+                yield name, short(value, NAME_MAX)
+            else:
+                yield name, len(value) if isinstance(value, list) else value
+
+    def _repr_html_(self) -> str:
+        return card(type(self).__name__, self._facts(), *self._parts())
+
+    def _facts(self) -> Mapping[str, object]:
+        return {_words(name): value for name, value in self.__repr_args__()}
+
+    def _parts(self) -> Iterable[str]:
+        return ()
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+class UserKey(Resource):
+    """A user's id and secret: what every operation on a single user needs. An item of List users.
+
+    >>> UserKey(id=12, secret="000123")
+    UserKey(id=12)
+    """
+
+    id: Id
+    secret: Secret
+
+
+class Alias(Resource):
+    """Another name of a user."""
+
+    id: Number
+    first_name: Text
+    last_name: Text
+    alias_type: str | None = None  # not shown: whether responses carry it; read where they do
+
+
+class Email(Resource):
+    """An e-mail address of a user."""
+
+    id: Number
+    address: Text
+
+
+class PhoneNumber(Resource):
+    """A phone number of a user, digits as text."""
+
+    id: Number
+    number: Text
+
+
+class Address(Resource):
+    """A postal address of a user."""
+
+    id: Number
+    address1: Text
+    address2: str | None = None
+    city: Text
+    state: Text
+    zip: Text
+    country: str | None = None  # not shown: whether responses carry it; read where they do
+
+
+class Record(Resource):
+    """A listing about a user on a people-search site, which can be submitted for removal.
+
+    >>> client.get_user(key).records[0]
+    Record(id=..., site='...', status='...')
+    """
+
+    shown: ClassVar[tuple[str, ...]] = ("id", "site", "status")
+
+    id: Id
+    name: Text
+    site: Text
+    status: Text
+    age: Age | None = None
+    href: str | None = None
+    relations: Texts
+    aliases: Texts
+    locations: Texts
+    reference_id: Text
+    user_fields_required_for_removal: list[str] | None = None  # None: not told (only Get user tells)
+
+    def _facts(self) -> Mapping[str, object]:
+        required = self.user_fields_required_for_removal
+        asked = required if required is None else ", ".join(required[:_KINDS_MAX]) or "nothing"
+        counts = {name: len(getattr(self, name) or ()) for name in ("relations", "aliases", "locations")}
+        return {**super()._facts(), **counts, "removal requires": asked}
+
+
+def _or_wrapped(source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    bare = handler(source)
+    around = core_schema.typed_dict_schema({"record": core_schema.typed_dict_field(bare)})
+    wrapped = core_schema.no_info_after_validator_function(itemgetter("record"), around)
+    return core_schema.union_schema([(bare, BARE), (wrapped, WRAPPED)], mode="left_to_right")
+
+
+# Bare inside a user, wrapped as {"record": ...} in lists and single answers; both are read everywhere.
+AnyRecord = Annotated[Record, GetPydanticSchema(_or_wrapped)]
+
+
+class Link(Resource):
+    """A web page where user data was found.
+
+    >>> Link(url="https://page.example", title="A page", contains=["email"]).contains
+    ['email']
+    """
+
+    shown: ClassVar[tuple[str, ...]] = ("contains",)
+
+    url: str | None = None
+    title: Text
+    contains: list[str] | None = None  # None: not told (webhook items leave it out)
+
+    def _facts(self) -> Mapping[str, object]:
+        return {"contains": None if self.contains is None else ", ".join(self.contains[:_KINDS_MAX])}
+
+
+class AlertRecord(Record):
+    """The record that an alert is about. Nobody needs its id to act on the alert, so it may lack one."""
+
+    id: Number  # type: ignore[assignment]  # wider than a record's own
+
+
+AnyAlertRecord = Annotated[AlertRecord, GetPydanticSchema(_or_wrapped)]
+
+
+class AlertSource(Resource):
+    """What an alert is about: exactly one of a record and a link."""
+
+    shown: ClassVar[tuple[str, ...]] = ()
+
+    record: AnyAlertRecord | None = None
+    link: Link | None = None
+
+
+class Alert(Resource):
+    """An event for a user: an opt-out submitted, a removal verified, exposure found on a link, ...
+
+    >>> client.get_user_alerts(key)[0].source_type
+    'record'
+    """
+
+    shown: ClassVar[tuple[str, ...]] = ("source_type", "opt_out_procedure")
+
+    text: Text
+    html: Text
+    url: str | None = None
+    guide: str | None = None
+    opt_out_procedure: Steps = Field(default=None, validate_default=True)
+    source_type: Text
+    source: Annotated[AlertSource, DESCRIBED]
+
+    def _facts(self) -> Mapping[str, object]:
+        about: dict[str, object] = {"about": self.source_type}
+        if (record := self.source.record) is not None:
+            about |= {"record": record.id, "site": record.site, "status": record.status}
+        return {**about, "guide": self.guide}
+
+    def _parts(self) -> Iterable[str]:
+        if self.opt_out_procedure:
+            return (numbered(self.opt_out_procedure),)
+        return ("<p>No steps: the service told of nothing to be done by hand.</p>",)
+
+
+class ServiceHistoryEntry(Resource):
+    """When the service was activated or deactivated for a user: exactly one of the two."""
+
+    shown: ClassVar[tuple[str, ...]] = ("activated_service_on", "deactivated_service_on")
+
+    activated_service_on: Instant | None = None
+    deactivated_service_on: Instant | None = None
+
+
+class User(Resource):
+    """A registered person, with everything found about them. Specification, "User".
+
+    >>> client.get_user(key)
+    User(id=..., records=..., links=..., is_scanning=False)
+    """
+
+    shown: ClassVar[tuple[str, ...]] = ("id", "records", "links", "is_scanning")
+
+    id: Id
+    secret: Annotated[Secret | None, DESCRIBED]
+    birth_date: BirthDate = None
+    first_name: Text
+    middle_name: Text
+    last_name: Text
+    aliases: Annotated[list[Alias], DESCRIBED]
+    emails: Annotated[list[Email], DESCRIBED]
+    phone_numbers: Annotated[list[PhoneNumber], DESCRIBED]
+    addresses: Annotated[list[Address], DESCRIBED]
+    records: Annotated[list[AnyRecord], DESCRIBED]
+    links: Annotated[list[Link], DESCRIBED]
+    service_history: Annotated[list[ServiceHistoryEntry], DESCRIBED]
+    is_scanning: Flag
+    identification_on_file: Flag = Field(
+        validation_alias=AliasChoices("identification_on_file", "identification_onfile")
+    )
+
+    @property
+    def key(self) -> UserKey:
+        """The id and secret that later calls about this user need.
+
+        Raises:
+            Unreadable: The answer held no secret.
+        """
+        if self.secret is None:
+            raise Unreadable("The answer held no secret of this user: take the key from iter_users()")
+        return UserKey(id=self.id, secret=self.secret)
+
+    def _facts(self) -> Mapping[str, object]:
+        on_file = ("aliases", "emails", "phone_numbers", "addresses")
+        counts = {_words(name): len(getattr(self, name)) for name in on_file}
+        asked = {"identification on file": self.identification_on_file, "is scanning": self.is_scanning}
+        return {"id": self.id, **counts, **asked, "records": len(self.records), "links": len(self.links)}
+
+    def _parts(self) -> Iterable[str]:
+        statuses = Counter(record.status for record in self.records).most_common(_KINDS_MAX)
+        kinds = Counter(kind for link in self.links for kind in link.contains or ()).most_common(_KINDS_MAX)
+        if statuses:
+            yield rows("records by status", ("status", "records"), statuses)
+        if kinds:
+            yield rows("links by what they hold", ("kind", "links"), kinds)
+
+
+class Reply(Resource):
+    """The outermost object of an answer."""
+
+    shown: ClassVar[tuple[str, ...]] = ()
+
+
+class UserReply(Reply):
+    """``{user: <User>}``."""
+
+    user: User
+
+
+class UserPage(Reply):
+    """One page of List users: keys, and how many users there are in all (None: not told)."""
+
+    shown: ClassVar[tuple[str, ...]] = ("count", "users")
+
+    # not shown: count or total; both are read
+    count: Id | None = Field(default=None, validation_alias=AliasChoices("count", "total"))
+    users: list[UserKey]
+    _unreadable: int = PrivateAttr(default=0)
+
+    @property
+    def unreadable(self) -> int:
+        """How many more users the page listed, whose id or secret could not be read."""
+        return self._unreadable
+
+    @property
+    def size(self) -> int:
+        """How many users the service put on the page."""
+        return len(self.users) + self._unreadable
+
+    def without(self, items: int) -> "UserPage":
+        """The page, of which so many items could not be read."""
+        page = self.model_copy()
+        page._unreadable = items  # noqa: SLF001  its own
+        return page
+
+
+class RecordsReply(Reply):
+    """``{records: [{record: <Record>}, ...]}``."""
+
+    records: Annotated[list[AnyRecord], DESCRIBED]
+
+
+class RecordReply(Reply):
+    """``{record: <Record>}``."""
+
+    record: AnyRecord
+
+
+class LinksReply(Reply):
+    """``{links: [<Link>, ...]}``."""
+
+    links: Annotated[list[Link], DESCRIBED]
+
+
+class AlertsReply(Reply):
+    """``{alerts: [<Alert>, ...]}``."""
+
+    alerts: Annotated[list[Alert], DESCRIBED]

@@ -1,0 +1,113 @@
+"""What a model looks like to an encoding that has no types of its own. Derived from the models; validates nothing."""
+
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic import AliasChoices, BaseModel
+from pydantic.fields import FieldInfo
+from typing_extensions import TypedDict
+
+from exposurekit.contract.types import DESCRIBED, without_none
+
+
+class Scalar(Enum):
+    """A leaf: what an empty element means, and whether a declared type is heeded."""
+
+    TEXT = "text"  # always text; empty is ""
+    NULLABLE_TEXT = "nullable text"  # always text; empty is null
+    VALUE = "value"  # as its type attribute says, else text; empty is null
+
+
+@dataclass(frozen=True, slots=True)
+class Many:
+    """A list. ``or_text``: one text may stand in its place (``opt_out_procedure``). ``nullable``: or null."""
+
+    item: "Shape"
+    or_text: bool = False
+    nullable: bool = False
+
+
+Shape = Scalar | Many | dict[str, "Shape"]
+
+
+def described(field: FieldInfo) -> Any:
+    """A field's type as the specification has it: without the null that lenient reading may give."""
+    return without_none(field.annotation) if DESCRIBED in field.metadata else field.annotation
+
+
+def names_of(name: str, field: FieldInfo) -> list[str]:
+    """Every name that a field is read by, its own first."""
+    alias = field.validation_alias
+    choices = alias.choices if isinstance(alias, AliasChoices) else [field.alias]
+    return list(dict.fromkeys([name, *(str(key) for key in choices if key)]))
+
+
+@cache
+def shape_of_model(model: type[BaseModel]) -> dict[str, Shape]:
+    """The shape of a pydantic model: its fields under every name they are read by."""
+    found: dict[str, Shape] = {}
+    for name, field in model.model_fields.items():
+        shape = shape_of_type(described(field))
+        found |= dict.fromkeys(names_of(name, field), shape)
+    return found
+
+
+def shape_of_type(annotation: Any) -> Shape:
+    """The shape of a type: a model's fields, a list's items, or a leaf.
+
+    >>> shape_of_type(str | None), shape_of_type(int), shape_of_type(list[str]).item
+    (<Scalar.NULLABLE_TEXT: 'nullable text'>, <Scalar.VALUE: 'value'>, <Scalar.TEXT: 'text'>)
+    """
+    options = options_of(annotation)
+    for option in options:
+        if get_origin(option) is list:
+            return Many(
+                shape_of_type(get_args(option)[0]), or_text=str in options, nullable=NoneType in options
+            )
+        if isinstance(option, type) and issubclass(option, BaseModel):
+            return shape_of_model(option)
+    if set(options) <= {str, NoneType}:
+        return Scalar.NULLABLE_TEXT if NoneType in options else Scalar.TEXT
+    return Scalar.VALUE
+
+
+def options_of(annotation: Any) -> list[Any]:
+    """The types that a type allows, one by one."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return options_of(get_args(annotation)[0])
+    if origin in {Union, UnionType}:
+        return [leaf for option in get_args(annotation) for leaf in options_of(option)]
+    return [annotation]
+
+
+@cache
+def row_type(model: type[BaseModel]) -> Any:
+    """The same fields and rules as a TypedDict: validated straight from bytes to dicts, for bulk.
+
+    Building thousands of model objects only to take them apart again costs a fifth more.
+    """
+    fields: dict[str, Any] = {}
+    for name, field in model.model_fields.items():
+        rules = Annotated[(_rows(field.annotation), *field.metadata, field)]  # type: ignore[valid-type]
+        fields[name] = rules
+    build: Any = TypedDict  # by a name that is known at run time only
+    made = build(f"{model.__name__}Row", fields)
+    made.__pydantic_config__ = {**model.model_config, "extra": "ignore", "cache_strings": "keys"}
+    return made
+
+
+def _rows(annotation: Any) -> Any:
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return Annotated[(_rows(arguments[0]), *arguments[1:])]
+    if origin is list:
+        return list[_rows(arguments[0])]  # type: ignore[misc]
+    if origin in {Union, UnionType}:
+        return Union[tuple(_rows(option) for option in arguments)]  # noqa: UP007  built at run time
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return row_type(annotation)
+    return annotation

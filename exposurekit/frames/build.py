@@ -1,0 +1,254 @@
+"""From what the contract validated to Arrow tables, and on to DataFrames. Declares no column."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from exposurekit.contract.models import Alert, User
+from exposurekit.errors import MissingColumns
+from exposurekit.frames.schema import CATEGORY, DETAILS, SECONDS, TABLES, TEXT_DTYPE, UTC, Column
+
+# Many small arrays that come and go: Arrow's own pool would keep 25 MB more of them for later, and be slower.
+_POOL = pa.system_memory_pool()
+OF_USER = ("records", "links", "aliases", "emails", "phone_numbers", "addresses")
+EVENTS = {"activated_service_on": "activated", "deactivated_service_on": "deactivated"}
+_DERIVED = {"user_id", "alert_number"}  # not a field of the resource itself
+
+Tables = dict[str, pa.Table]
+
+
+def _struct(columns: Iterable[Column]) -> pa.StructType:
+    tree: dict[str, Any] = {}
+    for column in columns:
+        *into, leaf = column.path
+        branch = tree
+        for name in into:
+            branch = branch.setdefault(name, {})
+        if leaf not in _DERIVED:
+            branch[leaf] = column.kind.arrow
+    return _branch(tree)
+
+
+def _branch(tree: Mapping[str, Any]) -> pa.StructType:
+    return pa.struct([(name, _branch(of) if isinstance(of, dict) else of) for name, of in tree.items()])
+
+
+_ENTRY = pa.struct([(name, UTC) for name in EVENTS])
+_USER = pa.struct(
+    [
+        *_struct(TABLES["users"]),
+        *((name, pa.list_(_struct(TABLES[name]))) for name in OF_USER),
+        ("service_history", pa.list_(_ENTRY)),
+    ]
+)
+_ALERTS = pa.struct([("user_id", pa.int64()), ("alerts", pa.list_(_struct(TABLES["alerts"])))])
+
+
+def people(users: Sequence[Mapping[str, Any]]) -> pa.Array:
+    """User objects as plain dicts, as validated by the contract, packed: a tenth of the memory, nothing lost.
+
+    >>> len(frames.people([client.get_user(key).model_dump()]))
+    1
+    """
+    return pa.array(users, type=_USER, memory_pool=_POOL)
+
+
+def told(alerts: Sequence[Mapping[str, Any]]) -> pa.Array:
+    """``{"user_id": ..., "alerts": [...]}`` for each of some people, likewise packed.
+
+    >>> len(frames.told([{"user_id": key.id, "alerts": []}]))
+    1
+    """
+    return pa.array(alerts, type=_ALERTS, memory_pool=_POOL)
+
+
+def flatten(packed_people: Sequence[pa.Array], packed_alerts: Sequence[pa.Array]) -> Tables:
+    """What `people` and `told` packed, as Arrow tables: one for each kind of thing.
+
+    >>> frames.flatten([frames.people([client.get_user(key).model_dump()])], [])["users"].num_rows
+    1
+    """
+    users = pa.concat_arrays(packed_people, memory_pool=_POOL) if packed_people else people([])
+    ids = users.field("id")
+    tables = {"users": _table("users", users, {})}
+    for name in OF_USER:
+        lists = users.field(name)
+        tables[name] = _table(name, lists.flatten(), {"user_id": _repeated(ids, lists)})
+    tables["service_history"] = _service_history(ids, users.field("service_history"))
+    alerts = pa.concat_arrays(packed_alerts, memory_pool=_POOL) if packed_alerts else told([])
+    lists = alerts.field("alerts")
+    keys = {"user_id": _repeated(alerts.field("user_id"), lists), "alert_number": _numbers(lists)}
+    tables["alerts"] = _table("alerts", lists.flatten(), keys)
+    tables["steps"] = _steps(tables["alerts"])
+    return tables
+
+
+def _steps(alerts: pa.Table) -> pa.Table:
+    procedures = alerts["opt_out_procedure"].combine_chunks(memory_pool=_POOL)
+    of_alert = pc.list_parent_indices(procedures, memory_pool=_POOL)
+    shared = ("user_id", "alert_number", "source_type", "record_id", "site", "status", "url")
+    columns = {name: pc.take(alerts[name], of_alert, memory_pool=_POOL) for name in shared}
+    columns |= {"step": procedures.flatten(), "step_number": pc.add(_numbers(procedures), 1)}
+    return pa.table({column.name: columns[column.name] for column in TABLES["steps"]})
+
+
+def steps_of(alerts: pd.DataFrame, *, beside: Sequence[str] = ()) -> pd.DataFrame:
+    """The steps of some alerts: one row for each of an ``opt_out_procedure``, numbered from 1.
+
+    Args:
+        alerts: As `Exposure.alerts` gives them, or a part of it.
+        beside: More columns of the alerts to keep, after those of `DETAILS` that are there.
+
+    Raises:
+        MissingColumns: ``alerts`` lacks a column.
+
+    Source: specification, "Alert".
+
+    >>> frames.steps_of(exposure.alerts()).equals(exposure.steps())
+    True
+    """
+    declared = [column.name for column in TABLES["steps"]]
+    shown = [*declared, *(name for name in DETAILS if name in alerts)]
+    needed = [name for name in shown if name not in ("step", "step_number")]
+    beside = [name for name in beside if name not in needed]
+    MissingColumns.check("steps_of", alerts.columns, ("opt_out_procedure", *needed, *beside))
+    told = alerts[["opt_out_procedure", *needed, *beside]].reset_index(drop=True)
+    steps = told.explode("opt_out_procedure").dropna(subset="opt_out_procedure")
+    number = steps.groupby(level=0).cumcount() + 1
+    steps = steps.assign(
+        step=steps["opt_out_procedure"].astype(TEXT_DTYPE), step_number=number.astype("int64")
+    )
+    return steps[[*shown, *beside]].reset_index(drop=True)
+
+
+def _service_history(ids: pa.Array, lists: pa.ListArray) -> pa.Table:
+    """One row an instant, in order of time for each user: the specification promises no order of entries."""
+    entries, person = lists.flatten(), pc.list_parent_indices(lists)
+    found = []
+    for name, event in EVENTS.items():
+        times = pc.struct_field(entries, [name])
+        place = pc.indices_nonzero(times.is_valid())  # an entry of neither kind tells nothing that is known
+        columns = [person.take(place), times.take(place), place, pa.repeat(event, len(place))]
+        found.append(pa.table(columns, names=["person", "occurred_at", "place", "event"]))
+    history = pa.concat_tables(found)
+    history = history.sort_by([(name, "ascending") for name in ("person", "occurred_at", "place")])
+    return pa.table(
+        {
+            "user_id": pc.take(ids, history["person"]),
+            "event": history["event"].dictionary_encode(),
+            "occurred_at": history["occurred_at"],
+        }
+    )
+
+
+def _repeated(ids: pa.Array, lists: pa.ListArray) -> pa.Array:
+    return pc.take(ids, pc.list_parent_indices(lists, memory_pool=_POOL), memory_pool=_POOL)
+
+
+def _numbers(lists: pa.ListArray) -> pa.Array:
+    """The position of each item in its list, from 0."""
+    lengths = lists.value_lengths().fill_null(0).to_numpy()
+    starts = np.repeat(np.cumsum(lengths) - lengths, lengths)
+    return pa.array(np.arange(len(starts)) - starts, type=pa.int64())
+
+
+def _table(name: str, items: pa.StructArray, keys: Mapping[str, pa.Array]) -> pa.Table:
+    return pa.table(
+        {
+            column.name: keys[column.name] if column.name in keys else _stored(column, items)
+            for column in TABLES[name]
+        }
+    )
+
+
+def _stored(column: Column, items: pa.StructArray) -> pa.Array:
+    name, *within = column.path
+    values = pc.struct_field(items, column.path) if within else items.field(name)
+    return pc.dictionary_encode(values, memory_pool=_POOL) if column.kind is CATEGORY else values
+
+
+def of_items(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Single things, ``{"user_id": ..., "item": {...}}`` each, as one Arrow table of ``records``, ``links`` or ``alerts``.
+
+    >>> frames.of_items("links", []).column_names
+    ['user_id', 'url', 'title', 'contains']
+    """
+    items = pa.array([row["item"] for row in rows], type=_struct(TABLES[name]))
+    ids = pa.array([row["user_id"] for row in rows], type=pa.int64())
+    return _table(name, items, {"user_id": ids, "alert_number": pa.array(range(len(rows)), type=pa.int64())})
+
+
+def frame(name: str, batches: Sequence[pa.Table]) -> pd.DataFrame:
+    """A table of `TABLES` as pandas shows it; the same columns and dtypes where there are no rows.
+
+    Sites, statuses and source types are categories in alphabetical order; lists are Arrow lists (``explode``
+    is cheap); instants are UTC; text that may be missing is NaN, numbers that may be missing ``<NA>``.
+
+    >>> frames.frame("links", []).columns.tolist()
+    ['user_id', 'url', 'title', 'contains']
+    """
+    table = pa.concat_tables(batches) if batches else _nothing(name)
+    columns = {column.name: _series(column, table[column.name]) for column in TABLES[name]}
+    return pd.DataFrame(columns, copy=False)
+
+
+def _nothing(name: str) -> pa.Table:
+    return pa.table({column.name: pa.array([], type=column.kind.arrow) for column in TABLES[name]})
+
+
+def _series(column: Column, values: pa.ChunkedArray) -> "pd.Series[Any]":
+    kind = column.kind
+    if kind is CATEGORY:
+        return pd.Series(_categories(values), copy=True)
+    if kind is SECONDS:
+        values = values.cast(pa.timestamp("s", "UTC")).cast(UTC)
+    from_arrow = getattr(kind.dtype, "__from_arrow__", None)
+    array = from_arrow(values) if from_arrow else values.to_numpy()
+    # Arrow lends its numbers for reading only, so they are copied; texts and lists stay where they are.
+    series: pd.Series[Any] = pd.Series(array, dtype=kind.dtype, copy=True)
+    return series
+
+
+def _categories(values: pa.ChunkedArray) -> pd.Categorical:
+    encoded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
+    found: pd.Categorical = encoded.unify_dictionaries().to_pandas().array
+    return found.set_categories(pd.Index(sorted(found.categories), dtype=TEXT_DTYPE))
+
+
+def of_rows(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Rows of ``failures`` or ``deviations``, by column, as an Arrow table.
+
+    >>> frames.of_rows("failures", []).column_names
+    ['user_id', 'operation', 'error', 'status', 'reason']
+    """
+    return pa.table(
+        {
+            column.name: pa.array([row[column.name] for row in rows], type=column.kind.arrow)
+            for column in TABLES[name]
+        }
+    )
+
+
+def of_users(users: Iterable[User]) -> dict[str, pd.DataFrame]:
+    """Users that single calls gave, as the tables ``users``, ``records``, ``links``, ``aliases``, ...
+
+    >>> sorted(frames.of_users([client.get_user(key)]))[:3]
+    ['addresses', 'aliases', 'emails']
+    """
+    tables = flatten([people([user.model_dump() for user in users])], [])
+    return {name: frame(name, [tables[name]]) for name in ("users", *OF_USER, "service_history")}
+
+
+def of_alerts(alerts: Mapping[int, Sequence[Alert]]) -> dict[str, pd.DataFrame]:
+    """Alerts that single calls gave, by user id, as the tables ``alerts`` and ``steps``.
+
+    >>> list(frames.of_alerts({key.id: client.get_user_alerts(key)}))
+    ['alerts', 'steps']
+    """
+    rows = [{"user_id": user, "alerts": [alert.model_dump() for alert in of]} for user, of in alerts.items()]
+    tables = flatten([], [told(rows)])
+    return {name: frame(name, [tables[name]]) for name in ("alerts", "steps")}

@@ -1,0 +1,218 @@
+"""What changed: a staged run beside what was known, as DuckDB's SQL. Says what is so, and touches no file.
+
+Reads the views ``people`` (as they stood), ``changes``, ``checkpoint`` and those of the staged run: ``staged_person`` and ``staged_record``, ``staged_link``, ``staged_alert``. Parameters stand as ``$name``.
+"""
+
+from exposurekit.analysis import LISTED, UNKNOWN, VANISHED
+from exposurekit.contract.types import REMOVED
+from exposurekit.history.queries import is_open
+from exposurekit.history.storage.schema import CONTENT_OF, PEOPLE_COUNTED
+
+# Everybody whom the run is about, and what its look at them counts for. A person who came twice came with the
+# earlier part.
+LOOKED = """
+CREATE OR REPLACE TEMP TABLE looked AS
+WITH staged AS (
+    SELECT * FROM staged_person
+    WHERE (user_id, part) IN (SELECT (user_id, min(part)) FROM staged_person GROUP BY user_id)
+), beside AS (
+    SELECT
+        coalesce(staged.user_id, people.user_id) AS user_id, staged.part,
+        staged.operation, staged.error, staged.status, staged.reason,
+        coalesce(staged.began, $started_at) AS began, coalesce(staged.seen_at, $finished_at) AS seen_at,
+        CASE
+            WHEN staged.outcome = 'failed' THEN 'failed'
+            WHEN staged.outcome IS NULL AND NOT $complete THEN 'missed'
+            WHEN coalesce(staged.began, $started_at) < people.looked_until THEN 'late'
+            -- Pages of a list shift where somebody leaves or joins: one list that lacks somebody proves nothing.
+            WHEN staged.outcome IS NULL AND people.listed AND people.outcome <> 'absent' THEN 'absent'
+            WHEN staged.outcome IS NULL THEN 'unlisted'
+            ELSE staged.outcome
+        END AS what,
+        $origin = 'look' AND staged.user_id IS NOT NULL AND NOT coalesce(people.listed, false) AS registered,
+        people.listed, people.whole_at, people.looked_until, people.known_from
+    FROM staged FULL JOIN people ON people.user_id = staged.user_id
+    WHERE staged.user_id IS NOT NULL
+        OR ($scope = 'everyone' AND (people.listed OR people.outcome = 'told'))
+)
+SELECT * REPLACE (CASE WHEN registered THEN $known_from ELSE known_from END AS known_from),
+    (user_id % 64)::INTEGER AS bucket,
+    coalesce(whole_at, CASE WHEN registered THEN $known_from ELSE known_from END) AS bound
+FROM beside
+"""
+
+EXCEPTIONS = """
+SELECT $seq AS seq, user_id, what, operation, error, status, reason FROM looked
+WHERE what IN ('failed', 'partial', 'absent', 'unlisted', 'missed', 'late') OR ($scope = 'some' AND what = 'whole')
+UNION ALL
+SELECT $seq, user_id, 'registered', NULL, NULL, NULL, NULL FROM looked WHERE registered
+"""
+
+_JUDGED = "($origin = 'look' OR (what = 'told' AND NOT coalesce(listed, false)))"
+ANYBODY_JUDGED = f"SELECT count(*) FROM looked WHERE {_JUDGED}"
+# Somebody who is not listed, and whom a webhook tells of, is for the next look at everyone to judge.
+PEOPLE_AFTER = f"""
+SELECT
+    looked.user_id,
+    what <> 'unlisted' AND (coalesce(listed, false) OR $origin = 'look') AS listed,
+    CASE WHEN what = 'whole' THEN began ELSE whole_at END AS whole_at,
+    CASE WHEN what IN ('whole', 'partial', 'unlisted') THEN seen_at ELSE looked_until END AS looked_until,
+    known_from, what AS outcome, reason
+FROM looked WHERE {_JUDGED}
+UNION ALL
+SELECT user_id, listed, whole_at, looked_until, known_from, outcome, reason
+FROM people WHERE user_id NOT IN (SELECT user_id FROM looked WHERE {_JUDGED})
+"""
+
+_RECENT = """
+    SELECT * EXCLUDE (place) FROM (
+        SELECT *, row_number() OVER (PARTITION BY user_id, key ORDER BY seq DESC) AS place
+        FROM {table} WHERE seq > $checkpointed AND seq < $seq {within}
+    ) WHERE place = 1
+"""
+_WITHIN = "AND bucket BETWEEN $low AND $high"
+_STANDING = ("seq", "seen_at", "site", "status", "prev_status", "episode", "episode_at", "left_censored")
+
+
+def state(kind: str) -> str:
+    """Every thing of a kind as it stood before the run, with the hash of what it said."""
+    recent = _RECENT.format(table="changes", within=f"AND kind = '{kind}' {_WITHIN}")
+    said = _RECENT.format(table=CONTENT_OF[kind], within=_WITHIN)
+    newer = ", ".join(
+        f"CASE WHEN recent.seq IS NULL THEN old.{name} ELSE recent.{name} END AS {name}" for name in _STANDING
+    )
+    return f"""
+    SELECT before.* EXCLUDE (old_hash), coalesce(said.hash, old_hash) AS hash FROM (
+        SELECT coalesce(recent.user_id, old.user_id) AS user_id, coalesce(recent.key, old.key) AS key,
+            {newer}, old.hash AS old_hash
+        FROM (SELECT * FROM checkpoint WHERE kind = '{kind}' {_WITHIN}) AS old
+        FULL JOIN ({recent}) AS recent ON recent.user_id = old.user_id AND recent.key = old.key
+    ) AS before LEFT JOIN ({said}) AS said ON said.user_id = before.user_id AND said.key = before.key
+    """
+
+
+def seen(kind: str) -> str:
+    """What is compared of the things of one kind, read once: as the table ``seen``. Who failed was not seen."""
+    return f"""
+CREATE OR REPLACE TEMP TABLE seen AS
+SELECT staged.user_id, key, staged.part, staged.bucket, thing_site, thing_status, hash
+FROM staged_{kind} AS staged JOIN looked ON looked.user_id = staged.user_id AND looked.part = staged.part
+WHERE what IN ('whole', 'partial', 'told')
+"""
+
+
+def step(kind: str) -> str:
+    """The things of one kind, in some buckets, that changed or say something new: rows of the table ``step``."""
+    return f"""
+WITH state AS ({state(kind)}),
+present AS (
+    SELECT * FROM seen WHERE true {_WITHIN}
+), both_sides AS (
+    SELECT
+        coalesce(present.user_id, state.user_id) AS user_id, coalesce(present.key, state.key) AS key,
+        present.part, present.thing_status, present.hash AS hash_now, state.hash AS hash_before,
+        coalesce(state.site, present.thing_site) AS site, state.status AS prev_status,
+        CASE WHEN state.status = '{UNKNOWN}' THEN state.prev_status ELSE state.status END AS known_status,
+        state.episode, state.episode_at, state.left_censored, state.seen_at AS seen_before
+    FROM state FULL JOIN present ON state.user_id = present.user_id AND state.key = present.key
+), judged AS (
+    SELECT both_sides.*, looked.seen_at,
+        greatest(bound, seen_before) AS not_before,
+        CASE
+            WHEN thing_status IS NOT NULL THEN thing_status
+            -- Listed, with a status that could not be read: what was known holds.
+            WHEN both_sides.part IS NOT NULL AND coalesce(known_status, '{VANISHED}') = '{VANISHED}' THEN '{LISTED}'
+            WHEN both_sides.part IS NOT NULL THEN known_status
+            WHEN what = 'whole' AND {is_open("known_status")} THEN '{VANISHED}'
+            WHEN what = 'whole' THEN known_status
+            WHEN what = 'unlisted' AND prev_status <> '{VANISHED}' THEN '{UNKNOWN}'
+            ELSE prev_status
+        END AS status
+    FROM both_sides JOIN (SELECT * FROM looked WHERE true {_WITHIN}) AS looked USING (user_id)
+    WHERE seen_before IS NULL OR seen_before <= looked.began
+), moved AS (
+    SELECT *,
+        prev_status IS DISTINCT FROM status AS is_change,
+        part IS NOT NULL AND hash_before IS DISTINCT FROM hash_now AS is_said,
+        {is_open("status")} AND NOT coalesce({is_open("known_status")}, false) AS starts
+    FROM judged
+)
+SELECT
+    user_id, key, part, hash_now AS hash, is_change, is_said, seen_at,
+    (epoch_us(seen_at) // 86400000000)::INTEGER AS day,
+    site, status, prev_status,
+    coalesce(episode, 0) + starts::INTEGER AS episode,
+    CASE WHEN starts THEN seen_at ELSE episode_at END AS episode_at,
+    CASE WHEN prev_status IS NULL THEN not_before IS NULL WHEN starts THEN false ELSE left_censored END
+        AS left_censored,
+    CASE WHEN {is_open("prev_status")} THEN (epoch_us(seen_at) - epoch_us(episode_at)) // 1000000 END AS open_s,
+    not_before,
+    (user_id % 64)::INTEGER AS bucket
+FROM moved WHERE is_change OR is_said
+"""
+
+
+def changed(kind: str) -> str:
+    """The rows of ``changes`` that the step gives."""
+    return f"""
+    SELECT $seq AS seq, seen_at, day, '{kind}' AS kind, user_id, key, site, status, prev_status, episode,
+        episode_at, left_censored, open_s, not_before, bucket
+    FROM step WHERE is_change {_WITHIN}
+    """
+
+
+def said(kind: str) -> str:
+    """The rows of what things say that the step gives."""
+    return f"""
+    SELECT staged.* EXCLUDE (part), $seq AS seq, step.seen_at
+    FROM staged_{kind} AS staged JOIN step USING (user_id, key, part)
+    WHERE step.is_said AND staged.bucket BETWEEN $low AND $high
+    """
+
+
+CUBE = """
+SELECT seq, day, kind, site, prev_status, status,
+    (epoch_us(episode_at) // 86400000000)::INTEGER AS opened_day, left_censored, count(*) AS n
+FROM changes {where}
+GROUP BY ALL
+"""
+
+_MOVES = {
+    "new": "prev_status IS NULL AND {now} AND NOT left_censored",
+    "came_into_view": "{now} AND (prev_status = '{unknown}' OR (prev_status IS NULL AND left_censored))",
+    "relisted": "prev_status IN ('{removed}', '{vanished}') AND {now}",
+    "changed": "{was} AND {now}",
+    "removed": "{was} AND status = '{removed}'",
+    "vanished": "{was} AND status = '{vanished}'",
+    "out_of_view": "{was} AND status = '{unknown}'",
+}
+
+
+def counted() -> str:
+    """How many changes of each sort a run brought, one row; for `Engine.ask`."""
+    words = {
+        "now": is_open("status"),
+        "was": is_open("prev_status"),
+        "unknown": UNKNOWN,
+        "removed": REMOVED,
+        "vanished": VANISHED,
+    }
+    columns = [
+        f"count(*) FILTER (kind = 'record' AND {text.format(**words)}) AS {name}"
+        for name, text in _MOVES.items()
+    ]
+    columns += [
+        f"count(*) FILTER (kind = '{kind}' AND {_MOVES[move].format(**words)}) AS {kind}s_{move}"
+        for kind in ("link", "alert")
+        for move in ("new", "vanished")
+    ]
+    return f"SELECT {', '.join(columns)} FROM changes WHERE seq = :seq"
+
+
+def looks_counted() -> str:
+    """How many people were listed, and how they were seen, one row."""
+    conditions = {
+        name: "registered" if name == "registered" else f"what = '{name}'" for name in PEOPLE_COUNTED
+    }
+    columns = [f"count(*) FILTER ({condition}) AS {name}" for name, condition in conditions.items()]
+    return f"SELECT count(*) FILTER (part IS NOT NULL) AS listed, {', '.join(columns)} FROM looked"

@@ -1,0 +1,37 @@
+"""One webhook delivery as an inbox hands it over. Knows no inbox."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from exposurekit.contract.webhooks import Delivery
+from exposurekit.text.html_cards import NAME_MAX, card, short
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a service said by webhook, and when that came.
+
+    Attributes:
+        number: Its place in its inbox; ascending from 1.
+        received_at: When it was received, UTC.
+        webhook_id: What its sender calls it; empty where it does not.
+        delivery: What it says.
+
+    >>> from datetime import UTC
+    >>> from exposurekit.contract.webhooks import Delivery
+    >>> Told(1, datetime(2026, 11, 21, tzinfo=UTC), "msg_1", Delivery(user_id=12, events=[])).number
+    1
+    """
+
+    number: int
+    received_at: datetime
+    webhook_id: str
+    delivery: Delivery = field(repr=False)
+
+    def __repr__(self) -> str:
+        return f"Told({self.number}, webhook_id={short(self.webhook_id, NAME_MAX)!r})"
+
+    def _repr_html_(self) -> str:
+        facts = {"number": self.number, "received": self.received_at, "webhook": self.webhook_id}
+        told = {"user": self.delivery.user_id, "events": len(self.delivery.events)}
+        return card("Told", facts | told)

@@ -1,0 +1,1 @@
+"""Query engines: the same ANSI SQL on DuckDB or Spark."""

@@ -1,0 +1,190 @@
+"""What a question is asked with: a text, the files it is about, its parameters; and what an answer may hold.
+
+Reads no file and answers nothing: that is for `engines` and `spark`.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Protocol
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.dataset
+
+from exposurekit.errors import ExposureError
+
+DUCKDB, SPARK = 0, 1
+# What a column may be, and how DuckDB and Spark call it.
+_TYPES: dict[pa.DataType, tuple[str, str]] = {
+    pa.bool_(): ("BOOLEAN", "BOOLEAN"),
+    pa.int16(): ("SMALLINT", "SMALLINT"),
+    pa.int32(): ("INTEGER", "INT"),
+    pa.int64(): ("BIGINT", "BIGINT"),
+    pa.float64(): ("DOUBLE", "DOUBLE"),
+    pa.string(): ("VARCHAR", "STRING"),
+    pa.date32(): ("DATE", "DATE"),
+    pa.timestamp("us", tz="UTC"): ("TIMESTAMP WITH TIME ZONE", "TIMESTAMP"),
+    pa.list_(pa.string()): ("VARCHAR[]", "ARRAY<STRING>"),
+}
+# Texts, quoted names and comments are passed over whole, or a colon in them would be taken for a parameter.
+_TOKENS = re.compile(
+    r"""'(?:[^']|'')*' | "(?:[^"]|"")*" | --[^\n]* | /\*.*?\*/ | :: | :(?P<name>[A-Za-z_]\w*)""",
+    re.DOTALL | re.VERBOSE,
+)
+
+
+_BUCKET = re.compile(r"/bucket=(\d+)/")
+
+
+class FilesMoved(ExposureError):
+    """A file that was listed is gone, as after a vacuum: list anew, and ask again."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Files that were listed are gone, or cannot be seen from here: list anew and ask again"
+        )
+
+
+class Damaged(ExposureError):
+    """A file is not what was written, or is gone for good."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "A file of this history cannot be read; verify() says which: exposurekit history verify. Put it back from a copy"
+        )
+
+
+@dataclass(frozen=True)
+class Files:
+    """One snapshot of a table: Parquet files, and what they are declared to hold.
+
+    Attributes:
+        uris: As `DeltaTable.file_uris()` gives them: a local path is percent-encoded. Directories `bucket=7/`
+            on the way give the column `bucket` where the schema declares it.
+        schema: The columns of the table; one that an older file lacks is null there.
+        dataset: Opens the same files for DuckDB where it cannot reach them by path, such as those on s3.
+    """
+
+    uris: Sequence[str]
+    schema: pa.Schema
+    dataset: Callable[[], pyarrow.dataset.Dataset] | None = None
+
+    def within(self, first: int, last: int) -> "Files":
+        """Those of some buckets alone; all where they are not told apart by path.
+
+        >>> from exposurekit.history.engines.base import Files
+        >>> Files(["/t/bucket=3/a.parquet", "/t/bucket=12/b.parquet"], pa.schema([])).within(4, 20).uris
+        ['/t/bucket=12/b.parquet']
+        """
+        buckets = [_BUCKET.search(uri) for uri in self.uris]
+        if self.dataset is not None or not all(buckets):
+            return self
+        pairs = zip(self.uris, buckets, strict=True)
+        return replace(self, uris=[uri for uri, found in pairs if found and first <= int(found[1]) <= last])
+
+
+class Engine(Protocol):
+    """What answers questions: `DuckDB`, `Spark`, or one of your own."""
+
+    def ask(
+        self, sql: str, tables: Mapping[str, Files | pa.Table], parameters: Mapping[str, Any]
+    ) -> pa.Table:
+        """The answer to one text.
+
+        Args:
+            sql: One ANSI SELECT; `:name` stands for a parameter.
+            tables: What the names in the text stand for: files, or a small Arrow table (a list of ids, say).
+            parameters: Values by name: str, int (64 bits), bool, datetime with a zone, None.
+
+        Returns:
+            Columns as the text names them, in the order that `ORDER BY` says or in none; bool, int16, int32, int64,
+            float64, string, date32, timestamp[us, UTC] and lists of strings only.
+
+        Raises:
+            FilesMoved: A file is gone since it was listed.
+            Damaged: A file is not what was written.
+            TypeError: A parameter, a declared column or a column of the answer is of another type.
+        """
+
+    def close(self) -> None:
+        """Let go of memory, temporary files, and a cluster if it was begun here."""
+
+
+def asked(sql: str, parameters: Mapping[str, Any], *, mark: str, dialect: int) -> tuple[str, dict[str, Any]]:
+    """The text with the engine's marks, each cast to its type, and the values that it names."""
+    values: dict[str, Any] = {}
+
+    def marked(token: re.Match[str]) -> str:
+        name = token["name"]
+        if name is None:
+            # In Spark a backslash begins something; in the standard it is one.
+            return token[0].replace("\\", "\\\\") if dialect == SPARK and token[0][0] == "'" else token[0]
+        values[name], kind = _spoken(name, parameters[name])
+        # Uncast, an engine would type a number by its size, and the answer with it.
+        return f"CAST({mark}{name} AS {_TYPES[kind][dialect]})" if kind else f"{mark}{name}"
+
+    return _TOKENS.sub(marked, sql), values
+
+
+def _spoken(name: str, value: Any) -> tuple[Any, pa.DataType | None]:
+    match value:
+        case None:
+            return None, None
+        case bool():
+            return value, pa.bool_()
+        case int():
+            return pa.scalar(value, pa.int64()).as_py(), pa.int64()
+        case str():
+            return value, pa.string()
+        case datetime() if value.utcoffset() is not None:
+            # As text: drivers differ in what they do with microseconds and zones.
+            return value.astimezone(UTC).isoformat(), pa.timestamp("us", tz="UTC")
+    raise TypeError(f"The parameter {name} is a {type(value).__name__}: of many values, make a table")
+
+
+def partitioned_by(path: str, columns: Mapping[str, str]) -> list[str]:
+    """The declared columns that stand in the path of a file, outermost first."""
+    return [name for name in re.findall(r"/([^/=]+)=[^/]*(?=/)", path) if name in columns]
+
+
+def path_of(uri: str) -> str:
+    """Where a file is, for an engine that takes paths."""
+    return uri if "://" in uri else unquote(uri)
+
+
+def checked(name: str) -> str:
+    """A table's name, if it is one."""
+    if not name.isidentifier():
+        raise ValueError(f"A table's name is a plain word, which {name!r} is not")
+    return name
+
+
+def quoted(name: str) -> str:
+    """A name, as the standard quotes it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def kind_of(field: pa.Field) -> pa.DataType:
+    """The one type that stands for all of its kind."""
+    kind = field.type
+    if pa.types.is_list(kind) and pa.types.is_string(kind.value_type):
+        return pa.list_(pa.string())
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return pa.timestamp("us", tz="UTC")
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return pa.string()
+    if kind not in _TYPES:
+        raise TypeError(f"The column {field.name} is {kind}, which the engines do not share: CAST it")
+    return kind
+
+
+def named(field: pa.Field) -> tuple[str, str]:
+    """What DuckDB and Spark call the type of a column."""
+    return _TYPES[kind_of(field)]
+
+
+def plain(table: pa.Table) -> pa.Table:
+    """The table in the types that the engines share."""
+    return table.cast(pa.schema([(field.name, kind_of(field)) for field in table.schema]))

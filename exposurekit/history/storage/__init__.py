@@ -1,0 +1,1 @@
+"""Storage of a history: its location, the Delta tables and their schema."""

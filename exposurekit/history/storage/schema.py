@@ -1,0 +1,194 @@
+"""The tables of a history: names, columns and how they lie on disk. Reads and writes nothing.
+
+A *thing* is a record, a link or an alert of one person: ``(kind, user_id, key)``. An *episode* is a span in which it
+was open, from when it was first seen so to when it was first seen removed or gone.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import pyarrow as pa
+
+from exposurekit import frames
+
+KINDS = ("record", "link", "alert")
+BUCKETS = 64  # so that to erase a person is to write a sixty-fourth anew
+
+INSTANT = pa.timestamp("us", "UTC")
+_LISTS = pa.list_(pa.string())
+THING = [
+    ("kind", pa.string()),
+    ("user_id", pa.int64()),
+    ("key", pa.int64()),
+    ("site", pa.string()),
+    ("status", pa.string()),
+    ("prev_status", pa.string()),
+    ("episode", pa.int32()),
+    ("episode_at", INSTANT),
+    ("left_censored", pa.bool_()),
+]
+CONTENT_OF = {"record": "records", "link": "links", "alert": "alerts"}
+_KEYS = [("user_id", pa.int64()), ("key", pa.int64()), ("hash", pa.int64())]
+COUNTED = (
+    *("new", "came_into_view", "relisted", "changed", "removed", "vanished", "out_of_view"),
+    *("links_new", "links_vanished", "alerts_new", "alerts_vanished"),
+)
+PEOPLE_COUNTED = ("whole", "partial", "failed", "missed", "absent", "unlisted", "late", "registered")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One Delta table: its columns, and whether it is partitioned by bucket of user."""
+
+    schema: pa.Schema
+    bucketed: bool = False
+
+    @property
+    def names(self) -> list[str]:
+        """Its columns, in order."""
+        return list(self.schema.names)
+
+
+def _content_columns(kind: str) -> list[tuple[str, pa.DataType]]:
+    """A thing's own columns, as `frames` declares them, in Arrow's plain types."""
+    return [
+        (column.name, _plain(column.kind.arrow))
+        for column in frames.TABLES[CONTENT_OF[kind]]
+        if column.name != "user_id"
+    ]
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    return pa.string() if pa.types.is_large_string(kind) else kind
+
+
+def _table(*columns: tuple[str, pa.DataType], bucketed: bool = False) -> Table:
+    within = [("bucket", pa.int32())] if bucketed else []
+    return Table(pa.schema([*columns, *within]), bucketed)
+
+
+_SEEN = [("seq", pa.int64()), ("seen_at", INSTANT)]
+TABLES: dict[str, Table] = {
+    # One row a run that was taken in; `seq` numbers them.
+    "runs": _table(
+        ("seq", pa.int64()),
+        ("run", pa.string()),
+        ("origin", pa.string()),
+        ("scope", pa.string()),
+        ("source", pa.string()),
+        ("started_at", INSTANT),
+        ("finished_at", INSTANT),
+        ("complete", pa.bool_()),
+        ("listed", pa.int64()),
+        *((name, pa.int64()) for name in (*PEOPLE_COUNTED, *COUNTED)),
+        ("inbox", pa.string()),
+        ("inbox_until", pa.int64()),
+        ("deliveries", pa.int64()),
+    ),
+    # Which run a number belongs to, where no lock can tell: on a store that is not local.
+    "claims": _table(("seq", pa.int64()), ("run", pa.string())),
+    # One row for each person whom a run did not see whole, or saw for the first time.
+    "exceptions": _table(
+        ("seq", pa.int64()),
+        ("user_id", pa.int64()),
+        ("what", pa.string()),
+        ("operation", pa.string()),
+        ("error", pa.string()),
+        ("status", pa.int16()),
+        ("reason", pa.string()),
+    ),
+    # One row for each time that a thing was seen to have another status.
+    "changes": _table(
+        *_SEEN,
+        ("day", pa.int32()),
+        *THING,
+        ("open_s", pa.int64()),
+        ("not_before", INSTANT),
+        bucketed=True,
+    ),
+    # What each thing said, whenever that was seen to have changed.
+    **{CONTENT_OF[kind]: _table(*_SEEN, *_KEYS, *_content_columns(kind), bucketed=True) for kind in KINDS},
+    # Every thing as it stood after the run whose number is the table's transaction "checkpoint".
+    "checkpoint": _table(*_SEEN, *THING, ("hash", pa.int64()), bucketed=True),
+    # How many changes of each sort: sums of these answer for any number of people.
+    "cube": _table(
+        ("seq", pa.int64()),
+        ("day", pa.int32()),
+        ("kind", pa.string()),
+        ("site", pa.string()),
+        ("prev_status", pa.string()),
+        ("status", pa.string()),
+        ("opened_day", pa.int32()),
+        ("left_censored", pa.bool_()),
+        ("n", pa.int64()),
+    ),
+    # Everybody as they stand now.
+    "people": _table(
+        ("user_id", pa.int64()),
+        ("listed", pa.bool_()),
+        ("whole_at", INSTANT),
+        ("looked_until", INSTANT),
+        ("known_from", INSTANT),
+        ("outcome", pa.string()),
+        ("reason", pa.string()),
+    ),
+    # One row a webhook delivery: what it told of, and whole whatever the specification does not name.
+    "deliveries": _table(
+        *_SEEN,
+        ("user_id", pa.int64()),
+        ("webhook_id", pa.string()),
+        ("events", _LISTS),
+        ("others", pa.string()),
+    ),
+    # The analyst's own: newest counts.
+    "marks": _table(
+        ("marked_at", INSTANT),
+        ("user_id", pa.int64()),
+        ("kind", pa.string()),
+        ("key", pa.int64()),
+        ("mark", pa.string()),
+        ("step", pa.int64()),
+        ("value", pa.string()),
+        ("note", pa.string()),
+    ),
+}
+
+STAGED_PEOPLE = pa.schema(
+    [
+        ("part", pa.int64()),
+        ("user_id", pa.int64()),
+        ("outcome", pa.string()),
+        ("began", INSTANT),  # null: when its run did
+        ("seen_at", INSTANT),  # null: when its run ended
+        ("operation", pa.string()),
+        ("error", pa.string()),
+        ("status", pa.int16()),
+        ("reason", pa.string()),
+    ]
+)
+STAGED = {
+    kind: pa.schema(
+        [
+            ("part", pa.int64()),
+            ("bucket", pa.int32()),
+            ("thing_site", pa.string()),
+            ("thing_status", pa.string()),
+            *_KEYS,
+            *_content_columns(kind),
+        ]
+    )
+    for kind in KINDS
+}
+
+
+def in_parts(low: int, high: int, rows: int, most: int) -> list[tuple[int, int]]:
+    """Some buckets that hold so many rows, in parts of about so many at most; a part has one bucket at least.
+
+    >>> from exposurekit.history.storage.schema import in_parts
+    >>> in_parts(8, 15, 10, 4), in_parts(0, 1, 10, 1)
+    ([(8, 9), (10, 12), (13, 15)], [(0, 0), (1, 1)])
+    """
+    buckets = high - low + 1
+    many = min(buckets, max(1, -(-rows // most)))
+    edges = [low + buckets * place // many for place in range(many + 1)]
+    return [(first, past - 1) for first, past in pairwise(edges)]

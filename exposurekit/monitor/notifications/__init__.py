@@ -1,0 +1,8 @@
+"""Notifications to people: rules, triggers, outbox and sending through Apprise.
+
+::
+
+    rules       when to notify whom            rules_file      read rules from YAML
+    evaluate    what triggered                 outbox          notifications waiting to be sent
+    notifier    send them                      apprise_errors  why a target refused
+"""

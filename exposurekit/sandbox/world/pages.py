@@ -1,0 +1,207 @@
+"""Ordinary pages of the make-believe web that mention people, and the truth about what stands on them. Finds nobody."""
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from exposurekit.sandbox.world.formats import folded, phone_as
+from exposurekit.sandbox.world.namesakes import names_of
+from exposurekit.sandbox.world.people import Address, Person, chance, slug
+from exposurekit.sandbox.world.sites import PAGES, WorldPage
+from exposurekit.text.sanitize import escaped
+
+PAGES_EACH = ((0, 1, 2, 3, 4, 5), (16, 22, 24, 20, 12, 6))  # how many, and how often
+NAME_ONLY = 0.2  # the share of mentions that give nothing but the name
+FORMER = 0.15  # the share of addresses where somebody lives no longer
+MENTIONED = {True: 0.6, False: 0.12}  # the share of strangers with a page of their own: namesakes, and others
+OTHERS = (0, 0, 1, 2)  # how many strangers stand beside somebody on a page
+KINDS = ("email", "address", "phone")
+# What somebody finds who looks for a name on a real engine too: pages that have nothing to do with it.
+BESIDE_THE_POINT = (
+    (
+        "recipe-attic.example",
+        "/soup",
+        "Soup of nettles, for six",
+        "Pick the nettles before noon. Stir; serve warm.",
+    ),
+    ("weather-cocks.example", "/", "All about weathercocks", "A weathercock turns its beak into the wind."),
+    (
+        "marsh-walks.example",
+        "/map",
+        "Walks around the marsh",
+        "Boots are advised on every path but the first.",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class PageTruth:
+    """What really stands on a page about one person; `person` is None for anybody who is not registered."""
+
+    url: str = field(repr=False)
+    person: int | None
+    contains: tuple[str, ...]
+    hostile: bool = False
+
+
+@dataclass(frozen=True, repr=False)
+class Mention:
+    """Somebody on a page, with so much of their data."""
+
+    holder: tuple[str, int]
+    person: Person
+    email: str | None = None
+    home: Address | None = None
+    phone: str | None = None
+    style: int = 0
+
+    @property
+    def name(self) -> str:
+        """The name as it stands there."""
+        return f"{self.person.first_name} {self.person.last_name}"
+
+
+@dataclass(frozen=True, repr=False)
+class WebPage:
+    """A page: where it is, and whom it mentions."""
+
+    host: str
+    path: str
+    title: str
+    opening: str
+    mentions: tuple[Mention, ...]
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return f"http://{self.host}{self.path}"
+
+    @cached_property
+    def body(self) -> bytes:
+        """What it looks like."""
+        around, each = _STYLES[len(self.host) % len(_STYLES)]
+        told = "".join(each.format(name=escaped(m.name), data=_data(m)) for m in self.mentions)
+        title = escaped(self.title)
+        page = (
+            f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title></head><body>'
+            f"<h1>{title}</h1><p>{escaped(self.opening)}</p>{around.format(told)}<p>Page 1 of 1.</p></body></html>"
+        )
+        return page.encode()
+
+    def truths(self) -> list[PageTruth]:
+        """One for each who is mentioned: whatever of theirs stands anywhere on the page."""
+        met = {mention.holder: mention.person for mention in self.mentions}
+        return [
+            PageTruth(self.url, holder[1] if holder[0] == "people" else None, self._contains(person))
+            for holder, person in met.items()
+        ] or [PageTruth(self.url, None, ())]
+
+    def _contains(self, person: Person) -> tuple[str, ...]:
+        homes = {(home.address1, home.city) for home in person.addresses}
+        there = {
+            "email": any(mention.email in person.emails for mention in self.mentions),
+            "address": any(
+                m.home is not None and (m.home.address1, m.home.city) in homes for m in self.mentions
+            ),
+            "phone": any(mention.phone in person.phone_numbers for mention in self.mentions),
+        }
+        return tuple(kind for kind in KINDS if there[kind])
+
+
+_STYLES = (
+    ("{}", "<p>{name} was kind enough to write to us. {data}</p>"),
+    ("<table><tr><th>Who</th><th>Where</th></tr>{}</table>", "<tr><td>{name}</td><td>{data}</td></tr>"),
+    ("<dl>{}</dl>", "<dt>{name}</dt><dd>{data}</dd>"),
+    ("<ul>{}</ul>", "<li><b>{name}</b>: {data}</li>"),
+)
+_HOMES = (
+    "{street}, {city}, {state} {zip}",
+    "{street}, {city}",
+    "{street}<br>{city}, {state}",
+    "{street} in {city}",
+)
+
+
+def written(people: Sequence[Person], strangers: Sequence[Person], seed: int) -> list[WebPage]:
+    """Every ordinary page there is."""
+    known = {name for person in people for name in names_of(person)}
+    pages: dict[tuple[str, str], WebPage] = {}
+    for kind, crowd in (("people", people), ("strangers", strangers)):
+        for index, person in enumerate(crowd):
+            rng = random.Random(f"pages {seed} {kind} {index}")  # noqa: S311  make-believe, not a secret
+            is_namesake = not known.isdisjoint(names_of(person))
+            if kind == "people" or chance(rng, MENTIONED[is_namesake]):
+                _write(pages, person, (kind, index), strangers, rng)
+    return [*pages.values(), *(WebPage(*page, ()) for page in BESIDE_THE_POINT)]
+
+
+def _write(
+    pages: dict[tuple[str, str], WebPage],
+    person: Person,
+    holder: tuple[str, int],
+    strangers: Sequence[Person],
+    rng: random.Random,
+) -> None:
+    count = rng.choices(*PAGES_EACH)[0]
+    for place in rng.sample(PAGES, count):
+        mention = _mention(place, person, holder, rng)
+        others = rng.sample(range(len(strangers)), min(rng.choice(OTHERS), len(strangers)))
+        beside = [_mention(place, strangers[other], ("strangers", other), rng) for other in others]
+        _add(pages, place, mention, beside, rng)
+
+
+def _add(
+    pages: dict[tuple[str, str], WebPage],
+    place: WorldPage,
+    mention: Mention,
+    beside: Iterable[Mention],
+    rng: random.Random,
+) -> None:
+    person, home = mention.person, mention.person.addresses[0]
+    path = place.path.format(
+        slug=slug(mention.name),
+        state=home.state.lower(),
+        town=slug(home.city),
+        number=rng.randrange(10**7, 10**8),
+    )
+    page = pages.get((place.host, path))
+    if page and "{slug}" not in place.path:
+        pages[place.host, path] = replace(page, mentions=(*page.mentions, mention))
+        return
+    path = path if page is None else f"{path}-{rng.randrange(10**7, 10**8)}"
+    title = place.title.format(first=person.first_name, last=person.last_name, city=home.city)
+    mentions = sorted((mention, *beside), key=lambda each: folded(each.person.last_name))
+    pages[place.host, path] = WebPage(place.host, path, title, place.opening, tuple(mentions))
+
+
+def _mention(place: WorldPage, person: Person, holder: tuple[str, int], rng: random.Random) -> Mention:
+    shown = () if chance(rng, NAME_ONLY) else place.contains
+    home = person.addresses[-1 if chance(rng, FORMER) else 0]
+    return Mention(
+        holder=holder,
+        person=person,
+        email=rng.choice(person.emails) if "email" in shown and person.emails else None,
+        home=home if "address" in shown else None,
+        phone=rng.choice(person.phone_numbers) if "phone" in shown and person.phone_numbers else None,
+        style=rng.randrange(1000),
+    )
+
+
+def _data(mention: Mention) -> str:
+    """What is told of somebody, with their town where no street is."""
+    parts = []
+    if home := mention.home:
+        street = home.address1 if home.address2 is None else f"{home.address1}, {home.address2}"
+        parts.append(
+            _HOMES[mention.style % len(_HOMES)].format(
+                street=escaped(street), city=escaped(home.city), state=home.state, zip=home.zip
+            )
+        )
+    else:
+        parts.append(f"of {escaped(mention.person.addresses[0].city)}")
+    if mention.phone:
+        parts.append(f"tel. {phone_as(mention.phone, mention.style)}")
+    if mention.email:
+        parts.append(f'<a href="mailto:{escaped(mention.email)}">{escaped(mention.email)}</a>')
+    return " &middot; ".join(parts)

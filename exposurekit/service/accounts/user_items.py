@@ -1,0 +1,111 @@
+"""The lists of a person, item by item: appended, updated, deleted. Reads no request."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import bindparam, delete, insert, select, update
+
+from exposurekit.service.accounts.list_inputs import ITEMS_MAX, KINDS, Entry
+from exposurekit.service.errors import Refusal
+from exposurekit.service.storage.database import Work
+from exposurekit.service.storage.tables import details
+
+Fields = dict[str, str]
+
+_SENT = {name: kind.sent for name, kind in KINDS.items()}
+_OF_USER = select(details.c.id, details.c.kind, details.c.sealed).where(
+    details.c.user_id == bindparam("user_id")
+)
+_INSERT = insert(details)
+_UPDATE = update(details).where(details.c.id == bindparam("detail_id")).values(sealed=bindparam("new"))
+_DELETE = delete(details).where(details.c.id == bindparam("detail_id"))
+
+
+def shown(kind: str, detail_id: int, fields: Fields) -> dict[str, Any]:
+    """An item as the specification describes it."""
+    item: dict[str, Any] = {"id": detail_id, **{name: fields[name] for name in _SENT[kind]}}
+    if kind == "addresses":
+        item["address2"] = item["address2"] or None  # the one field of an item that may be null
+    return item
+
+
+async def lists_of(work: Work, user_id: int) -> dict[str, list[Fields]]:
+    """The four lists as they are kept, oldest item first."""
+    lists: dict[str, list[Fields]] = {kind: [] for kind in KINDS}
+    for row in sorted(await work.all(_OF_USER, {"user_id": user_id}), key=lambda row: int(row.id)):
+        lists[row.kind].append(work.unseal(row.kind, user_id, row.sealed))
+    return lists
+
+
+async def change(work: Work, user_id: int, lists: Mapping[str, Sequence[Entry] | None]) -> bool:
+    """Change those of the four lists that are given; None clears one. Whether anything changed.
+
+    An item without id is appended (with ``_destroy`` it is ignored: there is nothing yet to delete). With id it is
+    updated, what it leaves out unchanged; with ``_destroy`` it is deleted.
+
+    Raises:
+        Refusal: 400, an id is not one of this person's items in that list, or a list grows too long.
+    """
+    given = {kind: lists[kind] for kind in KINDS if kind in lists}
+    if not given:
+        return False
+    stored: dict[str, dict[int, Fields]] = {kind: {} for kind in KINDS}
+    for row in await work.all(_OF_USER, {"user_id": user_id}):
+        stored[row.kind][row.id] = work.unseal(row.kind, user_id, row.sealed)
+    plans = {kind: _planned(kind, stored[kind], entries) for kind, entries in given.items()}
+    if problems := [problem for plan in plans.values() for problem in plan.problems]:
+        raise Refusal(400, *problems)
+    for kind, plan in plans.items():
+        await _carry_out(work, user_id, kind, plan)
+    return any(plan.changes(stored[kind]) for kind, plan in plans.items())
+
+
+@dataclass(slots=True)
+class _Plan:
+    deleted: list[int] = field(default_factory=list)
+    updated: dict[int, Fields] = field(default_factory=dict)
+    appended: list[Fields] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def changes(self, stored: Mapping[int, Fields]) -> bool:
+        """Whether carrying it out leaves anything other than it was."""
+        updated = any(stored[key] != new for key, new in self.updated.items())
+        return bool(self.deleted or self.appended or updated)
+
+
+def _planned(kind: str, stored: Mapping[int, Fields], entries: Sequence[Entry] | None) -> _Plan:
+    if entries is None:
+        return _Plan(deleted=list(stored))
+    plan = _Plan()
+    left = dict(stored)
+    for index, entry in enumerate(entries):
+        if entry.id is None:
+            if not entry.destroy:
+                plan.appended.append({**dict.fromkeys(KINDS[kind].stored, ""), **entry.fields})
+        elif entry.id not in left:
+            plan.problems.append(f"{kind}[{index}][id] is invalid")
+        elif entry.destroy:
+            plan.deleted.append(entry.id)
+            del left[entry.id]
+        else:
+            left[entry.id] = plan.updated[entry.id] = {**left[entry.id], **entry.fields}
+    if len(left) + len(plan.appended) > max(ITEMS_MAX, len(stored)):
+        plan.problems.append(f"{kind} has more than {ITEMS_MAX} items")
+    return plan
+
+
+async def _carry_out(work: Work, user_id: int, kind: str, plan: _Plan) -> None:
+    if plan.updated:
+        changes = plan.updated.items()
+        await work.run(
+            _UPDATE, [{"detail_id": key, "new": work.seal(kind, user_id, new)} for key, new in changes]
+        )
+    if plan.deleted:
+        await work.run(_DELETE, [{"detail_id": key} for key in plan.deleted])
+    if plan.appended:
+        rows = [
+            {"user_id": user_id, "kind": kind, "sealed": work.seal(kind, user_id, new)}
+            for new in plan.appended
+        ]
+        await work.run(_INSERT, rows)

@@ -1,0 +1,141 @@
+"""The eight operations: what each asks of the domain, and what it answers. Knows no HTTP.
+
+The two that are asked most are remembered as they were encoded, see `memory`.
+"""
+
+from collections.abc import Awaitable, Callable, Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from exposurekit.contract import codec
+from exposurekit.contract.operations import (
+    CREATE_USER,
+    GET_RECORD,
+    GET_USER,
+    GET_USER_ALERTS,
+    LIST_USER_LINKS,
+    LIST_USER_RECORDS,
+    LIST_USERS,
+    UPDATE_USER,
+)
+from exposurekit.service.accounts import users
+from exposurekit.service.accounts.users import Account
+from exposurekit.service.api import auth, parameters
+from exposurekit.service.api.auth import Caller
+from exposurekit.service.api.cache import Memory
+from exposurekit.service.api.requests import Asked
+from exposurekit.service.api.scan_wait import Scans
+from exposurekit.service.errors import Refusal
+from exposurekit.service.findings import findings
+from exposurekit.service.storage.database import Database, Work
+
+Answer = dict[str, Any]
+Looks = Callable[[Work, Caller, Mapping[str, Any]], Awaitable[Answer]]
+States = Callable[[Work, Caller, Mapping[str, Any]], Awaitable[Hashable]]
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What an operation needs beside the request: the database, what is remembered, the scans it may wait for."""
+
+    database: Database
+    scans: Scans
+    memory: Memory
+
+
+Writes = Callable[[Desk, Caller, Mapping[str, Any]], Awaitable[Answer]]
+
+
+async def answer(desk: Desk, asked: Asked, encoding: str) -> bytes:
+    """Perform an operation; its answer, encoded.
+
+    Raises:
+        Refusal: 400 or 401, as the specification and CONTRACT.md list them.
+    """
+    name = asked.operation.name
+    async with desk.database.reading() as work:
+        caller = await auth.admit(work, asked)
+        values = parameters.validated(asked.operation, caller.values)
+        if looks := _LOOKS.get(name):
+            key = None
+            if desk.memory.is_on and (states := _STATES.get(name)):
+                # In the gate's own look: what is read below is as it was when this was so.
+                key = (name, encoding, await states(work, caller, values))
+                if (body := desk.memory.find(key)) is not None:
+                    return body
+            body = codec.encode(await looks(work, caller, values), encoding)
+            if key is not None:
+                desk.memory.keep(key, body)
+            return body
+    return codec.encode(await _WRITES[name](desk, caller, values), encoding)
+
+
+async def _create_user(desk: Desk, caller: Caller, values: Mapping[str, Any]) -> Answer:
+    async with desk.database.writing() as work:
+        account = await users.create(work, caller.integrator_id, values)
+        if values.get("async") or not account.is_scanning:
+            return {"user": await users.show(work, account)}
+        lease = await desk.scans.take(work, account.id)
+    await desk.scans.wait_for(account.id, lease)
+    async with desk.database.reading() as work:
+        return {"user": await users.show(work, await users.as_it_is(work, account))}
+
+
+async def _update_user(desk: Desk, caller: Caller, values: Mapping[str, Any]) -> Answer:
+    async with desk.database.writing() as work:
+        account = await users.update(work, _account(caller), values)
+        return {"user": await users.show(work, account)}
+
+
+async def _list_users(work: Work, caller: Caller, values: Mapping[str, Any]) -> Answer:
+    return await users.page(work, caller.integrator_id, values)
+
+
+async def _page_state(work: Work, caller: Caller, values: Mapping[str, Any]) -> Hashable:
+    return caller.integrator_id, await users.page_state(work, caller.integrator_id, values)
+
+
+async def _get_user(work: Work, caller: Caller, _: Mapping[str, Any]) -> Answer:
+    return {"user": await users.show(work, _account(caller), with_removal_fields=True)}
+
+
+async def _user_state(_work: Work, caller: Caller, _values: Mapping[str, Any]) -> Hashable:
+    return _account(caller).state
+
+
+async def _list_user_records(work: Work, caller: Caller, _: Mapping[str, Any]) -> Answer:
+    return {"records": await findings.records_of(work, _account(caller).id)}
+
+
+async def _get_record(work: Work, caller: Caller, values: Mapping[str, Any]) -> Answer:
+    record = await findings.record_of(work, _account(caller).id, values["id"])
+    if record is None:
+        raise Refusal(400, "id is invalid")
+    return {"record": record}
+
+
+async def _list_user_links(work: Work, caller: Caller, _: Mapping[str, Any]) -> Answer:
+    return {"links": await findings.links_of(work, _account(caller).id)}
+
+
+async def _get_user_alerts(work: Work, caller: Caller, _: Mapping[str, Any]) -> Answer:
+    return {"alerts": await findings.alerts_of(work, _account(caller).id)}
+
+
+def _account(caller: Caller) -> Account:
+    if caller.account is None:
+        raise LookupError("this operation is about one user, and the gate let none in")
+    return caller.account
+
+
+_LOOKS: Mapping[str, Looks] = {
+    LIST_USERS.name: _list_users,
+    GET_USER.name: _get_user,
+    LIST_USER_RECORDS.name: _list_user_records,
+    GET_RECORD.name: _get_record,
+    LIST_USER_LINKS.name: _list_user_links,
+    GET_USER_ALERTS.name: _get_user_alerts,
+}
+# What stays the same for as long as the answer does. Whoever changes what Get user shows holds the person first.
+_STATES: Mapping[str, States] = {LIST_USERS.name: _page_state, GET_USER.name: _user_state}
+_WRITES: Mapping[str, Writes] = {CREATE_USER.name: _create_user, UPDATE_USER.name: _update_user}

@@ -1,0 +1,153 @@
+"""The service described as OpenAPI 3.1, read off the operations table. Describes only what is answered."""
+
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from exposurekit import __version__
+from exposurekit.contract.codec import MEDIA_TYPES
+from exposurekit.contract.operations import CREDENTIAL_HEADERS, OPERATIONS, PREFIX, Operation, Parameter
+from exposurekit.service.accounts.inputs import FIT, TEXT_MAX
+from exposurekit.service.accounts.list_inputs import ITEMS_MAX
+from exposurekit.service.api import requests
+from exposurekit.service.api.parameters import RANGES
+from exposurekit.service.api.schemas import REPLIES, RESOURCES, Schema, named
+
+_BODIES = (requests.JSON, requests.FORM, requests.MULTIPART, requests.XML[0])
+_REFUSALS = {
+    400: "Fields are missing or invalid.",
+    401: "The api_key, the api_secret, or the user's id and secret are not accepted.",
+    404: "There is nothing at this path.",
+    413: f"The body is larger than {requests.BODY_MAX} bytes.",
+    415: "The body is in none of the encodings that are read.",
+    429: "The key asks too much, or was refused too often; Retry-After says how long to wait.",
+}
+_ABOUT = (
+    "Parameters are read from the path, the query and the body alike, and credentials also from the headers "
+    "X-Api-Secret and X-User-Secret. The path's suffix selects the encoding of the answer; without one, the "
+    "Accept header does. XML has the root `hash`, dasherised names and typed leaves; an error is "
+    "`<error><message>`."
+)
+
+
+def document() -> dict[str, Any]:
+    """The whole document, as plain values."""
+    components = dict(RESOURCES)
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in OPERATIONS:
+        for suffix, formats in {
+            "": tuple(MEDIA_TYPES),
+            **{f".{name}": (name,) for name in MEDIA_TYPES},
+        }.items():
+            described = _described(operation, suffix, formats, components)
+            paths.setdefault(PREFIX + operation.path + suffix, {})[operation.method.lower()] = described
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "User Exposure Monitoring Service API",
+            "version": __version__,
+            "description": _ABOUT,
+        },
+        "paths": paths,
+        "components": {"schemas": components},
+    }
+
+
+def _described(
+    operation: Operation, suffix: str, formats: tuple[str, ...], components: Schema
+) -> dict[str, Any]:
+    described = {
+        "operationId": operation.name + suffix.replace(".", "_"),
+        "summary": operation.title,
+        "description": operation.about,
+        "parameters": [*_path_parameters(operation), *_query_parameters(operation, components)],
+        "responses": {
+            "200": _response("Success.", REPLIES[operation.name], formats),
+            **{str(status): _response(about, named("Error"), formats) for status, about in _REFUSALS.items()},
+        },
+    }
+    if operation.takes_body:
+        described["requestBody"] = _request_body(operation, components)
+    return described
+
+
+def _response(about: str, schema: Schema, formats: tuple[str, ...]) -> dict[str, Any]:
+    return {"description": about, "content": {MEDIA_TYPES[name]: {"schema": schema} for name in formats}}
+
+
+def _path_parameters(operation: Operation) -> list[dict[str, Any]]:
+    about = {parameter.name: parameter.about for parameter in operation.parameters}
+    names = ("integration_name", "api_key", *operation.path_names)
+    return [
+        {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "description": about.get(name, "The integrator's name."),
+            "schema": {"type": "integer", "minimum": 0}
+            if name in operation.path_names
+            else {"type": "string"},
+        }
+        for name in names
+    ]
+
+
+def _query_parameters(operation: Operation, components: Schema) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": parameter.name,
+            "in": "query",
+            "required": parameter.required,
+            "description": parameter.about,
+            "schema": {"type": "string"}
+            if parameter.name in CREDENTIAL_HEADERS
+            else _schema(parameter, components),
+        }
+        for parameter in _pathless(operation)
+        if not operation.takes_body or parameter.name in CREDENTIAL_HEADERS
+    ]
+
+
+def _request_body(operation: Operation, components: Schema) -> dict[str, Any]:
+    parameters = [parameter for parameter in _pathless(operation) if parameter.name not in CREDENTIAL_HEADERS]
+    required = [parameter.name for parameter in parameters if parameter.required]
+    schema: Schema = {
+        "type": "object",
+        "properties": {parameter.name: _schema(parameter, components) for parameter in parameters},
+    }
+    if required:
+        schema["required"] = required
+    content = {media_type: {"schema": schema} for media_type in _BODIES}
+    return {"required": bool(required), "content": content}
+
+
+def _pathless(operation: Operation) -> list[Parameter]:
+    return [
+        parameter
+        for parameter in operation.parameters
+        if parameter.name not in {"api_key", *operation.path_names}
+    ]
+
+
+def _schema(parameter: Parameter, components: Schema) -> Schema:
+    schema = TypeAdapter(parameter.type).json_schema(ref_template="#/components/schemas/{model}")
+    components.update(_bounded(schema.pop("$defs", {})))
+    if parameter.name in RANGES:
+        schema["minimum"], schema["maximum"] = RANGES[parameter.name]
+    if schema.get("type") == "array":
+        schema["maxItems"] = ITEMS_MAX
+    return {**_bounded(schema), "description": parameter.about}
+
+
+def _bounded(schema: Any) -> Any:
+    """A schema in which every text has the bounds of the texts that are taken."""
+    if isinstance(schema, list):
+        return [_bounded(inner) for inner in schema]
+    if not isinstance(schema, dict):
+        return schema
+    bounds = (
+        {"maxLength": TEXT_MAX, "pattern": FIT}
+        if schema.get("type") == "string" and "enum" not in schema
+        else {}
+    )
+    return {**{name: _bounded(inner) for name, inner in schema.items()}, **bounds}

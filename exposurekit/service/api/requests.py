@@ -1,0 +1,205 @@
+"""A request as named values, from wherever they came: path, query, body and headers. Believes none of them yet."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from python_multipart.multipart import parse_options_header
+from starlette.datastructures import Headers
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.requests import Request
+from starlette.types import Receive, Scope
+
+from exposurekit.contract import codec, forms, xml
+from exposurekit.contract.operations import CREDENTIAL_HEADERS, OPERATIONS, Operation
+from exposurekit.contract.schema import Many, Scalar, Shape, shape_of_type
+from exposurekit.errors import Unreadable
+from exposurekit.service.errors import Refusal
+
+BODY_MAX = 2**20  # not shown: the largest body; ours is 1 MiB
+_DRAINED_MAX = 8 * BODY_MAX  # so much more is read and dropped, that the caller can read why it was refused
+BODY_TIMEOUT_S = 30.0
+ELEMENTS_MAX = 20_000  # of XML: two lists of 200 items have a tenth of them
+
+JSON, FORM, MULTIPART = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
+XML = ("application/xml", "text/xml")  # the second is read as the first
+
+Values = dict[str, Any]
+RawHeaders = list[tuple[bytes, bytes]]
+_ANNOUNCING = {b"content-length", b"transfer-encoding"}
+_NAMES = {operation.name: frozenset(operation.names) for operation in OPERATIONS}
+_SECRET_HEADERS = {header.lower().encode(): name for name, header in CREDENTIAL_HEADERS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a request asks for, before any of it is believed; its query and body are not even read yet.
+
+    Attributes:
+        path: The parameters in the path.
+        problem: Why the body did not come whole, if so. It waits until the caller's key was looked at.
+    """
+
+    operation: Operation
+    integration_name: str
+    api_key: str = field(repr=False)
+    path: Values = field(repr=False)
+    headers: RawHeaders = field(repr=False)
+    query: bytes = field(repr=False)
+    body: bytes = field(repr=False)
+    problem: Refusal | None = None
+
+
+async def receive(
+    scope: Scope, receive: Receive, operation: Operation, *, body_timeout_s: float = BODY_TIMEOUT_S
+) -> Asked:
+    """Take a request in; nothing is raised but a lost connection."""
+    path: Values = {**scope["path_params"]}
+    name, api_key = path.pop("integration_name"), path["api_key"]
+    body, problem = b"", None
+    if _announces_body(scope):
+        try:
+            async with asyncio.timeout(body_timeout_s):
+                body = await _bounded(Request(scope, receive).stream())
+        except Refusal as refusal:
+            problem = refusal
+        except TimeoutError:
+            problem = Refusal(400, "the body did not arrive in time", closes=True)
+    return Asked(operation, name, api_key, path, scope["headers"], scope["query_string"], body, problem)
+
+
+def _announces_body(scope: Scope) -> bool:
+    """HTTP/1 says in the headers that a body comes; to wait for one that does not takes 15 microseconds."""
+    return not scope["http_version"].startswith("1.") or any(
+        name in _ANNOUNCING for name, _ in scope["headers"]
+    )
+
+
+async def read(asked: Asked) -> Values:
+    """The operation's parameters, from wherever they came; null counts as not there.
+
+    Raises:
+        Refusal: 400, it cannot be read, or tells one thing in two ways; 413 and 415.
+    """
+    if asked.problem:
+        raise asked.problem
+    try:
+        body = await _body(asked) if asked.body else {}
+        sources = (asked.path, _query(asked.query), body, *_in_headers(asked.headers))
+        return _merged(sources, _NAMES[asked.operation.name])
+    except Unreadable as unreadable:
+        problem = str(unreadable)
+    raise Refusal(400, problem)
+
+
+def _in_headers(headers: RawHeaders) -> Iterator[Values]:
+    for header, value in headers:
+        if header in _SECRET_HEADERS:
+            yield {_SECRET_HEADERS[header]: value.decode("latin-1")}
+
+
+def _merged(sources: Iterable[Mapping[str, Any]], names: frozenset[str]) -> Values:
+    values: Values = {}
+    for source in sources:
+        for name in source.keys() & names:
+            value = source[name]
+            if value is None:
+                continue
+            if name in values and _told(values[name]) != _told(value):
+                raise Refusal(400, f"{name} is given two different values")
+            values.setdefault(name, value)
+    return values
+
+
+def _told(value: Any) -> Any:
+    """A value as any encoding would tell it: 7 in JSON is "7" in a query."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int) else value
+
+
+def _query(query: bytes) -> Values:
+    if not query:
+        return {}
+    try:
+        return forms.decode(query.decode())
+    except UnicodeDecodeError:
+        pass
+    raise Refusal(400, "the query is not UTF-8")
+
+
+async def _body(asked: Asked) -> Values:
+    body = asked.body
+    headers = Headers(raw=asked.headers)
+    media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type == JSON:
+        values = codec.decode(body, "json")
+    elif media_type == FORM:
+        values = _form(body)
+    elif media_type in XML:
+        values = xml.read(body, _shape(asked.operation), elements_max=ELEMENTS_MAX)
+    elif media_type == MULTIPART:
+        values = await _multipart(headers, body)
+    else:
+        raise Refusal(415, f"the body must be {JSON}, {XML[0]}, {FORM} or {MULTIPART}")
+    if not isinstance(values, dict):
+        raise Refusal(400, "the body must be an object")
+    return values
+
+
+async def _bounded(chunks: AsyncIterator[bytes]) -> bytes:
+    kept = bytearray()
+    size = 0
+    async for chunk in chunks:
+        size += len(chunk)
+        if size > _DRAINED_MAX:
+            break
+        if size <= BODY_MAX:
+            kept += chunk
+    if size > BODY_MAX:
+        raise Refusal(413, f"the body must not be larger than {BODY_MAX} bytes", closes=True)
+    return bytes(kept)
+
+
+def _form(body: bytes) -> Values:
+    try:
+        return forms.decode(body.decode())
+    except UnicodeDecodeError:
+        pass
+    raise Refusal(400, "the form is not UTF-8")
+
+
+async def _multipart(headers: Headers, body: bytes) -> Values:
+    async def whole() -> AsyncGenerator[bytes]:
+        yield body
+
+    parser = MultiPartParser(
+        headers, whole(), max_files=0, max_fields=forms.FIELDS_MAX, max_part_size=BODY_MAX
+    )
+    form = None
+    try:
+        body.decode()  # the parser would read what is not UTF-8 as Latin-1
+        _, options = parse_options_header(headers["content-type"])
+        if b"--" + options[b"boundary"] + b"--" in body:  # else it was cut, and parts of it are missing
+            form = await parser.parse()
+    except (MultiPartException, KeyError, UnicodeError):  # KeyError: a content type without a boundary
+        pass
+    if form is None:
+        raise Refusal(400, "not a whole multipart form of plain fields in UTF-8")
+    return forms.nest((name, value) for name, value in form.multi_items() if isinstance(value, str))
+
+
+def _shape(operation: Operation) -> dict[str, Shape]:
+    return {
+        parameter.name: _told_in_text(shape_of_type(parameter.type)) for parameter in operation.parameters
+    }
+
+
+def _told_in_text(shape: Shape) -> Shape:
+    """Leaves as text, so that an empty element is a blank string; a text may stand in a list's place."""
+    if isinstance(shape, Many):
+        return Many(_told_in_text(shape.item), or_text=True, nullable=True)
+    if isinstance(shape, dict):
+        return {name: _told_in_text(inner) for name, inner in shape.items()}
+    return Scalar.TEXT

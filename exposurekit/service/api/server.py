@@ -1,0 +1,36 @@
+"""The service on a socket: in the foreground for an operator, or in a thread for whoever needs one for a while."""
+
+from exposurekit.service import log_setup
+from exposurekit.service.api.app import create_app
+from exposurekit.service.api.rate_limits import Limits
+from exposurekit.service.storage.database import Database
+from exposurekit.service.worker import Worker
+from exposurekit.system import asgi_server
+from exposurekit.system.asgi_server import LOOPBACK, running
+
+__all__ = ["running", "serve"]
+
+
+def serve(
+    database: Database,
+    host: str = LOOPBACK,
+    port: int = 8642,
+    *,
+    worker: Worker | None = None,
+    limits: Limits | None = None,
+) -> None:
+    """Serve until SIGINT or SIGTERM; requests that have begun are answered first.
+
+    Args:
+        database: Where everything is.
+        host: The address to listen on.
+        port: The port; 0: any that is free.
+        worker: Works inside; without it, another process must.
+        limits: How much a key may ask; without, as much as it likes.
+
+    Raises:
+        Misconfigured: Nothing can listen there, or the database cannot be opened.
+        WorkerEnded: The worker ended by itself.
+    """
+    log_setup.to_stderr()
+    asgi_server.serve(create_app(database, worker=worker, limits=limits), host, port)

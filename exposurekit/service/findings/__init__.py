@@ -1,0 +1,1 @@
+"""Findings: records, links, removals, candidates and alerts."""

@@ -1,0 +1,161 @@
+"""What was found about a person: records, links and the alerts they made. Looks nowhere itself; is told.
+
+`discover_record` and `discover_link` are what a scan calls for each thing it sees, each time it sees it.
+"""
+
+from typing import Any
+
+from sqlalchemy import Row, Select, bindparam, insert, select, update
+
+from exposurekit.contract.types import DISCOVERED, REMOVED
+from exposurekit.service.accounts import consent
+from exposurekit.service.findings import alerts
+from exposurekit.service.findings.alerts import Event
+from exposurekit.service.models import Listing, Page, Site, shown_record
+from exposurekit.service.storage import tables
+from exposurekit.service.storage.database import Work
+
+__all__ = ["Listing", "Page", "Site", "discover_link", "discover_record"]
+
+_records, _links, _alerts = tables.records.c, tables.links.c, tables.alerts.c
+
+
+async def discover_record(work: Work, user_id: int, listing: Listing, site: Site) -> int:
+    """A site lists a person; the record's id.
+
+    New: a record, and an alert. Known: what it shows is kept up to date, and a run of looks that found it gone is
+    broken. Removed before: the same record is ``discovered`` again, with an alert. Where the service can send the
+    opt-out itself, that is due at once.
+
+    Raises:
+        NoSuchUser: Nobody of that id is registered.
+    """
+    await consent.hold(work, user_id)
+    digest = reference_digest(work, user_id, site.name, listing.reference_id)
+    known = await work.first(_KNOWN_RECORD, {"user_id": user_id, "site": site.name, "digest": digest})
+    if known is None:
+        return await _add_record(work, user_id, digest, listing, site)
+    seen: dict[str, Any] = {"sealed": work.seal("records", user_id, listing.stored(site)), "gone_looks": 0}
+    if known.status == REMOVED:
+        seen |= {"status": DISCOVERED, "changed_at": work.clock.now(), "refused_at": None, "tries": 0}
+    if _opt_out_is_due(known, site):
+        seen |= {"due_at": work.clock.now()}
+    await work.run(update(tables.records).where(_records.id == known.id), seen)
+    if known.status == REMOVED:
+        record = _found(known.id, listing, site)
+        await alerts.about_record(work, Event.LISTED_AGAIN, user_id, record, site)
+    return int(known.id)
+
+
+async def discover_link(work: Work, user_id: int, page: Page) -> int:
+    """A web page shows a person's data; the link's id. New: an alert. Known: title and kinds are kept up to date.
+
+    Raises:
+        NoSuchUser: Nobody of that id is registered.
+    """
+    await consent.hold(work, user_id)
+    digest = work.vault.fingerprint(f"{user_id}\0{page.url}", "url")
+    sealed = work.seal("links", user_id, page.shown())
+    known = await work.first(_KNOWN_LINK, {"user_id": user_id, "digest": digest})
+    if known is not None:
+        await work.run(update(tables.links).where(_links.id == known.id), {"sealed": sealed})
+        return int(known.id)
+    row = {"user_id": user_id, "url_digest": digest, "sealed": sealed, "created_at": work.clock.now()}
+    link_id = await work.add(insert(tables.links), row)
+    await alerts.about_link(work, user_id, link_id, page)
+    return link_id
+
+
+def reference_digest(work: Work, user_id: int, site: str, reference_id: str) -> bytes:
+    """What a listing is found again by."""
+    # The person is part of the text, so that equal digests do not tell who shares a listing.
+    return work.vault.fingerprint(f"{user_id}\0{site}\0{reference_id}", "reference_id")
+
+
+async def records_of(work: Work, user_id: int) -> list[dict[str, Any]]:
+    """A person's records, oldest first, each inside an object with the single key ``record``."""
+    rows = await work.all(_RECORDS, {"user_id": user_id})
+    return [{"record": _record(work, user_id, row)} for row in rows]
+
+
+async def record_of(work: Work, user_id: int, record_id: int) -> dict[str, Any] | None:
+    """One record of a person, or None where the person has no such record."""
+    row = await work.first(_RECORDS.where(_records.id == record_id), {"user_id": user_id})
+    return None if row is None else _record(work, user_id, row)
+
+
+async def links_of(work: Work, user_id: int) -> list[dict[str, Any]]:
+    """A person's links, oldest first."""
+    return [work.unseal("links", user_id, row.sealed) for row in await work.all(_LINKS, {"user_id": user_id})]
+
+
+async def alerts_of(work: Work, user_id: int) -> list[dict[str, Any]]:
+    """A person's alerts, oldest first, each with its record or link as it is now."""
+    rows = await work.all(_ALERTS, {"user_id": user_id})
+    return [{**work.unseal("alerts", user_id, row.words), **_source(work, user_id, row)} for row in rows]
+
+
+_KNOWN_RECORD = select(_records.id, _records.status, _records.due_at, _records.refused_at).where(
+    _records.user_id == bindparam("user_id"),
+    _records.site == bindparam("site"),
+    _records.reference_digest == bindparam("digest"),
+)
+_KNOWN_LINK = select(_links.id).where(
+    _links.user_id == bindparam("user_id"), _links.url_digest == bindparam("digest")
+)
+_RECORDS: Select[Any] = (
+    select(_records.id, _records.site, _records.status, _records.sealed)
+    .where(_records.user_id == bindparam("user_id"))
+    .order_by(_records.id)
+)
+_LINKS = select(_links.sealed).where(_links.user_id == bindparam("user_id")).order_by(_links.id)
+_ALERTS = (
+    select(
+        _alerts.sealed.label("words"),
+        _records.id,
+        _records.site,
+        _records.status,
+        _records.sealed,
+        _links.sealed.label("link"),
+    )
+    .select_from(tables.alerts.outerjoin(tables.records).outerjoin(tables.links))
+    .where(_alerts.user_id == bindparam("user_id"))
+    .order_by(_alerts.id)
+)
+
+
+def _opt_out_is_due(known: Row[Any], site: Site) -> bool:
+    relisted = known.status == REMOVED
+    waiting = known.status == DISCOVERED and known.due_at is None and known.refused_at is None
+    return site.removed_by_us and (relisted or waiting)
+
+
+async def _add_record(work: Work, user_id: int, digest: bytes, listing: Listing, site: Site) -> int:
+    now = work.clock.now()
+    row = {
+        "user_id": user_id,
+        "site": site.name,
+        "reference_digest": digest,
+        "status": DISCOVERED,
+        "sealed": work.seal("records", user_id, listing.stored(site)),
+        "created_at": now,
+        "changed_at": now,
+        "due_at": now if site.removed_by_us else None,
+    }
+    record_id = await work.add(insert(tables.records), row)
+    await alerts.about_record(work, Event.NEW_RECORD, user_id, _found(record_id, listing, site), site)
+    return record_id
+
+
+def _found(record_id: int, listing: Listing, site: Site) -> dict[str, Any]:
+    return shown_record(record_id, site.name, DISCOVERED, listing.stored(site))
+
+
+def _record(work: Work, user_id: int, row: Row[Any]) -> dict[str, Any]:
+    return shown_record(row.id, row.site, row.status, work.unseal("records", user_id, row.sealed))
+
+
+def _source(work: Work, user_id: int, row: Row[Any]) -> dict[str, Any]:
+    if row.link is not None:
+        return {"source_type": "link", "source": {"link": work.unseal("links", user_id, row.link)}}
+    return {"source_type": "record", "source": {"record": _record(work, user_id, row)}}

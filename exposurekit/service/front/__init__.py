@@ -1,1 +1,0 @@
-"""The service's front: requests in, answers out. Decides nothing about people; the domain never sees it."""

@@ -1,0 +1,1 @@
+"""Outbound HTTP: allowed addresses, requests, bounded responses and the client."""

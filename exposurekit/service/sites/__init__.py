@@ -1,0 +1,1 @@
+"""People-search sites: definitions, their loader, selectors, and statistics of how each site behaves."""

@@ -1,0 +1,90 @@
+"""How each site behaves: what looks told, and when it may be asked again. Judges no person and no listing."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import bindparam, select, text, update
+
+from exposurekit.service.storage.database import Work
+from exposurekit.service.storage.tables import sites
+
+REASON_MAX = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What is known about a site's behaviour. Counts are looks, since the beginning."""
+
+    site: str
+    looks: int
+    inconclusive_looks: int
+    distrusted_looks: int
+    last_look_at: datetime | None
+    last_good_look_at: datetime | None
+    last_reason: str | None
+
+    @property
+    def inconclusive_rate(self) -> float | None:
+        """The share of looks that told nothing; None where there was none.
+
+        >>> Health("Seekfolk", 8, 2, 0, None, None, None).inconclusive_rate
+        0.25
+        """
+        return self.inconclusive_looks / self.looks if self.looks else None
+
+
+async def looked(work: Work, site: str, *, reason: str | None, trusted: bool) -> None:
+    """A look was taken; ``reason`` says why it told nothing, None that it told something."""
+    row = await _held(work, site)
+    now = work.clock.now()
+    good = reason is None and trusted
+    changed = {
+        "looks": row.looks + 1,
+        "inconclusive_looks": row.inconclusive_looks + (reason is not None),
+        "distrusted_looks": row.distrusted_looks + (not trusted),
+        "last_look_at": now,
+        "last_good_look_at": now if good else row.last_good_look_at,
+        "last_reason": None if reason is None else reason[:REASON_MAX],
+    }
+    await work.run(_CHANGE.values(**changed), {"site": site})
+
+
+async def reserve(work: Work, site: str, *, delay: timedelta) -> datetime:
+    """The next moment at which a site may be asked; it is ours, and nobody else may ask for so long after it."""
+    row = await _held(work, site)
+    now = work.clock.now()
+    at = max(now, row.next_request_at or now)
+    await work.run(_CHANGE.values(next_request_at=at + delay), {"site": site})
+    return at
+
+
+async def all(work: Work) -> list[Health]:  # noqa: A001  read as health.all
+    """Every site that was ever looked at, by name."""
+    return [Health(*tuple(row)) for row in await work.all(_ALL)]
+
+
+# Both databases know these words; SQLAlchemy would spell them for each apart.
+_INSERT_MISSING = text(
+    "INSERT INTO sites (name, looks, inconclusive_looks, distrusted_looks) VALUES (:site, 0, 0, 0) "
+    "ON CONFLICT DO NOTHING"
+)
+_CHANGE = update(sites).where(sites.c.name == bindparam("site"))
+_HELD = select(sites).where(sites.c.name == bindparam("site")).with_for_update()
+_ALL = select(
+    sites.c.name,
+    sites.c.looks,
+    sites.c.inconclusive_looks,
+    sites.c.distrusted_looks,
+    sites.c.last_look_at,
+    sites.c.last_good_look_at,
+    sites.c.last_reason,
+).order_by(sites.c.name)
+
+
+async def _held(work: Work, site: str) -> Any:
+    row = await work.first(_HELD, {"site": site})
+    if row is None:
+        await work.run(_INSERT_MISSING, {"site": site})
+        [row] = await work.all(_HELD, {"site": site})
+    return row

@@ -1,0 +1,1 @@
+"""Storage: tables, database sessions, encryption, leases and migrations."""

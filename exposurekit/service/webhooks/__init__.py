@@ -1,0 +1,1 @@
+"""Webhooks to integrators: endpoints, the outbox and its sending."""

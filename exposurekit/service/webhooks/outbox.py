@@ -1,0 +1,256 @@
+"""What integrators are told: events, grouped by window, frozen, attempted, delivered or dead. Sends nothing itself.
+
+An event is a row written in the transaction of what happened; with a person's first event a window opens, and the
+events of the ten minutes from then on are one delivery. When the window closes the body is frozen: every attempt
+sends the same bytes. An attempt that was interrupted is made again and counts once, when it ends.
+
+States of a delivery::
+
+    open --window closes--> frozen --2xx--> delivered
+                              | ^
+            after each retry  | +--replay--+
+                              +----------> dead
+"""
+
+import secrets
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Row, and_, bindparam, func, insert, select, true, update
+
+from exposurekit.contract import codec
+from exposurekit.contract.webhooks import GROUPING_WINDOW, GROUPS, RETRY_DELAYS
+from exposurekit.errors import Misconfigured
+from exposurekit.service.accounts import consent
+from exposurekit.service.constants import STATES
+from exposurekit.service.storage import leases
+from exposurekit.service.storage.database import Work
+from exposurekit.service.storage.leases import Lease
+from exposurekit.service.storage.tables import attempts, deliveries, events, integrators, users
+from exposurekit.service.webhooks import endpoints
+
+OPEN, FROZEN, DELIVERED, DEAD = STATES
+BODY, EVENT = "deliveries", "events"  # the parts that bodies and items are sealed for
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """A delivery that is ready to be sent."""
+
+    lease: Lease
+    webhook_id: str
+    body: bytes = field(repr=False)
+    callback: endpoints.Callback | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A delivery as an operator sees it: nothing of what it says."""
+
+    id: int
+    webhook_id: str
+    integrator: str
+    user_id: int
+    state: str
+    opened_at: datetime
+    events: int
+    attempts: int
+    due_at: datetime | None
+    last_outcome: str | None
+
+
+async def tell(work: Work, user_id: int, kind: str, item: Mapping[str, Any]) -> None:
+    """Something happened to a person: it goes into the window that is open, or opens one.
+
+    Nothing is kept for an integrator who has no callback. The person's row must be held.
+    """
+    if await work.first(_HAS_CALLBACK, {"user_id": user_id}) is None:
+        return
+    now = work.clock.now()  # one instant for both: an event is never later than its window
+    row = {
+        "user_id": user_id,
+        "delivery_id": await _window(work, user_id, now),
+        "kind": kind,
+        "sealed": work.seal(EVENT, user_id, dict(item)),
+        "created_at": now,
+    }
+    await work.add(_INSERT_EVENT, row)
+
+
+async def prepare(work: Work, lease: Lease) -> Parcel:
+    """The body of a delivery that is due, frozen now if it is not yet, and where it goes.
+
+    Raises:
+        LeaseLost: Another worker has it, or the person is forgotten.
+    """
+    if (known := await work.first(_DELIVERY, {"delivery_id": lease.row_id})) is not None:
+        with suppress(consent.NoSuchUser):  # forgotten this moment, and the delivery too
+            await consent.hold(work, known.user_id)  # whoever is adding to the window ends first
+    row = await _held(work, lease)
+    sealed = row.sealed_body or await _freeze(work, row.id, row.user_id)
+    body: str = work.unseal(BODY, row.user_id, sealed)
+    sealed_callback = row.sealed_callback
+    callback = endpoints.opened(work, row.integrator_id, sealed_callback) if sealed_callback else None
+    return Parcel(lease, row.webhook_id, body.encode(), callback)
+
+
+async def attempted(work: Work, lease: Lease, *, status: int | None, outcome: str) -> str:
+    """An attempt has ended; the delivery's state after it.
+
+    Args:
+        work: A transaction.
+        lease: The delivery, taken.
+        status: The answer's; None: there was none.
+        outcome: In a word or two, for the operator.
+
+    Raises:
+        LeaseLost: Another worker has the delivery.
+    """
+    row = await _held(work, lease)
+    now = work.clock.now()
+    made = {"delivery_id": row.id, "at": now, "status": status, "outcome": outcome}
+    await work.add(insert(attempts), made)
+    if status is not None and 200 <= status < 300:  # noqa: PLR2004  not shown: what counts as success
+        await leases.give_back(work, deliveries, lease, due_at=None, state=DELIVERED, ended_at=now)
+        return DELIVERED
+    failed = row.failed_attempts + 1
+    if failed > len(RETRY_DELAYS):
+        dead = {"state": DEAD, "failed_attempts": failed, "ended_at": now}
+        await leases.give_back(work, deliveries, lease, due_at=None, **dead)
+        return DEAD
+    again = now + RETRY_DELAYS[failed - 1]
+    await leases.give_back(work, deliveries, lease, due_at=again, failed_attempts=failed)
+    return FROZEN
+
+
+async def all(  # noqa: A001  read as webhooks.all
+    work: Work, *, state: str | None = None, limit: int = 100
+) -> list[Shown]:
+    """The newest deliveries, newest first."""
+    statement = _SHOWN if state is None else _SHOWN.where(deliveries.c.state == state)
+    return [Shown(*tuple(row)) for row in await work.all(statement.limit(limit))]
+
+
+async def counts(work: Work) -> dict[str, int]:
+    """How many deliveries are in each state."""
+    found = {row.state: int(row.many) for row in await work.all(_COUNTS)}
+    return {state: found.get(state, 0) for state in STATES}
+
+
+async def replay(work: Work, webhook_id: str) -> None:
+    """Send a dead delivery again, from its first attempt on: the same id, the same bytes.
+
+    Raises:
+        Misconfigured: There is no dead delivery of that id.
+    """
+    if not await _replay(work, deliveries.c.webhook_id == webhook_id):
+        raise Misconfigured("there is no dead delivery of that id: exposurekit webhooks list --state dead")
+
+
+async def replay_all(work: Work) -> int:
+    """Send every dead delivery again; how many."""
+    return await _replay(work, true())
+
+
+async def forget_delivered(work: Work, before: datetime) -> int:
+    """Delete what was delivered before then; how many."""
+    old = and_(deliveries.c.state == DELIVERED, deliveries.c.ended_at < before)
+    return await work.run(deliveries.delete().where(old))
+
+
+async def _replay(work: Work, which: ColumnElement[bool]) -> int:
+    again = {"state": FROZEN, "failed_attempts": 0, "ended_at": None, "due_at": work.clock.now()}
+    return await work.run(update(deliveries).where(which, deliveries.c.state == DEAD).values(**again))
+
+
+async def _window(work: Work, user_id: int, now: datetime) -> int:
+    row = await work.first(_OPEN, {"user_id": user_id})
+    if row is not None and row.opened_at + GROUPING_WINDOW > now:
+        return int(row.id)
+    if row is not None:  # it should have been closed by now, and no worker has come by
+        await _freeze(work, row.id, user_id)
+    made = {
+        "user_id": user_id,
+        "webhook_id": f"msg_{secrets.token_hex(16)}",
+        "state": OPEN,
+        "opened_at": now,
+        "due_at": now + GROUPING_WINDOW,
+    }
+    return await work.add(insert(deliveries), made)
+
+
+async def _freeze(work: Work, delivery_id: int, user_id: int) -> bytes:
+    groups: dict[str, list[Any]] = {}
+    for row in await work.all(_EVENTS, {"delivery_id": delivery_id}):
+        groups.setdefault(row.kind, []).append(work.unseal(EVENT, user_id, row.sealed))
+    told = [name for name in GROUPS if name in groups]
+    body = {"user_id": user_id, "events": told, **{name: groups[name] for name in told}}
+    sealed = work.seal(BODY, user_id, codec.encode(body, "json").decode())
+    frozen = {"state": FROZEN, "sealed_body": sealed}
+    await work.run(update(deliveries).where(deliveries.c.id == delivery_id).values(**frozen))
+    return sealed
+
+
+async def _held(work: Work, lease: Lease) -> Row[Any]:
+    await leases.hold(work, deliveries, lease)
+    [row] = await work.all(_DELIVERY, {"delivery_id": lease.row_id})
+    return row
+
+
+_INSERT_EVENT = insert(events)
+_HAS_CALLBACK = (
+    select(users.c.id)
+    .join(integrators)
+    .where(users.c.id == bindparam("user_id"), integrators.c.sealed_callback.is_not(None))
+)
+# The literal text is what the partial index says: a bound state would not be planned with it on PostgreSQL.
+_OPEN = select(deliveries.c.id, deliveries.c.opened_at).where(
+    deliveries.c.user_id == bindparam("user_id"), deliveries.c.state == "open"
+)
+_EVENTS = (
+    select(events.c.kind, events.c.sealed)
+    .where(events.c.delivery_id == bindparam("delivery_id"))
+    .order_by(events.c.id)
+)
+_DELIVERY = (
+    select(
+        deliveries.c.id,
+        deliveries.c.user_id,
+        deliveries.c.webhook_id,
+        deliveries.c.failed_attempts,
+        deliveries.c.sealed_body,
+        users.c.integrator_id,
+        integrators.c.sealed_callback,
+    )
+    .select_from(deliveries.join(users).join(integrators))
+    .where(deliveries.c.id == bindparam("delivery_id"))
+)
+_COUNTS = select(deliveries.c.state, func.count().label("many")).group_by(deliveries.c.state)
+_attempted = select(func.count()).where(attempts.c.delivery_id == deliveries.c.id).scalar_subquery()
+_told = select(func.count()).where(events.c.delivery_id == deliveries.c.id).scalar_subquery()
+_outcome = (
+    select(attempts.c.outcome)
+    .where(attempts.c.delivery_id == deliveries.c.id)
+    .order_by(attempts.c.id.desc())
+    .limit(1)
+    .scalar_subquery()
+)
+_SHOWN = (
+    select(
+        deliveries.c.id,
+        deliveries.c.webhook_id,
+        integrators.c.name,
+        deliveries.c.user_id,
+        deliveries.c.state,
+        deliveries.c.opened_at,
+        _told,
+        _attempted,
+        deliveries.c.due_at,
+        _outcome,
+    )
+    .select_from(deliveries.join(users).join(integrators))
+    .order_by(deliveries.c.id.desc())
+)

@@ -1,0 +1,145 @@
+"""What one load of everyone found, as it grows: tables, secrets and failures. Fetches nothing."""
+
+import contextlib
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+from exposurekit import frames
+from exposurekit.client import bulk
+from exposurekit.contract.deviations import Deviation
+from exposurekit.errors import Misconfigured, warn
+
+PACKS = 6  # packed batches that wait to become tables together
+
+
+def utc_now() -> datetime:
+    """What time it is.
+
+    >>> from exposurekit.snapshot import utc_now
+    >>> utc_now().tzinfo is not None
+    True
+    """
+    return datetime.now(UTC)
+
+
+@dataclass(slots=True)
+class Deviations:
+    """How the answers of one load deviate from the specification, and for how many users."""
+
+    users: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    examples: dict[tuple[str, str, str], str] = field(default_factory=dict)
+
+    def add(self, deviation: Deviation, users: int = 1) -> None:
+        """Count one for some users."""
+        key = (deviation.operation, deviation.field, deviation.kind)
+        self.users[key] = self.users.get(key, 0) + users
+        self.examples.setdefault(key, deviation.example)
+
+    def counting(self, take: Callable[[bulk.Batch], None]) -> Callable[[bulk.Batch], None]:
+        """The same function of batches, which also counts the deviations of each."""
+
+        def taken(batch: bulk.Batch) -> None:
+            for found in batch.deviations.values():
+                for deviation in found:
+                    self.add(deviation)
+            take(batch)
+
+        return taken
+
+    def add_listing(self, listing: bulk.Listing) -> None:
+        """Count those of List users."""
+        for deviation, users in listing.deviations.items():
+            self.add(deviation, users)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row for each operation, field and kind."""
+        names = ("operation", "field", "kind")
+        return [
+            {**dict(zip(names, key, strict=True)), "users": self.users[key], "example": self.examples[key]}
+            for key in sorted(self.users)
+        ]
+
+    def warn(self) -> None:
+        """Say in one line that there are some."""
+        if self.users:
+            fields = len({(operation, name) for operation, name, _ in self.users})
+            warn(
+                f"answers deviate from the specification in {fields:,} field{'' if fields == 1 else 's'};"
+                " exposure.deviations() lists them"
+            )
+
+
+@dataclass(slots=True)
+class Look:
+    """What one load found, as it grows."""
+
+    batches: dict[str, list[pa.Table]] = field(default_factory=lambda: {name: [] for name in frames.TABLES})
+    people: list[pa.Array] = field(default_factory=list)
+    told: list[pa.Array] = field(default_factory=list)
+    secrets: dict[int, int | str] = field(default_factory=dict, repr=False)
+    loaded: set[int] = field(default_factory=set)
+    failed: int = 0
+    done: int = 0
+    total: int | None = None
+    whole: bool = False
+    at: datetime = field(default_factory=utc_now)
+
+    def __repr__(self) -> str:
+        failed = f", {self.failed:,} more not loaded" if self.failed else ""
+        if self.whole:
+            return f"{len(self.loaded):,} people{failed}"
+        total = "?" if self.total is None else f"{self.total:,}"
+        return f"{len(self.loaded):,} of {total} people{failed}: stopped before the end"
+
+    def take(self, batch: bulk.Batch) -> None:
+        """Keep a batch, packed; unpack some together."""
+        self.secrets.update((key.id, key.secret) for key in batch.keys)
+        self.loaded.update(user["id"] for user in batch.users)
+        self.failed += len(batch.failures)
+        self.people.append(frames.people(batch.users))
+        self.told.append(frames.told(batch.alerts))
+        if batch.failures:
+            self.batches["failures"].append(
+                frames.of_rows("failures", [asdict(failure) for failure in batch.failures])
+            )
+        if len(self.people) >= PACKS:
+            self.unpack()
+
+    def unpack(self) -> None:
+        """Make tables of what was packed."""
+        for name, table in frames.flatten(self.people, self.told).items():
+            self.batches[name].append(table)
+        self.people, self.told = [], []
+
+    def keep(self, deviations: Deviations) -> None:
+        """Keep how the answers deviate from the specification."""
+        self.batches["deviations"] = [frames.of_rows("deviations", deviations.rows())]
+
+    def seen(self, done: int, total: int | None) -> None:
+        """How far the load is."""
+        self.done, self.total = done, total
+
+
+def ids_of(user: Any) -> list[int]:
+    """The ids of the people who are asked for: of one, or of several.
+
+    Raises:
+        Misconfigured: These are none.
+
+    >>> from exposurekit.snapshot import ids_of
+    >>> ids_of(12), ids_of([1, 2])
+    ([12], [1, 2])
+    """
+    ids: list[int] = []
+    if not isinstance(user, str | bytes | bool | pd.DataFrame):
+        several = list(user) if isinstance(user, Iterable) else [user]
+        with contextlib.suppress(TypeError, ValueError, OverflowError):
+            ids = [int(one) for one in several]
+        if ids == several:
+            return ids
+    raise Misconfigured("user is the id of a person, or a list of ids")

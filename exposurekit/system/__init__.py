@@ -1,0 +1,1 @@
+"""The local machine: paths, key files and the ASGI server."""

@@ -1,0 +1,188 @@
+"""An ASGI application on a socket, in the foreground or beside other work. Never speaks TLS, never logs a path."""
+
+import errno
+import ipaddress
+import logging
+import os
+import signal
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import uvicorn
+
+from exposurekit.errors import Misconfigured
+
+LOOPBACK = "127.0.0.1"
+KEEP_ALIVE_S, GRACE_S = 75, 10
+_log = logging.getLogger("exposurekit.system.asgi_server")
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+def serve(app: App, host: str, port: int, *, connections_max: int | None = None) -> None:
+    """Serve until SIGINT or SIGTERM; requests that have begun are answered first.
+
+    Args:
+        app: What answers.
+        host: The address to listen on.
+        port: The port; 0: any that is free.
+        connections_max: How many at once, past which the answer is 503; None: as many as come.
+
+    Raises:
+        Misconfigured: Nothing can listen there, or the application did not start.
+    """
+    with _listening(host, port) as listener:
+        server = _Server(app, connections_max)
+        server.run([listener])
+        if server.failure is not None:
+            raise server.failure
+
+
+@contextmanager
+def running(
+    app: App, host: str = LOOPBACK, port: int = 0, *, connections_max: int | None = None
+) -> Iterator[str]:
+    """Serve in a thread, for as long as the block lasts; gives the base URL. Port 0: any that is free.
+
+    Raises:
+        Misconfigured: As `serve`.
+
+    >>> with running(create_app(letters, path_secret=secret)) as base_url:  # doctest: +SKIP
+    ...     watch()
+    """
+    with _listening(host, port) as listener:
+        server = _Server(app, connections_max)
+        thread = threading.Thread(
+            target=server.run_quietly, args=(listener,), name="exposurekit-serving", daemon=True
+        )
+        try:
+            thread.start()
+            server.ready.wait()
+            if server.failure is None:
+                yield _address(listener)
+        finally:
+            server.should_exit = True
+            thread.join()
+            if server.failure is not None:  # and not what came of it in the block
+                raise server.failure
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, but why the application did not start is kept, and a signal ends in peace."""
+
+    def __init__(self, app: App, connections_max: int | None) -> None:
+        self._app = app
+        self.ready = threading.Event()
+        self.failure: BaseException | None = None
+        super().__init__(
+            uvicorn.Config(
+                self._with_failure_kept,
+                log_config=None,
+                access_log=False,  # a path is a secret
+                server_header=False,
+                interface="asgi3",
+                lifespan="on",
+                proxy_headers=False,
+                ws="none",
+                limit_concurrency=connections_max,
+                timeout_keep_alive=KEEP_ALIVE_S,
+                timeout_graceful_shutdown=GRACE_S,
+            )
+        )
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Open what the application needs, then listen."""
+        with suppress(SystemExit):  # uvicorn's way to say that the application did not start
+            await super().startup(sockets)
+        if not self.started:
+            raise self.failure or Misconfigured("the application did not start, and did not say why")
+        for listener in sockets or ():
+            if not _is_loopback(listener.getsockname()[0]):
+                _log.warning("keys and personal data pass here in the clear: put a proxy with TLS in front")
+            _log.info("listening=%s", _address(listener))
+        self.ready.set()
+
+    def run_quietly(self, listener: socket.socket) -> None:
+        """Run in a thread; what goes wrong is kept for the one who waits."""
+        try:
+            self.run([listener])
+        except BaseException as failure:  # noqa: BLE001  raised again in the other thread
+            self.failure = failure
+        finally:
+            self.ready.set()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """SIGINT and SIGTERM end it, and then nothing more: uvicorn would send them to itself again."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        before = {number: signal.signal(number, self.handle_exit) for number in numbers}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    async def _with_failure_kept(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "lifespan":
+            await self._app(scope, receive, send)
+            return
+
+        async def sending(message: Message) -> None:
+            message.pop("message", None)  # a traceback, for a log that has no business with it
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sending)
+        except BaseException as failure:
+            self.failure = failure
+            self.should_exit = True
+            raise
+
+
+@contextmanager
+def _listening(host: str, port: int) -> Iterator[socket.socket]:
+    try:
+        listener = _bound(host, port)
+    except OSError as error:
+        used = error.errno == errno.EADDRINUSE
+        problem = "it is in use: stop what listens there, or choose another port" if used else error.strerror
+    else:
+        with listener:
+            yield listener
+        return
+    raise Misconfigured(f"cannot listen on {host} port {port}: {problem}")
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # The protocol is named, else asyncio leaves Nagle's algorithm on and each answer waits 40 ms for an ACK.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        if os.name == "posix":  # elsewhere it would let two servers share a port
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def _address(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def _is_loopback(host: str) -> bool:
+    with suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == "localhost"

@@ -1,0 +1,1 @@
+"""Text: sanitize what comes from outside, format values, HTML cards, US addresses."""

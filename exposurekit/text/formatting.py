@@ -1,0 +1,122 @@
+"""What stands in a cell of a table, as text: the same in a widget, a report and a file. Escapes nothing."""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pandas.api.types import is_any_real_numeric_dtype
+
+MISSING = "—"
+
+
+def told(value: object) -> str:
+    """One value as text; what is missing is told by a dash.
+
+    >>> from exposurekit.text.formatting import told
+    >>> told(None), told(["a", "b"]), told(1234567), told(0.12345)
+    ('—', 'a, b', '1,234,567', '0.123')
+    """
+    if isinstance(value, str):
+        return str(value)
+    if _is_list(value):
+        return str(joined(value))
+    if is_missing(value):
+        return MISSING
+    if isinstance(value, pd.Timestamp):
+        return f"{value:%Y-%m-%d %H:%M}"
+    if isinstance(value, Real) and not isinstance(value, bool):
+        return f"{int(value):,}" if isinstance(value, Integral) else f"{float(value):,.3g}"
+    return str(value)
+
+
+def is_missing(value: object) -> bool:
+    """Whether a cell holds nothing; a list never does.
+
+    >>> from exposurekit.text.formatting import is_missing
+    >>> is_missing(pd.NA), is_missing([]), is_missing("")
+    (True, False, False)
+    """
+    return not hasattr(value, "__len__") and bool(pd.isna(value))  # type: ignore[call-overload]
+
+
+def rows(table: pd.DataFrame) -> list[list[str]]:
+    """All cells of a table as text, row by row.
+
+    >>> from exposurekit.text.formatting import rows
+    >>> rows(pd.DataFrame({"site": ["Seekfolk"], "n": [1200]}))
+    [['Seekfolk', '1,200']]
+    """
+    columns = [[told(cell) for cell in table.iloc[:, place].tolist()] for place in range(table.shape[1])]
+    return [[*row] for row in zip(*columns, strict=True)]
+
+
+def joined(value: Any) -> Any:
+    """A value as one cell can hold it: a list as text.
+
+    >>> from exposurekit.text.formatting import joined
+    >>> joined(["a", "b"]), joined(3)
+    ('a, b', 3)
+    """
+    return ", ".join(map(str, value)) if _is_list(value) else value
+
+
+def _is_list(value: object) -> bool:
+    # pandas hands out the lists of a column of Arrow's as arrays, too.
+    return isinstance(value, Sequence | np.ndarray) and not isinstance(value, str)
+
+
+def defused(value: Any) -> Any:
+    """A value as a spreadsheet may have it: text that would be a formula there is text.
+
+    Source: OWASP, CSV Injection.
+
+    >>> from exposurekit.text.formatting import defused
+    >>> defused("=1+1"), defused("Seekfolk"), defused(-1)
+    ("'=1+1", 'Seekfolk', -1)
+    """
+    value = joined(value)
+    if not isinstance(value, str):
+        return value
+    text = value.replace("\r", " ")  # some readers take it for the end of the row
+    first, *others = _CELLS.split(text)
+    # A quotation mark is written twice, and where a cell begins there those two hold nothing: what follows is its text.
+    told = [f"'{cell}" if _is_formula(cell.replace('"', "")) else cell for cell in others]
+    return "".join(["'" if _is_formula(text) else "", first, *told])
+
+
+def _is_formula(text: str) -> bool:
+    return _seen(text).lstrip().startswith(_FORMULA)
+
+
+def _seen(text: str) -> str:
+    """What a reader sees of a text, and a spreadsheet that reads full-width signs as others."""
+    if text.isascii() and text.isprintable():
+        return text
+    seen = "".join(one for one in text if unicodedata.category(one) not in {"Cc", "Cf"})
+    return unicodedata.normalize("NFKC", seen)
+
+
+_FORMULA = ("=", "+", "-", "@", "|", "%")
+# Where a semicolon or a tab parts cells, or a line ends one, the next begins there.
+_CELLS = re.compile(r"(?<=[;\t\n])")
+
+
+def as_csv(table: pd.DataFrame) -> str:
+    r"""A table as CSV that no spreadsheet takes for formulas; what is missing is empty.
+
+    >>> from exposurekit.text.formatting import as_csv
+    >>> as_csv(pd.DataFrame({"site": ["=cmd()"], "n": [1]}))
+    "site,n\n'=cmd(),1\n"
+    """
+    columns = [cells if is_any_real_numeric_dtype(cells) else _defused(cells) for _, cells in table.items()]
+    names = [defused(str(name)) for name in table.columns]
+    whole = pd.concat(columns, axis=1) if columns else table
+    return whole.to_csv(index=False, header=names, lineterminator="\n")
+
+
+def _defused(cells: "pd.Series[Any]") -> "pd.Series[Any]":
+    return cells.map(defused, na_action="ignore").astype("object")
