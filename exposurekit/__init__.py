@@ -53,30 +53,30 @@ if TYPE_CHECKING:  # for type checkers and editors; `_MODULES` is what runs, and
     from exposurekit import widgets as widgets
     from exposurekit.client import AsyncClient as AsyncClient
     from exposurekit.client import Client as Client
-    from exposurekit.client import Patience as Patience
+    from exposurekit.client import RetryPolicy as RetryPolicy
     from exposurekit.contract.models import Alert as Alert
     from exposurekit.contract.models import Link as Link
     from exposurekit.contract.models import Record as Record
     from exposurekit.contract.models import User as User
     from exposurekit.contract.models import UserKey as UserKey
+    from exposurekit.errors import APIStatusError as APIStatusError
     from exposurekit.errors import BadRequest as BadRequest
+    from exposurekit.errors import ConfigurationError as ConfigurationError
+    from exposurekit.errors import ConnectionFailed as ConnectionFailed
     from exposurekit.errors import ExposureError as ExposureError
-    from exposurekit.errors import Misconfigured as Misconfigured
+    from exposurekit.errors import InvalidResponse as InvalidResponse
     from exposurekit.errors import MissingColumns as MissingColumns
-    from exposurekit.errors import NotLoaded as NotLoaded
-    from exposurekit.errors import Refused as Refused
-    from exposurekit.errors import StillScanning as StillScanning
+    from exposurekit.errors import NotFound as NotFound
+    from exposurekit.errors import ScanTimeout as ScanTimeout
     from exposurekit.errors import Unauthorized as Unauthorized
-    from exposurekit.errors import Unreached as Unreached
-    from exposurekit.errors import Unreadable as Unreadable
     from exposurekit.exports import export as export
     from exposurekit.exposure import Exposure as Exposure
     from exposurekit.exposure import connect as connect
-    from exposurekit.history import Busy as Busy
     from exposurekit.history import Diff as Diff
     from exposurekit.history import History as History
+    from exposurekit.history import HistoryLocked as HistoryLocked
+    from exposurekit.history import ReceivedDelivery as ReceivedDelivery
     from exposurekit.history import Run as Run
-    from exposurekit.history import Told as Told
     from exposurekit.reports import Report as Report
     from exposurekit.reports import report as report
     from exposurekit.sandbox.demo import demo as demo
@@ -86,16 +86,18 @@ __version__ = "0.1.0"
 
 _MODULES = {
     **dict.fromkeys(("connect", "Exposure"), "exposure"),
-    **dict.fromkeys(("Client", "AsyncClient", "Patience"), "client"),
+    **dict.fromkeys(("Client", "AsyncClient", "RetryPolicy"), "client"),
     "demo": "sandbox.demo",
     "export": "exports",
     **dict.fromkeys(("report", "Report"), "reports"),
-    **dict.fromkeys(("History", "Run", "Diff", "Told", "Busy"), "history"),
+    **dict.fromkeys(("History", "Run", "Diff", "ReceivedDelivery", "HistoryLocked"), "history"),
     **dict.fromkeys(("User", "UserKey", "Record", "Link", "Alert"), "contract.models"),
     **dict.fromkeys(
-        ("ExposureError", "Misconfigured", "MissingColumns", "NotLoaded", "StillScanning"), "errors"
+        ("ExposureError", "ConfigurationError", "MissingColumns", "NotFound", "ScanTimeout"), "errors"
     ),
-    **dict.fromkeys(("Refused", "BadRequest", "Unauthorized", "Unreached", "Unreadable"), "errors"),
+    **dict.fromkeys(
+        ("APIStatusError", "BadRequest", "Unauthorized", "ConnectionFailed", "InvalidResponse"), "errors"
+    ),
 }
 _SUBPACKAGES = {
     **{name: name for name in ("analysis", "charts", "frames", "widgets")},

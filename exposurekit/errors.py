@@ -1,18 +1,18 @@
-"""What can go wrong. Never holds a URL, a key, a secret or a person's data.
+"""Exceptions. Their messages never hold a URL, a key, a secret or personal data.
 
 ::
 
     ExposureError
-    ├── Misconfigured      a setting is missing or makes no sense
-    ├── Refused            the service answered, and the answer was no
-    │   ├── BadRequest         400: fields missing or invalid
-    │   └── Unauthorized       401: key, secret or user secret not accepted
-    ├── Unreached          no whole answer came
-    ├── Unreadable         a body is not what the specification describes
-    ├── StillScanning      a scan did not end within the time given
-    ├── NotLoaded          a person whose data is asked for is not among those loaded
-    ├── Leak               what is to be shared holds a person's data
-    └── MissingColumns     a table lacks columns that a question needs
+    ├── ConfigurationError   a setting is missing or invalid
+    ├── APIStatusError       the service answered with an error status
+    │   ├── BadRequest       400: fields missing or invalid
+    │   └── Unauthorized     401: key, secret or user secret not accepted
+    ├── ConnectionFailed     no complete response
+    ├── InvalidResponse      a body that does not match the specification
+    ├── ScanTimeout          a scan did not finish in time
+    ├── NotFound             a user who is not loaded, a run that does not exist
+    ├── Leak                 personal data in what is to be shared
+    └── MissingColumns       a table lacks columns that a question needs
 """
 
 import inspect
@@ -31,11 +31,11 @@ class ExposureError(Exception):
         return _again, (type(self), self.args), self.__dict__
 
 
-class Misconfigured(ExposureError):
+class ConfigurationError(ExposureError):
     """A setting is missing or makes no sense; the message says which, and what to set."""
 
 
-class Refused(ExposureError):
+class APIStatusError(ExposureError):
     """The service answered, and the answer was no.
 
     Attributes:
@@ -53,15 +53,15 @@ class Refused(ExposureError):
         self.retry_after_s = retry_after_s
 
 
-class BadRequest(Refused):
+class BadRequest(APIStatusError):
     """400: fields missing or invalid."""
 
 
-class Unauthorized(Refused):
+class Unauthorized(APIStatusError):
     """401: the api_key, the api_secret, or the user's id and secret were not accepted."""
 
 
-class Unreached(ExposureError):
+class ConnectionFailed(ExposureError):
     """No whole answer came: nothing listens, the connection was cut, or time ran out.
 
     Attributes:
@@ -75,7 +75,7 @@ class Unreached(ExposureError):
         self.maybe_received = maybe_received
 
 
-class Unreadable(ExposureError):
+class InvalidResponse(ExposureError):
     """A body is not what the specification describes; the message says where, never what it held.
 
     Attributes:
@@ -88,11 +88,11 @@ class Unreadable(ExposureError):
         self.user_key = user_key
 
 
-class StillScanning(ExposureError):
+class ScanTimeout(ExposureError):
     """A scan did not end within the time given."""
 
 
-class NotLoaded(ExposureError):
+class NotFound(ExposureError):
     """A person whose data is asked for is not among those loaded: unknown is not empty."""
 
 

@@ -15,13 +15,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from exposurekit.analysis.tasks import NOT_ON_FILE, Task
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
 from exposurekit.privacy import pseudonyms
 from exposurekit.privacy.redaction import redacted, with_index
 from exposurekit.reports import leak_check, write
-from exposurekit.reports.data import Gathered, gathered
+from exposurekit.reports.data import ReportData, report_data
 from exposurekit.reports.manual_steps import removals
 from exposurekit.reports.model import Removal
 from exposurekit.text import formatting
@@ -61,7 +61,7 @@ def export(
         The path.
 
     Raises:
-        Misconfigured: The ending is another, the file cannot be written, or Excel cannot hold the table.
+        ConfigurationError: The ending is another, the file cannot be written, or Excel cannot hold the table.
         Leak: What would be written tells a person's data though it should not; nothing is written.
 
     In CSV and Excel no text is a formula. Instants are UTC; Excel and CSV hold lists as text. In Excel so are days before
@@ -75,25 +75,27 @@ def export(
     file = Path(path)
     if isinstance(what, pd.DataFrame):
         if user is not None:
-            raise Misconfigured(
+            raise ConfigurationError(
                 "user goes with the manual work; of a table, give the rows that are about them"
             )
         form = _form(file, _TABLES, "a table")
         write(file, form(what if personal else _harmless(what, of)))
         return file
     if not isinstance(what, Exposure | History):
-        raise Misconfigured(
+        raise ConfigurationError(
             "What can be exported is a table, or an Exposure or a History for its manual work"
         )
     queue_form = _form(file, _QUEUES, "the manual work")
     beside = of if isinstance(of, Exposure) and isinstance(what, History) else None
-    manual = gathered(what, exposure=beside, user=user, pseudonyms=None if personal else pseudonyms.kept())
+    manual = report_data(
+        what, exposure=beside, user=user, pseudonyms=None if personal else pseudonyms.load_pseudonyms()
+    )
     queue, left_out = _queue(manual)
     told = queue_form(manual, queue, left_out)
     if not personal:
         text = formatting.as_csv(_queue_table(queue)) if queue_form is _queue_excel else told.decode()
         leak_check.check_text(
-            re.sub(r"\r\n[ \t]", "", text), leak_check.known_of(manual.exposure, manual.history)
+            re.sub(r"\r\n[ \t]", "", text), leak_check.matcher_for(manual.exposure, manual.history)
         )
     write(file, told)
     return file
@@ -102,7 +104,7 @@ def export(
 def _harmless(table: pd.DataFrame, of: Exposure | History | None) -> pd.DataFrame:
     kept = with_index(redacted(table))
     if of is not None:
-        known = leak_check.known_of(*((of, None) if isinstance(of, Exposure) else (None, of)))
+        known = leak_check.matcher_for(*((of, None) if isinstance(of, Exposure) else (None, of)))
         leak_check.check_text(formatting.as_csv(kept.select_dtypes(exclude=["number", "datetimetz"])), known)
         leak_check.check_text("\n".join(map(str, kept.columns)), known)
     return kept
@@ -110,7 +112,7 @@ def _harmless(table: pd.DataFrame, of: Exposure | History | None) -> pd.DataFram
 
 def _form(file: Path, forms: Mapping[str, Callable[..., bytes]], of: str) -> Callable[..., bytes]:
     if (form := forms.get(file.suffix.lower())) is None:
-        raise Misconfigured(f"The ending of the file says what {of} becomes: one of {', '.join(forms)}")
+        raise ConfigurationError(f"The ending of the file says what {of} becomes: one of {', '.join(forms)}")
     return form
 
 
@@ -124,7 +126,7 @@ def _csv(table: pd.DataFrame) -> bytes:
 def _excel(table: pd.DataFrame) -> bytes:
     table = with_index(table)
     if len(table) > ROWS_OF_EXCEL:
-        raise Misconfigured(
+        raise ConfigurationError(
             f"Excel holds {ROWS_OF_EXCEL:,} rows, and the table has {len(table):,}: write a .csv or a .parquet"
         )
     flat = _flat(table)
@@ -143,7 +145,7 @@ def _parquet(table: pd.DataFrame) -> bytes:
     try:
         made = pa.Table.from_pandas(with_index(table), preserve_index=False)
     except pa.ArrowException:  # it would tell the value
-        raise Misconfigured(
+        raise ConfigurationError(
             "A column holds values of several kinds, which Parquet cannot: make them one, or write a .csv"
         ) from None
     pq.write_table(made.replace_schema_metadata(None), file)
@@ -180,7 +182,7 @@ def _column(column: "pd.Series[Any]") -> "pd.Series[Any]":
 
 def _cell(value: Any) -> Any:
     if not isinstance(value, date):
-        return formatting.joined(value)
+        return formatting.join_list(value)
     if isinstance(value, datetime) and value.tzinfo:
         value = value.astimezone(UTC).replace(tzinfo=None)
     is_early = (value.year, value.month) < (_CALENDAR_OF_EXCEL.year, _CALENDAR_OF_EXCEL.month)
@@ -192,7 +194,7 @@ def _check_lengths(flat: pd.DataFrame) -> None:
     for place, (name, column) in enumerate(flat.items(), 1):
         longest = max(len(str(one).encode("utf-16-le", "surrogatepass")) // 2 for one in (name, *column))
         if longest > CHARACTERS_OF_EXCEL:
-            raise Misconfigured(
+            raise ConfigurationError(
                 f"Excel holds {CHARACTERS_OF_EXCEL:,} characters in a cell, and column {place} of the table has "
                 f"{longest:,} in one: write a .csv or a .parquet"
             )
@@ -201,20 +203,20 @@ def _check_lengths(flat: pd.DataFrame) -> None:
 # --- the manual work --------------------------------------------------------------------------------------
 
 
-def _queue(of: Gathered) -> tuple[tuple[Removal, ...], int]:
+def _queue(of: ReportData) -> tuple[tuple[Removal, ...], int]:
     """What may be told of it, and how many kinds are left out."""
     found = removals(of.queue)
     told = found if of.sharing is None else of.sharing.removals(found, of.user)
     return told, len(found) - len(told)
 
 
-def _markdown(of: Gathered, queue: tuple[Removal, ...], left_out: int) -> bytes:
+def _markdown(of: ReportData, queue: tuple[Removal, ...], left_out: int) -> bytes:
     lines = ["# What a human must do", "", of.line, ""]
     lines += [text for note in _missing(queue) for text in (note, "")]
     if not queue and not left_out:
         lines += ["Nothing.", ""]
     for place, one in enumerate(queue, 1):
-        lines += [f"## {place}. {marked_down(_called(one))}", "", one.amount, ""]
+        lines += [f"## {place}. {marked_down(_person_label(one))}", "", one.amount, ""]
         lines += [marked_down(one.guide), ""] if one.guide else []
         lines += [f"{number}. {marked_down(step)}" for number, step in enumerate(one.steps, 1)]
         lines += [""] if one.steps else []
@@ -223,18 +225,18 @@ def _markdown(of: Gathered, queue: tuple[Removal, ...], left_out: int) -> bytes:
             if one.tasks
             else []
         )
-    lines += _left_out(left_out)
+    lines += _columns_left_out(left_out)
     return "\n".join(lines).encode()
 
 
-def _tasks(of: Gathered, queue: tuple[Removal, ...], left_out: int) -> bytes:
+def _tasks(of: ReportData, queue: tuple[Removal, ...], left_out: int) -> bytes:
     calendar = icalendar.Calendar()
     calendar.add("prodid", f"-//{_MADE_BY}//manual removals//EN")
     calendar.add("version", "2.0")
     for place, one in enumerate(queue, 1):
         for number, task in enumerate(one.tasks or [None], 1):
             calendar.add_component(_task(one, task, place, number, of))
-    for line in (*_missing(queue), *_left_out(left_out)):
+    for line in (*_missing(queue), *_columns_left_out(left_out)):
         calendar.add("comment", line)
     ical: bytes = calendar.to_ical()
     return ical
@@ -271,12 +273,12 @@ def _entered(task: Task) -> Iterator[tuple[str, str]]:
         )
 
 
-def _task(one: Removal, task: Task | None, place: int, number: int, of: Gathered) -> icalendar.Todo:
+def _task(one: Removal, task: Task | None, place: int, number: int, of: ReportData) -> icalendar.Todo:
     todo = icalendar.Todo()
     todo.add("uid", f"{_digest(one, task, number)}@{_MADE_BY}")
     todo.add("dtstamp", of.as_of)
     about = one.amount if task is None else f"{task.line} ({task.person})" if task.facts else task.person
-    todo.add("summary", plain(f"{_called(one)}: {about}"))
+    todo.add("summary", plain(f"{_person_label(one)}: {about}"))
     steps = [f"{number}. {step}" for number, step in enumerate(one.steps, 1)]
     facts = [] if task is None else [f"Person: {task.person}", *(": ".join(pair) for pair in _lines(task))]
     lines = [*facts, *([one.guide] if one.guide else []), *steps]
@@ -303,7 +305,7 @@ def _queue_table(queue: tuple[Removal, ...]) -> pd.DataFrame:
     rows = [
         {
             "done": "",
-            "site": _called(one),
+            "site": _person_label(one),
             "person": task.person,
             **{label.lower(): text for label, text in task.facts},
             "address": task.address,
@@ -321,13 +323,13 @@ def _queue_table(queue: tuple[Removal, ...]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns, dtype="object")
 
 
-def _queue_excel(of: Gathered, queue: tuple[Removal, ...], left_out: int) -> bytes:
+def _queue_excel(of: ReportData, queue: tuple[Removal, ...], left_out: int) -> bytes:
     rows = _queue_table(queue)
-    told = [of.line, *_missing(queue), *_left_out(left_out)]
+    told = [of.line, *_missing(queue), *_columns_left_out(left_out)]
     return _excel(pd.concat([rows, pd.DataFrame({"guide": told}, dtype="object")]).astype("object"))
 
 
-def _called(one: Removal) -> str:
+def _person_label(one: Removal) -> str:
     return one.site or "A web page"
 
 
@@ -336,7 +338,7 @@ def _missing(queue: tuple[Removal, ...]) -> list[str]:
     return [*dict.fromkeys(task.note for one in queue for task in one.tasks if task.note)]
 
 
-def _left_out(many: int) -> list[str]:
+def _columns_left_out(many: int) -> list[str]:
     if not many:
         return []
     kinds = "1 kind of removal is" if many == 1 else f"{many:,} kinds of removals are"

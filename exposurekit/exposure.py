@@ -12,13 +12,13 @@ from exposurekit.analysis import tasks
 from exposurekit.analysis.selection import Choice, select
 from exposurekit.client import Client, background, bulk
 from exposurekit.client.base import Settings
-from exposurekit.client.client import twin
+from exposurekit.client.client import as_async
 from exposurekit.client.progress import progress_bar
 from exposurekit.contract.models import UserKey
-from exposurekit.errors import Misconfigured, NotLoaded, warn
-from exposurekit.snapshot import Deviations, Look, ids_of, utc_now
+from exposurekit.errors import ConfigurationError, NotFound, warn
+from exposurekit.snapshot import Deviations, Snapshot, ids_of, utc_now
 from exposurekit.tables import ON_FILE, People, Tables
-from exposurekit.text.html_cards import card
+from exposurekit.text.html_cards import html_card
 
 
 class Exposure(Tables):
@@ -34,7 +34,9 @@ class Exposure(Tables):
 
     clock: Callable[[], datetime] = staticmethod(utc_now)  # what `as_of` goes by; a sandbox has its own
 
-    def __init__(self, client: Client, *, at_once: int = bulk.AT_ONCE, progress: bool | None = None) -> None:
+    def __init__(
+        self, client: Client, *, at_once: int = bulk.CONCURRENCY, progress: bool | None = None
+    ) -> None:
         """Look through this client.
 
         Args:
@@ -43,11 +45,11 @@ class Exposure(Tables):
             progress: Whether to show a progress bar; None: in a notebook and in a terminal.
         """
         if at_once < 1:
-            raise Misconfigured("at_once is one or more")
+            raise ConfigurationError("at_once is one or more")
         self.client = client
         self.at_once = at_once
         self.progress = progress
-        self._look: Look | None = None
+        self._look: Snapshot | None = None
         self._shown: dict[str, pd.DataFrame] = {}
         self._building = threading.Lock()
 
@@ -62,7 +64,7 @@ class Exposure(Tables):
             facts |= {"people": look, "as of": look.at}
             for name, waiting in look.batches.items():
                 facts[name] = f"{len(self._shown.get(name, ())) + sum(map(len, waiting)):,} rows"
-        return card("Exposure", facts)
+        return html_card("Exposure", facts)
 
     @property
     def is_loaded(self) -> bool:
@@ -114,14 +116,14 @@ class Exposure(Tables):
         """The id and secret of one user, for the client's single calls.
 
         Raises:
-            NotLoaded: The service does not list this user.
+            NotFound: The service does not list this user.
 
         >>> exposure.client.get_user(exposure.key(key.id)).id == key.id
         True
         """
         secrets = self._loaded().secrets
         if user_id not in secrets:
-            raise NotLoaded(f"The service lists no user {user_id}; refresh() looks again.")
+            raise NotFound(f"The service lists no user {user_id}; refresh() looks again.")
         return UserKey(id=user_id, secret=secrets[user_id])
 
     def refresh(self) -> "Exposure":
@@ -132,7 +134,7 @@ class Exposure(Tables):
         >>> exposure.refresh() is exposure
         True
         """
-        look = Look(at=self.clock())
+        look = Snapshot(at=self.clock())
         try:
             self._run(look.take, None, look.seen, self.progress, look.keep)
             look.whole = True
@@ -142,7 +144,7 @@ class Exposure(Tables):
                 self._look, self._shown = look, {}
         return self
 
-    def _loaded(self) -> Look:
+    def _loaded(self) -> Snapshot:
         if self._look is None:
             self.refresh()
         look = self._look
@@ -151,14 +153,14 @@ class Exposure(Tables):
             warn(f"{look}; refresh() loads everyone")
         return look
 
-    def _frame(self, look: Look, name: str) -> pd.DataFrame:
+    def _frame(self, look: Snapshot, name: str) -> pd.DataFrame:
         with self._building:  # two threads may ask at once; what is stopped half-way can be asked for again
             return self._built(look, name)
 
-    def _built(self, look: Look, name: str) -> pd.DataFrame:
+    def _built(self, look: Snapshot, name: str) -> pd.DataFrame:
         if name not in self._shown:
             if name == "steps":
-                table = frames.steps_of(self._built(look, "alerts"))
+                table = frames.steps_from_alerts(self._built(look, "alerts"))
             else:
                 table = frames.frame(name, look.batches[name])
             if name == "alerts":
@@ -180,7 +182,7 @@ class Exposure(Tables):
         asked = ids_of(user)
         if unknown := [one for one in asked if one not in look.loaded]:
             why = "failures() names those who could not be loaded, refresh() looks again"
-            raise NotLoaded(
+            raise NotFound(
                 f"Not among the people loaded: {unknown}; {why if look.whole else 'refresh() loads everyone'}."
             )
         return table[table["user_id"].isin(asked)].reset_index(drop=True)
@@ -191,7 +193,7 @@ class Exposure(Tables):
         *,
         choose: bulk.Choose | None = None,
         progress: bool | None = None,
-    ) -> bulk.Listing:
+    ) -> bulk.UserListing:
         """Load everyone and keep nobody: each batch is given away as it comes, as `History.collect` wants it.
 
         Args:
@@ -227,17 +229,17 @@ class Exposure(Tables):
         seen: bulk.Progress,
         shown: bool | None,  # noqa: FBT001
         keep: Callable[[Deviations], None] = lambda _deviations: None,
-    ) -> bulk.Listing:
+    ) -> bulk.UserListing:
         deviations = Deviations()
         far: list[tuple[int, int | None]] = [(0, None)]
-        found: list[bulk.Listing] = []
+        found: list[bulk.UserListing] = []
 
         def count(done: int, total: int | None) -> None:
             far[0] = done, total
             seen(done, total)
 
         async def load() -> None:
-            async with twin(self.client, self.at_once) as client:
+            async with as_async(self.client, self.at_once) as client:
                 load = bulk.load(
                     client, deviations.counting(take), at_once=self.at_once, progress=count, choose=choose
                 )
@@ -246,7 +248,7 @@ class Exposure(Tables):
 
         try:
             with progress_bar("people", shown) as bar:
-                background.run(load, lambda: bar(*far[0]))
+                background.run_in_background(load, lambda: bar(*far[0]))
         finally:
             keep(deviations)
         deviations.warn()
@@ -257,7 +259,7 @@ def connect(
     base_url: str | None = None,
     *,
     client: Client | None = None,
-    at_once: int = bulk.AT_ONCE,
+    at_once: int = bulk.CONCURRENCY,
     progress: bool | None = None,
     **settings: Unpack[Settings],
 ) -> Exposure:
@@ -271,11 +273,11 @@ def connect(
         settings: ``integration_name``, ``api_key``, ``api_secret``, ``strict`` and all else that `Client` takes.
 
     Raises:
-        Misconfigured: A setting is missing or makes no sense; the message says what to set.
+        ConfigurationError: A setting is missing or makes no sense; the message says what to set.
 
     >>> ek.connect(client=client)
     Exposure(Client('http://127.0.0.1:...', integration_name='demo'), not loaded yet)
     """
     if client is not None and (base_url or settings):
-        raise Misconfigured("connect() takes a client or the settings of one, not both")
+        raise ConfigurationError("connect() takes a client or the settings of one, not both")
     return Exposure(client or Client(base_url, **settings), at_once=at_once, progress=progress)

@@ -12,9 +12,9 @@ import pyarrow as pa
 from exposurekit import frames
 from exposurekit.client import bulk
 from exposurekit.contract.deviations import Deviation
-from exposurekit.errors import Misconfigured, warn
+from exposurekit.errors import ConfigurationError, warn
 
-PACKS = 6  # packed batches that wait to become tables together
+FLUSH_EVERY = 6  # packed batches that wait to become tables together
 
 
 def utc_now() -> datetime:
@@ -51,7 +51,7 @@ class Deviations:
 
         return taken
 
-    def add_listing(self, listing: bulk.Listing) -> None:
+    def add_listing(self, listing: bulk.UserListing) -> None:
         """Count those of List users."""
         for deviation, users in listing.deviations.items():
             self.add(deviation, users)
@@ -75,7 +75,7 @@ class Deviations:
 
 
 @dataclass(slots=True)
-class Look:
+class Snapshot:
     """What one load found, as it grows."""
 
     batches: dict[str, list[pa.Table]] = field(default_factory=lambda: {name: [] for name in frames.TABLES})
@@ -101,13 +101,13 @@ class Look:
         self.secrets.update((key.id, key.secret) for key in batch.keys)
         self.loaded.update(user["id"] for user in batch.users)
         self.failed += len(batch.failures)
-        self.people.append(frames.people(batch.users))
-        self.told.append(frames.told(batch.alerts))
+        self.people.append(frames.pack_users(batch.users))
+        self.told.append(frames.pack_alerts(batch.alerts))
         if batch.failures:
             self.batches["failures"].append(
                 frames.of_rows("failures", [asdict(failure) for failure in batch.failures])
             )
-        if len(self.people) >= PACKS:
+        if len(self.people) >= FLUSH_EVERY:
             self.unpack()
 
     def unpack(self) -> None:
@@ -129,7 +129,7 @@ def ids_of(user: Any) -> list[int]:
     """The ids of the people who are asked for: of one, or of several.
 
     Raises:
-        Misconfigured: These are none.
+        ConfigurationError: These are none.
 
     >>> from exposurekit.snapshot import ids_of
     >>> ids_of(12), ids_of([1, 2])
@@ -142,4 +142,4 @@ def ids_of(user: Any) -> list[int]:
             ids = [int(one) for one in several]
         if ids == several:
             return ids
-    raise Misconfigured("user is the id of a person, or a list of ids")
+    raise ConfigurationError("user is the id of a person, or a list of ids")

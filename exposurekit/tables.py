@@ -30,7 +30,7 @@ class Tables(Keyed):
             user: One id or several; None for everyone.
 
         Raises:
-            NotLoaded: One of them is not among those loaded; `failures` may say why.
+            NotFound: One of them is not among those loaded; `failures` may say why.
             ExposureError: The list of users could not be had.
 
         Source: specification, "User".

@@ -13,7 +13,7 @@ from typing import Any
 
 from exposurekit import cli
 from exposurekit.service.clock import Clock
-from exposurekit.service.storage.database import Database, Work
+from exposurekit.service.storage.database import Database, Session
 from exposurekit.service.storage.encryption import Vault, load_key
 
 COMMAND = Path(sys.executable).parent / "exposurekit"
@@ -110,7 +110,7 @@ class Operator(Shell):
         self.url = url
         super().__init__(directory, EXPOSUREKIT_DATABASE=url, EXPOSUREKIT_SERVICE_KEY_FILE=str(self.key_file))
 
-    def work(self, do: Callable[[Work], Awaitable[Any]], *, clock: Clock | None = None) -> Any:
+    def work(self, do: Callable[[Session], Awaitable[Any]], *, clock: Clock | None = None) -> Any:
         """One transaction, as the service would make it."""
         database = Database(self.url, vault=Vault(load_key(self.key_file)), clock=clock or Clock())
 

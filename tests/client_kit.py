@@ -12,10 +12,10 @@ import faults
 import otherwise
 import pandas as pd
 
-from exposurekit.client import AsyncClient, Client, Patience
+from exposurekit.client import AsyncClient, Client, RetryPolicy
 
 FACES = ("blocking", "awaiting")
-AT_ONCE = Patience(first_s=0)  # retries, and no sleep between
+AT_ONCE = RetryPolicy(first_s=0)  # retries, and no sleep between
 
 
 class Awaited:

@@ -12,7 +12,7 @@ import faults
 from client_kit import told
 from history_reference import Look, Seen, Thing
 
-from exposurekit.client import Client, Patience
+from exposurekit.client import Client, RetryPolicy
 from exposurekit.contract.webhooks import Delivery
 from exposurekit.exposure import Exposure
 from exposurekit.history.identity import alert_key, host, link_key, record_key
@@ -184,7 +184,7 @@ def seen_through(service: Service) -> Iterator[Exposure]:
             integration_name="acme",
             api_key="key",
             api_secret="secret",
-            retries=Patience(retries=0, first_s=0),
+            retries=RetryPolicy(retries=0, first_s=0),
         ) as client,
     ):
         yield Exposure(client, progress=False)

@@ -10,7 +10,7 @@ import httpx
 from standardwebhooks import Webhook
 
 from exposurekit.monitor.webhooks.receiver import create_app
-from exposurekit.monitor.webhooks.store import Letters
+from exposurekit.monitor.webhooks.store import InboxStore
 from exposurekit.service.webhooks.endpoints import new_secret
 from exposurekit.system.asgi_server import running
 
@@ -22,14 +22,14 @@ LOOPBACK = "127.0.0.1"
 
 
 @contextmanager
-def listening(letters: Letters, **options: Any) -> Iterator[httpx.Client]:
+def listening(letters: InboxStore, **options: Any) -> Iterator[httpx.Client]:
     """An inbox, and a client that posts to it."""
     with running(create_app(letters, **options), LOOPBACK, 0) as base_url, httpx.Client() as http:
         http.base_url = httpx.URL(base_url)
         yield http
 
 
-def emptied(letters: Letters) -> Letters:
+def emptied(letters: InboxStore) -> InboxStore:
     """Without any letters, whatever came before."""
     with letters._database.writing() as connection:
         connection.execute("DELETE FROM letters")

@@ -20,7 +20,7 @@ from exposurekit.service.api.app import create_app
 from exposurekit.service.api.server import running
 from exposurekit.service.clock import FrozenClock
 from exposurekit.service.findings.findings import Listing, Page, Site
-from exposurekit.service.storage.database import Database, Work
+from exposurekit.service.storage.database import Database, Session
 from exposurekit.service.storage.encryption import Vault
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -72,12 +72,12 @@ class Service:
     def get(self, user: dict[str, Any], path: str = "") -> Any:
         return answered(self.call("GET", f"/users/{user['id']}{path}", user))
 
-    def work(self, function: Callable[[Work], Awaitable[Any]]) -> Any:
+    def work(self, function: Callable[[Session], Awaitable[Any]]) -> Any:
         """Do something in one transaction, as a scan would."""
         return at_work(self.database, function)
 
 
-def at_work(database: Database, function: Callable[[Work], Awaitable[Any]]) -> Any:
+def at_work(database: Database, function: Callable[[Session], Awaitable[Any]]) -> Any:
     async def work() -> Any:
         async with database.writing() as work:
             return await function(work)

@@ -6,8 +6,8 @@ import re
 import pytest
 
 from exposurekit.client import AsyncClient, Client
-from exposurekit.client.config import Access, credentials
-from exposurekit.errors import Misconfigured
+from exposurekit.client.config import ClientConfig, credentials
+from exposurekit.errors import ConfigurationError
 
 SETTINGS = {
     "base_url": "https://service.example",
@@ -62,20 +62,20 @@ def test_arguments_outrank_the_environment_and_the_environment_the_file(empty_pl
 
 def test_a_blank_setting_is_a_missing_one(monkeypatch):
     to_environment(monkeypatch, SETTINGS | {"api_key": ""})
-    with pytest.raises(Misconfigured, match=r"give api_key or set EXPOSUREKIT_API_KEY "):
+    with pytest.raises(ConfigurationError, match=r"give api_key or set EXPOSUREKIT_API_KEY "):
         found()
 
 
 @pytest.mark.parametrize("missing", SETTINGS)
 def test_a_missing_setting_is_named_with_its_variable(missing):
     given = {name: value for name, value in SETTINGS.items() if name != missing}
-    with pytest.raises(Misconfigured) as caught:
+    with pytest.raises(ConfigurationError) as caught:
         found(**given)
     assert f"give {missing} or set EXPOSUREKIT_{missing.upper()} " in str(caught.value)
 
 
 def test_nothing_configured_says_in_one_line_what_to_set_and_how_to_try():
-    with pytest.raises(Misconfigured) as caught:
+    with pytest.raises(ConfigurationError) as caught:
         Client()
     assert str(caught.value) == (
         "Not connected: give base_url, integration_name, api_key, api_secret or set EXPOSUREKIT_BASE_URL,"
@@ -95,8 +95,8 @@ def test_nothing_configured_says_in_one_line_what_to_set_and_how_to_try():
     ],
 )
 def test_a_manner_that_does_not_exist_is_refused_with_those_that_do(settings, message):
-    with pytest.raises(Misconfigured, match=re.escape(message) + "$"):
-        Access(**SETTINGS, **settings)
+    with pytest.raises(ConfigurationError, match=re.escape(message) + "$"):
+        ClientConfig(**SETTINGS, **settings)
 
 
 @pytest.mark.parametrize(
@@ -118,8 +118,8 @@ def test_a_manner_that_does_not_exist_is_refused_with_those_that_do(settings, me
     ],
 )
 def test_a_base_url_that_cannot_be_one_is_refused_and_not_repeated(base_url):
-    with pytest.raises(Misconfigured, match=r"^base_url is what precedes /api/, such as") as caught:
-        Access(**SETTINGS | {"base_url": base_url})
+    with pytest.raises(ConfigurationError, match=r"^base_url is what precedes /api/, such as") as caught:
+        ClientConfig(**SETTINGS | {"base_url": base_url})
     assert not {"user", "pass", "acme", "key-1"} & set(re.findall(r"[\w-]+", str(caught.value)))
 
 
@@ -137,7 +137,7 @@ def test_a_base_url_that_cannot_be_one_is_refused_and_not_repeated(base_url):
     ],
 )
 def test_https_and_loopback_are_taken_in_silence(base_url):
-    assert Access(**SETTINGS | {"base_url": base_url}).base_url == base_url
+    assert ClientConfig(**SETTINGS | {"base_url": base_url}).base_url == base_url
 
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
@@ -170,5 +170,5 @@ def test_settings_of_the_environment_show_no_secret(monkeypatch):
 
 @pytest.mark.parametrize("setting", [{"timeout": 0}, {"timeout": None}, {"retries": None}, {"retries": "3"}])
 def test_a_patience_that_makes_no_sense_is_refused(setting):
-    with pytest.raises(Misconfigured, match=f"{next(iter(setting))} is a number"):
+    with pytest.raises(ConfigurationError, match=f"{next(iter(setting))} is a number"):
         Client(**SETTINGS, **setting)

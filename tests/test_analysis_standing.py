@@ -25,7 +25,7 @@ def records(*listings):
     for number, (user, site, status) in enumerate(listings):
         people[user].append(RECORD | {"id": number, "site": site, "status": status})
     users = [User.model_validate(USER | {"id": user, "records": found}) for user, found in people.items()]
-    return frames.of_users(users)["records"]
+    return frames.from_users(users)["records"]
 
 
 def rows(table):

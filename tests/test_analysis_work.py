@@ -12,7 +12,7 @@ from payloads import TEXT
 from exposurekit import frames
 from exposurekit.analysis import work_queue
 from exposurekit.contract.models import Alert
-from exposurekit.errors import Misconfigured, MissingColumns
+from exposurekit.errors import ConfigurationError, MissingColumns
 
 DAWN = datetime(2026, 3, 1, tzinfo=UTC)
 QUEUE = {
@@ -241,7 +241,9 @@ def test_the_minutes_are_the_analysts_to_set():
     ("visit", "step"), [(-1, 2), (3, -0.1), (0, 0), (float("nan"), 2), (3, float("nan")), (float("inf"), 1)]
 )
 def test_minutes_that_are_none_are_refused(visit, step):
-    with pytest.raises(Misconfigured, match="visit_minutes and step_minutes are minutes, and not both zero"):
+    with pytest.raises(
+        ConfigurationError, match="visit_minutes and step_minutes are minutes, and not both zero"
+    ):
         work_queue(steps(alert(1, 0, 1)), visit_minutes=visit, step_minutes=step)
 
 
@@ -372,7 +374,7 @@ def test_the_steps_that_an_exposure_gives_are_taken_as_they_are():
         about | {"opt_out_procedure": ["Open it", "Press Remove"]},
         page | {"opt_out_procedure": "Write."},
     ]
-    given_by = frames.of_alerts(
+    given_by = frames.from_alerts(
         {5: [Alert.model_validate({"text": "", "html": ""} | one) for one in several]}
     )
     table = work_queue(given_by["steps"])
@@ -380,7 +382,7 @@ def test_the_steps_that_an_exposure_gives_are_taken_as_they_are():
         (None, None, 5, None, 1),
         ("seekfolk.example", "Seekfolk", 5, 7, 2),
     ]
-    again = frames.steps_of(given_by["alerts"])
+    again = frames.steps_from_alerts(given_by["alerts"])
     pd.testing.assert_frame_equal(again[given_by["steps"].columns], given_by["steps"])
     pd.testing.assert_frame_equal(work_queue(again)[table.columns], table)
 

@@ -16,7 +16,7 @@ from hostile_texts import BEACON, PAYLOADS, RUN
 from pypdfium2 import raw
 
 import exposurekit as ek
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 from exposurekit.reports import pdf as reports_pdf
 
 pytestmark = pytest.mark.long
@@ -188,7 +188,7 @@ def of_the_demo(tmp_path_factory):
     directory = tmp_path_factory.mktemp("demo")
     with ek.demo() as demo:
         report = ek.report(demo.history, directory / "fleet.html", exposure=demo.exposure)
-    (directory / "fleet.pdf").write_bytes(reports_pdf.printed(report.to_html()))
+    (directory / "fleet.pdf").write_bytes(reports_pdf.print_pdf(report.to_html()))
     return directory / "fleet.html", directory / "fleet.pdf"
 
 
@@ -227,13 +227,13 @@ def last_line(page):
 
 
 def test_it_is_a_pdf_with_its_charts(file, tmp_path, monkeypatch):
-    pages, palest = on_paper(reports_pdf.printed(file.read_text()))
+    pages, palest = on_paper(reports_pdf.print_pdf(file.read_text()))
     assert "daysuntilhalfareremoved" in "".join(pages)
     assert "sharenotremoved" in "".join(pages)
     assert palest < 200
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(Misconfigured, match="install one"):
-        reports_pdf.printed("<p>")
+    with pytest.raises(ConfigurationError, match="install one"):
+        reports_pdf.print_pdf("<p>")
 
 
 def test_a_table_is_sorted_and_filtered_and_gives_its_csv(file):

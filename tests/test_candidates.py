@@ -6,7 +6,7 @@ import pytest
 from service_kit import LISTING, SITE
 from sqlalchemy import select
 
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 from exposurekit.service.accounts import consent
 from exposurekit.service.findings import candidates
 from exposurekit.service.findings.candidates import POSSIBLE, QUARANTINED, Judged
@@ -124,7 +124,7 @@ def test_a_candidate_that_is_not_there_is_told_in_one_line(service, jane, step):
         "find": lambda work: candidates.find(work, 10**9),
         "accept elsewhere": lambda work: candidates.accept(work, one.id, Site(name="Elsewhere")),
     }
-    with pytest.raises(Misconfigured, match=r"^there is no candidate of that id[^\n]+$"):
+    with pytest.raises(ConfigurationError, match=r"^there is no candidate of that id[^\n]+$"):
         service.work(steps[step])
     assert kept(service, jane) == [one]
     assert service.get(jane, "/records") == {"records": []}

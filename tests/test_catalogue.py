@@ -5,7 +5,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 from exposurekit.service.sites.loader import directory, parsed, read
 
 WHOLE = """\
@@ -36,7 +36,7 @@ def edited(old, new):
 
 
 def told(text):
-    with pytest.raises(Misconfigured) as caught:
+    with pytest.raises(ConfigurationError) as caught:
         parsed(text, "seekfolk.yaml")
     return str(caught.value).splitlines()
 
@@ -171,7 +171,7 @@ def test_what_looks_like_a_date_stays_a_text():
 
 @given(st.text(max_size=200))
 def test_any_text_is_a_definition_or_misconfigured(text):
-    with pytest.raises(Misconfigured):
+    with pytest.raises(ConfigurationError):
         parsed(text)
 
 
@@ -188,7 +188,7 @@ def test_any_value_of_a_key_is_taken_or_refused_in_words(key, value):
     said = ""
     try:
         site = parsed(yaml.safe_dump(data, allow_unicode=True))
-    except Misconfigured as error:
+    except ConfigurationError as error:
         said = str(error)
     assert ", line " in said or getattr(site, key) is not None
 
@@ -203,14 +203,16 @@ def test_a_directory_gives_its_sites_by_name(tmp_path):
 def test_two_files_of_one_name_are_refused(tmp_path):
     (tmp_path / "a.yaml").write_text(named("Seekfolk"))
     (tmp_path / "b.yaml").write_text("# a copy\n" + named("SEEKFOLK"))
-    with pytest.raises(Misconfigured, match=r"b\.yaml, line 2: name is already that of a\.yaml$"):
+    with pytest.raises(ConfigurationError, match=r"b\.yaml, line 2: name is already that of a\.yaml$"):
         directory(tmp_path)
 
 
 def test_an_opt_out_covers_only_sites_that_are_known(tmp_path):
     (tmp_path / "a.yaml").write_text(named("Alpha", "  covers:\n    - Beta\n    - Gama\n"))
     (tmp_path / "b.yaml").write_text(named("Beta"))
-    with pytest.raises(Misconfigured, match=r"line 21: removal\.covers names a site that is not defined"):
+    with pytest.raises(
+        ConfigurationError, match=r"line 21: removal\.covers names a site that is not defined"
+    ):
         directory(tmp_path)
     assert list(directory(tmp_path, known=["Gama"])) == ["Alpha", "Beta"]
 
@@ -218,7 +220,7 @@ def test_an_opt_out_covers_only_sites_that_are_known(tmp_path):
 def test_the_problems_of_all_files_are_told_at_once(tmp_path):
     (tmp_path / "a.yaml").write_text("- a\n")
     (tmp_path / "b.yaml").write_bytes(b"name: x\nguide: \xff\n")
-    with pytest.raises(Misconfigured) as caught:
+    with pytest.raises(ConfigurationError) as caught:
         directory(tmp_path)
     assert [line.rpartition("/")[2] for line in str(caught.value).splitlines()] == [
         "a.yaml, line 1: is not a mapping of keys to values",
@@ -227,7 +229,7 @@ def test_the_problems_of_all_files_are_told_at_once(tmp_path):
 
 
 def test_what_is_not_there_is_said_to_be_missing(tmp_path):
-    with pytest.raises(Misconfigured, match="cannot be read"):
+    with pytest.raises(ConfigurationError, match="cannot be read"):
         read(tmp_path / "none.yaml")
-    with pytest.raises(Misconfigured, match="is not a directory"):
+    with pytest.raises(ConfigurationError, match="is not a directory"):
         directory(tmp_path / "none")

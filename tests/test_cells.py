@@ -30,7 +30,7 @@ from exposurekit.text import formatting
     ids=repr,
 )
 def test_a_cell_says_its_value(value, shown):
-    assert formatting.told(value) == shown
+    assert formatting.format_value(value) == shown
 
 
 FORMULAS = [
@@ -84,7 +84,7 @@ def test_no_cell_is_a_formula_whatever_parts_the_cells(text, other):
 
 @pytest.mark.parametrize("text", ["a; b", 'he said "-1"', '"=1"', "a-b", "a\nb", "5 > 3"])
 def test_text_that_begins_no_formula_is_written_as_it_is(text):
-    assert formatting.defused(text) == text
+    assert formatting.escape_formula(text) == text
 
 
 def test_what_is_no_formula_stays_as_it_is():

@@ -10,9 +10,9 @@ from cli_kit import Shell, error_of
 from history_kit import Person, Service, a_link, a_record, an_alert, seen_through
 
 from exposurekit.history import History
-from exposurekit.monitor.notifications.outbox import FILE, Notice, Notices
-from exposurekit.monitor.webhooks.ingest import drain
-from exposurekit.monitor.webhooks.store import Letters
+from exposurekit.monitor.notifications.outbox import FILE, Notification, NotificationOutbox
+from exposurekit.monitor.webhooks.ingest import process_inbox
+from exposurekit.monitor.webhooks.store import InboxStore
 
 pytestmark = pytest.mark.long  # processes of their own
 
@@ -85,7 +85,7 @@ def told_of_quillon(tmp_path):
     directory = tmp_path / "history"
     before, now, staged = (somebody(f"{WHO} {word}") for word in ("before", "now", "staged"))
     service = Service({7: before, 8: somebody("Bram Fennimoor")})
-    letters = Letters(directory / "inbox.db")
+    letters = InboxStore(directory / "inbox.db")
     with seen_through(service) as exposure, History(directory) as history:
         history.collect(exposure, run="sunday")
         service.people[7] = now
@@ -94,7 +94,7 @@ def told_of_quillon(tmp_path):
         letters.put("msg_1", letter(7, invented=[{"text": f"{WHO} delivery"}], records=now.records))
         letters.put("msg_2", f'{{"name": "{json.dumps(f"{WHO} now name")[1:-1]}", '.encode())
         letters.put("msg_3", b"unreadable, and about nobody")
-        drain(letters, history)
+        process_inbox(letters, history)
         letters.put("msg_4", letter(7, records=[f"{WHO} waiting"]))
         letters.put("msg_5", letter(8))
         service.people[7] = staged
@@ -119,7 +119,7 @@ def test_of_somebody_who_is_erased_no_file_holds_a_text(told_of_quillon, tmp_pat
     assert found_in(directory, texts) == set()
     assert "Quillon" not in "".join(found_in(directory, {WHO, "Quillon"}))
     assert found_in(directory, others) == others
-    left = Letters(directory / "inbox.db")
+    left = InboxStore(directory / "inbox.db")
     assert (left.counts().waiting, left.counts().quarantined) == (1, 1)
     left.close()
     shell = Shell(tmp_path, EXPOSUREKIT_HISTORY="history", XDG_CACHE_HOME=str(tmp_path / "cache"))
@@ -130,9 +130,9 @@ def test_of_somebody_who_is_erased_no_file_holds_a_text(told_of_quillon, tmp_pat
 def test_nobody_is_told_of_them_any_more(told_of_quillon, tmp_path):
     directory, _ = told_of_quillon
     at = datetime(2026, 3, 1, tzinfo=UTC)
-    notices = Notices(directory / FILE)
+    notices = NotificationOutbox(directory / FILE)
     waiting = ("user 7 at Seekfolk, Zinnia Quillon", "user 71 at Seekfolk, Bram")
-    notices.put([Notice("me", line[:8], "listings are new", line, at) for line in waiting])
+    notices.put([Notification("me", line[:8], "listings are new", line, at) for line in waiting])
     notices.close()
     shell = Shell(tmp_path, XDG_CACHE_HOME=str(tmp_path / "cache"))  # another test may have opened a page
     run = shell.here("history", "erase", "7", "--history", "history")
@@ -143,11 +143,11 @@ def test_nobody_is_told_of_them_any_more(told_of_quillon, tmp_path):
 def test_a_letter_about_somebody_whom_only_a_staged_run_tells_of_goes_with_them(tmp_path):
     directory = tmp_path / "history"
     service = Service({7: somebody(WHO)})
-    letters = Letters(directory / "inbox.db")
+    letters = InboxStore(directory / "inbox.db")
     with seen_through(service) as exposure, History(directory) as history:
         history.collect(exposure, run="monday", shard="2/2")
         letters.put("msg_1", f'{{"name": "{WHO} name", '.encode())
-        drain(letters, history)
+        process_inbox(letters, history)
     letters.close()
     texts = texts_of_person(service.people[7])
     assert found_in(directory, texts) == texts
@@ -159,7 +159,7 @@ def test_a_letter_about_somebody_whom_only_a_staged_run_tells_of_goes_with_them(
 
 def test_an_inbox_where_nothing_was_collected_yet_is_erased_too(tmp_path):
     (tmp_path / "history").mkdir()
-    letters = Letters(tmp_path / "history" / "inbox.db")
+    letters = InboxStore(tmp_path / "history" / "inbox.db")
     letters.put_all([("msg_1", letter(7, records=[f"{WHO} waiting"])), ("msg_2", letter(8))])
     letters.close()
     shell = Shell(tmp_path, XDG_CACHE_HOME=str(tmp_path / "cache"))  # another test may have opened a page
@@ -174,19 +174,19 @@ def test_a_short_value_takes_no_letter_of_others_with_it(tmp_path):
     person = Person(
         [a_record(1, name="Al", reference_id="0042")], [a_link(f"https://page.example/{WHO}", "a")]
     )
-    letters = Letters(directory / "inbox.db")
+    letters = InboxStore(directory / "inbox.db")
     with seen_through(Service({7: person})) as exposure, History(directory) as history:
         history.collect(exposure)
         letters.put_all(
             [("msg_1", b"unreadable, also 0042"), ("msg_2", f"https://page.example/{WHO}?".encode())]
         )
-        drain(letters, history)
+        process_inbox(letters, history)
         assert {"a", "Al", "0042"} < history.values_of(7)
     letters.close()
     shell = Shell(tmp_path, XDG_CACHE_HOME=str(tmp_path / "cache"))  # another test may have opened a page
     run = shell.here("history", "erase", "7", "--history", "history")
     assert told_by(run)[1:4] == [1, 1, 1]
-    left = Letters(directory / "inbox.db")
+    left = InboxStore(directory / "inbox.db")
     assert [one.number for one in left.quarantined()] == [1]
     left.close()
 
@@ -201,7 +201,7 @@ def test_where_no_inbox_is_searched_it_says_so_and_one_that_is_not_there_erases_
     rows, inbox, _ = shell.here("history", "erase", "7").stdout.splitlines()
     assert rows.endswith("rows are gone from every file of the history history.")
     assert inbox.startswith("No inbox was searched: ")
-    elsewhere = Letters(tmp_path / "elsewhere.db")
+    elsewhere = InboxStore(tmp_path / "elsewhere.db")
     elsewhere.put("msg_1", letter(7))
     elsewhere.close()
     told = shell.here("history", "erase", "7", "--inbox", "elsewhere.db").stdout

@@ -362,11 +362,11 @@ def kill(operator, user_id):
     for _ in range(4):
         clock.advance(timedelta(hours=1))
         [lease] = operator.work(
-            lambda work: leases.take(work, tables.deliveries, limit=1, lasts=SOON), clock=clock
+            lambda work: leases.acquire(work, tables.deliveries, limit=1, lasts=SOON), clock=clock
         )
         parcel = operator.work(lambda work: outbox.prepare(work, lease), clock=clock)  # noqa: B023
         state = operator.work(
-            lambda work: outbox.attempted(work, lease, status=500, outcome="status 500"),  # noqa: B023
+            lambda work: outbox.record_attempt(work, lease, status=500, outcome="status 500"),  # noqa: B023
             clock=clock,
         )
     assert state == "dead"
@@ -414,9 +414,9 @@ def test_the_status_counts_and_names_nobody(operator):
     operator.work(lambda work: findings.discover_record(work, user_id, LISTING, site))
     for reason in (None, "blocked", None, "changed layout"):
         operator.work(
-            lambda work: statistics.looked(work, "Seekfolk", reason=reason, trusted=True)  # noqa: B023
+            lambda work: statistics.record_scan(work, "Seekfolk", reason=reason, trusted=True)  # noqa: B023
         )
-    operator.work(lambda work: statistics.looked(work, "Everyname", reason=None, trusted=False))
+    operator.work(lambda work: statistics.record_scan(work, "Everyname", reason=None, trusted=False))
     operator.work(lambda work: statistics.reserve(work, "Never", delay=timedelta(0)))
     status = told(operator.here("service", "status", "--json"))
     assert list(status) == STATUS
@@ -441,7 +441,7 @@ def test_the_status_counts_and_names_nobody(operator):
 
 def test_work_that_is_held_is_not_due(operator):
     jane(operator)
-    operator.work(lambda work: leases.take(work, tables.users, limit=1, lasts=timedelta(hours=1)))
+    operator.work(lambda work: leases.acquire(work, tables.users, limit=1, lasts=timedelta(hours=1)))
     scans = told(operator.here("service", "status", "--json"))["work"]["scans"]
     assert scans == {"waiting": 0, "due": 0, "held": 1, "oldest_due_at": None}
 

@@ -15,7 +15,7 @@ from otherwise import MANNERS, PEOPLE, XML_MANNERS, Manner
 
 from exposurekit.client import AsyncClient, Client, calls
 from exposurekit.contract.operations import OPERATIONS
-from exposurekit.errors import BadRequest, Misconfigured, StillScanning, Unauthorized, Unreadable
+from exposurekit.errors import BadRequest, ConfigurationError, InvalidResponse, ScanTimeout, Unauthorized
 
 ALL_MANNERS = {**MANNERS, **XML_MANNERS}
 MIRABEL, AURELIO, TAMSIN, *_ = PEOPLE
@@ -204,7 +204,7 @@ def test_iter_users_gives_everyone_once(client, manner, page_size):
 def test_an_answer_of_unknown_fields_alone_is_no_empty_list(client, manner):
     meaning = Meaning(manner)
     if meaning.leaves_empty_lists_unsaid:
-        with pytest.raises(Unreadable, match="records is missing"):
+        with pytest.raises(InvalidResponse, match="records is missing"):
             client.list_user_records(meaning.key(TAMSIN))
     else:
         assert client.list_user_records(meaning.key(TAMSIN)) == []
@@ -392,7 +392,7 @@ def test_wait_for_scan_gives_up_in_time_and_says_that_the_scan_goes_on(face):
     scan = Scanning(looks=10**9)
     with (
         connected(face, "https://service.example", transport=httpx.MockTransport(scan)) as client,
-        pytest.raises(StillScanning, match=r"did not end within 0 s; it goes on"),
+        pytest.raises(ScanTimeout, match=r"did not end within 0 s; it goes on"),
     ):
         client.wait_for_scan((103, TAMSIN["secret"]), timeout=0)
     assert scan.asked == 1
@@ -457,7 +457,7 @@ OTHERWISE_TOLD = {
         (Manner(errors="empty"), {"error without an api_secret": "401, not json"}),
         (Manner(errors="html"), {"error without an api_secret": "401, not json"}),
         (Manner(birth_date="text"), {"birth_date": "null, text"}),
-        (Manner(encoding="json"), {"answers in xml": "no (Unreadable)"}),
+        (Manner(encoding="json"), {"answers in xml": "no (InvalidResponse)"}),
         (
             Manner(optional="missing"),
             {
@@ -589,7 +589,7 @@ def test_httpx_over_aiohttp_carries_the_awaiting_client(service):
 def test_a_client_that_blocks_refuses_a_transport_that_cannot():
     with (
         connected("blocking", "https://service.example", transport=httpx.AsyncHTTPTransport()) as client,
-        pytest.raises(Misconfigured, match="needs a transport that does; AsyncClient takes either"),
+        pytest.raises(ConfigurationError, match="needs a transport that does; AsyncClient takes either"),
     ):
         client.list_users()
 
@@ -630,6 +630,6 @@ def test_an_awaiting_client_says_that_it_belongs_to_another_loop():
 
         with asyncio.Runner() as runner:
             assert runner.run(once()) == 5
-            with pytest.raises(Misconfigured, match="belongs to one event loop"):
+            with pytest.raises(ConfigurationError, match="belongs to one event loop"):
                 asyncio.run(once())
             runner.run(client.aclose())

@@ -12,7 +12,7 @@ from payloads import TEXT, Peak
 from exposurekit.contract import codec
 from exposurekit.contract.models import User, UserReply
 from exposurekit.contract.schema import shape_of_model
-from exposurekit.errors import Unreadable
+from exposurekit.errors import InvalidResponse
 
 FIXTURE = Path(__file__).parent / "fixtures" / "user.xml"
 DEEP = 100_000
@@ -61,7 +61,7 @@ JANE = {
 
 
 def refusal_of(body, told="json", shape=None):
-    with pytest.raises(Unreadable) as refusal:
+    with pytest.raises(InvalidResponse) as refusal:
         codec.decode(body, told, shape)
     assert refusal.value.__context__ is None
     return str(refusal.value)
@@ -155,7 +155,7 @@ def test_any_bytes_are_read_or_refused(body):
     value, said = None, ""
     try:
         value = codec.decode(body, "json")
-    except Unreadable as refusal:
+    except InvalidResponse as refusal:
         said = str(refusal)
     assert said.startswith("not JSON: ") if said else value == json.loads(body)
 
@@ -166,7 +166,7 @@ def test_an_integer_is_exact_at_any_size_that_is_read():
 
 @pytest.mark.parametrize("value", ["\ud800", {"\udfff": 1}, [object()]])
 def test_what_json_has_no_form_for_is_refused(value):
-    with pytest.raises(Unreadable, match="cannot be written as JSON"):
+    with pytest.raises(InvalidResponse, match="cannot be written as JSON"):
         codec.encode(value, "json")
 
 
@@ -177,5 +177,5 @@ def test_json_is_never_written_with_what_no_reader_takes(value):
 
 @pytest.mark.parametrize("value", [1.5, b"bytes", object()])
 def test_what_xml_has_no_form_for_is_refused(value):
-    with pytest.raises(Unreadable, match="XML has no form for"):
+    with pytest.raises(InvalidResponse, match="XML has no form for"):
         codec.encode({"age": value}, "xml")

@@ -24,7 +24,7 @@ from sqlalchemy.exc import TimeoutError as NoConnection
 from exposurekit.contract import codec
 from exposurekit.contract.webhooks import GROUPING_WINDOW, RETRY_DELAYS
 from exposurekit.service.accounts import integrators, users
-from exposurekit.service.api.middleware import Watch
+from exposurekit.service.api.middleware import RequestMiddleware
 from exposurekit.service.clock import FrozenClock
 from exposurekit.service.constants import GONE_LOOKS
 from exposurekit.service.findings import removals
@@ -92,7 +92,7 @@ class Aftermath:
         for delay in (GROUPING_WINDOW, *RETRY_DELAYS)[:attempts]:
             self.clock.advance(delay)
             async with self.database.writing() as work:
-                for lease in await leases.take(work, deliveries, limit=9, lasts=timedelta(minutes=1)):
+                for lease in await leases.acquire(work, deliveries, limit=9, lasts=timedelta(minutes=1)):
                     await self._attempt(work, lease)
 
     async def _meet(self, work, user_id):
@@ -106,7 +106,7 @@ class Aftermath:
         parcel = await outbox.prepare(work, lease)
         seen = self.seen[parcel.webhook_id]
         seen.append(Seen(parcel.body, 204 if seen and parcel.callback.url != DEAF else 500))
-        await outbox.attempted(work, lease, status=seen[-1].status, outcome="told")
+        await outbox.record_attempt(work, lease, status=seen[-1].status, outcome="told")
 
     def change(self, statement):
         """Do something to the database that the service never does."""
@@ -274,7 +274,7 @@ def test_an_event_is_never_later_than_the_window_that_it_is_put_in(tmp_path, bef
         async with aftermath.database.writing() as work:
             aftermath.clock.advance(GROUPING_WINDOW - timedelta(seconds=before_s))
             for _ in range(60):
-                await outbox.tell(work, 1, "new_alerts", ALERT)
+                await outbox.enqueue_event(work, 1, "new_alerts", ALERT)
         evidence = await gathered(aftermath.database)
         await aftermath.database.close()
         return evidence
@@ -292,7 +292,7 @@ def test_a_request_is_told_that_the_database_is_away_and_not_that_the_service_fa
         raise fault
 
     async def asked():
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(Watch(app))) as http:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(RequestMiddleware(app))) as http:
             return await http.get("http://service.example/api/acme/key/v2/users")
 
     answer = asyncio.run(asked())

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from crash.receiver_run import Load, Receiver, _judged
 
-from exposurekit.monitor.webhooks.store import Letters
+from exposurekit.monitor.webhooks.store import InboxStore
 
 pytestmark = pytest.mark.long  # processes of their own
 
@@ -32,7 +32,7 @@ def aftermath(tmp_path):
     """An inbox of three letters, each acknowledged, after one kill."""
     receiver = Receiver(tmp_path, 9, "", kills=1)
     receiver.inbox.parent.mkdir()
-    letters = Letters(receiver.inbox)
+    letters = InboxStore(receiver.inbox)
     load = Load("", "", 1, answers=Counter({"204": 3, "none": 1}))
     for number in range(3):
         letters.put(f"msg_{number}", b"%d" % number)

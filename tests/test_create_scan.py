@@ -12,7 +12,7 @@ from service_kit import answered
 from world_kit import JUNIPER, QUICK, Card, Folk, Held, a_house, a_worker, by_form, definition, running_town
 
 from exposurekit.service.api.rate_limits import Limits
-from exposurekit.service.api.scan_wait import Scans
+from exposurekit.service.api.scan_wait import ScanWaiter
 from exposurekit.service.storage import leases, tables
 
 HERS = Card("r1")
@@ -128,7 +128,7 @@ def test_however_many_are_registered_at_the_same_moment_no_more_wait_than_there_
         users = [house.juniper() for _ in range(5)]
 
         async def flooded(database):
-            scans = Scans(database, house.worker(database, pace=replace(QUICK, scans=2)), wait_s=25)
+            scans = ScanWaiter(database, house.worker(database, pace=replace(QUICK, scans=2)), wait_s=25)
             async with database.writing() as work:
                 taken = [await scans.take(work, user["id"]) for user in users]
             assert all(taken)
@@ -237,7 +237,7 @@ def test_a_killed_service_leaves_a_lease_that_runs_out(served, town):
     town.opens("Seekfolk", Folk([HERS]))
     with served(works=False, scan_wait_s=0.05) as house:
         create(house)
-        house.work(lambda work: leases.take(work, tables.users, limit=1, lasts=timedelta(seconds=630)))
+        house.work(lambda work: leases.acquire(work, tables.users, limit=1, lasts=timedelta(seconds=630)))
         house.idle()
         assert town.asked == []
         house.advance(seconds=629)

@@ -9,7 +9,7 @@ from sqlalchemy import Executable, insert, text
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import StatementError
 
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 from exposurekit.service.accounts import integrators, user_items, users
 from exposurekit.service.api import auth
 from exposurekit.service.clock import FrozenClock
@@ -53,7 +53,7 @@ def test_another_key_is_refused_in_one_line(tmp_path):
         await (await a_database(tmp_path).open()).close()
 
     asyncio.run(open_and_close())
-    with pytest.raises(Misconfigured, match=r"^this database was made with another key: [^\n]+$"):
+    with pytest.raises(ConfigurationError, match=r"^this database was made with another key: [^\n]+$"):
         asyncio.run(open_and_close())
 
 
@@ -65,19 +65,19 @@ def test_another_key_is_refused_in_one_line(tmp_path):
     ],
 )
 def test_an_address_of_another_kind_is_refused_without_being_shown(url):
-    with pytest.raises(Misconfigured, match="sqlite:///FILE") as refusal:
+    with pytest.raises(ConfigurationError, match="sqlite:///FILE") as refusal:
         Database(url, vault=Vault(Vault.generate_key()), clock=FrozenClock(START))
     assert "s3cret" not in str(refusal.value)
 
 
 def test_a_place_that_is_not_there_is_told_in_one_line(tmp_path, on_sqlite):
-    with pytest.raises(Misconfigured, match="cannot be opened"):
+    with pytest.raises(ConfigurationError, match="cannot be opened"):
         asyncio.run(a_database(tmp_path / "nowhere").open())
 
 
 def test_a_file_that_is_no_database_is_told_in_one_line(tmp_path, on_sqlite):
     (tmp_path / "service.db").write_text("not a database at all, but long enough to look like one" * 40)
-    with pytest.raises(Misconfigured, match="cannot be opened"):
+    with pytest.raises(ConfigurationError, match="cannot be opened"):
         asyncio.run(a_database(tmp_path).open())
 
 
@@ -85,7 +85,7 @@ def test_a_server_that_is_not_there_is_told_without_its_password():
     url = "postgresql+psycopg://someone:s3cret@127.0.0.1:1/exposure"
     database = Database(url, vault=Vault(Vault.generate_key()), clock=FrozenClock(START))
     assert "s3cret" not in repr(database)
-    with pytest.raises(Misconfigured, match="cannot be opened") as refusal:
+    with pytest.raises(ConfigurationError, match="cannot be opened") as refusal:
         asyncio.run(database.open())
     assert "s3cret" not in str(refusal.value)
 

@@ -35,13 +35,13 @@ def test_what_it_says_is_so_in_its_world(demo):
 @long
 def test_the_control_can_fail(demo):
     """An agreement that finds nothing wrong with wrong records would say nothing about right ones."""
-    from exposurekit.sandbox.evaluation import Said, agreement
+    from exposurekit.sandbox.evaluation import Observed, agreement
 
     listed = next(truth for truth in demo.world.listings() if truth.visible and truth.person == 0)
     wrong = [
-        Said(1, listed.site, listed.reference_id, "discovered"),
-        Said(0, listed.site, listed.reference_id, "removed"),
-        Said(0, listed.site, "no such listing", "discovered"),
+        Observed(1, listed.site, listed.reference_id, "discovered"),
+        Observed(0, listed.site, listed.reference_id, "removed"),
+        Observed(0, listed.site, "no such listing", "discovered"),
     ]
     found = agreement(demo.world, wrong, scanned_at=[demo.world.clock.now()])
     assert (found.records, found.right, found.nobodys) == (3, 1, 1)
@@ -62,14 +62,14 @@ def test_its_history_remembers_each_day_as_it_was_in_its_world(demo):
 
 @long
 def test_the_control_of_a_day_can_fail(demo):
-    from exposurekit.sandbox.evaluation import Said, on_day
+    from exposurekit.sandbox.evaluation import Observed, agreement_on
 
     now = demo.world.clock.now()
     listed = next(truth for truth in demo.world.listings() if truth.visible and truth.quirks == ())
     site, reference_id = listed.site, listed.reference_id
-    said = [Said(0, site, reference_id, "discovered"), Said(0, site, "no such listing", "discovered")]
-    assert on_day(demo.world, said, now).wrong == 1
-    assert on_day(demo.world, [Said(0, site, "no such listing", "removed")], now).gone == 1
+    said = [Observed(0, site, reference_id, "discovered"), Observed(0, site, "no such listing", "discovered")]
+    assert agreement_on(demo.world, said, now).wrong == 1
+    assert agreement_on(demo.world, [Observed(0, site, "no such listing", "removed")], now).gone == 1
 
 
 @long
@@ -106,7 +106,7 @@ def test_time_passes_and_does_not_go_back(demo):
     before = demo.world.clock.now()
     demo.advance(days=0.5)
     assert (demo.world.clock.now() - before).total_seconds() == 43_200
-    with pytest.raises(ek.Misconfigured, match="does not go back"):
+    with pytest.raises(ek.ConfigurationError, match="does not go back"):
         demo.advance(days=-1)
 
 
@@ -153,7 +153,7 @@ def test_it_is_a_value_too_and_ends_when_it_is_closed():
     assert len(small.exposure.users()) == 1
     small.close()
     small.close()
-    with ek.Client(**small.connection, retries=0) as late, pytest.raises(ek.Unreached):
+    with ek.Client(**small.connection, retries=0) as late, pytest.raises(ek.ConnectionFailed):
         late.list_users()
 
 
@@ -185,7 +185,7 @@ def test_its_repr_shows_no_credentials(demo):
 
 
 def test_a_negative_number_of_people_is_refused():
-    with pytest.raises(ek.Misconfigured, match="zero or more"), ek.demo(people=-1):
+    with pytest.raises(ek.ConfigurationError, match="zero or more"), ek.demo(people=-1):
         pass
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import exposurekit as ek
-from exposurekit.sandbox.cache import KEPT, Shelf, shelf_for
+from exposurekit.sandbox.cache import KEPT, DemoCache, cache_for
 from exposurekit.sandbox.demo import _copied
 
 long = pytest.mark.long  # weeks pass
@@ -131,7 +131,7 @@ def test_two_processes_make_the_same_at_once(tmp_path):
 
 def kept_in(place, *, day=TODAY, **making):
     """A shelf, and one thing on it."""
-    shelf, part = Shelf(place / "demos", MAKING | making), place / "part"
+    shelf, part = DemoCache(place / "demos", MAKING | making), place / "part"
     part.mkdir(exist_ok=True)
     (part / "data").write_text("kept")
     shelf.put([part], {"began": "2030-01-25"}, day)
@@ -161,7 +161,7 @@ def test_the_newest_is_found_first(tmp_path):
 
 @pytest.mark.parametrize("name", sorted(MAKING))
 def test_what_was_made_otherwise_is_not_found(tmp_path, name):
-    assert not list(Shelf(kept_in(tmp_path).place, MAKING | {name: "9"}).kept(TODAY))
+    assert not list(DemoCache(kept_in(tmp_path).place, MAKING | {name: "9"}).kept(TODAY))
 
 
 def test_only_the_newest_are_kept(tmp_path):
@@ -238,6 +238,6 @@ def test_a_place_that_cannot_be_made_is_none(tmp_path):
 
 
 def test_what_is_made_in_seconds_is_not_kept(cache):
-    assert shelf_for(people=2, days=3, seed=7) is None
-    shelf = shelf_for(people=25, days=90, seed=7)
+    assert cache_for(people=2, days=3, seed=7) is None
+    shelf = cache_for(people=25, days=90, seed=7)
     assert (shelf.place, shelf.making["people"], shelf.making["days"]) == (cache, "25", "90")

@@ -9,9 +9,9 @@ import pytest
 
 from exposurekit.contract import codec
 from exposurekit.history import History
-from exposurekit.history.storage.delta import Busy
-from exposurekit.monitor.webhooks.ingest import Drained, drain
-from exposurekit.monitor.webhooks.store import Letters
+from exposurekit.history.storage.delta import HistoryLocked
+from exposurekit.monitor.webhooks.ingest import InboxResult, process_inbox
+from exposurekit.monitor.webhooks.store import InboxStore
 from exposurekit.service.clock import FrozenClock
 
 START = datetime(2026, 1, 2, tzinfo=UTC)
@@ -80,7 +80,7 @@ def clock():
 
 @pytest.fixture
 def letters(tmp_path, clock):
-    made = Letters(tmp_path / "inbox.db", clock=clock.now)
+    made = InboxStore(tmp_path / "inbox.db", clock=clock.now)
     yield made
     made.close()
 
@@ -93,18 +93,18 @@ def test_each_letter_is_handed_over_once_in_order_with_its_instant_and_its_perso
     for number in range(1, 8):
         letters.put(f"msg_{number}" if number > 1 else None, about(number % 3, number=[number]))
         clock.advance(timedelta(seconds=1))
-    assert drain(letters, history, batch=3) == Drained(7, 0, frozenset({0, 1, 2}))
+    assert process_inbox(letters, history, batch=3) == InboxResult(7, 0, frozenset({0, 1, 2}))
     assert history.numbers == [1, 2, 3, 4, 5, 6, 7]
     assert {inbox for inbox, _ in history.told} == {letters.identity}
     assert [one.webhook_id for _, one in history.told[:2]] == ["", "msg_2"]
     assert history.told[6][1].received_at == START + timedelta(seconds=6)
     assert (letters.counts().waiting, letters.counts().known) == (0, 7)
-    assert drain(letters, history) == Drained()
+    assert process_inbox(letters, history) == InboxResult()
 
 
 def test_unknown_groups_are_kept(letters, history):
     letters.put("msg_1", about(12, listed_again=[{"record": RECORD}]))
-    drain(letters, history)
+    process_inbox(letters, history)
     [(_, told)] = history.told
     assert [(name, shape) for name, shape, _ in told.delivery.groups()] == [("listed_again", "records")]
 
@@ -112,7 +112,7 @@ def test_unknown_groups_are_kept(letters, history):
 def test_a_delivery_as_xml_is_read_after_the_same_shape(letters, history):
     body = {"user_id": 12, "events": ["removed_records"], "removed_records": [{"record": RECORD}]}
     letters.put("msg_1", b"\n" + codec.encode(body, "xml"))
-    assert drain(letters, history).user_ids == {12}
+    assert process_inbox(letters, history).user_ids == {12}
     [(_, told)] = history.told
     assert told.delivery.removed_records[0].reference_id == "0042"
 
@@ -150,20 +150,20 @@ def test_what_cannot_be_read_is_set_apart_for_a_reason_that_holds_nothing_of_it(
     body, reason = UNREADABLE[name]
     letters.put("msg_1", body)
     letters.put("msg_2", about(12))
-    assert drain(letters, history) == Drained(1, 1, frozenset({12}))
+    assert process_inbox(letters, history) == InboxResult(1, 1, frozenset({12}))
     [quarantined] = letters.quarantined()
     assert reason in quarantined.reason
     assert CANARY not in quarantined.reason
     assert len(quarantined.reason) < 200
     assert letters.body(1) == body
-    assert drain(letters, history) == Drained()
+    assert process_inbox(letters, history) == InboxResult()
 
 
 def test_numbers_that_end_with_quarantine_are_not_looked_at_again(letters, history):
     letters.put_all([("msg_1", about(12)), ("msg_2", b"?")])
-    assert drain(letters, history, batch=1) == Drained(1, 1, frozenset({12}))
+    assert process_inbox(letters, history, batch=1) == InboxResult(1, 1, frozenset({12}))
     letters.put("msg_3", about(13))
-    assert drain(letters, history) == Drained(1, 0, frozenset({13}))
+    assert process_inbox(letters, history) == InboxResult(1, 0, frozenset({13}))
     assert history.numbers == [1, 3]
 
 
@@ -173,10 +173,10 @@ def test_an_interrupted_draining_goes_on_where_it_stood(letters, history, when):
     letters.put_all([(f"msg_{number}", about(number)) for number in range(1, 7)])
     history.interrupted = when
     with pytest.raises(KeyboardInterrupt):
-        drain(letters, history, batch=4)
+        process_inbox(letters, history, batch=4)
     assert letters.counts().waiting == 6
     history.interrupted = None
-    assert drain(letters, history, batch=4).taken == (6 if when == "before" else 2)
+    assert process_inbox(letters, history, batch=4).taken == (6 if when == "before" else 2)
     assert history.numbers == [1, 2, 3, 4, 5, 6]
 
 
@@ -188,7 +188,7 @@ def test_a_history_that_says_it_has_nothing_leaves_every_body_in_the_inbox(lette
             return 0
 
     letters.put("msg_1", about(12))
-    drain(letters, Forgetful(tmp_path / "history"))
+    process_inbox(letters, Forgetful(tmp_path / "history"))
     assert letters.counts().waiting == 1
 
 
@@ -197,10 +197,10 @@ def test_a_real_history_takes_each_delivery_in_once(letters, tmp_path):
     letters.put("msg_1", about(12, removed_records=[{"record": RECORD | {"status": "removed"}}]))
     letters.put("msg_2", b"?")
     letters.put("msg_3", about(13))
-    assert drain(letters, history) == Drained(2, 1, frozenset({12, 13}))
+    assert process_inbox(letters, history) == InboxResult(2, 1, frozenset({12, 13}))
     assert history.inbox_until(letters.identity) == 3
     letters.put("msg_3", about(13))
-    assert drain(letters, history) == Drained()
+    assert process_inbox(letters, history) == InboxResult()
     records = history.records()
     assert records[["user_id", "status"]].to_numpy().tolist() == [[12, "removed"]]
 
@@ -212,21 +212,21 @@ REFUSED = (pa.ArrowInvalid(CANARY), OverflowError(CANARY), TypeError(CANARY))
 def test_a_delivery_that_fails_alone_is_set_apart_and_the_others_are_taken_in(letters, history, error):
     letters.put_all([(f"msg_{user_id}", about(user_id)) for user_id in range(1, 8)])
     history.refused = {3: error, 6: error}
-    assert drain(letters, history) == Drained(5, 2, frozenset({1, 2, 4, 5, 7}))
+    assert process_inbox(letters, history) == InboxResult(5, 2, frozenset({1, 2, 4, 5, 7}))
     assert history.numbers == [1, 2, 4, 5, 7]
     reason = f"the history cannot take it in: {type(error).__name__}"
     assert [(one.number, one.reason) for one in letters.quarantined()] == [(3, reason), (6, reason)]
     assert letters.body(3) == about(3)
-    assert drain(letters, history) == Drained()
+    assert process_inbox(letters, history) == InboxResult()
 
 
 @pytest.mark.parametrize("whom", [None, 2])
-@pytest.mark.parametrize("error", [Busy("busy"), OSError(28, "full")], ids=["busy", "full"])
+@pytest.mark.parametrize("error", [HistoryLocked("busy"), OSError(28, "full")], ids=["busy", "full"])
 def test_a_history_that_cannot_be_written_sets_no_delivery_apart(letters, history, whom, error):
     letters.put_all([("msg_1", about(1)), ("msg_2", about(2))])
     history.refused = {whom: error}
     with pytest.raises(type(error)):
-        drain(letters, history)
+        process_inbox(letters, history)
     assert (letters.counts().waiting, letters.counts().quarantined) == (2, 0)
 
 
@@ -234,7 +234,7 @@ def test_what_fails_without_any_delivery_too_is_no_fault_of_one(letters, history
     letters.put_all([("msg_1", about(1)), ("msg_2", about(2))])
     history.refused = {None: ValueError("damaged")}
     with pytest.raises(ValueError, match="damaged"):
-        drain(letters, history)
+        process_inbox(letters, history)
     assert (letters.counts().waiting, letters.counts().quarantined) == (2, 0)
 
 
@@ -242,14 +242,14 @@ def test_bodies_are_dropped_only_after_what_was_taken_in_is_on_the_disk(letters,
     letters.put("msg_1", about(1))
     history.interrupted = "after"
     with pytest.raises(KeyboardInterrupt):
-        drain(letters, history)
+        process_inbox(letters, history)
     assert (letters.counts().waiting, history.synced) == (1, 0)
     history.interrupted = None
-    drain(letters, history)
+    process_inbox(letters, history)
     assert (letters.counts().waiting, history.synced) == (0, 1)
     letters.put("msg_2", about(2))
-    drain(letters, history)
-    drain(letters, history)  # nothing to drop
+    process_inbox(letters, history)
+    process_inbox(letters, history)  # nothing to drop
     assert (letters.counts().waiting, history.synced) == (0, 2)
 
 
@@ -260,15 +260,15 @@ def test_of_an_older_copy_of_the_inbox_that_is_put_back_every_new_letter_is_take
     letters.close()
     shutil.copy(tmp_path / "inbox.db", tmp_path / "copy.db")
     letters.put_all([("msg_2", about(2)), ("msg_3", about(3))])
-    drain(letters, history)
+    process_inbox(letters, history)
     before = letters.identity
     letters.close()
     shutil.copy(tmp_path / "copy.db", tmp_path / "inbox.db")
     letters.put("msg_4", about(4))
-    assert drain(letters, history).user_ids == {1, 4}
+    assert process_inbox(letters, history).user_ids == {1, 4}
     after = letters.identity
     assert after != before
     assert [letters.body(number) for number in (1, 2)] == [None, None]
     letters.put("msg_5", about(5))
-    assert drain(letters, history).user_ids == {5}
+    assert process_inbox(letters, history).user_ids == {5}
     assert letters.identity == after

@@ -18,9 +18,9 @@ from deltalake import DeltaTable, write_deltalake
 from history_kit import DAWN, Clock, Person, Service, a_delivery, a_link, a_record, an_alert, seen_through
 from spark_kit import cluster  # noqa: F401  a fixture
 
-from exposurekit.errors import Misconfigured
-from exposurekit.history import History, Told, queries
-from exposurekit.history.engines.duckdb import DuckDB, Files, FilesMoved, engine_of
+from exposurekit.errors import ConfigurationError
+from exposurekit.history import History, ReceivedDelivery, queries
+from exposurekit.history.engines.duckdb import DuckDB, Files, StaleSnapshot, engine_of
 
 INSTANT = pa.timestamp("us", tz="UTC")
 EARLIER = [
@@ -272,7 +272,7 @@ def moved(tmp_path):
 
 
 def test_a_file_that_is_gone_is_told(engine, moved):
-    with pytest.raises(FilesMoved, match="list anew") as told:
+    with pytest.raises(StaleSnapshot, match="list anew") as told:
         engine.ask("SELECT COUNT(*) AS n FROM t WHERE n > 0", {"t": moved[0]}, {})
     assert told.value.__cause__ is None
     assert told.value.__suppress_context__
@@ -289,14 +289,14 @@ def test_a_dataset_stands_in_for_files_out_of_reach(things):
 def test_a_file_that_is_gone_from_a_dataset_is_told(moved):
     files, listed = moved
     far = Files(files.uris, files.schema, listed.to_pyarrow_dataset)
-    with DuckDB() as engine, pytest.raises(FilesMoved):
+    with DuckDB() as engine, pytest.raises(StaleSnapshot):
         engine.ask("SELECT COUNT(*) AS n FROM t WHERE n > 0", {"t": far}, {})
 
 
 def test_another_error_is_not_taken_for_a_file_that_is_gone(engine, things):
     with pytest.raises(Exception, match="nowhere") as raised:
         engine.ask("SELECT nowhere FROM t", {"t": things}, {})
-    assert not isinstance(raised.value, FilesMoved)
+    assert not isinstance(raised.value, StaleSnapshot)
 
 
 def test_threads_ask_at_the_same_time_of_tables_of_one_name(engine):
@@ -400,7 +400,7 @@ def test_the_address_of_a_master_is_an_engine_too(cluster):  # noqa: F811
     assert engine.ask("SELECT :n + 1 AS n", {}, {"n": 1}).to_pylist() == [{"n": 2}]
     engine.close()
     assert cluster.session.sql("SELECT 1 AS n").collect()[0].n == 1
-    with pytest.raises(Misconfigured, match="another master"):
+    with pytest.raises(ConfigurationError, match="another master"):
         engine_of("spark://127.0.0.1:1")
 
 
@@ -430,7 +430,7 @@ def remembered(tmp_path_factory):
             people(*statuses, broken=[66] if day == 2 else [])
             look(day)
         told = a_delivery(2, {"listed_again": [{"record": a_record(20)}], "weather": [{"rain": "it's"}]})
-        history.take([Told(1, DAWN + timedelta(days=4, hours=1), "msg_1", told)], inbox="inbox")
+        history.take([ReceivedDelivery(1, DAWN + timedelta(days=4, hours=1), "msg_1", told)], inbox="inbox")
         del service.people[1]
         service.broken = {66: "no user"}
         look(6)
@@ -490,7 +490,7 @@ def test_a_history_on_a_cluster_answers_as_it_does_here(cluster, remembered):  #
 
 @pytest.mark.parametrize("unknown", ["postgres", "spark:7077", 7, object()])
 def test_what_is_no_engine_is_told(unknown):
-    with pytest.raises(Misconfigured, match="Spark"):
+    with pytest.raises(ConfigurationError, match="Spark"):
         engine_of(unknown)
 
 

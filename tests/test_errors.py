@@ -8,10 +8,10 @@ import pytest
 from exposurekit import errors
 
 MADE = [
-    errors.Misconfigured("set it"),
+    errors.ConfigurationError("set it"),
     errors.Unauthorized("no", status=401, operation="Get user"),
-    errors.Refused("later", status=429, operation="Get user", retry_after_s=2.0),
-    errors.Unreached("cut", operation="Create user", maybe_received=True),
+    errors.APIStatusError("later", status=429, operation="Get user", retry_after_s=2.0),
+    errors.ConnectionFailed("cut", operation="Create user", maybe_received=True),
     errors.MissingColumns("by_site", ["site"]),
 ]
 

@@ -29,7 +29,7 @@ from test_client import ALL_MANNERS, Meaning, answering, format_of
 import exposurekit as ek
 from exposurekit import frames
 from exposurekit.contract.models import UserKey
-from exposurekit.errors import Misconfigured, NotLoaded, Refused, Unreached
+from exposurekit.errors import APIStatusError, ConfigurationError, ConnectionFailed, NotFound
 
 TABLES = tuple(name for name in frames.TABLES if name not in {"failures", "deviations"})
 ACCESS = {
@@ -180,13 +180,13 @@ def test_a_person_without_any_is_an_empty_table_and_an_unknown_one_is_an_error(e
     assert len(exposure.records(user=103)) == 0
     assert len(exposure.records(user=[])) == 0
     for user in (105, [101, 105, 106]):
-        with pytest.raises(NotLoaded, match=r"Not among the people loaded: .*105.*failures\(\) names those"):
+        with pytest.raises(NotFound, match=r"Not among the people loaded: .*105.*failures\(\) names those"):
             exposure.records(user=user)
 
 
 def test_key_gives_the_id_and_secret_for_single_calls(exposure):
     assert exposure.client.get_user(exposure.key(np.int64(104))).first_name == "Żofia"
-    with pytest.raises(NotLoaded, match=r"The service lists no user 105; refresh\(\) looks again\."):
+    with pytest.raises(NotFound, match=r"The service lists no user 105; refresh\(\) looks again\."):
         exposure.key(105)
     exposure.client.close()
 
@@ -195,18 +195,18 @@ def test_key_gives_the_id_and_secret_for_single_calls(exposure):
 
 ONE_PERSON = {
     "401": (faults.refused(401), "Unauthorized", 401),
-    "500": (faults.server_error(), "Refused", 500),
-    "429": (faults.too_many(0), "Refused", 429),
-    "cut": (Cut(20), "Unreached", None),
-    "reset": (faults.Reset("after"), "Unreached", None),
-    "garbage": (faults.Garbage(), "Unreached", None),
-    "malformed": (Answer(body=b'{"user": {'), "Unreadable", None),
-    "not as described": (told([{"id": 2}]), "Unreadable", None),
-    "a web page": (faults.html_page(), "Unreadable", None),
-    "a body without end": (faults.GzipBomb(1 << 27), "Unreached", None),
+    "500": (faults.server_error(), "APIStatusError", 500),
+    "429": (faults.too_many(0), "APIStatusError", 429),
+    "cut": (Cut(20), "ConnectionFailed", None),
+    "reset": (faults.Reset("after"), "ConnectionFailed", None),
+    "garbage": (faults.Garbage(), "ConnectionFailed", None),
+    "malformed": (Answer(body=b'{"user": {'), "InvalidResponse", None),
+    "not as described": (told([{"id": 2}]), "InvalidResponse", None),
+    "a web page": (faults.html_page(), "InvalidResponse", None),
+    "a body without end": (faults.GzipBomb(1 << 27), "ConnectionFailed", None),
     "a lone surrogate": (
         Answer(body=json.dumps({"alerts": [{"text": "\ud800"}]}).encode()),
-        "Unreadable",
+        "InvalidResponse",
         None,
     ),
 }
@@ -229,7 +229,7 @@ def test_one_persons_fault_costs_that_person_only(operation, fault, error, statu
     for name in TABLES:
         assert set(getattr(exposure, name)()["user_id"]) == {1, 3}
     assert exposure.key(2).secret == "secret-2"
-    with pytest.raises(NotLoaded):
+    with pytest.raises(NotFound):
         exposure.users(user=2)
 
 
@@ -248,7 +248,8 @@ def test_everyone_may_fail_and_the_tables_keep_their_shape():
 
 
 @pytest.mark.parametrize(
-    ("script", "error"), [([faults.server_error()], Refused), ([faults.LoseReply()] * 4, Unreached)]
+    ("script", "error"),
+    [([faults.server_error()], APIStatusError), ([faults.LoseReply()] * 4, ConnectionFailed)],
 )
 def test_a_list_that_fails_raises_and_loads_nothing(script, error):
     with faults.running(faults.on("list_users", *script)) as server:
@@ -265,7 +266,7 @@ def test_a_refresh_that_fails_keeps_the_tables_that_were_loaded():
         exposure = look(server.base_url).refresh()
         before = repr(exposure)
         sick.set()
-        with pytest.raises(Refused):
+        with pytest.raises(APIStatusError):
             exposure.refresh()
         assert repr(exposure) == before
         assert exposure.users()["user_id"].tolist() == [12]
@@ -295,13 +296,13 @@ def test_a_client_that_stands_already_is_used(exposure):
         104,
         107,
     ]
-    with pytest.raises(Misconfigured, match="takes a client or the settings of one, not both"):
+    with pytest.raises(ConfigurationError, match="takes a client or the settings of one, not both"):
         ek.connect(client=exposure.client, api_key="x")
 
 
 @pytest.mark.parametrize("at_once", [0, -1])
 def test_nobody_at_once_is_refused(at_once):
-    with pytest.raises(Misconfigured, match="at_once is one or more"):
+    with pytest.raises(ConfigurationError, match="at_once is one or more"):
         look("https://service.example", at_once=at_once)
 
 
@@ -477,7 +478,7 @@ def test_ctrl_c_in_a_refresh_keeps_the_whole_tables(tmp_path):
 def test_what_is_no_id_is_refused_without_being_shown(user):
     with (
         faults.running(many([12])) as server,
-        pytest.raises(Misconfigured, match="id of a person") as refusal,
+        pytest.raises(ConfigurationError, match="id of a person") as refusal,
     ):
         look(server.base_url).records(user)
     assert "s3cret" not in str(refusal.value)

@@ -25,9 +25,9 @@ from faults import (
     Reset,
 )
 
-from exposurekit.client import Patience
+from exposurekit.client import RetryPolicy
 from exposurekit.client.protocol import BODY_MAX
-from exposurekit.errors import BadRequest, Refused, Unauthorized, Unreached, Unreadable
+from exposurekit.errors import APIStatusError, BadRequest, ConnectionFailed, InvalidResponse, Unauthorized
 
 KEY = (PERSON_ID, SECRET)
 SHORT_S = 0.15  # for a try that will not be answered
@@ -66,21 +66,21 @@ LOST = {
     "a thousand headers": OversizedHeaders(lines="many"),
     "not gzip": Answer(headers=(("Content-Encoding", "gzip"),)),
 }
-KINDS = {name: Kind(fault, Unreached) for name, fault in LOST.items()} | {
-    "429": Kind(faults.too_many(0), Refused, 429),
-    "429 without a wait": Kind(faults.too_many(None), Refused, 429),
-    "429 with a nonsensical wait": Kind(faults.too_many("soon"), Refused, 429),
-    "503": Kind(faults.unavailable(0), Refused, 503),
-    "502": Kind(faults.server_error(502), Refused, 502),
-    "504": Kind(faults.server_error(504), Refused, 504),
-    "500": Kind(faults.server_error(), Refused, 500, again=False),
+KINDS = {name: Kind(fault, ConnectionFailed) for name, fault in LOST.items()} | {
+    "429": Kind(faults.too_many(0), APIStatusError, 429),
+    "429 without a wait": Kind(faults.too_many(None), APIStatusError, 429),
+    "429 with a nonsensical wait": Kind(faults.too_many("soon"), APIStatusError, 429),
+    "503": Kind(faults.unavailable(0), APIStatusError, 503),
+    "502": Kind(faults.server_error(502), APIStatusError, 502),
+    "504": Kind(faults.server_error(504), APIStatusError, 504),
+    "500": Kind(faults.server_error(), APIStatusError, 500, again=False),
     "400": Kind(faults.refused(400), BadRequest, 400, again=False),
     "401": Kind(faults.refused(401), Unauthorized, 401, again=False),
-    "a redirect": Kind(faults.redirect(), Refused, 302, again=False),
-    "a permanent redirect": Kind(faults.redirect(status=308), Refused, 308, again=False),
-    "a web page": Kind(faults.html_page(), Unreadable, again=False),
-    "nothing": Kind(faults.empty(), Unreadable, again=False),
-    "another object": Kind(Answer(body=b'{"person": {}}'), Unreadable, again=False),
+    "a redirect": Kind(faults.redirect(), APIStatusError, 302, again=False),
+    "a permanent redirect": Kind(faults.redirect(status=308), APIStatusError, 308, again=False),
+    "a web page": Kind(faults.html_page(), InvalidResponse, again=False),
+    "nothing": Kind(faults.empty(), InvalidResponse, again=False),
+    "another object": Kind(Answer(body=b'{"person": {}}'), InvalidResponse, again=False),
 }
 CALLS = {
     "create": ("create_user", lambda client: client.create_user(**PERSON | {"addresses": []}), False),
@@ -126,7 +126,7 @@ some_calls = pytest.mark.parametrize(
 
 def client_of(face, server, fault=None, **settings):
     waits = isinstance(fault, BlackHole | Drip)
-    patience = Patience(RETRIES, first_s=0)
+    patience = RetryPolicy(RETRIES, first_s=0)
     return connected(face, server.base_url, timeout=SHORT_S if waits else 10, retries=patience, **settings)
 
 
@@ -141,9 +141,9 @@ def test_a_fault_that_stays_gives_its_error_after_as_many_tries_as_are_safe(face
     error = caught.value
     assert type(error) is kind.error
     assert getattr(error, "status", None) == kind.status
-    if kind.error is not Unreadable:
+    if kind.error is not InvalidResponse:
         assert error.operation.lower().replace(" ", "_") == operation
-    if kind.error is Unreached:
+    if kind.error is ConnectionFailed:
         assert error.maybe_received
     tries = 1 + RETRIES if kind.again and repeatable else 1
     assert [request.operation for request in server.requests] == [operation] * tries
@@ -179,18 +179,18 @@ def test_a_create_whose_answer_is_lost_says_that_it_may_have_been_carried_out(fa
     with (
         faults.running(faults.always(fault)) as server,
         client_of(face, server, fault) as client,
-        pytest.raises((Unreached, Refused)) as caught,
+        pytest.raises((ConnectionFailed, APIStatusError)) as caught,
     ):
         CALLS[create][1](client)
     assert server.created == 1
-    if isinstance(caught.value, Unreached):
+    if isinstance(caught.value, ConnectionFailed):
         assert "It may have been carried out all the same: look before you repeat it." in str(caught.value)
 
 
 def test_a_create_that_found_nobody_is_tried_again_since_it_was_never_sent(face):
     with faults.running() as server:
         pass  # the port is free again: nothing listens there
-    with client_of(face, server) as client, pytest.raises(Unreached) as caught:
+    with client_of(face, server) as client, pytest.raises(ConnectionFailed) as caught:
         client.create_user(**PERSON)
     assert not caught.value.maybe_received
     assert "Is the service running, and base_url right?" in str(caught.value)
@@ -201,7 +201,7 @@ def test_a_reset_before_anything_was_read_may_have_been_received_for_all_the_cli
     with (
         faults.running([Reset("before")]) as server,
         client_of(face, server) as client,
-        pytest.raises(Unreached) as caught,
+        pytest.raises(ConnectionFailed) as caught,
     ):
         client.create_user(**PERSON)
     assert caught.value.maybe_received
@@ -215,7 +215,7 @@ def test_aiohttp_sends_a_put_once_on_a_connection_that_drops():
         client_of("awaiting", server) as client,
     ):
         client.get_user(KEY)
-        with pytest.raises(Unreached):
+        with pytest.raises(ConnectionFailed):
             client.update_user(KEY, emails=["a@x.example"])
     assert [request.operation for request in server.requests] == ["get_user", "update_user"]
 
@@ -242,7 +242,7 @@ def test_a_wait_longer_than_patience_ends_the_call_and_is_told(face, fault):
     with (
         faults.running(faults.always(fault(3600))) as server,
         client_of(face, server) as client,
-        pytest.raises(Refused, match=r"It asks to wait 3600 s\.") as caught,
+        pytest.raises(APIStatusError, match=r"It asks to wait 3600 s\.") as caught,
     ):
         client.get_user(KEY)
     assert caught.value.retry_after_s == 3600
@@ -291,7 +291,9 @@ def test_a_body_without_end_is_given_up_in_bounded_memory(face, fault, transport
     ):
         tracemalloc.start()
         try:
-            with pytest.raises(Unreached, match=r"Get user got no whole answer: its answer is too large\."):
+            with pytest.raises(
+                ConnectionFailed, match=r"Get user got no whole answer: its answer is too large\."
+            ):
                 client.get_user(KEY)
             _, peak = tracemalloc.get_traced_memory()
         finally:
@@ -308,7 +310,7 @@ def test_a_given_transport_is_held_to_the_time_too(transport, fault):
     with (
         faults.running(faults.always(fault)) as server,
         connected("awaiting", server.base_url, retries=0, timeout=SHORT_S, transport=carried) as client,
-        pytest.raises(Unreached, match="no answer came in time"),
+        pytest.raises(ConnectionFailed, match="no answer came in time"),
     ):
         client.get_user(KEY)
     if isinstance(carried, httpx.HTTPTransport):
@@ -325,7 +327,7 @@ def test_no_redirect_is_followed_since_the_address_holds_the_key(face, status, n
         faults.running() as elsewhere,
         faults.running(faults.always(faults.redirect(elsewhere.base_url, status))) as server,
         client_of(face, server) as client,
-        pytest.raises(Refused, match="Redirects are not followed") as caught,
+        pytest.raises(APIStatusError, match="Redirects are not followed") as caught,
     ):
         CALLS[name][1](client)
     assert caught.value.status == status
@@ -354,7 +356,7 @@ def test_a_plain_service_asked_for_tls_is_told_from_no_service(face):
     with (
         otherwise.running() as service,
         connected(face, service.base_url.replace("http:", "https:"), retries=0) as client,
-        pytest.raises(Unreached, match="no secure connection came about"),
+        pytest.raises(ConnectionFailed, match="no secure connection came about"),
     ):
         client.get_user(KEY)
 
@@ -363,6 +365,6 @@ def test_a_plain_service_asked_for_tls_is_told_from_no_service(face):
 def test_an_unknown_host_is_told_from_no_service(face):
     with (
         connected(face, "https://nowhere.invalid", retries=0) as client,
-        pytest.raises(Unreached, match="that host is not known"),
+        pytest.raises(ConnectionFailed, match="that host is not known"),
     ):
         client.get_user(KEY)

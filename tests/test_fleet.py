@@ -19,7 +19,7 @@ def load(server, **how):
     async def work():
         settings = {"integration_name": "acme", "api_key": "key", "api_secret": "secret", "retries": AT_ONCE}
         async with AsyncClient(server.base_url, **settings) as client:
-            client.connections = how.get("at_once", bulk.AT_ONCE)
+            client.connections = how.get("at_once", bulk.CONCURRENCY)
             await bulk.load(client, batches.append, progress=lambda *now: seen.append(now), **how)
 
     asyncio.run(work())
@@ -106,7 +106,7 @@ def test_an_answer_about_somebody_else_is_a_failure():
     [failure] = batch.failures
     assert (failure.user_id, failure.error, failure.reason) == (
         2,
-        "Unreadable",
+        "InvalidResponse",
         "the answer is about another user",
     )
 
@@ -147,4 +147,4 @@ def test_only_those_who_are_chosen_are_asked_about():
 
 @pytest.mark.parametrize(("told_count", "is_complete"), [(2, True), (None, True), (3, False)])
 def test_a_list_is_complete_where_it_has_as_many_as_it_counts(told_count, is_complete):
-    assert bulk.Listing(2, told_count).is_complete is is_complete
+    assert bulk.UserListing(2, told_count).is_complete is is_complete

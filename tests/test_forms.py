@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from payloads import TEXT, Peak
 
 from exposurekit.contract import forms
-from exposurekit.errors import Unreadable
+from exposurekit.errors import InvalidResponse
 
 CANARY = "canary"
 
@@ -74,7 +74,7 @@ def test_a_form_is_nested_as_rails_nests_it(body, values):
 )
 def test_a_form_that_contradicts_itself_is_refused_without_being_repeated(body, problem):
     """CONTRACT.md: the same name with two values -> 400."""
-    with pytest.raises(Unreadable, match=problem) as refusal:
+    with pytest.raises(InvalidResponse, match=problem) as refusal:
         forms.decode(body)
     assert CANARY not in str(refusal.value)
     assert refusal.value.__context__ is None
@@ -84,7 +84,7 @@ def test_a_form_that_contradicts_itself_is_refused_without_being_repeated(body, 
     "values", [{"first_name": "\ud800"}, {"\udfff": "a"}, {"emails": [{"address": "a\udc00"}]}]
 )
 def test_half_a_surrogate_pair_is_refused_before_it_is_sent(values):
-    with pytest.raises(Unreadable, match="cannot be written as a form") as refusal:
+    with pytest.raises(InvalidResponse, match="cannot be written as a form") as refusal:
         forms.encode(values)
     assert refusal.value.__context__ is None
 
@@ -105,7 +105,7 @@ DEEP = 100_000
     ids=["names", "lists", "brackets in brackets", "open brackets", "one field", "many fields"],
 )
 def test_a_hostile_form_is_refused_in_little_memory(body):
-    with Peak() as peak, pytest.raises(Unreadable, match="not a form: ") as refusal:
+    with Peak() as peak, pytest.raises(InvalidResponse, match="not a form: ") as refusal:
         forms.decode(body)
     assert CANARY not in str(refusal.value)
     assert peak.bytes < 20 * len(body)
@@ -114,14 +114,14 @@ def test_a_hostile_form_is_refused_in_little_memory(body):
 def test_depth_is_bounded_and_no_parameter_comes_near():
     steps = [f"[{n}a]" for n in range(forms.DEPTH_MAX - 1)]
     assert forms.decode("a" + "".join(steps) + "=1").keys() == {"a"}
-    with pytest.raises(Unreadable, match="deeper"):
+    with pytest.raises(InvalidResponse, match="deeper"):
         forms.decode("a[b]" + "".join(steps) + "=1")
 
 
 def test_fields_are_counted():
     fields = ["a[]=1"] * forms.FIELDS_MAX
     assert len(forms.decode("&".join(fields))["a"]) == forms.FIELDS_MAX
-    with pytest.raises(Unreadable, match="more than 5000 fields"):
+    with pytest.raises(InvalidResponse, match="more than 5000 fields"):
         forms.decode("&".join([*fields, "b=1"]))
 
 
@@ -179,6 +179,6 @@ def test_any_text_is_read_or_refused(body):
     values, said = None, ""
     try:
         values = forms.decode(body)
-    except Unreadable as refusal:
+    except InvalidResponse as refusal:
         said = str(refusal)
     assert said.startswith("not a form: ") if said else isinstance(values, dict) and all(values)

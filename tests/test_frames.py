@@ -110,7 +110,7 @@ def tables_of(users=(), alerts=()):
     told = {}
     for person, payload in alerts:
         told.setdefault(person, []).append(Alert.model_validate(payload))
-    return frames.of_users(map(User.model_validate, users)) | frames.of_alerts(told)
+    return frames.from_users(map(User.model_validate, users)) | frames.from_alerts(told)
 
 
 def assert_as_declared(name, table):
@@ -180,9 +180,9 @@ def test_rows_in_batches_and_models_at_once_give_the_same_tables(users, alerts):
     expected = tables_of(users, sorted(alerts, key=lambda pair: pair[0]))
     one, many = (TypeAdapter(row_type(reply)) for reply in (UserReply, AlertsReply))
     batches = {name: [] for name in expected}
-    people = [frames.people([one.validate_json(json.dumps({"user": told}))["user"]]) for told in users]
+    people = [frames.pack_users([one.validate_json(json.dumps({"user": told}))["user"]]) for told in users]
     told = [
-        frames.told(
+        frames.pack_alerts(
             [
                 {"user_id": person}
                 | many.validate_json(
@@ -237,7 +237,7 @@ def test_any_value_stands_in_its_cell_as_it_came(users):
 
 def test_many_batches_agree_on_their_categories():
     batches = [
-        frames.flatten([frames.people([user(id=n, records=[RECORD | {"site": site}]).model_dump()])], [])[
+        frames.flatten([frames.pack_users([user(id=n, records=[RECORD | {"site": site}]).model_dump()])], [])[
             "records"
         ]
         for n, site in enumerate("bab")

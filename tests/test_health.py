@@ -34,7 +34,7 @@ class Two:
             return await function(work, *arguments, **named)
 
     def looked(self, site="Seekfolk", reason=None, *, trusted=True):
-        self.write(statistics.looked, site, reason=reason, trusted=trusted)
+        self.write(statistics.record_scan, site, reason=reason, trusted=trusted)
 
     def reserve(self, site="Seekfolk", *, delay=DELAY, second=False):
         """Seconds until the turn."""
@@ -122,7 +122,7 @@ def test_turns_that_are_asked_for_at_once_are_nobodys_twice(two):
 def test_looks_that_are_told_at_once_are_all_counted(two):
     async def at_once():
         looks = (
-            two.writing(statistics.looked, "Seekfolk", reason="blocked", trusted=True, second=n > 4)
+            two.writing(statistics.record_scan, "Seekfolk", reason="blocked", trusted=True, second=n > 4)
             for n in range(10)
         )
         await asyncio.gather(*looks)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from history_kit import DAWN, Clock, Person, Service, a_link, a_record, an_alert, seen_through
 
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 from exposurekit.history import History
 
 DAY = timedelta(days=1)
@@ -59,14 +59,14 @@ def kept(seen, tmp_path):
 def test_only_a_whole_number_is_a_person(known, user_id):
     before = known.changes()
     for ask in (known.erase, known.values_of):
-        with pytest.raises(Misconfigured, match="The id of a person is a whole number"):
+        with pytest.raises(ConfigurationError, match="The id of a person is a whole number"):
             ask(user_id)
     assert known.changes().equals(before)
 
 
 def test_a_key_of_a_person_is_no_id(known, seen):
     _, exposure = seen
-    with pytest.raises(Misconfigured):
+    with pytest.raises(ConfigurationError):
         known.erase(exposure.key(2))
 
 
@@ -129,5 +129,5 @@ def test_the_instant_of_an_erasure_is_kept_and_nobodys_id(kept, tmp_path):
     told = (tmp_path / "history" / "history.json").read_text()
     assert told == '{"records_by": "id", "erased_at": "2026-03-03T20:00:00+00:00"}'
     (tmp_path / "history" / "history.json").write_text('{"records_by": "id", "erased_at": "soon"}')
-    with pytest.raises(Misconfigured, match="put it back from a copy"):
+    with pytest.raises(ConfigurationError, match="put it back from a copy"):
         History(tmp_path / "history")

@@ -31,7 +31,7 @@ from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 
 from exposurekit.errors import ExposureError
-from exposurekit.history import History, Told
+from exposurekit.history import History, ReceivedDelivery
 
 ASKED_FOR = os.environ.get("HISTORY_EXAMPLES")
 KINDS = ("record", "link", "alert")
@@ -197,7 +197,7 @@ class Both:
         things = tuple(thing for name in in_order for thing in self.things_told(name, groups[name]))
         for waiting in self.told.values():
             number = len(waiting) + 1
-            told = Told(number, received_at, f"message-{number}", a_delivery(user_id, groups))
+            told = ReceivedDelivery(number, received_at, f"message-{number}", a_delivery(user_id, groups))
             waiting.append((told, Statement(number, received_at, user_id, things)))
 
     def things_told(self, group, items):

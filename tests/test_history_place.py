@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from history_kit import Person, Service, a_record, seen_through
 
-from exposurekit.errors import Misconfigured, NotLoaded
+from exposurekit.errors import ConfigurationError, NotFound
 from exposurekit.history import History
-from exposurekit.history.storage.location import Place
+from exposurekit.history.storage.location import Location
 
 NOWHERE = {
     "AWS_ACCESS_KEY_ID": "key",
@@ -64,7 +64,7 @@ def told(error):
 )
 def test_what_is_no_path_is_refused(tmp_path, monkeypatch, path):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(Misconfigured, match="path"):
+    with pytest.raises(ConfigurationError, match="path"):
         History(path)
     assert list(tmp_path.iterdir()) == []
 
@@ -77,7 +77,7 @@ def test_what_is_no_path_is_refused(tmp_path, monkeypatch, path):
     ],
 )
 def test_a_place_that_cannot_be_reached_is_told_without_its_path(path):
-    with pytest.raises(Misconfigured) as error:
+    with pytest.raises(ConfigurationError) as error:
         History(path, storage_options=NOWHERE)
     assert len(str(error.value).splitlines()) == 1
     assert "sekret" not in told(error)
@@ -86,7 +86,7 @@ def test_a_place_that_cannot_be_reached_is_told_without_its_path(path):
 @pytest.mark.parametrize("path", ["file", "file/within", "/proc/nothing-is-made-here", "/"])
 def test_where_no_directory_can_be_is_told_at_the_latest_when_something_is_written(tmp_path, exposure, path):
     (tmp_path / "file").touch()
-    with pytest.raises(Misconfigured, match=r"kept there: |choose an empty or new") as error:
+    with pytest.raises(ConfigurationError, match=r"kept there: |choose an empty or new") as error:
         History(tmp_path / path).collect(exposure)
     assert str(tmp_path) not in str(error.value)
 
@@ -99,7 +99,7 @@ def test_a_directory_of_other_things_is_refused_and_one_of_ours_is_taken(tmp_pat
         assert history.collect(exposure).seq == 1
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.odt").touch()
-    with pytest.raises(Misconfigured, match="choose an empty or new directory"):
+    with pytest.raises(ConfigurationError, match="choose an empty or new directory"):
         History(tmp_path / "other")
     assert [file.name for file in (tmp_path / "other").iterdir()] == ["thesis.odt"]
     (tmp_path / "diary.txt").touch()
@@ -109,7 +109,7 @@ def test_a_directory_of_other_things_is_refused_and_one_of_ours_is_taken(tmp_pat
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_of_a_history_that_is_not_there_nothing_is_known_and_none_is_made(tmp_path, question):
     history = History(tmp_path / "a" / "b")
-    with pytest.raises(NotLoaded, match="There is no history there yet"):
+    with pytest.raises(NotFound, match="There is no history there yet"):
         getattr(history, question)()
     assert list(tmp_path.iterdir()) == []
 
@@ -117,7 +117,7 @@ def test_of_a_history_that_is_not_there_nothing_is_known_and_none_is_made(tmp_pa
 def test_neither_erases_nor_finishes_nor_diffs_where_there_is_none(tmp_path):
     history = History(tmp_path / "typo")
     for ask in (history.erase, history.values_of, lambda _: history.finish("x"), history.diff):
-        with pytest.raises(NotLoaded):
+        with pytest.raises(NotFound):
             ask(1)
     assert history.last_look_at() is None
     assert history.waiting() == []
@@ -145,7 +145,7 @@ def test_it_is_made_when_something_is_first_written(tmp_path, exposure, write):
 def test_who_opened_it_before_it_was_begun_otherwise_writes_nothing_of_another_kind(tmp_path, exposure):
     first = History(tmp_path / "history")
     History(tmp_path / "history", records_by="reference").collect(exposure)
-    with pytest.raises(Misconfigured, match="made with records_by='reference'"):
+    with pytest.raises(ConfigurationError, match="made with records_by='reference'"):
         first.collect(exposure)
 
 
@@ -158,7 +158,7 @@ def test_a_path_is_taken_as_it_stands(tmp_path, exposure, monkeypatch):
 
 @pytest.mark.parametrize("stopped", [KeyboardInterrupt, OSError, ValueError])
 def test_a_file_that_is_not_written_to_its_end_leaves_nothing(tmp_path, stopped):
-    place = Place(tmp_path)
+    place = Location(tmp_path)
     with pytest.raises(stopped), place.whole(place.place("part")) as stream:  # noqa: PT012
         stream.write(b"Juniper")
         assert len([*tmp_path.iterdir()]) == 1

@@ -7,7 +7,7 @@ import pytest
 from history_kit import DAWN, Clock, Person, Service, a_link, a_record, an_alert, seen_through
 
 from exposurekit import analysis, frames
-from exposurekit.errors import Misconfigured, MissingColumns, NotLoaded
+from exposurekit.errors import ConfigurationError, MissingColumns, NotFound
 from exposurekit.history import History
 
 TICKS = {"tick": "str", "tick_note": "str", "ticked_at": "datetime64[us, UTC]"}
@@ -137,12 +137,12 @@ def test_rows_of_another_kind_are_refused(story, said):
         history.tick(exposure.steps())
         history.label(exposure.records(), "mine")
     for other in (exposure.records(), exposure.links(), exposure.alerts()):
-        with pytest.raises(Misconfigured, match="These rows are no steps: take them from steps"):
+        with pytest.raises(ConfigurationError, match="These rows are no steps: take them from steps"):
             history.ticked(other)
     for other in (exposure.steps(), exposure.links(), exposure.alerts()):
-        with pytest.raises(Misconfigured, match="These rows are no records: take them from records"):
+        with pytest.raises(ConfigurationError, match="These rows are no records: take them from records"):
             history.labelled(other)
-    with pytest.raises(Misconfigured, match="The row is not of records"):
+    with pytest.raises(ConfigurationError, match="The row is not of records"):
         history.labelled(exposure.records()[["user_id", "name"]])
 
 
@@ -314,11 +314,11 @@ def test_flows_by_site_are_the_same_ones_apart(weeks):
 
 def test_flows_are_told_by_day_and_by_site_or_not_at_all(weeks):
     for by in ("user_id", "status", ""):
-        with pytest.raises(Misconfigured, match="by is one of: None, site"):
+        with pytest.raises(ConfigurationError, match="by is one of: None, site"):
             weeks.flows(by)
-    with pytest.raises(Misconfigured, match="as_of is a day"):
+    with pytest.raises(ConfigurationError, match="as_of is a day"):
         weeks.flows(as_of="2026-03-09T12:00Z")
-    with pytest.raises(NotLoaded, match="Nothing was seen by then"):
+    with pytest.raises(NotFound, match="Nothing was seen by then"):
         weeks.flows(as_of="2026-01-01")
 
 
@@ -371,7 +371,7 @@ def test_an_empty_history_has_nothing_to_weigh(tmp_path):
     history = History(tmp_path / "history")
     asked = ("steps", "labelled", "work_queue", "precision", "site_health", "flows", "forecast")
     for question in asked:
-        with pytest.raises(NotLoaded, match=r"collect\(\)"):
+        with pytest.raises(NotFound, match=r"collect\(\)"):
             getattr(history, question)()
 
 
@@ -398,7 +398,7 @@ def test_the_steps_of_alerts_are_numbered_each_from_one(by_id):
     }
     exposure = by_id.exposure.refresh()
     alerts = exposure.alerts()
-    steps = frames.steps_of(alerts)
+    steps = frames.steps_from_alerts(alerts)
     pd.testing.assert_frame_equal(steps, exposure.steps())
     assert steps.groupby(["user_id", "alert_number"])["step_number"].agg(list).tolist() == [
         [1, 2],
@@ -407,22 +407,23 @@ def test_the_steps_of_alerts_are_numbered_each_from_one(by_id):
     ]
     assert steps["step"].tolist()[-4:] == ["Press Remove.", "Keep a copy.", HOSTILE, ""]
     pd.testing.assert_frame_equal(
-        frames.steps_of(alerts[alerts["user_id"] == 9]), steps[steps["user_id"] == 9].reset_index(drop=True)
+        frames.steps_from_alerts(alerts[alerts["user_id"] == 9]),
+        steps[steps["user_id"] == 9].reset_index(drop=True),
     )
-    beside = frames.steps_of(alerts, beside=["text", "guide"])
+    beside = frames.steps_from_alerts(alerts, beside=["text", "guide"])
     pd.testing.assert_frame_equal(beside.drop(columns="text"), steps)
     assert beside["text"].notna().all()
 
 
 def test_no_alerts_have_the_same_columns_of_steps():
     alerts, steps = frames.frame("alerts", []), frames.frame("steps", [])
-    assert shape(frames.steps_of(alerts), steps.columns) == shape(steps, steps.columns)
-    columns = frames.steps_of(alerts, beside=["text"]).columns.tolist()
+    assert shape(frames.steps_from_alerts(alerts), steps.columns) == shape(steps, steps.columns)
+    columns = frames.steps_from_alerts(alerts, beside=["text"]).columns.tolist()
     assert columns == [*steps.columns, "href", "link_title", "link_url", "guide", "text"]
     with pytest.raises(
         MissingColumns, match=r"^steps_of needs the columns opt_out_procedure, url, seen_at, and"
     ):
-        frames.steps_of(alerts.drop(columns=["opt_out_procedure", "url"]), beside=["seen_at"])
+        frames.steps_from_alerts(alerts.drop(columns=["opt_out_procedure", "url"]), beside=["seen_at"])
 
 
 # --- as of a day ------------------------------------------------------------------------------------------
@@ -465,5 +466,5 @@ def test_what_is_asked_of_a_day_is_what_that_day_would_have_answered(story):
 @pytest.mark.parametrize("question", ["relistings", "work_queue", "precision", "site_health", "forecast"])
 def test_a_day_before_the_first_look_is_told(by_id, question):
     by_id.look(0, one=[a_record(11)])
-    with pytest.raises(NotLoaded, match="Nothing was seen by then"):
+    with pytest.raises(NotFound, match="Nothing was seen by then"):
         getattr(by_id.history, question)(as_of=DAWN.date() - timedelta(days=1))

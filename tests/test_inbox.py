@@ -13,15 +13,15 @@ import httpx
 import pytest
 from inbox_kit import BODY, LOOPBACK, NOW, PATH, SECRET, emptied, listening, signed_headers
 
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 from exposurekit.monitor.webhooks.receiver import create_app
-from exposurekit.monitor.webhooks.store import Letters
+from exposurekit.monitor.webhooks.store import InboxStore
 from exposurekit.system.asgi_server import running
 
 
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory):
-    made = Letters(tmp_path_factory.mktemp("inbox") / "inbox.db", busy_s=0.05)
+    made = InboxStore(tmp_path_factory.mktemp("inbox") / "inbox.db", busy_s=0.05)
     yield made
     made.close()
 
@@ -151,17 +151,17 @@ def test_while_another_holds_the_file_a_sender_is_asked_to_come_again(by_path, l
 
 def test_an_inbox_that_cannot_be_opened_does_not_begin_to_listen(tmp_path):
     (tmp_path / "inbox.db").write_bytes(b"something else that is not an inbox")
-    app = create_app(Letters(tmp_path / "inbox.db"), path_secret=PATH)
-    with pytest.raises(Misconfigured, match="should be the inbox is another"), running(app, LOOPBACK, 0):
+    app = create_app(InboxStore(tmp_path / "inbox.db"), path_secret=PATH)
+    with pytest.raises(ConfigurationError, match="should be the inbox is another"), running(app, LOOPBACK, 0):
         pass
 
 
 ON_A_FULL_DISK = """
 import resource, sys
 from exposurekit.monitor.webhooks.receiver import create_app
-from exposurekit.monitor.webhooks.store import Letters
+from exposurekit.monitor.webhooks.store import InboxStore
 from exposurekit.system.asgi_server import running
-letters = Letters(sys.argv[1])
+letters = InboxStore(sys.argv[1])
 letters.counts()
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
 with running(create_app(letters, path_secret=sys.argv[2]), "127.0.0.1", 0) as base_url:
@@ -181,7 +181,7 @@ def test_on_a_full_disk_what_was_not_kept_is_not_answered_as_if_it_were(tmp_path
     assert process.returncode == 0
     assert set(statuses.values()) == {204, 503}
     assert statuses[300_000] == 503
-    kept = [len(letter.body) for letter in Letters(file).undrained(0)]
+    kept = [len(letter.body) for letter in InboxStore(file).undrained(0)]
     assert kept == [size for size in sizes if statuses[size] == 204]
 
 

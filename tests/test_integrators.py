@@ -6,7 +6,7 @@ import re
 import pytest
 from service_kit import JANE, a_database
 
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 from exposurekit.service.accounts import integrators, users
 
 
@@ -39,13 +39,13 @@ def test_credentials_do_not_show_themselves(work):
 
 def test_a_name_that_is_taken_is_refused(work):
     work(lambda work: integrators.add(work, "acme"))
-    with pytest.raises(Misconfigured, match="already there"):
+    with pytest.raises(ConfigurationError, match="already there"):
         work(lambda work: integrators.add(work, "acme"))
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "a.b", "é", "x" * 65, "a\n"])
 def test_a_name_that_cannot_stand_in_a_path_is_refused(work, name):
-    with pytest.raises(Misconfigured, match="1 to 64"):
+    with pytest.raises(ConfigurationError, match="1 to 64"):
         work(lambda work: integrators.add(work, name))
 
 
@@ -68,7 +68,7 @@ def test_rotating_gives_a_new_key_and_a_new_secret(work):
 
 @pytest.mark.parametrize("step", [integrators.rotate, integrators.remove])
 def test_an_unknown_name_is_refused(work, step):
-    with pytest.raises(Misconfigured, match="no integrator"):
+    with pytest.raises(ConfigurationError, match="no integrator"):
         work(lambda work: step(work, "nobody"))
 
 
@@ -78,7 +78,7 @@ def test_removing_people_must_be_said(work):
         await users.create(work, 1, {"first_name": "Jane", "last_name": "Doe"})
 
     work(fill)
-    with pytest.raises(Misconfigured, match="1 users"):
+    with pytest.raises(ConfigurationError, match="1 users"):
         work(lambda work: integrators.remove(work, "acme"))
     assert work(lambda work: integrators.remove(work, "acme", with_users=True)) == 1
     assert work(integrators.all) == []

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exposurekit.privacy.detector import Known
+from exposurekit.privacy.detector import PersonalDataMatcher
 
 
 @pytest.fixture
 def known():
-    known = Known()
+    known = PersonalDataMatcher()
     known.add_name("Odalys", "Fennimoor")
     known.add_full_name("Zoë M. Träumer")
     known.add_email("o.fennimoor@mail.example")
@@ -117,14 +117,14 @@ def test_what_only_looks_like_it_is_not(known, text):
 
 
 def test_a_moment_is_no_phone_number():
-    known = Known()
+    known = PersonalDataMatcher()
     known.add_phone("202-603-0120")
     assert not known.found_in("2026-03-01 20:00:00 and 2026-03-0120")
     assert known.found_in("call 202-603-0120")["phone"]
 
 
 def test_what_is_short_stands_anywhere():
-    known = Known()
+    known = PersonalDataMatcher()
     for value in ("a-1", "00 1", "Lee", "12345", ""):
         known.add("reference", value)
     known.add_name("", "Lee")
@@ -145,7 +145,7 @@ def test_what_is_written_inside_of_what_is_written_inside_is_found(known):
 
 @given(st.text())
 def test_any_text_can_be_searched(text):
-    known = Known()
+    known = PersonalDataMatcher()
     known.add_full_name(text)
     known.add("title", text)
     known.add_phone(text)
@@ -155,7 +155,7 @@ def test_any_text_can_be_searched(text):
 
 @given(st.text(st.characters(codec="utf-8"), min_size=1))
 def test_a_text_that_is_looked_for_is_found_in_itself(text):
-    known = Known()
+    known = PersonalDataMatcher()
     known.add("title", f"planted value {text}")
     assert known.found_in(f"before planted value {text} after")["title"] >= 1
 
@@ -173,26 +173,26 @@ def test_a_text_that_is_looked_for_is_found_in_itself(text):
     ],
 )
 def test_a_name_of_several_words_or_of_another_script_is_found(first, last, text):
-    known = Known()
+    known = PersonalDataMatcher()
     known.add_name(first, last)
     assert known.found_in(text)["name"] >= 1
     assert not known.found_in("Anne went with Jones to Mary at the Berg")
 
 
 def test_a_full_name_is_found_as_it_stands():
-    known = Known()
+    known = PersonalDataMatcher()
     known.add_full_name("Mary Ann Smith Jr")
     assert known.found_in("for Mary Ann Smith Jr only")["name"] == 1
 
 
 def test_a_short_address_is_an_address():
-    known = Known()
+    known = PersonalDataMatcher()
     known.add("e-mail", "ed@x.co")
     assert known.found_in("write to ed@x.co")["e-mail"] == 1
 
 
 def test_a_local_number_is_no_row_of_counts():
-    known = Known()
+    known = PersonalDataMatcher()
     known.add_phone("+1 202 512 3411")
     assert not known.found_in("Seekfolk,512,3411")
     assert known.found_in("call 512-3411")["phone"] == 1
@@ -206,14 +206,14 @@ def test_a_local_number_is_no_row_of_counts():
 
 @pytest.mark.parametrize("text", ["20 12 34 56", "+45 20 12 34 56", "20123456", "004520123456"])
 def test_a_short_number_of_another_country_is_found_where_it_stands_alone(text):
-    known = Known()
+    known = PersonalDataMatcher()
     known.add_phone("+45 20 12 34 56")
     assert known.found_in(f"call {text}, please")["phone"]
     assert not known.found_in("7 20 12 34 56 7, 120123456")
 
 
 def test_what_is_known_with_a_plus_is_known_without():
-    known = Known()
+    known = PersonalDataMatcher()
     known.add_email("o.fennimoor+shop@mail.example")
     assert known.found_in("o.fennimoor@mail.example") == known.found_in("o.fennimoor+x@mail.example")
     assert known.found_in("o.fennimoor+shop@mail.example")["e-mail"]

@@ -55,7 +55,7 @@ class Desk:
         return self.write(add)
 
     def take(self, limit=10, lasts=LASTS):
-        return self.write(leases.take, USERS, limit=limit, lasts=lasts)
+        return self.write(leases.acquire, USERS, limit=limit, lasts=lasts)
 
     def taken(self, **options):
         return [lease.row_id for lease in self.take(**options)]
@@ -69,7 +69,7 @@ class Desk:
         return self.write(state)
 
     def give_back(self, lease, due_at=None, **changes):
-        self.write(leases.give_back, USERS, lease, due_at=due_at, **changes)
+        self.write(leases.complete, USERS, lease, due_at=due_at, **changes)
 
     def later(self, **by):
         self.clock.advance(timedelta(**by))
@@ -158,10 +158,10 @@ def test_what_a_worker_says_that_lost_its_lease_is_not_kept(desk, step):
     before = desk.state(row)
     with pytest.raises(LeaseLost, match="somebody else has it now"):
         desk.give_back(late, is_scanning=True) if step == "give_back" else desk.write(
-            leases.hold, USERS, late
+            leases.assert_held, USERS, late
         )
     assert desk.state(row) == before
-    desk.write(leases.hold, USERS, now)
+    desk.write(leases.assert_held, USERS, now)
     desk.give_back(now)
 
 
@@ -171,8 +171,8 @@ def test_a_row_that_is_gone_or_was_given_back_is_nobodys(desk, known):
     [lease] = desk.take()
     desk.give_back(lease, START)
     wrong = lease if known else Lease(10**9, lease.token)
-    for step in (leases.hold, leases.give_back):
-        named = {"due_at": None} if step is leases.give_back else {}
+    for step in (leases.assert_held, leases.complete):
+        named = {"due_at": None} if step is leases.complete else {}
         with pytest.raises(LeaseLost):
             desk.write(step, USERS, wrong, **named)
     assert desk.state(row)[0] == START
@@ -190,7 +190,7 @@ def test_a_lease_of_one_row_is_none_of_another_that_was_taken_with_it(desk):
 def test_what_is_let_go_is_free_at_once_and_still_due(desk):
     [row] = desk.rows(-5)
     [lease] = desk.take()
-    desk.write(leases.let_go, USERS, lease)
+    desk.write(leases.abandon, USERS, lease)
     assert desk.state(row)[:3] == (START - timedelta(seconds=5), None, None)
     assert desk.taken() == [row]
 
@@ -201,14 +201,14 @@ def test_letting_go_of_what_another_has_does_nothing(desk):
     desk.later(seconds=30)
     desk.take()
     before = desk.state(row)
-    desk.write(leases.let_go, USERS, late)
+    desk.write(leases.abandon, USERS, late)
     assert desk.state(row) == before
     assert desk.take() == []
 
 
 def test_one_row_may_be_taken_though_it_is_not_due(desk):
     row, other = desk.rows(60, 0)
-    lease = desk.write(leases.take_one, USERS, row, lasts=LASTS)
+    lease = desk.write(leases.acquire_one, USERS, row, lasts=LASTS)
     assert lease.row_id == row
     assert desk.taken() == [other]
     desk.later(minutes=2)
@@ -267,7 +267,7 @@ def test_rows_are_counted_as_waiting_due_or_held_and_never_twice(desk):
     desk.take(limit=2)
     assert desk.state(run_out)[1]
     assert desk.write(leases.counts, USERS) == {"waiting": 2, "due": 1, "held": 2}
-    early = desk.write(leases.take_one, USERS, 1, lasts=LASTS)
+    early = desk.write(leases.acquire_one, USERS, 1, lasts=LASTS)
     assert desk.write(leases.counts, USERS) == {"waiting": 1, "due": 1, "held": 3}
     desk.give_back(early)
     desk.later(seconds=30)
@@ -283,7 +283,7 @@ def test_two_connections_at_once_take_rows_of_their_own(desk):
         taken = []
         while True:
             async with database.writing() as work:
-                some = await leases.take(work, USERS, limit=3, lasts=LASTS)
+                some = await leases.acquire(work, USERS, limit=3, lasts=LASTS)
                 await asyncio.sleep(0)
             if not some:
                 return taken
@@ -304,9 +304,9 @@ def test_on_postgresql_nobody_waits_for_what_another_is_taking(desk):
 
     async def overlap():
         async with desk.database.writing() as first:
-            mine = await leases.take(first, USERS, limit=2, lasts=LASTS)
+            mine = await leases.acquire(first, USERS, limit=2, lasts=LASTS)
             async with asyncio.timeout(5), desk.other.writing() as second:
-                yours = await leases.take(second, USERS, limit=2, lasts=LASTS)
+                yours = await leases.acquire(second, USERS, limit=2, lasts=LASTS)
         return [[lease.row_id for lease in part] for part in (mine, yours)]
 
     assert desk.runner.run(overlap()) == [ids[:2], ids[2:]]
@@ -320,10 +320,10 @@ def test_a_row_that_is_held_stays_ours_until_the_end_of_the_transaction(desk):  
 
     async def overlap():
         async with desk.database.writing() as first:
-            await leases.hold(first, USERS, lease)
+            await leases.assert_held(first, USERS, lease)
             async with asyncio.timeout(5), desk.other.writing() as second:
-                taken = await leases.take(second, USERS, limit=1, lasts=LASTS)
-            await leases.give_back(first, USERS, lease, due_at=None)
+                taken = await leases.acquire(second, USERS, limit=1, lasts=LASTS)
+            await leases.complete(first, USERS, lease, due_at=None)
         return taken
 
     assert desk.runner.run(overlap()) == []
@@ -334,7 +334,7 @@ def test_a_transaction_that_failed_has_taken_nothing(desk):
     [row] = desk.rows(0)
 
     async def fail(work):
-        await leases.take(work, USERS, limit=1, lasts=LASTS)
+        await leases.acquire(work, USERS, limit=1, lasts=LASTS)
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -344,7 +344,7 @@ def test_a_transaction_that_failed_has_taken_nothing(desk):
 
 @pytest.mark.parametrize("table", [tables.users, tables.records, tables.deliveries], ids=str)
 def test_every_table_of_work_can_be_taken_from(desk, table):
-    assert desk.write(leases.take, table, limit=5, lasts=LASTS) == []
+    assert desk.write(leases.acquire, table, limit=5, lasts=LASTS) == []
     assert not desk.write(leases.any_due, table)
     assert desk.write(leases.counts, table) == {"waiting": 0, "due": 0, "held": 0}
 

@@ -17,16 +17,16 @@ from payloads import ALERT, LINK, RECORD, USER
 import exposurekit as ek
 from exposurekit import frames
 from exposurekit.client import calls, protocol
-from exposurekit.client.config import Access
-from exposurekit.client.retry import Answer
+from exposurekit.client.config import ClientConfig
+from exposurekit.client.retry import Response
 from exposurekit.contract import codec
-from exposurekit.errors import Unreadable
+from exposurekit.errors import InvalidResponse
 
 CANARY = "canary"
 KEY = (USER["id"], USER["secret"])
-ACCESS = Access("https://service.example", "acme", "key", "secret")
-STRICT = Access("https://service.example", "acme", "key", "secret", strict=True)
-XML = Access("https://service.example", "acme", "key", "secret", format="xml")
+ACCESS = ClientConfig("https://service.example", "acme", "key", "secret")
+STRICT = ClientConfig("https://service.example", "acme", "key", "secret", strict=True)
+XML = ClientConfig("https://service.example", "acme", "key", "secret", format="xml")
 GET, ALERTS = calls.get_user(KEY), calls.get_user_alerts(KEY)
 # Every field of a user, a record and an alert (33 of them), and of a link.
 FIELDS = [
@@ -70,7 +70,7 @@ def body_of(call, path=(), name=None, value=None):
 
 
 def answer(body, format="json"):  # noqa: A002
-    return Answer(200, {}, codec.encode(body, format))
+    return Response(200, {}, codec.encode(body, format))
 
 
 def both(call, access, outcome):
@@ -95,7 +95,7 @@ def as_in(row, dump):
 def packed(user, alerts):
     """The tables of one person."""
     rows = [{"user_id": USER["id"], "alerts": alerts}]
-    return frames.flatten([frames.people([user])], [frames.told(rows)])
+    return frames.flatten([frames.pack_users([user])], [frames.pack_alerts(rows)])
 
 
 def others(table, row, *names):
@@ -112,7 +112,7 @@ def test_an_odd_field_costs_that_field_alone(field, value):
     outcome = answer(body_of(call, path, name, value))
     try:
         dumped, row, notes = both(call, ACCESS, outcome)
-    except Unreadable as error:
+    except InvalidResponse as error:
         assert (path, name) == ((), "id")
         assert "user.id is" in str(error)  # noqa: PT017
         assert CANARY not in str(error)  # noqa: PT017
@@ -145,7 +145,7 @@ def test_an_odd_field_costs_that_field_alone(field, value):
 def test_each_odd_field_is_noted_once_or_may_be_so(call, path, name, odd):
     outcome = answer(body_of(call, path, name, ODD[odd]))
     if (path, name) == ((), "id") and odd in COSTS_USER["id"]:
-        with pytest.raises(Unreadable):
+        with pytest.raises(InvalidResponse):
             both(call, ACCESS, outcome)
         return
     right = body_of(call)
@@ -189,8 +189,8 @@ def test_the_same_in_xml(field, odd, typed, emptied):
     if emptied:
         content = content.replace(f">{CANARY}<", "><")
     try:
-        dumped, row, notes = both(call, XML, Answer(200, {}, content.encode()))
-    except Unreadable as error:
+        dumped, row, notes = both(call, XML, Response(200, {}, content.encode()))
+    except InvalidResponse as error:
         assert (path, name) == ((), "id")
         assert CANARY not in str(error)  # noqa: PT017
         return
@@ -198,13 +198,13 @@ def test_the_same_in_xml(field, odd, typed, emptied):
     assert CANARY not in str([(note.field, note.kind, note.example) for note in notes])
     if call is GET:
         assert len(row["records"]) == 1 or name in {"records", "id"}
-        frames.people([row])
+        frames.pack_users([row])
 
 
 def test_xml_without_types_deviates_in_nothing():
     for call in (GET, ALERTS):
         content = re.sub(rb' type="(integer|boolean)"', b"", codec.encode(body_of(call), "xml"))
-        assert not both(call, XML, Answer(200, {}, content))[2]
+        assert not both(call, XML, Response(200, {}, content))[2]
 
 
 @pytest.mark.parametrize("format", ["json", "xml"])
@@ -223,7 +223,7 @@ def test_strict_takes_no_null_and_no_absence(call, path, name):
     if path == ("source", "record") and name == "id":
         return  # an alert's record may lack its id
     for value in (None, MISSING):
-        with pytest.raises(Unreadable):
+        with pytest.raises(InvalidResponse):
             protocol.row(call, STRICT, answer(body_of(call, path, name, value)))
 
 
@@ -299,7 +299,7 @@ def test_a_single_call_warns_of_what_it_left_out():
 @pytest.mark.parametrize("body", [{"error": "no"}, {"errors": []}, {"x": 1}, {}, [], None, 7, "text"])
 @pytest.mark.parametrize("call", [GET, calls.list_user_records(KEY), calls.list_users()])
 def test_what_is_no_answer_is_no_empty_one(call, body):
-    with pytest.raises(Unreadable, match="cannot be read"):
+    with pytest.raises(InvalidResponse, match="cannot be read"):
         protocol.model(call, ACCESS, answer(body))
 
 
@@ -316,11 +316,11 @@ def test_a_user_without_the_key_around_it_is_read():
 def test_json_is_read_by_its_byte_order_mark(encoding, access):
     """CONTRACT.md, "a JSON body"."""
     content = json.dumps({"user": USER | {"first_name": "Żofia"}}, ensure_ascii=False).encode(encoding)
-    for read in (protocol.model(GET, access, Answer(200, {}, content)), None):
+    for read in (protocol.model(GET, access, Response(200, {}, content)), None):
         name = (
             read.first_name
             if read
-            else protocol.row(GET, access, Answer(200, {}, content))["user"]["first_name"]
+            else protocol.row(GET, access, Response(200, {}, content))["user"]["first_name"]
         )
         assert name == "Żofia"
 
@@ -349,7 +349,7 @@ HOLDS_KEY = {
 def test_any_2xx_on_create_user_is_success(status):
     """CONTRACT.md, "status of success"."""
     assert (
-        protocol.model(CREATE, ACCESS, Answer(status, {}, WHOLE)).key
+        protocol.model(CREATE, ACCESS, Response(status, {}, WHOLE)).key
         == protocol.model(GET, ACCESS, answer({"user": USER})).key
     )
 
@@ -358,13 +358,13 @@ def test_any_2xx_on_create_user_is_success(status):
 def test_the_id_and_secret_of_a_new_user_are_never_lost(content):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        key = protocol.model(CREATE, ACCESS, Answer(201, {}, content)).key
+        key = protocol.model(CREATE, ACCESS, Response(201, {}, content)).key
     assert (key.id, key.secret) == (12345, "ab12")
-    with contextlib.suppress(Unreadable):
-        protocol.model(CREATE, STRICT, Answer(201, {}, content))
+    with contextlib.suppress(InvalidResponse):
+        protocol.model(CREATE, STRICT, Response(201, {}, content))
         return
-    with pytest.raises(Unreadable, match="keep the error's user_key") as caught:
-        protocol.model(CREATE, STRICT, Answer(201, {}, content))
+    with pytest.raises(InvalidResponse, match="keep the error's user_key") as caught:
+        protocol.model(CREATE, STRICT, Response(201, {}, content))
     key = caught.value.user_key
     assert (key.id, key.secret) == (12345, "ab12")
     assert "ab12" not in str(caught.value) + repr(caught.value)
@@ -372,14 +372,16 @@ def test_the_id_and_secret_of_a_new_user_are_never_lost(content):
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"<html>", b'{"user": {"id": 1', WHOLE[:24]])
 def test_an_answer_without_a_key_says_to_look_first(content):
-    with pytest.raises(Unreadable, match=r"may have been registered.*look before you repeat it") as caught:
-        protocol.model(CREATE, ACCESS, Answer(200, {}, content))
+    with pytest.raises(
+        InvalidResponse, match=r"may have been registered.*look before you repeat it"
+    ) as caught:
+        protocol.model(CREATE, ACCESS, Response(200, {}, content))
     assert caught.value.user_key is None
 
 
 def test_a_user_without_a_secret_has_no_key():
     user = protocol.model(GET, ACCESS, answer({"user": USER | {"secret": None}}))
-    with pytest.raises(Unreadable, match="no secret"):
+    with pytest.raises(InvalidResponse, match="no secret"):
         _ = user.key
 
 
@@ -453,7 +455,7 @@ def test_strict_makes_each_of_them_a_failure():
     with faults.running(many([1, 2], meddle)) as server:
         exposure = connect(server, strict=True)
         [failure] = exposure.failures().to_dict("records")
-    assert (failure["user_id"], failure["error"]) == (2, "Unreadable")
+    assert (failure["user_id"], failure["error"]) == (2, "InvalidResponse")
     assert failure["reason"].endswith("user.middle_name is not as described")
     assert len(exposure.deviations()) == 0
 
@@ -501,16 +503,16 @@ def members():
 
 
 TRANSPORT = {
-    "a script as redirect": (raw(b"", "Location: javascript:alert(1)", status="302 Found"), "Refused"),
-    "a redirect to nowhere": (raw(b"", "Location: http://[::1", status="302 Found"), "Refused"),
+    "a script as redirect": (raw(b"", "Location: javascript:alert(1)", status="302 Found"), "APIStatusError"),
+    "a redirect to nowhere": (raw(b"", "Location: http://[::1", status="302 Found"), "APIStatusError"),
     "gzip of two members": (raw(members(), "Content-Encoding: gzip"), "User"),
     "gzip and rubbish": (raw(members() + b"xxx", "Content-Encoding: gzip"), "User"),
-    "gzip that is cut": (raw(members()[:-12], "Content-Encoding: gzip"), "Unreached"),
-    "no gzip": (raw(BODY, "Content-Encoding: gzip"), "Unreached"),
+    "gzip that is cut": (raw(members()[:-12], "Content-Encoding: gzip"), "ConnectionFailed"),
+    "no gzip": (raw(BODY, "Content-Encoding: gzip"), "ConnectionFailed"),
     "100 kB in one header": (raw(BODY, "X-Long: " + "a" * 99_000), "User"),
     "100 kB of headers": (raw(BODY, *(f"X-{n}: {'a' * 990}" for n in range(99))), "User"),
     "200 headers": (raw(BODY, *(f"X-{n}: a" for n in range(200))), "User"),
-    "a megabyte of headers": (raw(BODY, *(f"X-{n}: {'a' * 990}" for n in range(1_000))), "Unreached"),
+    "a megabyte of headers": (raw(BODY, *(f"X-{n}: {'a' * 990}" for n in range(1_000))), "ConnectionFailed"),
     "bytes after the body": (raw(BODY) + b"more bytes", "User"),
     "another answer after the body": (raw(BODY) + raw(b"{}"), "User"),
     "an early hint": (b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + raw(BODY), "User"),

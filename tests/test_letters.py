@@ -9,10 +9,10 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 from exposurekit.monitor.sqlite import NotKept
 from exposurekit.monitor.webhooks import store as room
-from exposurekit.monitor.webhooks.store import Erased, Letters
+from exposurekit.monitor.webhooks.store import Erased, InboxStore
 from exposurekit.service.clock import FrozenClock
 
 START = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
@@ -26,7 +26,7 @@ def clock():
 
 @pytest.fixture
 def letters(tmp_path, clock):
-    made = Letters(tmp_path / "inbox.db", clock=clock.now, busy_s=0.05)
+    made = InboxStore(tmp_path / "inbox.db", clock=clock.now, busy_s=0.05)
     yield made
     made.close()
 
@@ -63,7 +63,7 @@ def test_the_file_is_its_owners_alone_and_written_through(letters, tmp_path):
 
 
 def test_an_inbox_keeps_its_name_and_shares_it_with_no_other(letters, tmp_path):
-    again, other = Letters(tmp_path / "inbox.db"), Letters(tmp_path / "other.db")
+    again, other = InboxStore(tmp_path / "inbox.db"), InboxStore(tmp_path / "other.db")
     assert letters.identity == again.identity != other.identity
     again.close()
     other.close()
@@ -83,7 +83,7 @@ def test_an_inbox_that_gives_drained_numbers_again_takes_another_name(letters):
 
 def test_the_same_id_with_the_same_bytes_is_the_same_letter_for_ninety_days(letters, clock):
     assert letters.put("msg_1", b"{}") is True
-    clock.advance(room.KNOWN_FOR - MOMENT)
+    clock.advance(room.DEDUP_TTL - MOMENT)
     letters.forget(1)
     assert letters.put("msg_1", b"{}") is False
     clock.advance(2 * MOMENT)
@@ -97,9 +97,9 @@ def test_the_same_id_with_other_bytes_is_another_letter(letters):
 
 
 def test_without_an_id_the_same_bytes_are_the_same_letter_while_a_sender_tries_again(letters, clock):
-    assert timedelta(minutes=46) <= room.SAME_WITHIN
+    assert timedelta(minutes=46) <= room.DEDUP_WINDOW
     assert letters.put_all([(None, b"{}"), (None, b"{}"), ("msg_1", b"{}")]) == [True, False, True]
-    clock.advance(room.SAME_WITHIN - MOMENT)
+    clock.advance(room.DEDUP_WINDOW - MOMENT)
     letters.forget(2)
     assert letters.put(None, b"{}") is False
     clock.advance(MOMENT)
@@ -132,7 +132,7 @@ def test_what_is_quarantined_is_listed_without_its_body_and_never_forgotten(lett
 
 def test_a_number_is_never_given_again(letters, clock):
     letters.put("msg_1", b"{}")
-    clock.advance(room.KNOWN_FOR + MOMENT)
+    clock.advance(room.DEDUP_TTL + MOMENT)
     letters.forget(1)
     letters.put("msg_2", b"{}")
     assert letters.counts().known == 0
@@ -168,19 +168,19 @@ def test_another_file_is_not_taken_for_an_inbox(tmp_path, content):
     else:
         file.write_bytes(content)
     before = file.read_bytes()
-    with pytest.raises(Misconfigured, match="should be the inbox is another"):
-        Letters(file).counts()
+    with pytest.raises(ConfigurationError, match="should be the inbox is another"):
+        InboxStore(file).counts()
     assert content is None or file.read_bytes() == before
 
 
 def test_a_directory_that_is_not_there_is_told(tmp_path):
-    with pytest.raises(Misconfigured, match="No such file or directory"):
-        Letters(tmp_path / "nowhere" / "inbox.db").counts()
+    with pytest.raises(ConfigurationError, match="No such file or directory"):
+        InboxStore(tmp_path / "nowhere" / "inbox.db").counts()
 
 
 def test_threads_and_two_openings_share_one_file_and_each_letter_is_new_once(tmp_path):
     """Also where they meet in making it."""
-    opened = [Letters(tmp_path / "inbox.db") for _ in range(2)]
+    opened = [InboxStore(tmp_path / "inbox.db") for _ in range(2)]
     opened[0].counts()
     news = []
 

@@ -7,15 +7,15 @@ import pytest
 from service_kit import JANE, a_service, stored_in
 
 from exposurekit.service.api import rate_limits
-from exposurekit.service.api.rate_limits import BURST_S, Gatekeeper, Limits
-from exposurekit.service.errors import Refusal
+from exposurekit.service.api.rate_limits import BURST_S, Limits, RateLimiter
+from exposurekit.service.errors import ApiError
 
 FEW = Limits(requests_per_second=1, refusals_per_minute=3)
 ME, OTHER_KEY, OTHER_PLACE = "key 192.0.2.1", "other 192.0.2.1", "key 192.0.2.2"
 
 
 def refusal(gatekeeper, who=ME):
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(ApiError) as refused:
         gatekeeper.check(who)
     return refused.value
 
@@ -33,7 +33,7 @@ def fail(gatekeeper, who=ME, times=3, status=401):
 
 def test_a_key_that_storms_is_told_how_long_to_wait():
     """Issue 3, "Operator's honesty": 429 with Retry-After for a key that storms."""
-    gatekeeper = Gatekeeper(FEW)
+    gatekeeper = RateLimiter(FEW)
     storm(gatekeeper)
     told = refusal(gatekeeper)
     assert (told.status, str(told)) == (429, "too many requests")
@@ -42,7 +42,7 @@ def test_a_key_that_storms_is_told_how_long_to_wait():
 
 def test_a_key_that_is_refused_again_and_again_is_told_how_long_to_wait():
     """Issue 3, "Operator's honesty": and for repeated 401s."""
-    gatekeeper = Gatekeeper(FEW)
+    gatekeeper = RateLimiter(FEW)
     fail(gatekeeper)
     told = refusal(gatekeeper)
     assert (told.status, str(told)) == (429, "too many requests that were not accepted")
@@ -52,7 +52,7 @@ def test_a_key_that_is_refused_again_and_again_is_told_how_long_to_wait():
 @pytest.mark.parametrize("other", [OTHER_KEY, OTHER_PLACE])
 @pytest.mark.parametrize("trouble", [storm, fail])
 def test_another_key_and_another_address_are_untouched(trouble, other):
-    gatekeeper = Gatekeeper(FEW)
+    gatekeeper = RateLimiter(FEW)
     trouble(gatekeeper)
     refusal(gatekeeper)
     gatekeeper.check(other)
@@ -60,18 +60,18 @@ def test_another_key_and_another_address_are_untouched(trouble, other):
 
 @pytest.mark.parametrize("status", [400, 404, 413, 429])
 def test_only_a_401_is_counted_as_one(status):
-    gatekeeper = Gatekeeper(Limits(requests_per_second=2, refusals_per_minute=3))
+    gatekeeper = RateLimiter(Limits(requests_per_second=2, refusals_per_minute=3))
     fail(gatekeeper, times=15, status=status)
     gatekeeper.check(ME)
 
 
 def test_keys_that_change_are_refused_ten_times_as_often_and_then_told_to_wait():
-    gatekeeper = Gatekeeper(FEW)
+    gatekeeper = RateLimiter(FEW)
     for number in range(30):
         fail(gatekeeper, f"made-up-{number} 192.0.2.1", times=1)
     for who in (ME, OTHER_KEY):
         gatekeeper.check(who)
-        with pytest.raises(Refusal) as refused:
+        with pytest.raises(ApiError) as refused:
             gatekeeper.refused(who, "192.0.2.1", 401)
         assert (refused.value.status, str(refused.value)) == (
             429,
@@ -82,14 +82,14 @@ def test_keys_that_change_are_refused_ten_times_as_often_and_then_told_to_wait()
 
 
 def test_below_the_limits_nobody_waits():
-    gatekeeper = Gatekeeper(FEW)
+    gatekeeper = RateLimiter(FEW)
     fail(gatekeeper, times=2)
     storm(gatekeeper, times=BURST_S - 2)
     assert refusal(gatekeeper)
 
 
 def test_a_request_that_was_turned_away_does_not_make_the_wait_longer():
-    gatekeeper = Gatekeeper(FEW)
+    gatekeeper = RateLimiter(FEW)
     storm(gatekeeper)
     first = end_of(gatekeeper, gatekeeper._requests, "requests")
     for _ in range(50):
@@ -103,7 +103,7 @@ def end_of(gatekeeper, item, kind):
 
 def test_the_wait_is_until_the_oldest_is_out_of_the_window():
     """Whoever waits as long as was told is let in again."""
-    gatekeeper = Gatekeeper(FEW)
+    gatekeeper = RateLimiter(FEW)
     began = time.time()
     storm(gatekeeper, times=1)
     gatekeeper.refused(ME, "192.0.2.1", 401)
@@ -118,7 +118,7 @@ def test_the_wait_is_until_the_oldest_is_out_of_the_window():
     assert gatekeeper._window.get_window_stats(gatekeeper._refusals, "refusals", ME).remaining == 2
 
 
-class Hasty(Gatekeeper):
+class Hasty(RateLimiter):
     """The same gatekeeper with shorter windows: nobody waits a minute for a test."""
 
     def __init__(self, given):

@@ -22,13 +22,13 @@ from world_kit import (
     shown,
 )
 
-from exposurekit.sandbox.world.asgi import JSON, Answer, html, redirect, text
+from exposurekit.sandbox.world.asgi import JSON, Response, html, redirect, text
 from exposurekit.service.accounts.subject import Name, Place, Subject
 from exposurekit.service.findings import candidates
 from exposurekit.service.http.client import Outbound
 from exposurekit.service.models import Listing
-from exposurekit.service.scanning.politeness import Manners
-from exposurekit.service.scanning.site_scan import CONTROL_MISSING, look, look_at_known
+from exposurekit.service.scanning.politeness import PoliteFetcher
+from exposurekit.service.scanning.site_scan import CONTROL_MISSING, check_known_listings, scan_site
 from exposurekit.service.storage import tables
 
 SUBJECT = Subject(
@@ -56,11 +56,13 @@ def looked(town, tmp_path):
     def looked(site, subject=SUBJECT, *, known=False, before=()):
         async def once():
             # Nothing is kept: a site without a delay needs no turns.
-            manners = Manners(
+            manners = PoliteFetcher(
                 Outbound(opened=LOOPBACK, resolve=town.resolve), a_database(tmp_path, key=bytes(32))
             )
             return await (
-                look_at_known(site, manners) if known else look(site, subject, manners, known=before)
+                check_known_listings(site, manners)
+                if known
+                else scan_site(site, subject, manners, known=before)
             )
 
         return asyncio.run(once())
@@ -93,27 +95,27 @@ MOODS = {
     "a puzzle that looks like success": (lambda _: html(f"<h1>{BLOCKED}</h1>{HERS.html()}"), "blocked"),
     "not found": (lambda _: html(f"<p>{NO_RESULTS}</p>", 404), "not found"),
     "broken": (lambda _: html(f"<p>{NO_RESULTS}</p>", 500), "status 500"),
-    "away": (lambda _: Answer(status=503), "status 503"),
-    "slow": (lambda _: Answer(shown(HERS).body, delay_s=5), "time-out"),
+    "away": (lambda _: Response(status=503), "status 503"),
+    "slow": (lambda _: Response(shown(HERS).body, delay_s=5), "time-out"),
     "rebuilt": (lambda _: html("<div id=app>Loading</div>"), "changed layout"),
-    "empty": (lambda _: Answer(b""), "changed layout"),
+    "empty": (lambda _: Response(b""), "changed layout"),
     "no reference": (lambda _: html("<ul><li><b>Juniper Quillfeather</b></ul>"), "changed layout"),
-    "huge": (lambda _: Answer(parts=_marsh), "too large"),
-    "nested": (lambda _: Answer(b"<div>" * 100_000 + HERS.html().encode()), "too much"),
+    "huge": (lambda _: Response(parts=_marsh), "too large"),
+    "nested": (lambda _: Response(b"<div>" * 100_000 + HERS.html().encode()), "too much"),
     "endless redirect": (lambda asked: redirect(asked.path + query(asked)), "too many redirects"),
     "to the metadata": (
         lambda _: redirect("http://169.254.169.254/latest/"),
         "the address may not be visited",
     ),
     "broken encoding": (
-        lambda _: Answer(b"\xff\xfe\x80<li>\xc3\x28\x00", kind="text/html; charset=x-none"),
+        lambda _: Response(b"\xff\xfe\x80<li>\xc3\x28\x00", kind="text/html; charset=x-none"),
         "changed layout",
     ),
     "not what it was packed as": (
-        lambda _: Answer(shown(HERS).body, headers=(("content-encoding", "gzip"),)),
+        lambda _: Response(shown(HERS).body, headers=(("content-encoding", "gzip"),)),
         "unreadable",
     ),
-    "hung up": (lambda _: Answer(headers=(("content-length", "900"),), parts=_cut), "unreadable"),
+    "hung up": (lambda _: Response(headers=(("content-length", "900"),), parts=_cut), "unreadable"),
 }
 
 
@@ -220,8 +222,8 @@ ROBOTS = {
     "cannot be reached": (text("User-agent: *\nAllow: /\n", 503), False),
     "goes round": (redirect("/robots.txt"), False),
     "is a page": (html("<h1>Welcome</h1>"), True),
-    "is broken": (Answer(b"\xff\xfe\x00User-agent\xc3\x28: *\nDisallow: /\n"), True),
-    "hangs up": (Answer(headers=(("content-length", "900"),), parts=_cut), False),
+    "is broken": (Response(b"\xff\xfe\x00User-agent\xc3\x28: *\nDisallow: /\n"), True),
+    "hangs up": (Response(headers=(("content-length", "900"),), parts=_cut), False),
 }
 
 
@@ -333,7 +335,7 @@ def test_json_is_read(town, looked):
     def people(asked):
         found = [{"id": 71, "name": HERS.name, "age": 42}] if HERS.fits(asked) else []
         answer = {"people": found} | ({} if found else {"message": NO_RESULTS})
-        return Answer(json.dumps(answer).encode(), kind=JSON)
+        return Response(json.dumps(answer).encode(), kind=JSON)
 
     town.opens("Seekfolk", Folk(search=people))
     extractors = {"each": "people", "name": "name", "reference_id": "id", "age": "age"}

@@ -8,12 +8,12 @@ import pytest
 from service_kit import START, a_database
 from world_kit import KEY, LOOPBACK, Card, Folk, definition, html_page, nobody, running_town
 
-from exposurekit.sandbox.world.asgi import Answer, redirect, text
+from exposurekit.sandbox.world.asgi import Response, redirect, text
 from exposurekit.service.accounts.subject import Name, Place, Subject
 from exposurekit.service.clock import Clock, FrozenClock
 from exposurekit.service.http.client import Outbound
-from exposurekit.service.scanning.politeness import Manners, Unwelcome
-from exposurekit.service.scanning.site_scan import look
+from exposurekit.service.scanning.politeness import PoliteFetcher, RobotsDisallowed
+from exposurekit.service.scanning.site_scan import scan_site
 from exposurekit.service.sites.definition import Politeness
 
 SUBJECT = Subject(names=(Name("Juniper", "Quillfeather"),), places=(Place(city="Oakmere"),))
@@ -58,7 +58,9 @@ def politely(store, town, tmp_path):
         async def done():
             databases = [await a_database(tmp_path, key=KEY, clock=clock).open() for _ in range(workers)]
             try:
-                ways = [Manners(Outbound(opened=LOOPBACK, resolve=town.resolve), one) for one in databases]
+                ways = [
+                    PoliteFetcher(Outbound(opened=LOOPBACK, resolve=town.resolve), one) for one in databases
+                ]
                 return await asyncio.wait_for(do(*ways), 20)
             finally:
                 for one in databases:
@@ -88,7 +90,7 @@ def test_robots_txt_is_asked_for_once_a_day(politely, town):
         assert len(town.of("Seekfolk", "/robots.txt")) == 1
         site.robots = text("User-agent: *\nDisallow: /\n")
         clock.advance(timedelta(minutes=1))
-        with pytest.raises(Unwelcome):
+        with pytest.raises(RobotsDisallowed):
             await ask(manners)
         assert len(town.of("Seekfolk", "/robots.txt")) == 2
         site.robots = text("", 404)
@@ -116,7 +118,7 @@ def test_each_host_has_a_robots_txt_of_its_own(politely, town):
     town.opens("Elsewhere", Folk())
 
     async def both(manners):
-        with pytest.raises(Unwelcome):
+        with pytest.raises(RobotsDisallowed):
             await ask(manners)
         return await ask(manners, "http://elsewhere.example/search")
 
@@ -128,7 +130,7 @@ def test_what_is_forbidden_is_not_asked_for_and_takes_no_turn(politely, town):
     clock = PassingClock()
 
     async def asked(manners):
-        with pytest.raises(Unwelcome):
+        with pytest.raises(RobotsDisallowed):
             await ask(manners, politeness=Politeness(delay_s=5), params={"secret": "x"})
         return await ask(manners, politeness=Politeness(delay_s=5), params={"name": "x"})
 
@@ -144,7 +146,7 @@ def test_a_robots_txt_that_cannot_be_read_is_asked_for_again_after_ten_minutes(p
     async def minutes(manners):
         for wait in (timedelta(), timedelta(minutes=9, seconds=59)):
             clock.advance(wait)
-            with pytest.raises(Unwelcome, match=r"robots\.txt cannot be read"):
+            with pytest.raises(RobotsDisallowed, match=r"robots\.txt cannot be read"):
                 await ask(manners)
         assert len(town.of("Seekfolk", "/robots.txt")) == 1
         site.robots = text("User-agent: *\nDisallow: /admin\n")
@@ -165,7 +167,7 @@ def test_a_redirect_into_what_is_forbidden_is_not_followed(politely, town, where
     hosts[0].search = lambda _: redirect(where)
 
     async def asked(manners):
-        with pytest.raises(Unwelcome, match="forbids"):
+        with pytest.raises(RobotsDisallowed, match="forbids"):
             await ask(manners)
         assert await ask(manners, politeness=Politeness(delay_s=0, robots_txt=False)) == 200
 
@@ -206,14 +208,14 @@ def test_turns_begin_now_where_the_last_is_long_over(politely):
 
 def test_a_look_that_is_given_up_leaves_no_more_than_one_turn_behind(politely, town):
     """Turns are rows: those of looks that were ended would keep a site from everybody for good."""
-    town.opens("Seekfolk", Folk(search=lambda _: Answer(delay_s=30)))
+    town.opens("Seekfolk", Folk(search=lambda _: Response(delay_s=30)))
     site, clock = definition(politeness={"delay_s": 10}), FrozenClock(START)
 
     async def given_up(manners):
         for _ in range(5):
             with suppress(TimeoutError):
                 async with asyncio.timeout(0.05):
-                    await look(site, SUBJECT, manners)
+                    await scan_site(site, SUBJECT, manners)
         return await manners.turn("Seekfolk", timedelta(seconds=10))
 
     assert politely(given_up, clock=clock) <= START + timedelta(seconds=50)
@@ -231,7 +233,7 @@ def test_after_a_slow_answer_the_next_requests_keep_their_distance(politely, tow
 
     town.opens("Seekfolk", Folk(search=search))
     site = definition(politeness={"delay_s": 3}, search={"pages_max": 5})
-    politely(lambda manners: look(site, SUBJECT, manners), clock=clock)
+    politely(lambda manners: scan_site(site, SUBJECT, manners), clock=clock)
     seconds = [(moment - START).total_seconds() for moment in sent]
     assert seconds == [0, 20, 23, 26, 29]
 
@@ -264,7 +266,7 @@ def test_a_clock_that_stands_still_keeps_nobody_waiting(politely, town):
     site = definition(politeness={"delay_s": 60})
 
     async def often(manners):
-        return await asyncio.gather(*(look(site, SUBJECT, manners) for _ in range(5)))
+        return await asyncio.gather(*(scan_site(site, SUBJECT, manners) for _ in range(5)))
 
     told = politely(often, clock=FrozenClock(START))
     assert [len(one.listings) for one in told] == [1] * 5
@@ -291,25 +293,25 @@ def test_no_more_conversations_are_held_at_once_than_a_site_bears(politely, town
         here[0] -= 1
         yield nobody().body
 
-    town.opens("Seekfolk", Folk(search=lambda _: Answer(parts=parts)))
+    town.opens("Seekfolk", Folk(search=lambda _: Response(parts=parts)))
     town.opens("Elsewhere", Folk(search=lambda _: nobody()))
     site = definition(politeness={"delay_s": 0, "concurrency": concurrency})
 
     async def crowd(manners):
-        await asyncio.gather(*(look(site, SUBJECT, manners) for _ in range(8)))
+        await asyncio.gather(*(scan_site(site, SUBJECT, manners) for _ in range(8)))
 
     politely(crowd, clock=FrozenClock(START))
     assert (most[0], len(town.of("Seekfolk"))) == (concurrency, 16)
 
 
 def test_a_site_that_holds_its_answer_keeps_no_other_waiting(politely, town):
-    town.opens("Slow", Folk(search=lambda _: Answer(delay_s=30)))
+    town.opens("Slow", Folk(search=lambda _: Response(delay_s=30)))
     town.opens("Seekfolk", Folk())
 
     async def both(manners):
         slow = definition("Slow", politeness={"delay_s": 0, "concurrency": 1}, search={"patience_s": 60})
-        waiting = asyncio.create_task(look(slow, SUBJECT, manners))
-        told = await look(definition(), SUBJECT, manners)
+        waiting = asyncio.create_task(scan_site(slow, SUBJECT, manners))
+        told = await scan_site(definition(), SUBJECT, manners)
         assert not waiting.done()
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)

@@ -12,7 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from payloads import TEXT
 
-from exposurekit.text.sanitize import escaped, fragment, label, linked, plain, pointed_at, said, said_address
+from exposurekit.text.sanitize import (
+    escape_chat,
+    escape_chat_url,
+    escaped,
+    fragment,
+    label,
+    link,
+    plain,
+    pointed_at,
+)
 
 MARKUP = TEXT | st.text(st.sampled_from("<>/=\"'&;#ascripthref:jv \n\x00onclk-!"), max_size=40)
 ATTACKS = [
@@ -166,13 +175,13 @@ CALLS = re.compile(r"[@\uff20\ufe6b<>\[\]`*~|\\\n]|://|(?<![^\W_])_|_(?![^\W_])|
 
 @given(TEXT | st.text(st.sampled_from("@<>[]()`*_~|#&;:/\\!ab \n\uff20"), max_size=40))
 def test_nothing_that_is_said_in_a_chat_calls_links_or_formats(text):
-    for shown in (said(text), said_address(text)):
+    for shown in (escape_chat(text), escape_chat_url(text)):
         assert not CALLS.search(shown)
 
 
 @pytest.mark.parametrize("text", ["Nosy Heron", "seek-folk.example", "AT&T", "a_b (c)", "O'Neill, Åsa"])
 def test_what_has_no_markup_is_said_as_it_stands(text):
-    assert said(text) == text
+    assert escape_chat(text) == text
 
 
 # An address, and the host of its link as a browser names it; None: it is no link.
@@ -235,7 +244,7 @@ def target(made):
 
 @pytest.mark.parametrize(("address", "host"), HOSTS.items(), ids=ascii)
 def test_a_link_shows_the_host_that_it_opens(address, host):
-    made = linked(address)
+    made = link(address)
     assert target(made) == (None if host is None else (address.strip(), host))
     if host is None:
         assert html.unescape(made) == plain(address.strip())
@@ -256,7 +265,7 @@ def test_a_browser_opens_the_host_that_is_shown():
     chance = random.Random(7)  # noqa: S311  no secret
     parts = [*"evilEX.:/\\@#?%01_-[] \t\u3002\uff0e\u00ad\u00df\uff11", "0x", "xn--", "//", "%40"]
     made = ["https://" + "".join(chance.choices(parts, k=chance.randint(1, 8))) for _ in range(20_000)]
-    links = [found for address in [*HOSTS, *made] if (found := target(linked(address)))]
+    links = [found for address in [*HOSTS, *made] if (found := target(link(address)))]
     with jupyter_kit.browsing() as (page, _):
         opened = page.evaluate(
             "links => links.map(([href]) => { try { return new URL(href).hostname } catch { return null } })",

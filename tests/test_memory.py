@@ -15,7 +15,7 @@ from exposurekit.service.accounts import consent as accounts_consent
 from exposurekit.service.accounts import integrators, users
 from exposurekit.service.api import app, cache
 from exposurekit.service.api.app import create_app
-from exposurekit.service.api.cache import AGE_MAX_S, Memory
+from exposurekit.service.api.cache import AGE_MAX_S, ResponseCache
 from exposurekit.service.api.server import running
 from exposurekit.service.findings import removals
 from exposurekit.service.findings.findings import discover_link, discover_record
@@ -333,7 +333,7 @@ class Hand:
 
 
 def test_no_more_is_kept_than_there_is_room_for():
-    kept = Memory(64 * KIB)
+    kept = ResponseCache(64 * KIB)
     for number in range(200):
         kept.keep(number, b"x" * 3 * KIB)
         assert kept.size <= 64 * KIB
@@ -342,14 +342,14 @@ def test_no_more_is_kept_than_there_is_room_for():
 
 
 def test_small_bodies_do_not_outgrow_the_room_by_their_keys():
-    kept = Memory(64 * KIB)
+    kept = ResponseCache(64 * KIB)
     for number in range(1000):
         kept.keep(number, b"")
     assert len(kept) < 128
 
 
 def test_what_was_asked_least_recently_goes_first():
-    kept = Memory(16 * KIB)
+    kept = ResponseCache(16 * KIB)
     for number in range(10):
         kept.keep(number, b"x" * 400)
         kept.keep("asked", b"y") if not number else kept.find("asked")
@@ -360,7 +360,7 @@ def test_what_was_asked_least_recently_goes_first():
 
 
 def test_a_body_that_would_crowd_out_the_others_is_not_kept():
-    kept = Memory(64 * KIB)
+    kept = ResponseCache(64 * KIB)
     kept.keep("small", b"x")
     kept.keep("large", b"x" * 4 * KIB)
     assert kept.find("large") is None
@@ -369,7 +369,7 @@ def test_a_body_that_would_crowd_out_the_others_is_not_kept():
 
 def test_what_is_old_is_forgotten_even_if_it_is_asked():
     hand = Hand()
-    kept = Memory(clock=hand)
+    kept = ResponseCache(clock=hand)
     kept.keep("a", b"x")
     hand.now = AGE_MAX_S - 1
     assert kept.find("a") == b"x"
@@ -387,7 +387,7 @@ async def tidied(kept):
 def test_what_is_old_is_let_go_while_nobody_asks(monkeypatch):
     monkeypatch.setattr(cache, "TIDY_EVERY_S", 0.001)
     hand = Hand()
-    kept = Memory(clock=hand)
+    kept = ResponseCache(clock=hand)
     body = bytes(100)
     alone = sys.getrefcount(body)
     kept.keep("a", body)
@@ -399,21 +399,21 @@ def test_what_is_old_is_let_go_while_nobody_asks(monkeypatch):
 
 
 def test_nothing_is_kept_without_room():
-    kept = Memory(0)
+    kept = ResponseCache(0)
     assert not kept.is_on
     kept.keep("a", b"x")
     assert (kept.find("a"), len(kept)) == (None, 0)
 
 
 def test_a_memory_shows_nothing():
-    kept = Memory()
+    kept = ResponseCache()
     kept.keep(("canary", 7), b"canary")
     assert "canary" not in f"{kept!r} {kept}"
 
 
 def test_everything_is_forgotten_when_the_service_ends(store, tmp_path, monkeypatch):
     made = []
-    monkeypatch.setattr(app, "Memory", lambda *args: made.append(Memory(*args)) or made[-1])
+    monkeypatch.setattr(app, "Memory", lambda *args: made.append(ResponseCache(*args)) or made[-1])
     with a_service(tmp_path) as service:
         told(service, service.create())
         assert len(made[0]) == 1

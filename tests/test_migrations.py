@@ -18,7 +18,7 @@ from alembic.script import ScriptDirectory
 from service_kit import LISTING, SITE, START, url_of
 from sqlalchemy import MetaData, create_engine, text
 
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 from exposurekit.service.accounts import consent, users
 from exposurekit.service.clock import FrozenClock
 from exposurekit.service.findings import findings
@@ -316,7 +316,7 @@ def test_a_later_version_is_refused_in_one_line_and_left_alone(url):
     change(url, "UPDATE alembic_version SET version_num = '9999'")
     before = state(url)
     with pytest.raises(
-        Misconfigured, match=r"^this database was made by a later version of exposurekit: [^\n]+$"
+        ConfigurationError, match=r"^this database was made by a later version of exposurekit: [^\n]+$"
     ):
         open_it(url)
     assert (state(url), version(url)) == (before, [("9999",)])
@@ -328,7 +328,7 @@ def test_a_step_that_fails_leaves_the_database_as_it_was(url, made):
     kept = fill(url)
     change(url, "CREATE TABLE attempts (id INTEGER)")  # in the way of the second step, in its middle
     before = catalogue(url)
-    with pytest.raises(Misconfigured, match=r"^the database [^\n]+ cannot be opened[^\n]+$"):
+    with pytest.raises(ConfigurationError, match=r"^the database [^\n]+ cannot be opened[^\n]+$"):
         open_it(url)
     assert catalogue(url) == before
     assert rows_of(url, ["users"])["users"] == [kept["users"]]

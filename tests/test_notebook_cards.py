@@ -12,7 +12,7 @@ from payloads import ALERT, LINK, RECORD, USER
 
 from exposurekit.contract.models import Alert, Link, Record, User, UserKey
 from exposurekit.contract.webhooks import Delivery
-from exposurekit.history import Diff, History, Run, Told
+from exposurekit.history import Diff, History, ReceivedDelivery, Run
 from exposurekit.text import html_cards
 
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -123,7 +123,7 @@ def hostile_values(text):
         "about a link": Alert.model_validate(alert | {"source": {"link": link}}),
         "key": UserKey(id=12, secret=text),
         "delivery": Delivery.model_validate(delivery),
-        "told": Told(1, AT, text, Delivery.model_validate(delivery)),
+        "told": ReceivedDelivery(1, AT, text, Delivery.model_validate(delivery)),
         "run": run,
         "waiting": Run(text, None, AT, None, text, {}, {}, waits_for=(2,)),
         "diff": Diff(counts, counts, why, AT, AT),

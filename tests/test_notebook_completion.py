@@ -5,7 +5,7 @@ from history_kit import Person, Service, a_record, an_alert, seen_through
 from notebook_kit import Notebook, bare
 
 import exposurekit as ek
-from exposurekit.notebook.commands import VERBS, takes
+from exposurekit.notebook.commands import VERBS, accepted_options
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def test_verbs_are_completed(notebook):
 
 def test_the_options_of_a_verb_are_completed_and_no_others(notebook):
     found = ends(notebook.completed("%exposure status-over-time --"))
-    assert found == [f"--{name}" for name in (*takes("status-over-time"), "help")]
+    assert found == [f"--{name}" for name in (*accepted_options("status-over-time"), "help")]
     assert "--every" not in ends(notebook.completed("%exposure records --"))
     assert "--chart" not in ends(notebook.completed("%exposure by-site --chart --"))
 

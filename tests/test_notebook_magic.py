@@ -9,7 +9,7 @@ from notebook_kit import Notebook, bare
 
 import exposurekit as ek
 from exposurekit import analysis, charts
-from exposurekit.notebook.commands import VERBS, takes
+from exposurekit.notebook.commands import VERBS, accepted_options
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +159,7 @@ def test_the_work_queue_knows_what_is_ticked(notebook, demo):
 
 # --- charts -------------------------------------------------------------------------------------------
 
-CHARTED = [verb for verb in VERBS if "chart" in takes(verb)]
+CHARTED = [verb for verb in VERBS if "chart" in accepted_options(verb)]
 
 
 @pytest.mark.parametrize("verb", CHARTED)
@@ -259,7 +259,7 @@ def test_the_help_of_a_verb_lists_its_options(notebook, capsys, verb):
     assert notebook(f"%exposure {verb} --help") is None
     out = capsys.readouterr().out
     assert VERBS[verb].says in out
-    assert [name for name in takes(verb) if f"  --{name}" not in out] == []
+    assert [name for name in accepted_options(verb) if f"  --{name}" not in out] == []
 
 
 def test_it_comes_once_and_goes(notebook):

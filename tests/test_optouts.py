@@ -17,12 +17,12 @@ from world_kit import (
     running_town,
 )
 
-from exposurekit.sandbox.world.asgi import Answer, html, redirect, text
+from exposurekit.sandbox.world.asgi import Response, html, redirect, text
 from exposurekit.service.accounts.subject import Name, Place, Subject
 from exposurekit.service.http.client import Outbound
 from exposurekit.service.models import Listing, Site
 from exposurekit.service.scanning import optouts
-from exposurekit.service.scanning.politeness import Manners
+from exposurekit.service.scanning.politeness import PoliteFetcher
 
 PAGE = "http://seekfolk.example/leave"
 JUNIPER = Subject(
@@ -56,7 +56,9 @@ def sent(town, tmp_path):
     def sent(site, **listing):
         async def send():
             # Nothing is kept: a site without a delay needs no turns.
-            manners = Manners(Outbound(opened=LOOPBACK, resolve=town.resolve), a_database(tmp_path, key=KEY))
+            manners = PoliteFetcher(
+                Outbound(opened=LOOPBACK, resolve=town.resolve), a_database(tmp_path, key=KEY)
+            )
             shown = Listing(**{"name": "Juniper Quillfeather", "reference_id": "r1", **listing})
             return await optouts.send(site, JUNIPER, shown.stored(Site(name=site.name)), manners)
 
@@ -88,17 +90,17 @@ ANSWERS = {
     "a puzzle before a refusal": (html(f"<p>{BLOCKED}. {REFUSED}</p>"), "unclear"),
     "forbidden": (html("", 403), "unclear"),
     "nothing known": (html("<p>Thank you.</p>"), "unclear"),
-    "nothing": (Answer(b""), "unclear"),
-    "too late": (Answer(html(ACCEPTED).body, delay_s=5), "unclear"),
-    "too large": (Answer(ACCEPTED.encode() + bytes(3_000_000)), "unclear"),
-    "hung up": (Answer(headers=(("content-length", "900"),), parts=_cut), "unclear"),
+    "nothing": (Response(b""), "unclear"),
+    "too late": (Response(html(ACCEPTED).body, delay_s=5), "unclear"),
+    "too large": (Response(ACCEPTED.encode() + bytes(3_000_000)), "unclear"),
+    "hung up": (Response(headers=(("content-length", "900"),), parts=_cut), "unclear"),
     "round and round": (redirect("/round"), "unclear"),
     "on to another host": (
-        Answer(status=307, headers=(("location", "http://elsewhere.example/"),)),
+        Response(status=307, headers=(("location", "http://elsewhere.example/"),)),
         "unclear",
     ),
     "to the metadata": (redirect("http://169.254.169.254/latest/"), "unclear"),
-    "broken encoding": (Answer(b"\xff\xfe\x80\xc3\x28", kind="text/html; charset=x-none"), "unclear"),
+    "broken encoding": (Response(b"\xff\xfe\x80\xc3\x28", kind="text/html; charset=x-none"), "unclear"),
 }
 
 
@@ -200,14 +202,15 @@ def test_the_cookie_of_the_page_goes_with_the_form_and_with_no_other(town, sent)
         return html(ACCEPTED)
 
     site.opt_out = opt_out
-    site.others["/leave"] = lambda _: Answer(b"", headers=(("set-cookie", "session=s1; Path=/; HttpOnly"),))
+    site.others["/leave"] = lambda _: Response(b"", headers=(("set-cookie", "session=s1; Path=/; HttpOnly"),))
     sent(definition(removal=by_form(page=PAGE)))
     sent(definition(removal=by_form()))
     assert seen == [{"session": "s1"}, {}]
 
 
 @pytest.mark.parametrize(
-    "page", [html("", 404), html("", 503), Answer(delay_s=5), redirect("/leave"), Answer(bytes(3_000_000))]
+    "page",
+    [html("", 404), html("", 503), Response(delay_s=5), redirect("/leave"), Response(bytes(3_000_000))],
 )
 def test_nothing_is_sent_where_the_form_cannot_be_seen(town, sent, page):
     site = town.opens("Seekfolk", Folk())

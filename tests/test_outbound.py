@@ -23,9 +23,9 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exposurekit.errors import Misconfigured
-from exposurekit.service.http.client import Answered, Outbound, Unanswered, Unsafe
-from exposurekit.service.http.request import Asked
+from exposurekit.errors import ConfigurationError
+from exposurekit.service.http.client import FetchError, ForbiddenAddress, Outbound, Response
+from exposurekit.service.http.request import Request
 from exposurekit.service.webhooks.endpoints import vet
 
 LOOPBACK = ("127.0.0.0/8",)
@@ -136,7 +136,7 @@ def fetched(answer, *, path="/", **options):
 
 def failed(answer, **options):
     """The reason for which a fetch gives nothing."""
-    with pytest.raises(Unanswered) as caught:
+    with pytest.raises(FetchError) as caught:
         fetched(answer, **options)
     return caught.value.reason
 
@@ -344,13 +344,13 @@ ALLOWED = [
 @pytest.mark.parametrize("url", REFUSED)
 def test_an_address_that_is_not_plain_and_public_is_refused(url):
     """Though every name leads to a public address: what is refused here is refused for its spelling."""
-    with pytest.raises(Unsafe):
+    with pytest.raises(ForbiddenAddress):
         asyncio.run(Outbound(resolve=trusting).check(url))
 
 
 @pytest.mark.parametrize("url", REFUSED)
 def test_what_is_refused_is_not_fetched(url):
-    with pytest.raises(Unsafe):
+    with pytest.raises(ForbiddenAddress):
         asyncio.run(Outbound(resolve=nowhere).fetch(url, timeout_s=5))
 
 
@@ -363,9 +363,9 @@ def test_a_public_address_is_not_refused(url):
     "url", ["http://localhost/", "http://ⓛocalhost/", "http://LOCALHOST/", "http://ˡocalhost/"]
 )
 def test_a_name_of_this_machine_is_resolved_and_then_refused(url):
-    with pytest.raises(Unsafe):
+    with pytest.raises(ForbiddenAddress):
         asyncio.run(Outbound().check(url))
-    with pytest.raises(Unsafe):
+    with pytest.raises(ForbiddenAddress):
         asyncio.run(Outbound().fetch(url, timeout_s=5))
 
 
@@ -388,9 +388,9 @@ def test_every_address_of_a_name_must_be_public(found):
         return [(address, port) for address in found]
 
     outbound = Outbound(resolve=resolve)
-    with pytest.raises(Unsafe):
+    with pytest.raises(ForbiddenAddress):
         asyncio.run(outbound.check("http://people.example/"))
-    with pytest.raises(Unsafe):
+    with pytest.raises(ForbiddenAddress):
         asyncio.run(outbound.fetch("http://people.example/", timeout_s=5))
 
 
@@ -409,7 +409,7 @@ def test_a_name_is_resolved_once_and_the_connection_is_made_to_what_was_vetted()
             outbound = Outbound(opened=["127.0.0.2/32"], resolve=resolve)
             answered = await outbound.fetch("http://people.example/")
             assert (answered.status, asked, meant.connections) == (200, ["people.example"], 1)
-            with pytest.raises(Unsafe):
+            with pytest.raises(ForbiddenAddress):
                 await outbound.fetch("http://people.example/")
             assert (len(asked), meant.connections, private.connections) == (2, 1, 0)
 
@@ -425,7 +425,7 @@ def test_what_was_checked_once_is_vetted_again_when_it_is_visited():
     async def once():
         outbound = Outbound(resolve=resolve)
         await outbound.check("http://people.example/")
-        with pytest.raises(Unsafe):
+        with pytest.raises(ForbiddenAddress):
             await outbound.fetch("http://people.example/")
 
     asyncio.run(once())
@@ -450,7 +450,7 @@ def test_a_callback_over_http_must_lie_in_an_opened_network_with_all_its_address
     async def resolve(_host, port):
         return [(address, port) for address in found]
 
-    with pytest.raises(Misconfigured, match=r"^the callback is refused: http goes in the clear[^\n]+$"):
+    with pytest.raises(ConfigurationError, match=r"^the callback is refused: http goes in the clear[^\n]+$"):
         asyncio.run(vet("http://people.example/hook", opened_networks=["10.0.0.0/8"], resolve=resolve))
     asyncio.run(vet("https://people.example/hook", opened_networks=["10.0.0.0/8"], resolve=resolve))
 
@@ -460,7 +460,7 @@ def test_a_callback_whose_host_cannot_be_resolved_is_refused_in_one_line():
         raise socket.gaierror("people.example")
 
     for url in ("http://people.example/hook", "https://people.example/hook"):
-        with pytest.raises(Misconfigured, match=r"^the callback is refused: its host has no address$"):
+        with pytest.raises(ConfigurationError, match=r"^the callback is refused: its host has no address$"):
             asyncio.run(vet(url, resolve=resolve))
 
 
@@ -480,7 +480,7 @@ def test_a_callback_whose_host_cannot_be_resolved_is_refused_in_one_line():
 )
 def test_an_opened_network_may_be_visited_and_no_other(opened, url):
     asyncio.run(Outbound(opened=[opened]).check(url))
-    with pytest.raises(Unsafe):
+    with pytest.raises(ForbiddenAddress):
         asyncio.run(Outbound(opened=["192.168.0.0/16"]).check(url))
 
 
@@ -509,21 +509,21 @@ def test_an_opened_network_may_be_visited_and_no_other(opened, url):
 )
 def test_metadata_is_never_visited_whatever_is_opened(host):
     outbound = Outbound(opened=["0.0.0.0/0", "::/0"], resolve=trusting)
-    with pytest.raises(Unsafe):
+    with pytest.raises(ForbiddenAddress):
         asyncio.run(outbound.check(f"http://{host}/"))
-    with pytest.raises(Unsafe):
+    with pytest.raises(ForbiddenAddress):
         asyncio.run(outbound.fetch(f"http://{host}/", timeout_s=1))
 
 
 @pytest.mark.parametrize("opened", [["10.0.0.1/8"], ["everything"], [""], "127.0.0.0/8", ["10.0.0.0/33"]])
 def test_a_network_that_is_none_is_told_at_once(opened):
-    with pytest.raises(Misconfigured, match=r"10\.0\.0\.0/8") as caught:
+    with pytest.raises(ConfigurationError, match=r"10\.0\.0\.0/8") as caught:
         Outbound(opened=opened)
     assert caught.value.__context__ is None
 
 
 def test_nothing_at_once_is_told_at_once():
-    with pytest.raises(Misconfigured, match="at_once"):
+    with pytest.raises(ConfigurationError, match="at_once"):
         Outbound(at_once=0)
 
 
@@ -573,7 +573,7 @@ def test_the_environment_says_nothing(monkeypatch, tmp_path):
 def test_a_request_is_sent_once_though_the_connection_drops():
     async def once():
         async with a_site(lambda _: b"") as site:
-            with pytest.raises(Unanswered, match="unreachable"):
+            with pytest.raises(FetchError, match="unreachable"):
                 await Outbound(opened=LOOPBACK).fetch(site.url())
             return len(site.got)
 
@@ -603,7 +603,7 @@ def test_a_request_is_sent_once_though_the_connection_drops():
 )
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_redirect_is_vetted_as_the_first_address_is(location, status):
-    with pytest.raises(Unsafe):
+    with pytest.raises(ForbiddenAddress):
         fetched(lambda _: redirect(location, status))
 
 
@@ -617,7 +617,7 @@ def test_a_redirect_to_a_name_that_is_not_public_is_refused():
             async def resolve(host, port):
                 return await (inside if host == "inside.example" else site).resolve(host, port)
 
-            with pytest.raises(Unsafe):
+            with pytest.raises(ForbiddenAddress):
                 await Outbound(opened=["127.0.0.1/32"], resolve=resolve).fetch("http://people.example/")
             return len(site.got), inside.connections
 
@@ -632,7 +632,7 @@ def test_a_redirect_to_the_same_name_is_resolved_and_vetted_again():
             async def resolve(_host, _port):
                 return next(found)
 
-            with pytest.raises(Unsafe):
+            with pytest.raises(ForbiddenAddress):
                 await Outbound(opened=["127.0.0.1/32"], resolve=resolve).fetch("http://people.example/")
             return len(site.got)
 
@@ -709,14 +709,14 @@ def test_a_post_stays_a_post_on_the_same_host(status, to):
 
 @pytest.mark.parametrize("status", [307, 308])
 def test_a_form_is_not_sent_on_to_another_host(status):
-    with pytest.raises(Unsafe, match="another host"):
+    with pytest.raises(ForbiddenAddress, match="another host"):
         redirected(status, to="http://other.example/end", method="POST", form={"name": "June"})
 
 
 def test_a_form_is_not_sent_on_in_the_clear():
-    asked = Asked.first("https://people.example/", method="POST", headers={}, params={}, form={}, body=None)
+    asked = Request.first("https://people.example/", method="POST", headers={}, params={}, form={}, body=None)
     assert asked.redirected(307, "/on").method == "POST"
-    with pytest.raises(Unsafe, match="in the clear"):
+    with pytest.raises(ForbiddenAddress, match="in the clear"):
         asked.redirected(307, "http://people.example/on")
 
 
@@ -764,7 +764,7 @@ def test_a_body_may_be_as_large_as_it_may_be_and_no_larger(framed):
 def test_an_endless_body_ends_soon():
     async def once():
         async with a_site(lambda _: forever(first=CHUNKED, piece=chunk(b"x" * 65_536))) as site:
-            with pytest.raises(Unanswered, match="too large"):
+            with pytest.raises(FetchError, match="too large"):
                 await Outbound(opened=LOOPBACK).fetch(site.url(), bytes_max=1_000_000, timeout_s=60)
             return site.sent
 
@@ -798,7 +798,7 @@ def test_a_name_that_is_never_resolved_ends_with_the_time():
     async def never(_host, _port):
         await asyncio.Event().wait()
 
-    with pytest.raises(Unanswered, match="time-out"):
+    with pytest.raises(FetchError, match="time-out"):
         asyncio.run(Outbound(resolve=never).fetch("http://people.example/", timeout_s=0.1))
 
 
@@ -898,7 +898,7 @@ def test_who_does_not_listen_or_does_not_answer_is_unreachable():
     async def once():
         async with a_site() as site:
             pass
-        with pytest.raises(Unanswered, match="unreachable"):
+        with pytest.raises(FetchError, match="unreachable"):
             await Outbound(opened=LOOPBACK).fetch(site.url())
 
     asyncio.run(once())
@@ -913,12 +913,12 @@ async def failing(host, _port):
 def test_a_name_without_an_address_is_unreachable(resolve):
     outbound = Outbound(resolve=resolve)
     for ask in (outbound.check, outbound.fetch):
-        with pytest.raises(Unanswered, match="unreachable"):
+        with pytest.raises(FetchError, match="unreachable"):
             asyncio.run(ask("http://people.example/"))
 
 
 def test_the_system_knows_no_such_name():
-    with pytest.raises(Unanswered, match="unreachable"):
+    with pytest.raises(FetchError, match="unreachable"):
         asyncio.run(Outbound().check("http://people.invalid/"))
 
 
@@ -958,7 +958,7 @@ def test_headers_are_read_by_lower_case_name():
     ],
 )
 def test_text_is_read_as_the_page_says_and_never_fails(content_type, body, text):
-    assert Answered(200, "", {"content-type": content_type}, body).text == text
+    assert Response(200, "", {"content-type": content_type}, body).text == text
 
 
 @given(
@@ -966,7 +966,7 @@ def test_text_is_read_as_the_page_says_and_never_fails(content_type, body, text)
     charset=st.sampled_from(["utf-16", "gbk", "iso-2022-jp", "euc-kr", "big5", "sjis", "cp1255"]),
 )
 def test_any_bytes_have_a_text(body, charset):
-    assert isinstance(Answered(200, "", {"content-type": f"a/b; charset={charset}"}, body).text, str)
+    assert isinstance(Response(200, "", {"content-type": f"a/b; charset={charset}"}, body).text, str)
 
 
 def test_every_charset_that_is_offered_is_one_that_python_knows():
@@ -1059,7 +1059,7 @@ def tls(tmp_path_factory):
 def test_a_certificate_that_nobody_vouches_for_is_unreadable(tls):
     async def once():
         async with a_site(tls=tls[1]) as site:
-            with pytest.raises(Unanswered) as caught:
+            with pytest.raises(FetchError) as caught:
                 await Outbound(opened=LOOPBACK, resolve=site.resolve).fetch("https://people.example/")
             return caught.value.reason, site.got
 
@@ -1145,7 +1145,7 @@ def test_no_error_and_no_log_holds_an_address_or_what_was_sent(caplog):
     async def once():
         texts = []
         async for asked in everything_that_fails(Outbound(opened=LOOPBACK)):
-            with pytest.raises((Unsafe, Unanswered)) as caught:
+            with pytest.raises((ForbiddenAddress, FetchError)) as caught:
                 await asked
             texts += said_by(caught.value)
         return texts
@@ -1166,7 +1166,7 @@ def test_a_cookie_is_not_logged(caplog):
         async with a_site(lambda _: answer) as site, Outbound(opened=LOOPBACK).visit() as visit:
             await visit.fetch(site.url())
 
-    with suppress(Unanswered):
+    with suppress(FetchError):
         asyncio.run(once())
     logging.getLogger("aiohttp.internal").warning("cookie %s", PLANTED)
     assert PLANTED not in caplog.text
@@ -1252,9 +1252,9 @@ def test_who_closed_the_door_goes_out_no_more():
         async with a_site() as site:
             outbound = Outbound(opened=LOOPBACK)
             await outbound.close()
-            with pytest.raises(Unanswered, match="unreachable"):
+            with pytest.raises(FetchError, match="unreachable"):
                 await outbound.fetch(site.url())
-            with pytest.raises(Unanswered, match="unreachable"):
+            with pytest.raises(FetchError, match="unreachable"):
                 await outbound.check("http://localhost/")
             return site.connections
 

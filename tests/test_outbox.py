@@ -19,20 +19,20 @@ from sqlalchemy import func, select, text
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from exposurekit.contract.webhooks import GROUPING_WINDOW, Delivery
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 from exposurekit.service.accounts import consent, integrators, users
 from exposurekit.service.clock import FrozenClock
 from exposurekit.service.findings.findings import discover_link, discover_record
 from exposurekit.service.findings.removals import submit_removal, verify_removal
 from exposurekit.service.http.client import Outbound
-from exposurekit.service.scanning.politeness import Manners
-from exposurekit.service.scanning.scan import Web
+from exposurekit.service.scanning.politeness import PoliteFetcher
+from exposurekit.service.scanning.scan import ScanContext
 from exposurekit.service.storage import leases, tables
 from exposurekit.service.storage.encryption import Vault
 from exposurekit.service.storage.leases import LeaseLost
 from exposurekit.service.webhooks import endpoints, outbox
 from exposurekit.service.webhooks.endpoints import Callback, checked_secret, new_secret
-from exposurekit.service.worker import ATTEMPT_S, Pace, Worker
+from exposurekit.service.worker import ATTEMPT_S, Worker, WorkerConfig
 
 LOOPBACK = ("127.0.0.0/8",)
 WINDOW_S = 600
@@ -208,7 +208,7 @@ class Post:
 
 
 def a_worker(database, outbound, pace=None):
-    return Worker(Web(database, {}, Manners(Outbound(), database)), outbound, pace=pace)
+    return Worker(ScanContext(database, {}, PoliteFetcher(Outbound(), database)), outbound, pace=pace)
 
 
 @pytest.fixture
@@ -461,7 +461,7 @@ def test_only_a_dead_delivery_is_replayed(post, jane, state):
         post.later(WINDOW_S)
         post.work()
     before = post.shown()
-    with pytest.raises(Misconfigured, match=r"^there is no dead delivery of that id[^\n]+$"):
+    with pytest.raises(ConfigurationError, match=r"^there is no dead delivery of that id[^\n]+$"):
         post.write(outbox.replay, "msg_0" if state == "unknown" else known)
     assert post.shown() == before
 
@@ -659,7 +659,7 @@ def test_an_attempt_that_was_interrupted_is_made_again_and_counts_once(post, jan
     post.receiver.while_asked = asked.set
     post.find(jane)
     post.later(WINDOW_S)
-    [lease] = post.write(leases.take, tables.deliveries, limit=1, lasts=timedelta(seconds=50))
+    [lease] = post.write(leases.acquire, tables.deliveries, limit=1, lasts=timedelta(seconds=50))
 
     async def die():
         task = asyncio.create_task(post.worker._deliver(lease))
@@ -700,12 +700,12 @@ def test_a_worker_that_is_stopped_leaves_the_delivery_to_the_next_at_once(post, 
 def test_a_worker_that_was_away_too_long_changes_nothing(post, jane):
     post.find(jane)
     post.later(WINDOW_S)
-    [late] = post.write(leases.take, tables.deliveries, limit=1, lasts=timedelta(seconds=30))
+    [late] = post.write(leases.acquire, tables.deliveries, limit=1, lasts=timedelta(seconds=30))
     sent = post.write(outbox.prepare, late)
     post.later(30)
     post.work()
     before = post.shown()
-    for function in (outbox.prepare, outbox.attempted):
+    for function in (outbox.prepare, outbox.record_attempt):
         named = {} if function is outbox.prepare else {"status": None, "outcome": "time-out"}
         with pytest.raises(LeaseLost):
             post.write(function, late, **named)
@@ -721,7 +721,9 @@ def test_two_workers_on_one_database_deliver_each_webhook_once(post):
         post.find(user_id)
     post.later(WINDOW_S)
     post.receiver.together = 4  # more than one of them can do at once
-    workers = [post.another_worker(database=post.another_database(), pace=Pace(deliveries=3)) for _ in "12"]
+    workers = [
+        post.another_worker(database=post.another_database(), pace=WorkerConfig(deliveries=3)) for _ in "12"
+    ]
 
     async def at_once():
         return await asyncio.gather(*(worker.run_until_idle() for worker in workers))
@@ -996,7 +998,7 @@ def test_without_a_secret_nothing_is_signed(post, jane):
 )
 def test_what_is_no_signing_secret_is_refused_without_being_shown(text):
     with pytest.raises(
-        Misconfigured, match=r"^a signing secret is whsec_ and the base64 form of 24 to 64 bytes$"
+        ConfigurationError, match=r"^a signing secret is whsec_ and the base64 form of 24 to 64 bytes$"
     ):
         checked_secret(text)
 
@@ -1008,7 +1010,7 @@ def test_signing_secrets_are_accepted_and_never_twice_the_same():
 
 
 def test_an_unknown_integrator_has_no_callback(post):
-    with pytest.raises(Misconfigured, match="there is no integrator of that name"):
+    with pytest.raises(ConfigurationError, match="there is no integrator of that name"):
         post.call_back(Callback(post.receiver.url()), "nobody")
 
 
@@ -1065,11 +1067,11 @@ def test_purging_a_person_takes_their_deliveries_with_them(post, jane):
 def test_a_person_who_is_purged_between_two_attempts_is_told_of_no_more(post, jane):
     post.find(jane)
     post.later(WINDOW_S)
-    [lease] = post.write(leases.take, tables.deliveries, limit=1, lasts=timedelta(seconds=30))
+    [lease] = post.write(leases.acquire, tables.deliveries, limit=1, lasts=timedelta(seconds=30))
     post.write(outbox.prepare, lease)
     post.write(consent.purge, jane)
     with pytest.raises(LeaseLost):
-        post.write(outbox.attempted, lease, status=200, outcome="status 200")
+        post.write(outbox.record_attempt, lease, status=200, outcome="status 200")
     with pytest.raises(LeaseLost):
         post.write(outbox.prepare, lease)
     assert counts(post) == [0, 0, 0]
@@ -1080,7 +1082,7 @@ def test_a_person_who_is_purged_while_their_delivery_is_prepared_loses_it(post, 
     """On SQLite the one comes after the other; on PostgreSQL they meet."""
     post.find(jane)
     post.later(WINDOW_S)
-    [lease] = post.write(leases.take, tables.deliveries, limit=1, lasts=timedelta(seconds=30))
+    [lease] = post.write(leases.acquire, tables.deliveries, limit=1, lasts=timedelta(seconds=30))
 
     async def prepare():
         async with post.database.writing() as work:

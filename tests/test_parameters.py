@@ -9,11 +9,11 @@ from service_kit import JANE
 
 from exposurekit.contract.operations import CREATE_USER, LIST_USERS, UPDATE_USER
 from exposurekit.service.api.parameters import validated
-from exposurekit.service.errors import Refusal
+from exposurekit.service.errors import ApiError
 
 
 def refusal_of(operation, **values):
-    with pytest.raises(Refusal) as refusal:
+    with pytest.raises(ApiError) as refusal:
         validated(operation, values)
     assert refusal.value.status == 400
     return str(refusal.value)
@@ -237,6 +237,6 @@ PROBLEM = re.compile(r"(\w+)((\[(\d+|[a-z0-9_]+)\])*) is (missing|invalid)")
 def test_anything_at_all_is_either_typed_or_refused_in_the_same_few_words(values):
     try:
         assert validated(UPDATE_USER, values).keys() <= values.keys()
-    except Refusal as refusal:
+    except ApiError as refusal:
         problems = [PROBLEM.fullmatch(problem) for problem in str(refusal).split(", ")]
         assert {problem and problem[1] for problem in problems} <= set(UPDATE_USER.names)

@@ -11,7 +11,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 import exposurekit as ek
 from exposurekit import analysis, charts
-from exposurekit.client.base import Connection, Settings
+from exposurekit.client.base import BaseClient, Settings
 
 SUBPACKAGES = ("analysis", "charts", "frames", "markup", "widgets")
 SCREEN_ROWS, SCREEN_COLUMNS = 50, 80
@@ -93,5 +93,5 @@ def test_the_calls_of_help_answer_its_questions(demo, monkeypatch):
 
 
 def test_connect_takes_every_setting_of_a_connection():
-    parameters = inspect.signature(Connection).parameters.values()
+    parameters = inspect.signature(BaseClient).parameters.values()
     assert {*Settings.__annotations__} == {one.name for one in parameters} - {"base_url"}

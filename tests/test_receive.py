@@ -15,8 +15,8 @@ import pytest
 from cli_kit import Shell, error_of, said_until
 from inbox_kit import BODY, PATH, SECRET, signed_headers
 
-from exposurekit.cli.receive import door_of, receiving
-from exposurekit.monitor.webhooks.store import Letters, utc_now
+from exposurekit.cli.receive import create_receiver, receiving
+from exposurekit.monitor.webhooks.store import InboxStore, utc_now
 from exposurekit.service.webhooks.endpoints import new_secret
 from exposurekit.system.asgi_server import _is_loopback
 
@@ -32,7 +32,7 @@ def shell(tmp_path):
 @pytest.fixture
 def letters(shell):
     (shell.directory / "history").mkdir()
-    made = Letters(shell.directory / "history" / "inbox.db")
+    made = InboxStore(shell.directory / "history" / "inbox.db")
     yield made
     made.close()
 
@@ -48,7 +48,7 @@ def ended(process, number=signal.SIGTERM):
 
 
 def kept(shell):
-    letters = Letters(shell.directory / "history" / "inbox.db")
+    letters = InboxStore(shell.directory / "history" / "inbox.db")
     try:
         return [letter.body for letter in letters.undrained(0)]
     finally:
@@ -78,7 +78,7 @@ def test_on_a_terminal_the_path_is_told_each_time(tmp_path):
     ours, theirs = pty.openpty()
     with os.fdopen(theirs, "w") as terminal, contextlib.redirect_stdout(terminal):
         for _ in range(2):
-            door = door_of(str(tmp_path), inbox=None, path_secret=None, signing_secrets=())
+            door = create_receiver(str(tmp_path), inbox=None, path_secret=None, signing_secrets=())
             with receiving(door, "127.0.0.1", 0):
                 pass
             door.letters.close()

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from exposurekit.client.retry import Answer, Lost, Patience, retry_after
-from exposurekit.errors import Misconfigured
+from exposurekit.client.retry import Response, RetryPolicy, TransportFailure, retry_after
+from exposurekit.errors import ConfigurationError
 
 BUSY = (429, 502, 503, 504)
-WITHOUT_JITTER = Patience(first_s=0)
+WITHOUT_JITTER = RetryPolicy(first_s=0)
 
 
 def wait(outcome, *, tries=1, repeatable=True, patience=WITHOUT_JITTER):
@@ -20,7 +20,7 @@ def wait(outcome, *, tries=1, repeatable=True, patience=WITHOUT_JITTER):
 
 
 def answer(status, retry_after=None):
-    return Answer(status, {} if retry_after is None else {"retry-after": retry_after}, b"")
+    return Response(status, {} if retry_after is None else {"retry-after": retry_after}, b"")
 
 
 @pytest.mark.parametrize("status", BUSY)
@@ -41,56 +41,56 @@ def test_an_answer_to_a_call_that_may_not_be_repeated_is_final(status, asked):
     assert wait(answer(status, asked), repeatable=False) is None
 
 
-@pytest.mark.parametrize("lost", [Lost.cut(), Lost.too_late()])
+@pytest.mark.parametrize("lost", [TransportFailure.cut(), TransportFailure.too_late()])
 def test_a_lost_answer_is_asked_for_again_only_where_the_call_may_be_repeated(lost):
     assert wait(lost) == 0
     assert wait(lost, repeatable=False) is None
 
 
 def test_an_answer_that_is_too_large_is_not_asked_for_again():
-    assert wait(Lost.too_large()) is None
+    assert wait(TransportFailure.too_large()) is None
 
 
-@pytest.mark.parametrize("lost", [Lost.nobody(), Lost.too_late(maybe_received=False)])
+@pytest.mark.parametrize("lost", [TransportFailure.nobody(), TransportFailure.too_late(maybe_received=False)])
 def test_what_was_never_sent_may_always_be_sent(lost):
     assert wait(lost, repeatable=False) == 0
 
 
 @pytest.mark.parametrize("retries", [0, 1, 3])
 def test_there_are_as_many_retries_as_were_asked_for(retries):
-    patience = Patience(retries, first_s=0)
+    patience = RetryPolicy(retries, first_s=0)
     waits = [wait(answer(503), tries=tries, patience=patience) for tries in range(1, retries + 3)]
     assert waits == [0] * retries + [None, None]
 
 
 @pytest.mark.parametrize("tries", range(1, 12))
 def test_the_wait_doubles_with_full_jitter_up_to_the_longest(tries):
-    patience = Patience(retries=20, first_s=0.5, longest_s=7)
+    patience = RetryPolicy(retries=20, first_s=0.5, longest_s=7)
     most = min(7, 0.5 * 2 ** (tries - 1))
-    waits = [wait(Lost.cut(), tries=tries, patience=patience) for _ in range(400)]
+    waits = [wait(TransportFailure.cut(), tries=tries, patience=patience) for _ in range(400)]
     assert 0 <= min(waits) < 0.2 * most
     assert 0.8 * most < max(waits) <= most
 
 
 @pytest.mark.parametrize(("asked", "seconds"), [("0", 0), ("1", 1), (" 30 ", 30), ("60", 60)])
 def test_retry_after_in_seconds_is_honoured_to_the_second(asked, seconds):
-    assert wait(answer(429, asked), patience=Patience()) == seconds
+    assert wait(answer(429, asked), patience=RetryPolicy()) == seconds
 
 
 def test_retry_after_as_a_date_is_honoured():
     at = datetime.now(UTC) + timedelta(seconds=30)
-    assert wait(answer(503, format_datetime(at, usegmt=True)), patience=Patience()) == pytest.approx(
+    assert wait(answer(503, format_datetime(at, usegmt=True)), patience=RetryPolicy()) == pytest.approx(
         30, abs=2
     )
 
 
 def test_a_date_that_has_passed_asks_for_no_wait():
-    assert wait(answer(503, "Wed, 21 Oct 2015 07:28:00 GMT"), patience=Patience()) == 0
+    assert wait(answer(503, "Wed, 21 Oct 2015 07:28:00 GMT"), patience=RetryPolicy()) == 0
 
 
 @pytest.mark.parametrize("asked", ["61", "86400", "999999999", "Fri, 31 Dec 2999 23:59:59 GMT"])
 def test_a_wait_longer_than_patience_ends_the_call(asked):
-    assert wait(answer(429, asked), patience=Patience(longest_s=60)) is None
+    assert wait(answer(429, asked), patience=RetryPolicy(longest_s=60)) is None
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_a_wait_longer_than_patience_ends_the_call(asked):
 )
 def test_a_wait_that_makes_no_sense_is_as_good_as_none(asked):
     assert retry_after(asked) is None
-    assert 0 <= wait(answer(429, asked), patience=Patience(first_s=0.5)) <= 0.5
+    assert 0 <= wait(answer(429, asked), patience=RetryPolicy(first_s=0.5)) <= 0.5
 
 
 @given(
@@ -114,9 +114,9 @@ def test_any_retry_after_is_a_finite_wait_or_none(text):
 
 @pytest.mark.parametrize("settings", [{"retries": -1}, {"first_s": -0.1}, {"longest_s": -1}])
 def test_patience_below_zero_is_refused(settings):
-    with pytest.raises(Misconfigured, match="retries and waiting times are zero or more"):
-        Patience(**settings)
+    with pytest.raises(ConfigurationError, match="retries and waiting times are zero or more"):
+        RetryPolicy(**settings)
 
 
 def test_an_answer_shows_its_status_and_size_alone():
-    assert repr(Answer(200, {"x-name": "Juniper"}, b"Juniper")) == "Answer(200, 7 bytes)"
+    assert repr(Response(200, {"x-name": "Juniper"}, b"Juniper")) == "Answer(200, 7 bytes)"

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 from exposurekit.monitor.notifications.rules import WHEN, of_file, of_text
 
 TEXT = """
@@ -102,7 +102,7 @@ def test_no_repr_shows_an_address(rules):
     ],
 )
 def test_what_is_not_well_is_told_where_it_stands(text, said):
-    with pytest.raises(Misconfigured, match="the rules") as refused:
+    with pytest.raises(ConfigurationError, match="the rules") as refused:
         of_text(text, {"CHAT": f"slack://{SECRET}"})
     assert said in str(refused.value)
     assert SECRET not in str(refused.value)
@@ -141,11 +141,11 @@ def test_where_an_hour_comes_twice_quiet_ends_in_the_one_that_it_is():
 
 def test_a_file_is_for_its_owner_alone(tmp_path):
     file = tmp_path / "rules.yaml"
-    with pytest.raises(Misconfigured, match="cannot be read"):
+    with pytest.raises(ConfigurationError, match="cannot be read"):
         of_file(file)
     file.write_text(TEXT)
     file.chmod(0o644)
-    with pytest.raises(Misconfigured, match="chmod 600"):
+    with pytest.raises(ConfigurationError, match="chmod 600"):
         of_file(file)
     file.chmod(0o600)
     assert len(of_file(file, {"CHAT": "json://x"}).rules) == 5
@@ -156,9 +156,9 @@ def test_only_so_much_is_read_and_of_a_file_alone(tmp_path):
     with file.open("wb") as stream:
         stream.truncate(1 << 40)  # of which nothing is on the disk, and no memory would hold it
     file.chmod(0o600)
-    with pytest.raises(Misconfigured, match="is too long for rules"):
+    with pytest.raises(ConfigurationError, match="is too long for rules"):
         of_file(file)
     os.mkfifo(pipe, 0o600)
     for no_file in (pipe, tmp_path):
-        with pytest.raises(Misconfigured, match=r"is no file|Is a directory"):
+        with pytest.raises(ConfigurationError, match=r"is no file|Is a directory"):
             of_file(no_file)

@@ -24,8 +24,8 @@ from world_kit import (
     without_delay,
 )
 
-from exposurekit.sandbox.evaluation import Said, agreement
-from exposurekit.sandbox.world.asgi import Answer, html
+from exposurekit.sandbox.evaluation import Observed, agreement
+from exposurekit.sandbox.world.asgi import Response, html
 from exposurekit.sandbox.world.webhook_receiver import PATH, Integrator
 from exposurekit.sandbox.world.world import running_world
 from exposurekit.service.accounts import consent
@@ -259,8 +259,8 @@ UNCLEAR = {
     "no mark that is known": lambda _: html("<p>Thank you.</p>"),
     "the mark with a wrong status": lambda _: html(f"<p>{ACCEPTED}</p>", 500),
     "a puzzle": lambda _: html(f"<p>{BLOCKED}. {ACCEPTED}</p>"),
-    "nothing in time": lambda _: Answer(delay_s=5),
-    "to another host": lambda _: Answer(status=307, headers=(("location", "http://elsewhere.example/"),)),
+    "nothing in time": lambda _: Response(delay_s=5),
+    "to another host": lambda _: Response(status=307, headers=(("location", "http://elsewhere.example/"),)),
 }
 
 
@@ -334,7 +334,7 @@ def test_a_hidden_token_and_the_cookie_go_with_the_form(house, town):
         "<form action=/opt-out><input type=hidden name=token value=t0k3n><input type=hidden name=reference value=x>"
         "</form>"
     )
-    site.others["/leave"] = lambda _: Answer(form.encode(), headers=(("set-cookie", "session=s1; Path=/"),))
+    site.others["/leave"] = lambda _: Response(form.encode(), headers=(("set-cookie", "session=s1; Path=/"),))
     site.opt_out = lambda asked: html(
         f"<p>{ACCEPTED if asked.cookies.get('session') == 's1' and asked.form['token'] == 't0k3n' else REFUSED}</p>"
     )
@@ -574,9 +574,9 @@ def test_a_search_engine_that_is_down_is_told_and_costs_nothing_else(store, tmp_
     answers = {
         "status 502": lambda _: html("", 502),
         "no JSON": lambda _: html("<p>Results</p>"),
-        "no results": lambda _: Answer(b'{"query": "x"}'),
-        "too late": lambda _: Answer(delay_s=5),
-        "results of another kind": lambda _: Answer(
+        "no results": lambda _: Response(b'{"query": "x"}'),
+        "too late": lambda _: Response(delay_s=5),
+        "results of another kind": lambda _: Response(
             b'{"results": [1, {"url": 2}, {"url": "gopher://x.example/"}]}'
         ),
     }
@@ -617,7 +617,7 @@ def a_world(directory, people, seed=7, **options):
 
 def said(house, users):
     return [
-        Said(index, record["site"], record["reference_id"], record["status"])
+        Observed(index, record["site"], record["reference_id"], record["status"])
         for index, user in enumerate(users)
         for record in house.records(user)
     ]
@@ -764,7 +764,7 @@ def test_an_address_that_is_none_among_the_results_costs_nothing_but_itself(town
     """The scan comes to its end, and the next result is read."""
     bad = ["http://[bad/", "http://[", "http://a b/", "//[", "http://:0/"]
     results = {"results": [{"url": url} for url in [*bad, "http://club.example/members"]]}
-    town.opens("search", lambda _: Answer(json.dumps(results).encode()))
+    town.opens("search", lambda _: Response(json.dumps(results).encode()))
     members = html("<title>Members</title><p>Juniper Quillfeather, juniper@example.com")
     town.opens("club", Folk(others={"/members": lambda _: members}))
     town.opens("Seekfolk", Folk([HERS]))

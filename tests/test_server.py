@@ -16,16 +16,16 @@ import httpx
 import pytest
 from service_kit import a_database, url_of
 
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 from exposurekit.service.api.app import create_app
 from exposurekit.service.api.server import running, serve
 from exposurekit.service.http.client import Outbound
-from exposurekit.service.scanning.politeness import Manners
-from exposurekit.service.scanning.scan import Web
+from exposurekit.service.scanning.politeness import PoliteFetcher
+from exposurekit.service.scanning.scan import ScanContext
 from exposurekit.service.storage.encryption import Vault
-from exposurekit.service.vigil import WorkerEnded
+from exposurekit.service.vigil import WorkerCrashed
 from exposurekit.service.worker import Worker
-from exposurekit.system.asgi_server import _listening
+from exposurekit.system.asgi_server import _bound_socket
 
 PROGRAM = """
 import sys
@@ -46,7 +46,7 @@ def test_it_answers_as_soon_as_the_block_begins_and_no_more_when_it_ends(tmp_pat
 
 def test_a_start_that_fails_raises_what_made_it_fail(tmp_path):
     with (
-        pytest.raises(Misconfigured, match="cannot be opened"),
+        pytest.raises(ConfigurationError, match="cannot be opened"),
         running(create_app(a_database(tmp_path / "no"))),
     ):
         pytest.fail("it did not start")
@@ -62,14 +62,14 @@ def test_a_port_in_use_is_told_in_one_line(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(
-            Misconfigured, match=f"^cannot listen on 127.0.0.1 port {port}: it is in use"
+            ConfigurationError, match=f"^cannot listen on 127.0.0.1 port {port}: it is in use"
         ) as refusal:
             serve(a_database(tmp_path), "127.0.0.1", port)
     assert "\n" not in str(refusal.value)
 
 
 def test_a_host_that_is_not_here_is_told_in_one_line(tmp_path):
-    with pytest.raises(Misconfigured, match=r"^cannot listen on 192\.0\.2\.1 port 8642: "):
+    with pytest.raises(ConfigurationError, match=r"^cannot listen on 192\.0\.2\.1 port 8642: "):
         serve(a_database(tmp_path), "192.0.2.1")
 
 
@@ -94,7 +94,7 @@ class Failing(Worker):
     """A worker that works until it is told to fail."""
 
     def __init__(self, database):
-        super().__init__(Web(database, {}, Manners(Outbound(), database)), Outbound())
+        super().__init__(ScanContext(database, {}, PoliteFetcher(Outbound(), database)), Outbound())
         self.fails = threading.Event()
 
     async def run(self):
@@ -119,7 +119,7 @@ def served_until_the_worker_fails(directory, *, then=lambda _: None):
 def test_a_worker_that_ends_by_an_error_ends_the_service_which_says_so(tmp_path, caplog):
     """Else the service goes on answering, and nobody is looked for any more."""
     with pytest.raises(
-        WorkerEnded, match=r"^the worker ended \(ZeroDivisionError\), and the service with it: "
+        WorkerCrashed, match=r"^the worker ended \(ZeroDivisionError\), and the service with it: "
     ):
         served_until_the_worker_fails(tmp_path)
     errors = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
@@ -128,7 +128,7 @@ def test_a_worker_that_ends_by_an_error_ends_the_service_which_says_so(tmp_path,
 
 
 def test_what_follows_in_the_block_does_not_hide_that_the_worker_ended(tmp_path):
-    with pytest.raises(WorkerEnded):
+    with pytest.raises(WorkerCrashed):
         served_until_the_worker_fails(tmp_path, then=httpx.get)
 
 
@@ -181,5 +181,5 @@ async def made(database):
 
 def test_answers_do_not_wait_for_an_acknowledgement():
     """asyncio turns Nagle's algorithm off where a socket names its protocol; with it on, an answer takes 40 ms."""
-    with _listening("127.0.0.1", 0) as listener:
+    with _bound_socket("127.0.0.1", 0) as listener:
         assert listener.proto == socket.IPPROTO_TCP

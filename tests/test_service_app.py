@@ -15,7 +15,7 @@ from exposurekit.contract import codec
 from exposurekit.contract.operations import OPERATIONS
 from exposurekit.contract.schema import shape_of_model
 from exposurekit.service.accounts import users
-from exposurekit.service.errors import Refusal
+from exposurekit.service.errors import ApiError
 from exposurekit.service.findings.findings import discover_link, discover_record
 from exposurekit.service.storage import tables
 
@@ -414,7 +414,7 @@ def test_a_person_is_not_created_for_an_integrator_who_is_gone(service):
     async def create(work):
         await users.create(work, 10**9, {"first_name": "A", "last_name": "B", "addresses": None})
 
-    with pytest.raises(Refusal, match="not accepted") as refusal:
+    with pytest.raises(ApiError, match="not accepted") as refusal:
         service.work(create)
     assert refusal.value.status == 401
 

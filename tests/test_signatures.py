@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 from inbox_kit import BODY, NOW, PATH, SECRET, emptied, listening, signed_headers
 
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 from exposurekit.monitor.webhooks.receiver import create_app
-from exposurekit.monitor.webhooks.store import Letters
+from exposurekit.monitor.webhooks.store import InboxStore
 from exposurekit.service.webhooks.endpoints import Callback, new_secret
 
 OLD_SECRET = new_secret()
@@ -15,7 +15,7 @@ OLD_SECRET = new_secret()
 
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory):
-    made = Letters(tmp_path_factory.mktemp("inbox") / "inbox.db")
+    made = InboxStore(tmp_path_factory.mktemp("inbox") / "inbox.db")
     yield made
     made.close()
 
@@ -113,6 +113,6 @@ def test_with_both_secrets_both_are_asked_for(letters):
     ],
 )
 def test_an_inbox_that_anybody_could_post_to_is_not_made(letters, options, said):
-    with pytest.raises(Misconfigured, match=said) as raised:
+    with pytest.raises(ConfigurationError, match=said) as raised:
         create_app(letters, **options)
     assert "s3cret" not in str(raised.value)

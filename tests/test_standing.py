@@ -71,7 +71,7 @@ def consents_of(service, user):
 
 
 def take(service, table, row_id):
-    return service.work(lambda work: leases.take_one(work, table, row_id, lasts=LASTS))
+    return service.work(lambda work: leases.acquire_one(work, table, row_id, lasts=LASTS))
 
 
 # --- consent ---------------------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ def test_whoever_is_at_work_on_a_person_loses_it_when_it_may_go_on_no_longer(ser
     withdraw(service, jane) if stop == "withdraw" else do(service, accounts_consent.deactivate, jane)
     for table, lease in held:
         with pytest.raises(LeaseLost):
-            service.work(lambda work, table=table, lease=lease: leases.hold(work, table, lease))
+            service.work(lambda work, table=table, lease=lease: leases.assert_held(work, table, lease))
 
         async def due(work, table=table, row_id=lease.row_id):
             return await work.first(select(table.c.due_at, table.c.lease).where(table.c.id == row_id))
@@ -174,7 +174,7 @@ def test_what_stops_one_person_stops_no_other(service, jane):
     lease = take(service, tables.users, other["id"])
     withdraw(service, jane)
     do(service, accounts_consent.deactivate, jane)
-    service.work(lambda work: leases.hold(work, tables.users, lease))
+    service.work(lambda work: leases.assert_held(work, tables.users, lease))
     assert row_of(service, other).due_at == service.clock.now()
     assert len(consents_of(service, other)) == 1
     assert do(service, accounts_consent.may_scan, other)
@@ -294,14 +294,14 @@ def fill(service, user):
         await discover_link(work, user_id, PAGE)
         listing = dataclasses.replace(LISTING, reference_id="2")
         await candidates.keep(work, user_id, SITE.name, listing, Judged("possible", 0.5, ("the name",)))
-        [lease] = await leases.take(work, tables.deliveries, limit=1, lasts=LASTS) or [None]
+        [lease] = await leases.acquire(work, tables.deliveries, limit=1, lasts=LASTS) or [None]
         assert lease is None
         delivery = await work.first(
             select(tables.deliveries.c.id).where(tables.deliveries.c.user_id == user_id)
         )
-        lease = await leases.take_one(work, tables.deliveries, delivery.id, lasts=LASTS)
+        lease = await leases.acquire_one(work, tables.deliveries, delivery.id, lasts=LASTS)
         await outbox.prepare(work, lease)
-        await outbox.attempted(work, lease, status=500, outcome="status 500")
+        await outbox.record_attempt(work, lease, status=500, outcome="status 500")
         await discover_record(work, user_id, dataclasses.replace(listing, reference_id="3"), SITE)
         await accounts_consent.deactivate(work, user_id)
         return record_id
@@ -430,7 +430,7 @@ def test_the_id_of_a_purged_person_is_never_given_again(service, jane):
 @pytest.mark.parametrize(
     "step",
     [
-        accounts_consent.hold,
+        accounts_consent.lock_user,
         accounts_consent.purge,
         accounts_consent.activate,
         accounts_consent.deactivate,

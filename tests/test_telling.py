@@ -13,14 +13,14 @@ from history_kit import DAWN, Clock, Person, Service, a_delivery, a_link, a_reco
 from told_kit import a_mailbox, a_receiver
 from watch_kit import EVERY, a_scene
 
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 from exposurekit.history import History
-from exposurekit.history.deliveries import Told
-from exposurekit.monitor.notifications.notifier import Teller, check
-from exposurekit.monitor.notifications.outbox import Notices
+from exposurekit.history.deliveries import ReceivedDelivery
+from exposurekit.monitor.notifications.notifier import Notifier, check
+from exposurekit.monitor.notifications.outbox import NotificationOutbox
 from exposurekit.monitor.notifications.rules import of_text
 from exposurekit.service.clock import FrozenClock
-from exposurekit.text.sanitize import said_address
+from exposurekit.text.sanitize import escape_chat_url
 
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 
@@ -37,9 +37,9 @@ class Story:
             for number in (1, 2, 3)
         }
         self.history = History(directory / "history", clock=self.looks)
-        self.notices = Notices(directory / "notices.db")
+        self.notices = NotificationOutbox(directory / "notices.db")
         addresses = "".join(f"  {name}: {url}\n" for name, url in send_to.items())
-        self.teller = Teller(of_text(f"send_to:\n{addresses}{rules}"), self.notices, self.clock.now)
+        self.teller = Notifier(of_text(f"send_to:\n{addresses}{rules}"), self.notices, self.clock.now)
 
     def look(self, after=DAY, only=None):
         """A look, some time after the last; what is to be told is kept."""
@@ -121,7 +121,7 @@ def test_nobody_is_told_of_by_name_unless_a_rule_says_so(story, hook, personal):
     told.look()
     told.teller.send()
     record = a_record(1)
-    for value in ("user 2", record["name"], said_address(record["href"])):
+    for value in ("user 2", record["name"], escape_chat_url(record["href"])):
         assert (value in hook.told[0]["message"]) is personal
 
 
@@ -180,7 +180,7 @@ def test_what_a_webhook_told_during_a_look_is_not_lost(story):
     told.look()
     told.look(only=[1])
     delivery = a_delivery(2, {"discovered_records": [{"record": a_record(29, site="Seekfolk")}]})
-    told.history.take([Told(1, told.clock.now() - MINUTE, "msg_1", delivery)], "inbox")
+    told.history.take([ReceivedDelivery(1, told.clock.now() - MINUTE, "msg_1", delivery)], "inbox")
     assert told.teller.looked(told.history) == 1
     assert told.teller.looked(told.history) == 0
 
@@ -341,8 +341,8 @@ def test_what_was_not_sent_before_the_end_is_sent_by_the_next(story, tmp_path, h
     told.notices.close()
     hook.status = 200
     told.clock.advance(HOUR)
-    again = Notices(tmp_path / "notices.db")
-    assert Teller(told.teller.rules, again, told.clock.now).send() == 1
+    again = NotificationOutbox(tmp_path / "notices.db")
+    assert Notifier(told.teller.rules, again, told.clock.now).send() == 1
     again.close()
 
 
@@ -368,7 +368,7 @@ def test_of_each_failing_streak_one_is_told(story, hook):
 
 
 def test_an_address_that_nobody_can_be_told_by_is_told_at_once():
-    with pytest.raises(Misconfigured, match="send_to, me") as refused:
+    with pytest.raises(ConfigurationError, match="send_to, me") as refused:
         check(of_text("send_to: {me: 'nosuch://pa55word'}\nrules: [{when: new, send: me}]"))
     assert "pa55word" not in str(refused.value)
 
@@ -412,7 +412,7 @@ def test_an_address_of_one_is_taken(url):
 @pytest.mark.parametrize("url", TWO)
 def test_an_address_of_two_is_refused_since_one_would_be_told_again_for_the_other(url):
     with pytest.raises(
-        Misconfigured, match=r"^send_to, team: this reaches 2 recipients; give each"
+        ConfigurationError, match=r"^send_to, team: this reaches 2 recipients; give each"
     ) as refused:
         check(to_team(url))
     assert "pa55word" not in str(refused.value)
@@ -447,7 +447,7 @@ def test_why_an_address_cannot_be_told_is_told_without_the_address(url, why, hoo
     rules = of_text(
         f"send_to: {{me: '{url.format(free=free, hook=hook.port)}'}}\nrules: [{{when: new, send: me}}]"
     )
-    assert Teller(rules, None).test() == {"me": why}
+    assert Notifier(rules, None).test() == {"me": why}
     assert [record for record in caplog.records if record.name == "apprise"] == []
     assert "pa55word" not in caplog.text
 
@@ -467,7 +467,7 @@ def test_why_an_address_cannot_be_told_is_told_without_the_address(url, why, hoo
 def test_behind_a_redirect_a_message_has_not_arrived(url, status, hook):
     hook.status = status
     said = f"it redirects ({status}): give the address it leads to"
-    assert Teller(to_team(url.format(hook.port)), None).test() == {"team": said}
+    assert Notifier(to_team(url.format(hook.port)), None).test() == {"team": said}
     assert hook.tries == 1
 
 
@@ -475,7 +475,7 @@ def test_a_mail_server_that_refuses_the_password_says_so():
     with a_mailbox(refuses=True) as mail:
         url = mail.url.replace("mailto://", "mailto://somebody:pa55word@")
         rules = of_text(f"send_to: {{me: '{url}'}}\nrules: [{{when: new, send: me}}]")
-        assert Teller(rules, None).test() == {
+        assert Notifier(rules, None).test() == {
             "me": "its mail server answered with 535: see that user and password are right"
         }
 
@@ -484,8 +484,8 @@ def test_a_watch_tells_beside_its_looks_and_goes_on_where_nobody_can_be_told(tmp
     caplog.set_level(logging.INFO)
     with a_scene(tmp_path / "history") as scene:
         rules = of_text(f"send_to: {{chat: '{hook.url}'}}\nrules: [{{when: collection_failed, send: chat}}]")
-        notices = Notices(tmp_path / "notices.db")
-        teller = Teller(rules, notices, scene.clock.now)
+        notices = NotificationOutbox(tmp_path / "notices.db")
+        teller = Notifier(rules, notices, scene.clock.now)
 
         def astray():
             scene.fleet.fault = faults.server_error()
@@ -507,8 +507,8 @@ def test_a_history_that_cannot_be_judged_stops_no_watch(tmp_path, hook, caplog):
         (tmp_path / "notices.db").write_text(
             "no database, whatever it is called, and long enough to be one" * 20
         )
-        notices = Notices(tmp_path / "notices.db")
-        scene.watch(EVERY, EVERY, teller=Teller(rules, notices, scene.clock.now)).run()
+        notices = NotificationOutbox(tmp_path / "notices.db")
+        scene.watch(EVERY, EVERY, teller=Notifier(rules, notices, scene.clock.now)).run()
         assert len(scene.fleet.listed_at) == 3
     assert "what is to be told could not be found out" in caplog.text
 
@@ -516,7 +516,7 @@ def test_a_history_that_cannot_be_judged_stops_no_watch(tmp_path, hook, caplog):
 def test_a_history_that_is_damaged_while_looks_fail_stops_no_watch(tmp_path, hook):
     with a_scene(tmp_path / "history") as scene:
         rules = of_text(f"send_to: {{chat: '{hook.url}'}}\nrules: [{{when: new, send: chat}}]")
-        teller = Teller(rules, Notices(tmp_path / "notices.db"), scene.clock.now)
+        teller = Notifier(rules, NotificationOutbox(tmp_path / "notices.db"), scene.clock.now)
 
         def damaged():
             scene.fleet.fault = faults.server_error()

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exposurekit.errors import Misconfigured
-from exposurekit.service.storage.encryption import Sealed, Vault, load_key
+from exposurekit.errors import ConfigurationError
+from exposurekit.service.storage.encryption import DecryptionError, Vault, load_key
 
 KEY = bytes(range(32))
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -30,12 +30,12 @@ def test_what_is_sealed_opens_again(value, purpose):
 
 def test_a_sealed_value_opens_for_its_purpose_alone():
     vault = Vault(KEY)
-    with pytest.raises(Sealed):
+    with pytest.raises(DecryptionError):
         vault.unseal(vault.seal("x", "users:1"), "users:2")
 
 
 def test_a_sealed_value_opens_with_its_key_alone():
-    with pytest.raises(Sealed):
+    with pytest.raises(DecryptionError):
         Vault(Vault.generate_key()).unseal(Vault(KEY).seal("x", "users:1"), "users:1")
 
 
@@ -43,13 +43,13 @@ def test_a_sealed_value_opens_with_its_key_alone():
 def test_a_changed_byte_anywhere_is_noticed(place, change):
     sealed = bytearray(Vault(KEY).seal("a text that is long enough to be changed", "p"))
     sealed[place] ^= change
-    with pytest.raises(Sealed):
+    with pytest.raises(DecryptionError):
         Vault(KEY).unseal(bytes(sealed), "p")
 
 
 @pytest.mark.parametrize("sealed", [b"", b"\x01", b"\x01" + bytes(12), b"\x02" + bytes(40)])
 def test_what_was_never_sealed_does_not_open(sealed):
-    with pytest.raises(Sealed):
+    with pytest.raises(DecryptionError):
         Vault(KEY).unseal(sealed, "p")
 
 
@@ -73,7 +73,7 @@ def test_the_repr_says_nothing_about_the_key():
 
 
 def test_a_key_of_another_length_is_refused():
-    with pytest.raises(Misconfigured, match="32 bytes"):
+    with pytest.raises(ConfigurationError, match="32 bytes"):
         Vault(b"short")
 
 
@@ -110,7 +110,7 @@ def test_the_environment_may_name_the_file(environment, tmp_path):
 @pytest.mark.parametrize("text", ["short", "!" * 43, base64.urlsafe_b64encode(bytes(31)).decode()])
 def test_what_is_not_a_key_is_refused_without_being_shown(environment, text):
     environment.setenv("EXPOSUREKIT_SERVICE_KEY", text)
-    with pytest.raises(Misconfigured, match="EXPOSUREKIT_SERVICE_KEY") as refusal:
+    with pytest.raises(ConfigurationError, match="EXPOSUREKIT_SERVICE_KEY") as refusal:
         load_key()
     assert text not in str(refusal.value)
 
@@ -120,14 +120,14 @@ def test_a_key_that_others_may_read_is_refused(tmp_path):
     file = tmp_path / "service.key"
     load_key(file)
     file.chmod(0o644)
-    with pytest.raises(Misconfigured, match="chmod 600"):
+    with pytest.raises(ConfigurationError, match="chmod 600"):
         load_key(file)
 
 
 @pytest.mark.usefixtures("environment")
 def test_a_place_that_cannot_be_written_is_told_in_one_line(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(Misconfigured, match="neither read nor made"):
+    with pytest.raises(ConfigurationError, match="neither read nor made"):
         load_key(tmp_path / "file" / "service.key")
 
 

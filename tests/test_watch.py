@@ -13,9 +13,9 @@ import faults
 import pytest
 from watch_kit import EVERY, KEY, PEOPLE, SECRET, START, a_scene
 
-from exposurekit.errors import Misconfigured, NotLoaded
-from exposurekit.history.storage.delta import Busy
-from exposurekit.monitor.status import State, read
+from exposurekit.errors import ConfigurationError, NotFound
+from exposurekit.history.storage.delta import HistoryLocked
+from exposurekit.monitor.status import WatchStatus, read
 from exposurekit.monitor.watch import HINTS_AFTER
 
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
@@ -221,7 +221,7 @@ def test_of_two_watches_the_second_says_that_there_is_one(scene):
 
     def second():
         before = (scene.directory / "watch.json").read_bytes()
-        with pytest.raises(Busy, match="watches with this history already"):
+        with pytest.raises(HistoryLocked, match="watches with this history already"):
             scene.watch().run(beside())
         assert (scene.directory / "watch.json").read_bytes() == before
 
@@ -331,7 +331,7 @@ def test_an_inbox_that_stays_unusable_is_logged_once(scene, letters, caplog):
 
 
 def test_a_process_that_is_gone_is_told(tmp_path):
-    state = State(tmp_path / "watch.json")
+    state = WatchStatus(tmp_path / "watch.json")
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         state.begin(process.pid, START, EVERY)
     told = read(state.path)
@@ -339,7 +339,7 @@ def test_a_process_that_is_gone_is_told(tmp_path):
 
 
 def test_another_process_under_the_same_number_is_not_the_watch(tmp_path):
-    state = State(tmp_path / "watch.json")
+    state = WatchStatus(tmp_path / "watch.json")
     state.begin(os.getpid(), START, EVERY)
     assert read(state.path)["alive"]
     value = json.loads(state.path.read_text())
@@ -348,7 +348,7 @@ def test_another_process_under_the_same_number_is_not_the_watch(tmp_path):
 
 
 def test_a_watch_that_waits_and_says_nothing_is_not_well(tmp_path):
-    state = State(tmp_path / "watch.json")
+    state = WatchStatus(tmp_path / "watch.json")
     state.begin(os.getpid(), START, EVERY)
     value = json.loads(state.path.read_text())
     long_ago = (datetime.now(UTC) - HOUR).isoformat()
@@ -362,28 +362,30 @@ def test_a_watch_that_waits_and_says_nothing_is_not_well(tmp_path):
 
 
 def test_where_there_is_nothing_to_read_it_says_so(tmp_path):
-    with pytest.raises(NotLoaded):
+    with pytest.raises(NotFound):
         read(tmp_path / "watch.json")
 
 
 @pytest.mark.parametrize("content", ["", "{", "{}", "[]", '{"state": "waiting", "pid": "x"}', "\xff"])
 def test_what_no_watch_wrote_is_told_with_its_file_and_what_to_do(tmp_path, content):
     (tmp_path / "watch.json").write_bytes(content.encode("latin-1"))
-    with pytest.raises(Misconfigured, match=r"watch\.json is not what a watch wrote\. Remove it: ") as told:
+    with pytest.raises(
+        ConfigurationError, match=r"watch\.json is not what a watch wrote\. Remove it: "
+    ) as told:
         read(tmp_path / "watch.json")
     assert told.value.__context__ is None
 
 
 def test_a_file_that_cannot_be_read_is_told(tmp_path):
     (tmp_path / "watch.json").mkdir()
-    with pytest.raises(Misconfigured, match=r"watch\.json cannot be read: Is a directory"):
+    with pytest.raises(ConfigurationError, match=r"watch\.json cannot be read: Is a directory"):
         read(tmp_path / "watch.json")
 
 
 def test_the_state_is_its_owners_alone_and_nothing_else_is_written_or_left(tmp_path):
     other = tmp_path / "other"
     other.write_text("another's")
-    state = State(tmp_path / "watch.json")
+    state = WatchStatus(tmp_path / "watch.json")
     for name in (f".watch.json.{os.getpid()}", ".watch.json.0123456789abcdef"):
         (tmp_path / name).symlink_to(other)
     state.begin(os.getpid(), START, EVERY)

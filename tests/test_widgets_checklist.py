@@ -8,7 +8,7 @@ import pytest
 import widgets_kit as kit
 from history_kit import Clock, Person, Service, a_link, a_record, an_alert, seen_through
 
-from exposurekit.errors import ExposureError, Misconfigured, NotLoaded
+from exposurekit.errors import ConfigurationError, ExposureError, NotFound
 from exposurekit.history import History
 from exposurekit.widgets import OptOutChecklist
 from exposurekit.widgets.copying import CopyTable
@@ -164,7 +164,7 @@ def test_a_table_without_alerts_works(history):
     assert checklist.error is None
     assert "No alerts." in kit.html_of(checklist)
     assert repr(checklist) == "OptOutChecklist: 0 of 0 alerts that need somebody done; 0 alerts in all"
-    with pytest.raises(Misconfigured, match="no alert"):
+    with pytest.raises(ConfigurationError, match="no alert"):
         _ = checklist.alert
 
 
@@ -182,13 +182,13 @@ def test_a_tick_that_cannot_be_kept_is_told_and_not_shown_as_kept(alerts, histor
 
 
 def test_a_history_that_is_not_there_is_told_at_once(alerts, tmp_path):
-    with pytest.raises(NotLoaded, match="no history there yet"):
+    with pytest.raises(NotFound, match="no history there yet"):
         OptOutChecklist(alerts, History(tmp_path / "another"))
 
 
 @pytest.mark.parametrize("alerts", [None, [], "alerts"])
 def test_what_is_no_table_is_refused(alerts):
-    with pytest.raises(Misconfigured, match="alerts is a table"):
+    with pytest.raises(ConfigurationError, match="alerts is a table"):
         OptOutChecklist(alerts)
 
 

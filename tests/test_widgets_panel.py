@@ -10,7 +10,7 @@ from history_kit import Clock, Person, Service, a_link, a_record, an_alert, seen
 from hostile_texts import PAYLOADS
 
 from exposurekit import widgets
-from exposurekit.errors import Misconfigured, Unreached
+from exposurekit.errors import ConfigurationError, ConnectionFailed
 from exposurekit.history import History
 from exposurekit.widgets import (
     ConnectionPanel,
@@ -162,7 +162,7 @@ class Failing(Panel):
 
 
 def test_a_known_error_is_told_in_its_words_and_goes_with_the_next_answer():
-    failing = Failing(Misconfigured("Give a <b>day</b>"))
+    failing = Failing(ConfigurationError("Give a <b>day</b>"))
     kit.press(failing, "Fail")
     assert kit.alerted(failing) == "Give a <b>day</b>"
     assert kit.Read(kit.html_of(failing)).foreign == []
@@ -184,7 +184,7 @@ def test_an_unknown_error_is_told_without_its_words(kind):
 def test_a_twin_that_fails_is_told_too():
     failing = Failing(None)
     with kit.published(failing):
-        failing.twin_fails = Misconfigured("There is no such day")
+        failing.twin_fails = ConfigurationError("There is no such day")
         kit.press(failing, "Fail")
     assert kit.alerted(failing) == "There is no such day"
     assert failing.error is failing.twin_fails
@@ -301,12 +301,12 @@ def test_a_history_alone_has_nothing_to_look_at_again(looked, tmp_path):
 
 
 def test_neither_is_refused():
-    with pytest.raises(Misconfigured, match="Give an exposure"):
+    with pytest.raises(ConfigurationError, match="Give an exposure"):
         ConnectionPanel()
 
 
 def test_a_service_that_is_not_there_is_told_at_once():
     with kit.seen() as exposure:
         pass
-    with pytest.raises(Unreached):
+    with pytest.raises(ConnectionFailed):
         ConnectionPanel(exposure)

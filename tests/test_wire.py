@@ -10,9 +10,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from exposurekit.client import calls, protocol
-from exposurekit.client.config import Access
-from exposurekit.client.retry import Answer, Lost
-from exposurekit.errors import BadRequest, Refused, Unauthorized, Unreached, Unreadable
+from exposurekit.client.config import ClientConfig
+from exposurekit.client.retry import Response, TransportFailure
+from exposurekit.errors import APIStatusError, BadRequest, ConnectionFailed, InvalidResponse, Unauthorized
 
 KEY = (12, "ab 12/&")
 ACCESS = {
@@ -42,7 +42,7 @@ EACH = pytest.mark.parametrize(("call", "method", "path"), PATHS, ids=[repr(call
 
 
 def access(**manner):
-    return Access(**ACCESS | manner)
+    return ClientConfig(**ACCESS | manner)
 
 
 def asked(call, **manner):
@@ -201,15 +201,15 @@ def test_a_request_shows_its_method_alone():
 
 
 def read(call, status=200, body=b"", headers=None, **manner):
-    return protocol.model(call, access(**manner), Answer(status, headers or {}, body))
+    return protocol.model(call, access(**manner), Response(status, headers or {}, body))
 
 
 def refusal(call, status, body=b"", headers=None, **manner):
     """The error, which is the same for the single call and for bulk."""
     caught = []
     for reader in (protocol.model, protocol.row):
-        with pytest.raises(Refused) as error:
-            reader(call, access(**manner), Answer(status, headers or {}, body))
+        with pytest.raises(APIStatusError) as error:
+            reader(call, access(**manner), Response(status, headers or {}, body))
         caught.append(error.value)
     assert str(caught[0]) == str(caught[1])
     return caught[0]
@@ -228,25 +228,25 @@ def test_a_good_answer_is_a_reply():
     [
         (
             301,
-            Refused,
+            APIStatusError,
             "Redirects are not followed, since the address holds the key: give the final base_url.",
         ),
         (
             302,
-            Refused,
+            APIStatusError,
             "Redirects are not followed, since the address holds the key: give the final base_url.",
         ),
         (400, BadRequest, "Check the fields that were given."),
         (401, Unauthorized, "The api_key, the api_secret, or the user's id and secret were not accepted."),
-        (403, Refused, ""),
-        (404, Refused, "There is no such address: check base_url, which is what precedes /api/."),
-        (405, Refused, ""),
-        (413, Refused, "The request is too large."),
-        (415, Refused, "The service does not read this body_encoding: try the other one."),
-        (429, Refused, "Too many requests."),
-        (500, Refused, "The service failed; try again later."),
-        (503, Refused, "The service failed; try again later."),
-        (599, Refused, "The service failed; try again later."),
+        (403, APIStatusError, ""),
+        (404, APIStatusError, "There is no such address: check base_url, which is what precedes /api/."),
+        (405, APIStatusError, ""),
+        (413, APIStatusError, "The request is too large."),
+        (415, APIStatusError, "The service does not read this body_encoding: try the other one."),
+        (429, APIStatusError, "Too many requests."),
+        (500, APIStatusError, "The service failed; try again later."),
+        (503, APIStatusError, "The service failed; try again later."),
+        (599, APIStatusError, "The service failed; try again later."),
     ],
 )
 def test_each_status_is_an_error_that_says_what_to_do(status, kind, todo):
@@ -352,13 +352,18 @@ def test_no_name_that_was_sent_stands_in_a_message(names, sentence):
         assert value not in str(refusal(calls.update_user(KEY, **names), 400, body))
 
 
-LOST = [Lost.nobody(), Lost.cut(), Lost.too_late(), Lost.too_large()]
+LOST = [
+    TransportFailure.nobody(),
+    TransportFailure.cut(),
+    TransportFailure.too_late(),
+    TransportFailure.too_large(),
+]
 
 
 @pytest.mark.parametrize("lost", LOST, ids=[lost.reason for lost in LOST])
 @pytest.mark.parametrize("call", [GET, CREATE])
 def test_a_lost_answer_says_whether_the_service_may_have_received_the_request(call, lost):
-    with pytest.raises(Unreached) as caught:
+    with pytest.raises(ConnectionFailed) as caught:
         protocol.model(call, access(), lost)
     error = caught.value
     assert (error.operation, error.maybe_received) == (call.operation.title, lost.maybe_received)
@@ -410,10 +415,10 @@ def test_an_unreadable_body_says_where_and_never_what(body, problem):
     strict = access(strict=True)
     for reader in (protocol.model, protocol.row):
         if problem is None:
-            reader(GET, strict, Answer(200, {}, body))
+            reader(GET, strict, Response(200, {}, body))
             continue
-        with pytest.raises(Unreadable) as caught:
-            reader(GET, strict, Answer(200, {}, body))
+        with pytest.raises(InvalidResponse) as caught:
+            reader(GET, strict, Response(200, {}, body))
         message = str(caught.value)
         if problem == "it is not JSON":
             assert message.startswith("Get user: the answer cannot be read: ")
@@ -430,8 +435,8 @@ def test_an_unreadable_body_says_where_and_never_what(body, problem):
 )
 def test_unreadable_xml_is_unreadable_alike(body):
     for reader in (protocol.model, protocol.row):
-        with pytest.raises(Unreadable, match=r"^Get user: the answer cannot be read: "):
-            reader(GET, access(format="xml"), Answer(200, {}, body))
+        with pytest.raises(InvalidResponse, match=r"^Get user: the answer cannot be read: "):
+            reader(GET, access(format="xml"), Response(200, {}, body))
 
 
 @given(
@@ -441,10 +446,10 @@ def test_unreadable_xml_is_unreadable_alike(body):
 )
 def test_any_bytes_are_an_error_of_ours(body):
     for format in ("json", "xml"):  # noqa: A001
-        for status, kind in ((200, Unreadable), (500, Refused)):
+        for status, kind in ((200, InvalidResponse), (500, APIStatusError)):
             for reader in (protocol.model, protocol.row):
                 with pytest.raises(kind):
-                    reader(GET, access(format=format), Answer(status, {}, body))
+                    reader(GET, access(format=format), Response(status, {}, body))
 
 
 def test_errors_by_field_are_told_by_field():

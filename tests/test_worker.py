@@ -15,7 +15,7 @@ from world_kit import KEY, QUICK, Card, Folk, Held, a_house, a_worker, by_form, 
 from exposurekit.service.storage import leases, tables
 from exposurekit.service.storage.database import Database
 from exposurekit.service.storage.encryption import Vault
-from exposurekit.service.worker import Pace
+from exposurekit.service.worker import WorkerConfig
 
 HERS = Card("r1")
 
@@ -129,7 +129,7 @@ def test_work_that_takes_too_long_is_ended_and_begun_again_later(house, town, se
     house.juniper()
 
     async def ended(database):
-        pace = Pace(scan_s=0.2, spare=timedelta(seconds=1))
+        pace = WorkerConfig(scan_s=0.2, spare=timedelta(seconds=1))
         await a_worker(database, house.resolve, house.definitions, pace=pace).run_until_idle()
 
     house.behind(ended)
@@ -273,7 +273,7 @@ def test_a_worker_that_is_stopped_while_it_takes_lets_go_too(house, seekfolk):
     async def stopped():
         async with a_database_of(house, Dawdling) as database:
             database.taking.clear()
-            pace = Pace(idle_s=0.02, removals=0, deliveries=0)
+            pace = WorkerConfig(idle_s=0.02, removals=0, deliveries=0)
             async with working(house, database, pace):
                 database.taking.clear()
                 await database.taking.wait()
@@ -297,7 +297,7 @@ def test_what_was_lost_in_the_middle_keeps_nothing(house, town, seekfolk, log, a
         await held.is_reached()
         house.clock.advance(timedelta(hours=1))
         async with database.writing() as work:
-            [taken] = await leases.take(work, tables.users, limit=5, lasts=timedelta(hours=1))
+            [taken] = await leases.acquire(work, tables.users, limit=5, lasts=timedelta(hours=1))
         held.go.set()
         await asyncio.wait_for(first, 20)
         return taken
@@ -321,7 +321,7 @@ def test_two_workers_do_nothing_twice(house, town, seekfolk):
 
     async def together():
         async with a_database_of(house) as one, a_database_of(house) as other:
-            pace = Pace(scans=3, removals=2)
+            pace = WorkerConfig(scans=3, removals=2)
             workers = [a_worker(base, house.resolve, house.definitions, pace=pace) for base in (one, other)]
             return await asyncio.gather(*(worker.run_until_idle() for worker in workers))
 
@@ -359,7 +359,7 @@ def test_a_worker_with_nothing_to_do_writes_nothing(house, seekfolk):
     async def idle():
         async with a_database_of(house, Counting) as database:
             database.looks = database.changes = 0
-            async with working(house, database, Pace(idle_s=0.001)):
+            async with working(house, database, WorkerConfig(idle_s=0.001)):
                 await comes(lambda: database.looks > 60)
             return database.changes
 
@@ -381,7 +381,7 @@ def test_no_more_is_begun_at_once_than_the_pace_allows(house, town, seekfolk):
         house.juniper()
 
     async def begun(database):
-        async with working(house, database, Pace(scans=2, idle_s=0.01)):
+        async with working(house, database, WorkerConfig(scans=2, idle_s=0.01)):
             await comes(lambda: len(town.of("Seekfolk")) == 2)
             await asyncio.sleep(0.1)  # nothing is to happen, and that takes a while to see
             assert len(town.of("Seekfolk")) == 2

@@ -7,7 +7,7 @@ import pytest
 from selectolax.lexbor import LexborHTMLParser
 from test_world_web import START, UNREADABLE, browsing, next_of, one, rows_of
 
-from exposurekit.sandbox.world.asgi import Asked
+from exposurekit.sandbox.world.asgi import Request
 from exposurekit.sandbox.world.search import SLOW_S
 from exposurekit.sandbox.world.sites import DEFINITIONS, SITES
 from exposurekit.sandbox.world.world import World
@@ -68,7 +68,7 @@ def test_one_site_is_slow_and_one_search_in_ten_outlasts_patience(reader):
     }
     delays = {
         (first, last): reader.world.answer(
-            Asked("GET", "umbrellakin.example", "/tree", {"first": first, "last": last})
+            Request("GET", "umbrellakin.example", "/tree", {"first": first, "last": last})
         ).delay_s
         for first, last in people
     }
@@ -157,7 +157,7 @@ def test_an_answer_costs_little():
     """A demo asks for thousands of pages; a machine ten times as slow as ours still passes."""
     world = World(100, seed=7, clock=FrozenClock(START))
     asked = [
-        Asked("GET", "seekfolk.example", "/search", {"name": f"{person.first_name} {person.last_name}"})
+        Request("GET", "seekfolk.example", "/search", {"name": f"{person.first_name} {person.last_name}"})
         for person in (*world.people, *world.strangers)
     ]
     began = time.process_time()

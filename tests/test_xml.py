@@ -20,7 +20,7 @@ from exposurekit.contract.models import (
     UserReply,
 )
 from exposurekit.contract.schema import Many, Scalar, shape_of_model
-from exposurekit.errors import Unreadable
+from exposurekit.errors import InvalidResponse
 
 CANARY = "canary"
 RECORD = "<id>7</id><name>Jane</name><site>S</site><status>removed</status><reference-id>007</reference-id>"
@@ -45,7 +45,7 @@ def user(text):
 
 
 def refusal_of(body, shape=None):
-    with pytest.raises(Unreadable) as refusal:
+    with pytest.raises(InvalidResponse) as refusal:
         xml.read(body, shape)
     message = str(refusal.value)
     assert message.startswith("not XML")
@@ -125,7 +125,7 @@ def test_an_error_has_a_root_of_its_own():
 
 @pytest.mark.parametrize("name", ["", "a b", "1a", "<a>", "é", "a\n", "-a", 'a"'])
 def test_a_name_that_xml_cannot_hold_is_refused(name):
-    with pytest.raises(Unreadable, match="cannot stand as an XML element"):
+    with pytest.raises(InvalidResponse, match="cannot stand as an XML element"):
         xml.write({name: 1})
 
 
@@ -602,7 +602,7 @@ def test_any_elements_are_read_or_refused(inner, reply):
     value, said = None, ""
     try:
         value = xml.read(body, shape_of_model(reply))
-    except Unreadable as refusal:
+    except InvalidResponse as refusal:
         said = str(refusal)
     assert "an element is not the " in said if said else isinstance(value, dict)
 
@@ -612,6 +612,6 @@ def test_any_bytes_are_read_or_refused(body):
     value, said = None, ""
     try:
         value = xml.read(body)
-    except Unreadable as refusal:
+    except InvalidResponse as refusal:
         said = str(refusal)
     assert said.startswith("not XML") if said else isinstance(value, str | dict | list | None)

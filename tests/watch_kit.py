@@ -10,12 +10,12 @@ from typing import Any
 import faults
 from client_kit import many
 
-from exposurekit.client import Client, Patience
+from exposurekit.client import Client, RetryPolicy
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
-from exposurekit.monitor.status import State, read
+from exposurekit.monitor.status import WatchStatus, read
 from exposurekit.monitor.watch import Watch
-from exposurekit.monitor.webhooks.store import Letters
+from exposurekit.monitor.webhooks.store import InboxStore
 from exposurekit.service.clock import FrozenClock
 
 START = datetime(2026, 3, 2, 6, 0, tzinfo=UTC)
@@ -75,9 +75,9 @@ class Scene:
         """Where its inbox is."""
         return self.directory / "inbox.db"
 
-    def letters(self) -> Letters:
+    def letters(self) -> InboxStore:
         """Its inbox; the caller closes it."""
-        return Letters(self.inbox, clock=self.clock.now)
+        return InboxStore(self.inbox, clock=self.clock.now)
 
     def status(self) -> dict[str, Any]:
         """What the watch told last."""
@@ -97,7 +97,7 @@ class Scene:
                 step()
             return True
 
-        place = State(self.directory / "watch.json")
+        place = WatchStatus(self.directory / "watch.json")
         return Watch(self.history, self.exposure, every, place, clock=self.clock.now, wait=wait, **more)
 
 
@@ -107,7 +107,7 @@ def a_scene(directory: Path) -> Iterator[Scene]:
     directory.mkdir()
     clock = FrozenClock(START)
     fleet = Fleet(clock.now)
-    at_once = Patience(retries=0, first_s=0)
+    at_once = RetryPolicy(retries=0, first_s=0)
     with (
         faults.running(fleet) as server,
         Client(server.base_url, retries=at_once, **CREDENTIALS) as client,

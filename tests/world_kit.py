@@ -14,28 +14,28 @@ import httpx
 from service_kit import START, Service, a_database, answered
 from sqlalchemy import delete, select
 
-from exposurekit.sandbox.world.asgi import HTML, Answer, Asked, Wire, html
+from exposurekit.sandbox.world.asgi import HTML, AsgiTransport, Request, Response, html
 from exposurekit.service.accounts import integrators
 from exposurekit.service.api.app import create_app
 from exposurekit.service.api.server import running
 from exposurekit.service.clock import FrozenClock
 from exposurekit.service.http.client import Outbound
-from exposurekit.service.scanning.politeness import Manners
-from exposurekit.service.scanning.scan import Web
+from exposurekit.service.scanning.politeness import PoliteFetcher
+from exposurekit.service.scanning.scan import ScanContext
 from exposurekit.service.scanning.websearch import Engine
 from exposurekit.service.sites import statistics
 from exposurekit.service.sites.definition import Definition, Politeness, by_name
 from exposurekit.service.storage import tables
-from exposurekit.service.storage.database import Database, Work
+from exposurekit.service.storage.database import Database, Session
 from exposurekit.service.storage.encryption import Vault
-from exposurekit.service.worker import Pace, Worker
+from exposurekit.service.worker import Worker, WorkerConfig
 from exposurekit.text.sanitize import escaped
 
 KEY = Vault.generate_key()
 LOOPBACK = ("127.0.0.0/8",)
 NO_RESULTS, BLOCKED = "Nobody of that name", "Prove that you are human"
 ACCEPTED, REFUSED = "It will be gone", "We must decline"
-QUICK = Pace(idle_s=0.02)
+QUICK = WorkerConfig(idle_s=0.02)
 JUNIPER = {
     "first_name": "Juniper",
     "last_name": "Quillfeather",
@@ -67,24 +67,24 @@ class Card:
         others = "".join(f"<u class=aka>{escaped(name)}</u>" for name in self.aliases)
         return f'<li id="{self.reference_id}"><b>{escaped(self.name)}</b>{age}{places}{others}</li>'
 
-    def fits(self, asked: Asked) -> bool:
+    def fits(self, asked: Request) -> bool:
         told = asked.told()
         name = f"{told.get('first', '')} {told.get('last', '')}"
         return name in {self.name, *self.aliases} and self.town in {"", told.get("town", self.town)}
 
 
-def shown(*cards: Card, following: str | None = None, beside: str = "") -> Answer:
+def shown(*cards: Card, following: str | None = None, beside: str = "") -> Response:
     """A page with these listings, and the address of the next."""
     link = "" if following is None else f'<a class=next href="{escaped(following)}">more</a>'
     return html(f"<ul>{''.join(card.html() for card in cards)}</ul>{link}{beside}")
 
 
-def html_page(number: int) -> Answer:
+def html_page(number: int) -> Response:
     """One page of many, that knows of another."""
     return shown(Card(f"r{number}", "Somebody Otherwick"), following=f"?page={number}")
 
 
-def nobody() -> Answer:
+def nobody() -> Response:
     return html(f"<p>{NO_RESULTS}</p>")
 
 
@@ -93,12 +93,12 @@ class Folk:
     """A people-search site; a test may change what it lists, or how it answers, at any moment."""
 
     cards: list[Card] = field(default_factory=list)
-    search: Callable[[Asked], Answer] | None = None
-    opt_out: Callable[[Asked], Answer] = lambda _: html(f"<p>{ACCEPTED}</p>")
-    robots: Answer = field(default_factory=lambda: Answer(b"nothing", 404))
-    others: dict[str, Callable[[Asked], Answer]] = field(default_factory=dict)
+    search: Callable[[Request], Response] | None = None
+    opt_out: Callable[[Request], Response] = lambda _: html(f"<p>{ACCEPTED}</p>")
+    robots: Response = field(default_factory=lambda: Response(b"nothing", 404))
+    others: dict[str, Callable[[Request], Response]] = field(default_factory=dict)
 
-    def __call__(self, asked: Asked) -> Answer:
+    def __call__(self, asked: Request) -> Response:
         if asked.path == "/robots.txt":
             return self.robots
         if asked.path == "/search":
@@ -107,7 +107,7 @@ class Folk:
             return self.opt_out(asked)
         return self.others.get(asked.path, lambda _: html("<p>There is no such page.</p>", 404))(asked)
 
-    def found(self, asked: Asked) -> Answer:
+    def found(self, asked: Request) -> Response:
         cards = [card for card in self.cards if card.fits(asked)]
         return shown(*cards) if cards else nobody()
 
@@ -115,11 +115,11 @@ class Folk:
 class Held:
     """An answer that waits until it is let go; `reached` says that somebody waits for it."""
 
-    def __init__(self, answer: Callable[[Asked], Answer]) -> None:
+    def __init__(self, answer: Callable[[Request], Response]) -> None:
         self._answer = answer
         self.reached, self.go = threading.Event(), threading.Event()
 
-    def __call__(self, asked: Asked) -> Answer:
+    def __call__(self, asked: Request) -> Response:
         self.reached.set()
         answer = self._answer(asked)
 
@@ -129,7 +129,7 @@ class Held:
                 await asyncio.sleep(0.002)
             yield answer.body
 
-        return Answer(status=answer.status, kind=HTML, parts=parts)
+        return Response(status=answer.status, kind=HTML, parts=parts)
 
     async def is_reached(self) -> None:
         assert await asyncio.to_thread(self.reached.wait, 10), "nobody has asked"
@@ -139,19 +139,19 @@ class Town:
     """Hosts on loopback: each a function from what it is asked to what it answers; what they were asked, in order."""
 
     def __init__(self) -> None:
-        self.hosts: dict[str, Callable[[Asked], Answer]] = {}
-        self.asked: list[Asked] = []
+        self.hosts: dict[str, Callable[[Request], Response]] = {}
+        self.asked: list[Request] = []
         self.port = 0
 
     def clear(self) -> None:
         self.hosts.clear()
         self.asked.clear()
 
-    def answer(self, asked: Asked) -> Answer:
+    def answer(self, asked: Request) -> Response:
         self.asked.append(asked)
         return self.hosts[asked.host](asked)
 
-    def of(self, name: str, path: str = "/search") -> list[Asked]:
+    def of(self, name: str, path: str = "/search") -> list[Request]:
         """What a site was asked there."""
         return [asked for asked in self.asked if asked.host == host(name) and asked.path == path]
 
@@ -159,7 +159,7 @@ class Town:
         """Whom a site was asked for."""
         return [f"{asked.told().get('first')} {asked.told().get('last')}" for asked in self.of(name)]
 
-    def opens(self, name: str, site: Callable[[Asked], Answer]) -> Any:
+    def opens(self, name: str, site: Callable[[Request], Response]) -> Any:
         self.hosts[host(name)] = site
         return site
 
@@ -170,7 +170,7 @@ class Town:
 @contextmanager
 def running_town() -> Iterator[Town]:
     town = Town()
-    wire = Wire(town.answer)
+    wire = AsgiTransport(town.answer)
     with running(wire) as base_url:
         town.port = urlsplit(base_url).port or 0
         try:
@@ -274,14 +274,14 @@ class House(Service):
 
         return asyncio.run(done())
 
-    def work(self, function: Callable[[Work], Awaitable[Any]]) -> Any:
+    def work(self, function: Callable[[Session], Awaitable[Any]]) -> Any:
         async def worked(database):
             async with database.writing() as work:
                 return await function(work)
 
         return self.behind(worked)
 
-    def worker(self, database: Database, *, pace: Pace | None = None) -> Worker:
+    def worker(self, database: Database, *, pace: WorkerConfig | None = None) -> Worker:
         return a_worker(database, self.resolve, self.definitions, engine=self.engine, pace=pace)
 
     def idle(self) -> int:
@@ -333,10 +333,10 @@ def a_worker(
     definitions: Mapping[str, Definition],
     *,
     engine: Engine | None = None,
-    pace: Pace | None = None,
+    pace: WorkerConfig | None = None,
 ) -> Worker:
     outbound = Outbound(opened=LOOPBACK, resolve=resolve)
-    web = Web(database, definitions, Manners(outbound, database), engine)
+    web = ScanContext(database, definitions, PoliteFetcher(outbound, database), engine)
     return Worker(web, Outbound(opened=LOOPBACK), pace=pace)
 
 
@@ -349,7 +349,7 @@ def a_house(
     engine: str | None = None,
     attested_by: str | None = "the operator",
     works: bool = False,
-    pace: Pace = QUICK,
+    pace: WorkerConfig = QUICK,
     **options: Any,
 ) -> Iterator[House]:
     """A service with one integrator, who answers for the consent of everybody; with `works`, a worker inside."""
@@ -378,6 +378,6 @@ def without_delay(site: Definition) -> Definition:
     return site.model_copy(update={"politeness": site.politeness.model_copy(update={"delay_s": 0})})
 
 
-def query(asked: Asked, **changed: str) -> str:
+def query(asked: Request, **changed: str) -> str:
     """The address of the same question, a little changed."""
     return f"?{urlencode(dict(asked.query) | changed)}"

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from exposurekit.analysis.grouping import instant, instants
 from exposurekit.analysis.statuses import CLOSED, UNKNOWN, VANISHED, is_open
 from exposurekit.contract.types import REMOVED
-from exposurekit.errors import Misconfigured, MissingColumns
+from exposurekit.errors import ConfigurationError, MissingColumns
 
 OPEN_BEFORE, OPEN_AFTER = "open before", "open after"
 NEW, INTO_VIEW, AGAIN = "new", "came into view", "listed again"
@@ -40,7 +40,7 @@ def changes(transitions: pd.DataFrame, a: datetime, b: datetime, *, open_before:
 
     Raises:
         MissingColumns: ``transitions`` lacks a column.
-        Misconfigured: ``b`` is before ``a``.
+        ConfigurationError: ``b`` is before ``a``.
 
     >>> transitions = pd.DataFrame(
     ...     {
@@ -61,17 +61,17 @@ def changes(transitions: pd.DataFrame, a: datetime, b: datetime, *, open_before:
     needed = ("at", "prev_status", "status", "left_censored", "n")
     MissingColumns.check("changes", transitions.columns, needed)
     if instant(b) < instant(a):
-        raise Misconfigured("changes are asked for from an instant until a later one")
+        raise ConfigurationError("changes are asked for from an instant until a later one")
     at = instants(transitions["at"])
     within = transitions[(at > instant(a)) & (at <= instant(b))]
-    n = within["n"].astype("int64").groupby(_cause(within)).sum()
+    n = within["n"].astype("int64").groupby(_cause_of_change(within)).sum()
     signs = dict.fromkeys(OPENED, 1) | dict.fromkeys(ENDED, -1)
     steps = [sign * int(n.get(cause, 0)) for cause, sign in signs.items()]
     table = pd.DataFrame({"cause": [OPEN_BEFORE, *signs, OPEN_AFTER], "n": [open_before, *steps, 0]})
     return table.assign(open=table["n"].cumsum())
 
 
-def _cause(transitions: pd.DataFrame) -> NDArray[np.str_]:
+def _cause_of_change(transitions: pd.DataFrame) -> NDArray[np.str_]:
     """Why each change moved the number of open things; empty where it did not."""
     before, after = transitions["prev_status"].astype("str"), transitions["status"].astype("str")
     was, now = is_open(before), is_open(after)

@@ -13,7 +13,7 @@ from exposurekit.analysis.arrivals import Arrivals, arrivals
 from exposurekit.analysis.grouping import Ints, add, grouped, instant, instants
 from exposurekit.analysis.statuses import CLOSED, UNKNOWN
 from exposurekit.analysis.survival import ENTERED, OPEN, RETURNED
-from exposurekit.errors import Misconfigured, MissingColumns
+from exposurekit.errors import ConfigurationError, MissingColumns
 
 HORIZONS = (30, 60, 90)
 ARRIVALS_DAYS = 120
@@ -78,7 +78,7 @@ def forecast(
 
     Raises:
         MissingColumns: A table lacks a column.
-        Misconfigured: A horizon is less than a day, or ``level`` not between 0 and 1.
+        ConfigurationError: A horizon is less than a day, or ``level`` not between 0 and 1.
 
     Source: Kaplan and Meier's estimate by age with a beta posterior (Hjort, Ann. Statist. 18 (1990), 1259); returns and
     removals as an alternating renewal process, Cox, Renewal Theory (1962), 7; the Bayesian bootstrap, Rubin, Ann.
@@ -95,13 +95,13 @@ def forecast(
     if people is not None:
         MissingColumns.check("forecast, of its people,", people.columns, ("user_id", "watched_from"))
     if not days or min(days) < 1 or not 0 < level < 1:
-        raise Misconfigured("days are one or more, and level is between 0 and 1")
+        raise ConfigurationError("days are one or more, and level is between 0 and 1")
     if arrivals_days < 1:
-        raise Misconfigured("arrivals_days is one or more")
+        raise ConfigurationError("arrivals_days is one or more")
     chance = np.random.default_rng(_SEED)
     known = records[~_out_of_view(records)]
     followed, baseline = _still_open(flows, chance)
-    away = _away(known, relistings, at, chance)
+    away = _closed_listings(known, relistings, at, chance)
     opened, closed = _renewal(followed.curve, away.curve, max(days))
     fleet = _Fleet(((followed, closed), (baseline, closed), (away, opened)), opened)
     new = arrivals(known, people, at, arrivals_days)
@@ -288,7 +288,7 @@ def _episodes(flows: pd.DataFrame, site: Ints, sites: int, chance: np.random.Gen
     return _Group(days[still], site[still], n[still], curve, is_open=True)
 
 
-def _away(
+def _closed_listings(
     records: pd.DataFrame, relistings: pd.DataFrame, at: datetime, chance: np.random.Generator
 ) -> _Group:
     """Listings that are gone, and how long such stay gone: a return ends that, as a removal ends being open."""

@@ -52,7 +52,7 @@ def relistings(changes: pd.DataFrame) -> pd.DataFrame:
     """
     needed = (*_THING, "site", "seen_at", "status", "prev_status", "episode")
     MissingColumns.check("relistings", changes.columns, needed)
-    rows = _in_order(changes[changes["kind"] == "record"])
+    rows = _ordered(changes[changes["kind"] == "record"])
     # A span: what follows one open row of a thing, up to the next. What was closed in it is then listed again.
     spans = [rows[name] for name in _THING] + [rows.groupby(_THING)["open"].cumsum() - rows["open"]]
     closed = rows["status"].isin(CLOSED)
@@ -80,7 +80,7 @@ def relistings(changes: pd.DataFrame) -> pd.DataFrame:
     return table.loc[again, shown].sort_values(order, ignore_index=True)
 
 
-def _in_order(changes: pd.DataFrame) -> pd.DataFrame:
+def _ordered(changes: pd.DataFrame) -> pd.DataFrame:
     """Each thing's changes as they came. At one instant, an episode begins, goes on and ends."""
     rows = pd.DataFrame(
         {

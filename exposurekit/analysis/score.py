@@ -9,7 +9,7 @@ import pandas as pd
 from exposurekit.analysis.diff import AGAIN, CHANGED, INTO_VIEW, NEW, OUT_OF_VIEW
 from exposurekit.analysis.statuses import OTHER, VANISHED, is_open
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED, STATUSES
-from exposurekit.errors import Misconfigured, MissingColumns
+from exposurekit.errors import ConfigurationError, MissingColumns
 
 PAGE = "page"
 # Points for each open listing by its status, and for each page. Not measured: a choice, which `weights` replaces.
@@ -39,7 +39,7 @@ def score(
 
     Raises:
         MissingColumns: A table lacks a column.
-        Misconfigured: A weight is negative, without end, or of nothing that is known.
+        ConfigurationError: A weight is negative, without end, or of nothing that is known.
 
     >>> table = analysis.score(exposure.records(), exposure.links())
     >>> bool((table["score"] == table["of_listings"] + table["of_pages"]).all())
@@ -47,7 +47,7 @@ def score(
     """
     MissingColumns.check("score", records.columns, ("user_id", "status"))
     MissingColumns.check("score", links.columns, ("user_id",))
-    weighed = weights_of(weights)
+    weighed = check_weights(weights)
     is_listed = is_open(links["standing"].astype("str")) if "standing" in links else np.ones(len(links), bool)
     of_one = _points(records["status"].astype("str"), weighed, page=False)
     listings = pd.DataFrame({"user_id": records["user_id"], "points": of_one})
@@ -88,7 +88,7 @@ def score_changes(
 
     Raises:
         MissingColumns: A table lacks a column.
-        Misconfigured: As of `score`.
+        ConfigurationError: As of `score`.
 
     >>> moved = pd.DataFrame({"before": ["discovered"], "after": ["removed"], "what": ["removed"]})
     >>> table = analysis.score_changes(moved, moved.head(0), score_before=9)
@@ -97,7 +97,7 @@ def score_changes(
     0  score before  9.0    9.0
     5       removed -3.0    6.0
     """
-    weighed = weights_of(weights)
+    weighed = check_weights(weights)
     moved = dict.fromkeys(CAUSES, 0.0)
     for things, page in ((records, False), (links, True)):
         MissingColumns.check("score_changes", things.columns, ("before", "after", "what"))
@@ -114,11 +114,11 @@ def score_changes(
     return table.assign(score=table["n"].cumsum())
 
 
-def weights_of(weights: Mapping[str, float] | None) -> dict[str, float]:
+def check_weights(weights: Mapping[str, float] | None) -> dict[str, float]:
     """All weights: those that are given, and for the rest the usual ones.
 
     Raises:
-        Misconfigured: One is negative, without end, or of nothing that is known.
+        ConfigurationError: One is negative, without end, or of nothing that is known.
 
     >>> from exposurekit.analysis.score import weights_of
     >>> weights_of({"page": 0})["page"]
@@ -126,10 +126,10 @@ def weights_of(weights: Mapping[str, float] | None) -> dict[str, float]:
     """
     given = dict(weights or {})
     if strange := sorted(map(str, given.keys() - WEIGHTS.keys())):
-        raise Misconfigured(f"There are weights for {', '.join(WEIGHTS)}; not for {', '.join(strange)}")
+        raise ConfigurationError(f"There are weights for {', '.join(WEIGHTS)}; not for {', '.join(strange)}")
     weighed = {name: float(points) for name, points in (dict(WEIGHTS) | given).items()}
     if not all(0 <= points < np.inf for points in weighed.values()):
-        raise Misconfigured("A weight is a number of points, zero or more")
+        raise ConfigurationError("A weight is a number of points, zero or more")
     return weighed
 
 

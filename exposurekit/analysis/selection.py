@@ -8,8 +8,8 @@ import pandas as pd
 
 from exposurekit.analysis.statuses import NOT_LISTED
 from exposurekit.contract.types import STATUSES
-from exposurekit.errors import Misconfigured
-from exposurekit.text.html_cards import NAME_MAX, short
+from exposurekit.errors import ConfigurationError
+from exposurekit.text.html_cards import NAME_MAX, truncate
 from exposurekit.text.sanitize import plain
 
 Choice: TypeAlias = str | Iterable[str] | None
@@ -27,7 +27,7 @@ def select(table: pd.DataFrame, choices: Mapping[str, Choice]) -> tuple[pd.DataF
         the nearest value that there is.
 
     Raises:
-        Misconfigured: A choice is neither a text nor several.
+        ConfigurationError: A choice is neither a text nor several.
 
     >>> from exposurekit.analysis.selection import select
     >>> rows, doubts = select(exposure.records(), {"site": "nosy hern", "status": None})
@@ -53,13 +53,13 @@ def select(table: pd.DataFrame, choices: Mapping[str, Choice]) -> tuple[pd.DataF
 def _folded(column: str, choice: str | Iterable[str]) -> set[str]:
     values = [choice] if isinstance(choice, str) else [*choice] if isinstance(choice, Iterable) else [None]
     if not all(isinstance(value, str) for value in values):
-        raise Misconfigured(f"{column} takes a text or several, such as {column}=['...', '...']")
+        raise ConfigurationError(f"{column} takes a text or several, such as {column}=['...', '...']")
     return {str(value).casefold() for value in values}
 
 
 def _doubt(column: str, wanted: set[str], present: Iterable[object]) -> str:
     known = {plain(value).casefold(): plain(value) for value in present}
     near = [known[match] for word in wanted for match in difflib.get_close_matches(word, known, 1)]
-    nearest = f"; the nearest is {short(near[0], NAME_MAX)!r}" if near else ""
-    missing = ", ".join(sorted(short(plain(word), NAME_MAX) for word in wanted))
+    nearest = f"; the nearest is {truncate(near[0], NAME_MAX)!r}" if near else ""
+    missing = ", ".join(sorted(truncate(plain(word), NAME_MAX) for word in wanted))
     return f"No row has this {column}: {missing}{nearest}."

@@ -12,7 +12,7 @@ import pandas as pd
 from exposurekit.analysis.grouping import Ints, add, columns_of, grouped
 from exposurekit.analysis.statuses import UNKNOWN, VANISHED
 from exposurekit.contract.types import REMOVED
-from exposurekit.errors import Misconfigured, MissingColumns
+from exposurekit.errors import ConfigurationError, MissingColumns
 
 ENTERED, RETURNED, OPEN = "entered", "returned", "open"
 EXITS = (REMOVED, VANISHED, UNKNOWN, OPEN)
@@ -47,7 +47,7 @@ def time_to_removal(
 
     Raises:
         MissingColumns: ``flows`` lacks a column.
-        Misconfigured: ``level`` is not between 0 and 1.
+        ConfigurationError: ``level`` is not between 0 and 1.
 
     Source: Kaplan and Meier, J. Am. Stat. Assoc. 53 (1958), 457; at risk with delayed entry, Greenwood's variance and
     the log(-log) interval as in Klein and Moeschberger, Survival Analysis, 2nd ed., 4.2 to 4.6, and Kalbfleisch and
@@ -106,7 +106,7 @@ def survival(
 
     Raises:
         MissingColumns: ``flows`` lacks a column.
-        Misconfigured: ``level`` is not between 0 and 1.
+        ConfigurationError: ``level`` is not between 0 and 1.
 
     Source: as of `time_to_removal`.
 
@@ -133,7 +133,7 @@ def _check(question: str, flows: pd.DataFrame, by: str | None, level: float) -> 
     needed = ("days", "flow", "left_censored", "n", *([] if by is None else [by]))
     MissingColumns.check(question, flows.columns, needed)
     if not 0 < level < 1:
-        raise Misconfigured("level is between 0 and 1, such as 0.95")
+        raise ConfigurationError("level is between 0 and 1, such as 0.95")
 
 
 def _sums(group: Ints, n: Ints, groups: int) -> Ints:
@@ -182,13 +182,13 @@ def _summary(curve: pd.DataFrame, groups: int) -> pd.DataFrame:
     last = curve.groupby("group").tail(1).set_index("group").reindex(range(groups))
     ends = last.rename(columns={"survival": "never", "low": "never_low", "high": "never_high"})
     crossed = {"median_days": "survival", "median_low": "low", "median_high": "high"}
-    medians = {name: _reached(curve, column, groups) for name, column in crossed.items()}
+    medians = {name: _first_day_below(curve, column, groups) for name, column in crossed.items()}
     never = ends[["never", "never_low", "never_high"]].astype("float64").reset_index(drop=True)
     followed = last["days"].astype("Int64").reset_index(drop=True)
     return pd.DataFrame(medians).join(never).assign(followed_days=followed)
 
 
-def _reached(curve: pd.DataFrame, column: str, groups: int) -> "pd.Series[Any]":
+def _first_day_below(curve: pd.DataFrame, column: str, groups: int) -> "pd.Series[Any]":
     """The first age at which a share is a half or less."""
     down = curve[curve[column] <= _HALF]
     return down.groupby("group")["days"].first().reindex(range(groups)).astype("Int64").reset_index(drop=True)

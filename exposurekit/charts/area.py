@@ -8,7 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from exposurekit.charts.theme import BLUE, COLOURS, DASHES, GREY, PATTERNS, SERIES, named, several
+from exposurekit.charts.theme import BLUE, COLOURS, DASHES, GREY, PATTERNS, SERIES, label_text, pluralize
 from exposurekit.charts.time_gaps import Stretches, Texts, texts
 
 LINES = 8
@@ -30,7 +30,7 @@ def areas(rows: pd.DataFrame, statuses: list[str], when: Stretches) -> list[go.S
     for place, status in enumerate(statuses):
         traces.append(_area(status, outline, (bottoms[:, place], tops[:, place])))
         traces.append(_edge(status, line, rows[status].to_numpy("int64"), tops[:, place]))
-    return [*traces, *_not_looked(when, int(tops.max())), *_not_seen(rows, when, tops[:, -1])]
+    return [*traces, *_gap_area(when, int(tops.max())), *_unobserved_area(rows, when, tops[:, -1])]
 
 
 def lines(counts: NDArray[np.float64], names: Sequence[str], when: Stretches) -> list[go.Scatter]:
@@ -46,7 +46,7 @@ def lines(counts: NDArray[np.float64], names: Sequence[str], when: Stretches) ->
     for place, name in enumerate(names):
         traces.append(
             go.Scatter(
-                name=named(name),
+                name=label_text(name),
                 x=at,
                 y=np.where(row < 0, np.nan, counts[row, place]),
                 mode="lines",
@@ -54,7 +54,7 @@ def lines(counts: NDArray[np.float64], names: Sequence[str], when: Stretches) ->
                 hovertemplate="%{y:,d}",
             )
         )
-    return [*traces, *_not_looked(when, int(np.nanmax(counts, initial=0)))]
+    return [*traces, *_gap_area(when, int(np.nanmax(counts, initial=0)))]
 
 
 def _line(place: int) -> dict[str, Any]:
@@ -69,8 +69,8 @@ def _area(status: str, outline: tuple[Texts, Ints, Any], between: tuple[Ints, In
     bottom, top = between
     colour = COLOURS.get(status, BLUE)
     return go.Scatter(
-        name=named(status),
-        legendgroup=named(status),
+        name=label_text(status),
+        legendgroup=label_text(status),
         x=at,
         y=_broken(np.where(lower, bottom[row], top[row]), row),
         mode="lines",
@@ -91,8 +91,8 @@ def _edge(status: str, line: tuple[Texts, Ints], n: Ints, top: Ints) -> go.Scatt
     """The upper edge of an area: what one points at."""
     at, row = line
     return go.Scatter(
-        name=named(status),
-        legendgroup=named(status),
+        name=label_text(status),
+        legendgroup=label_text(status),
         showlegend=False,
         x=at,
         y=_broken(top[row], row),
@@ -108,7 +108,7 @@ def _broken(n: Ints, row: Ints) -> NDArray[np.float64]:
     return np.where(row < 0, np.nan, n)
 
 
-def _not_looked(when: Stretches, top: int) -> list[go.Scatter]:
+def _gap_area(when: Stretches, top: int) -> list[go.Scatter]:
     gaps = when.gaps()
     if not len(gaps.starts):
         return []
@@ -127,7 +127,7 @@ def _not_looked(when: Stretches, top: int) -> list[go.Scatter]:
     return [ground]
 
 
-def _not_seen(rows: pd.DataFrame, when: Stretches, top: Ints) -> list[go.Scatter]:
+def _unobserved_area(rows: pd.DataFrame, when: Stretches, top: Ints) -> list[go.Scatter]:
     """A mark where the last look did not see everybody well."""
     if "unseen" not in rows or "people" not in rows:
         return []
@@ -139,7 +139,7 @@ def _not_seen(rows: pd.DataFrame, when: Stretches, top: Ints) -> list[go.Scatter
         name="not all seen well",
         x=texts(when.starts[some]),
         y=top[some].tolist(),
-        customdata=[f"{unseen:,} of {several(people, 'person', 'people')}" for unseen, people in told],
+        customdata=[f"{unseen:,} of {pluralize(people, 'person', 'people')}" for unseen, people in told],
         mode="markers",
         marker={"symbol": "triangle-down-open", "color": GREY, "size": 7},
         hovertemplate="%{customdata}",

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from exposurekit.charts.theme import GREY, Chart, patterned, several, short, written
+from exposurekit.charts.theme import GREY, Chart, escape, patterned, pluralize, short
 
 SHOWN, TOLD = 25, 10
 NAMED_AT_ONCE = 2  # of those who tie: of more, how many they are says enough
@@ -24,7 +24,7 @@ def rows_px(n: int) -> int:
     return _REST_PX + _ROW_PX * max(n, 2)
 
 
-def in_rows(figure: Chart, labels: Sequence[str]) -> Chart:
+def as_rows(figure: Chart, labels: Sequence[str]) -> Chart:
     """From the top down. Rows stand by number: two names that are cut alike stay two rows."""
     places = [*range(len(labels))]
     room = [len(labels) - 0.5, -0.5]
@@ -41,7 +41,7 @@ def panels(figure: Chart, left: dict[str, Any], right: dict[str, Any]) -> Chart:
     return figure
 
 
-def together(table: pd.DataFrame, by: str, groups: str) -> pd.DataFrame:
+def group_rest(table: pd.DataFrame, by: str, groups: str) -> pd.DataFrame:
     """The first rows as they are; in one more row the sums of the rest."""
     if len(table) <= SHOWN:
         return table
@@ -55,19 +55,19 @@ def more(n: int, groups: str) -> str:
     return f"{n:,} more {groups}"
 
 
-def left_out(n: int, one: str, many: str) -> str:
+def omitted_note(n: int, one: str, many: str) -> str:
     """What to say of rows that cannot be put together, and are not drawn; nothing where all are."""
-    return f" Not drawn: {several(n, f'more {one}', f'more {many}')}." if n > 0 else ""
+    return f" Not drawn: {pluralize(n, f'more {one}', f'more {many}')}." if n > 0 else ""
 
 
-def called(table: pd.DataFrame, by: str | None) -> list[str]:
+def row_labels(table: pd.DataFrame, by: str | None) -> list[str]:
     """What each row is called, in words: by its site, as a user; without a column everybody's."""
     if by is None:
         return ["all listings"] * len(table)
     return [f"user {one}" if by == "user_id" else short(one) for one in table[by]]
 
 
-def told(rows: Sequence[str]) -> str:
+def join_rows(rows: Sequence[str]) -> str:
     """The first rows in words; of the others, how many there are."""
     rest = f"; and {len(rows) - TOLD:,} more in the table" if len(rows) > TOLD else ""
     return f"{'; '.join(rows[:TOLD])}{rest}."
@@ -129,7 +129,7 @@ def whiskers(low: Sequence[Any], high: Sequence[Any], **look: Any) -> go.Scatter
     return go.Scatter(x=x, y=y, mode="lines", line=line, hoverinfo="skip", showlegend=False, **look)
 
 
-def marks(at: Sequence[Any], said: Sequence[str], *, symbol: str, colour: str, **look: Any) -> go.Scatter:
+def points(at: Sequence[Any], said: Sequence[str], *, symbol: str, colour: str, **look: Any) -> go.Scatter:
     """A mark in each row, at its number; where that is missing there is none. What is said is `named` by then."""
     places = [place for place, one in enumerate(at) if pd.notna(one)]
     return go.Scatter(
@@ -145,14 +145,14 @@ def marks(at: Sequence[Any], said: Sequence[str], *, symbol: str, colour: str, *
     )
 
 
-def remarks(said: Sequence[str], at: Sequence[float] | None = None, **look: Any) -> go.Scatter:
+def annotations(said: Sequence[str], at: Sequence[float] | None = None, **look: Any) -> go.Scatter:
     """Words in the rows that have some; from where each row says, or from the beginning."""
     places = [place for place, text in enumerate(said) if text]
     return go.Scatter(
         x=[at[place] if at else 0 for place in places],
         y=places,
         mode="text",
-        text=[f"  {written(said[place])}" for place in places],
+        text=[f"  {escape(said[place])}" for place in places],
         textposition="middle right",
         cliponaxis=False,
         hoverinfo="skip",

@@ -12,17 +12,17 @@ from exposurekit.analysis.statuses import OPEN
 from exposurekit.charts.bars import (
     SHOWN,
     WITHIN,
+    annotations,
+    as_rows,
     bars,
-    called,
-    in_rows,
+    group_rest,
     leaders,
-    left_out,
-    remarks,
+    omitted_note,
+    row_labels,
     rows_px,
     tied,
-    together,
 )
-from exposurekit.charts.heatmap import across, cells, grid_px
+from exposurekit.charts.heatmap import cells, column_labels, grid_px
 from exposurekit.charts.input import check_input
 from exposurekit.charts.theme import (
     BLUE,
@@ -30,11 +30,11 @@ from exposurekit.charts.theme import (
     PATTERNS,
     Chart,
     chart,
-    counted,
+    count_axis,
+    empty_chart,
     explained,
-    named,
-    nothing,
-    several,
+    label_text,
+    pluralize,
     short,
 )
 from exposurekit.contract.types import REMOVED, STATUSES
@@ -139,9 +139,9 @@ def user_by_site(matrix: pd.DataFrame, *, provenance: str = "") -> Chart:
             "charts.user_by_site", ("user_id (as its index)",), advice=advice("user_by_site")
         )
     if matrix.empty or not matrix.to_numpy().any():
-        return nothing("No open listings", summary=_sizes(matrix), provenance=provenance)
+        return empty_chart("No open listings", summary=_sizes(matrix), provenance=provenance)
     shown = matrix.iloc[:SHOWN, :SHOWN]
-    sites, people = [named(site) for site in shown.columns], [f"user {one}" for one in shown.index]
+    sites, people = [label_text(site) for site in shown.columns], [f"user {one}" for one in shown.index]
     n = shown.to_numpy()
     said = [
         [f"{person}, {site}<br>{one:,} open" for site, one in zip(sites, row, strict=True)]
@@ -150,12 +150,12 @@ def user_by_site(matrix: pd.DataFrame, *, provenance: str = "") -> Chart:
     total, full = int(matrix.to_numpy().sum()), int((matrix.to_numpy() > 0).sum())
     figure = chart(
         [cells(np.where(n > 0, n, np.nan), said, full=float(n.max()))],
-        finding=f"{several(total, 'open listing')} in {several(full, 'pair')} of person and site",
+        finding=f"{pluralize(total, 'open listing')} in {pluralize(full, 'pair')} of person and site",
         summary=f"{_sizes(matrix)} {_fullest(matrix)}.",
         provenance=provenance,
         height=grid_px(len(people)),
     )
-    return across(figure, people, sites)
+    return column_labels(figure, people, sites)
 
 
 def _fullest(matrix: pd.DataFrame) -> str:
@@ -169,10 +169,10 @@ def _sizes(matrix: pd.DataFrame) -> str:
     """How many people and sites there are, and how many of them are not drawn."""
     people, sites = matrix.shape
     missing = (
-        several(max(n - SHOWN, 0), *words) for n, *words in ((people, "person", "people"), (sites, "site"))
+        pluralize(max(n - SHOWN, 0), *words) for n, *words in ((people, "person", "people"), (sites, "site"))
     )
     more = f" Not drawn: {', '.join(missing)}." if max(people, sites) > SHOWN else ""
-    return f"{several(people, 'person', 'people')} and {several(sites, 'site')}.{more}"
+    return f"{pluralize(people, 'person', 'people')} and {pluralize(sites, 'site')}.{more}"
 
 
 def by_kind(table: pd.DataFrame, *, provenance: str = "") -> Chart:
@@ -213,12 +213,12 @@ def by_state(table: pd.DataFrame, *, provenance: str = "") -> Chart:
 
 def _stacked(table: pd.DataFrame, by: str, groups: str, provenance: str) -> Chart:
     if table.empty:
-        return nothing("No listings", provenance=provenance)
-    shown = together(table, by, groups)
-    labels = [named(group) for group in shown[by]]
+        return empty_chart("No listings", provenance=provenance)
+    shown = group_rest(table, by, groups)
+    labels = [label_text(group) for group in shown[by]]
     drawn = [status for status in (*STATUSES, OTHER, VANISHED, UNKNOWN) if _is_drawn(status, table)]
     ends = shown[drawn].sum(axis=1).tolist()
-    behind = remarks([f"{n:,} open" for n in shown[OPEN]], ends, name=OPEN)
+    behind = annotations([f"{n:,} open" for n in shown[OPEN]], ends, name=OPEN)
     figure = chart(
         [*(_bar(status, shown, labels) for status in drawn), behind],
         finding=_finding(table, by),
@@ -227,8 +227,8 @@ def _stacked(table: pd.DataFrame, by: str, groups: str, provenance: str) -> Char
         height=rows_px(len(shown)),
         barmode="stack",
     )
-    figure.update_layout(xaxis=counted("listings", int(shown[drawn].sum(axis=1).max()), room=_BEHIND))
-    return in_rows(figure, labels)
+    figure.update_layout(xaxis=count_axis("listings", int(shown[drawn].sum(axis=1).max()), room=_BEHIND))
+    return as_rows(figure, labels)
 
 
 def _is_drawn(status: str, table: pd.DataFrame) -> bool:
@@ -245,35 +245,35 @@ def _bar(status: str, table: pd.DataFrame, labels: list[str]) -> go.Bar:
 
 def _plain_bars(table: pd.DataFrame, by: str, things: str, says: _Sentences, provenance: str) -> Chart:
     if table.empty:
-        return nothing(says.empty, provenance=provenance)
+        return empty_chart(says.empty, provenance=provenance)
     shown = table.head(SHOWN)
-    names, people = called(shown, by), [several(int(n), "person", "people") for n in shown["people"]]
+    names, people = row_labels(shown, by), [pluralize(int(n), "person", "people") for n in shown["people"]]
     rows = [*zip(names, shown[things].tolist(), people, strict=True)]
-    labels = [named(name) for name in names]
+    labels = [label_text(name) for name in names]
     words = [f"{label}<br>{n:,} {things} of {of}" for label, (_, n, of) in zip(labels, rows, strict=True)]
     told = "; ".join(f"{name} {n:,} ({of})" for name, n, of in rows)
     figure = chart(
         [bars(things, shown[things].tolist(), words, (BLUE, ""), text=people, **WITHIN)],
         finding=_named_most(table, by, things, says),
-        summary=f"{things.capitalize()} by {by}: {told}.{left_out(len(table) - SHOWN, by, f'{by}s')}",
+        summary=f"{things.capitalize()} by {by}: {told}.{omitted_note(len(table) - SHOWN, by, f'{by}s')}",
         provenance=provenance,
         height=rows_px(len(labels)),
     )
-    figure.update_layout(xaxis=counted(things, int(shown[things].max())))
-    return in_rows(figure, labels)
+    figure.update_layout(xaxis=count_axis(things, int(shown[things].max())))
+    return as_rows(figure, labels)
 
 
 def _named_most(table: pd.DataFrame, by: str, things: str, says: _Sentences) -> str:
     """How many fall under no name, and then the name that most fall under; a tie has no winner."""
     is_named = table[by] != NOT_TOLD
     unnamed, rest = int(table.loc[~is_named, things].sum()), table[is_named]
-    without = several(unnamed, *says.unnamed)
+    without = pluralize(unnamed, *says.unnamed)
     if rest.empty:
         return without
     top = rest.loc[rest[things] == rest[things].max()]
     each = f"{int(top[things].iloc[0]):,}{' each' if len(top) > 1 else ''}"
     who = f"{without}; the others" if unnamed else says.all
-    return f"{who} {says.show} {tied(called(top, by), says.names)} most often ({each})"
+    return f"{who} {says.show} {tied(row_labels(top, by), says.names)} most often ({each})"
 
 
 def _summary(table: pd.DataFrame, by: str, groups: str) -> str:
@@ -302,7 +302,7 @@ def _finding(table: pd.DataFrame, by: str) -> str:
             if n == removed
             else "No listing is open"
         )
-    left = f"{several(int(table[OPEN].sum()), 'listing is', 'listings are')} open"
+    left = f"{pluralize(int(table[OPEN].sum()), 'listing is', 'listings are')} open"
     alone = _alone(table)
     if not alone[OPEN].any():
         return left

@@ -9,15 +9,15 @@ from exposurekit.analysis import OTHER, VANISHED
 from exposurekit.analysis.data_quality import NEVER, OUTCOMES
 from exposurekit.charts.bars import (
     SHOWN,
+    annotations,
+    as_rows,
     bars,
-    called,
-    in_rows,
-    left_out,
-    marks,
-    remarks,
+    join_rows,
+    omitted_note,
+    points,
+    row_labels,
     rows_px,
     tied,
-    told,
     whiskers,
 )
 from exposurekit.charts.input import check_input
@@ -33,11 +33,11 @@ from exposurekit.charts.theme import (
     VERMILION,
     Chart,
     chart,
-    counted,
-    named,
-    nothing,
+    count_axis,
+    empty_chart,
+    label_text,
     percent,
-    several,
+    pluralize,
     short,
 )
 
@@ -68,25 +68,25 @@ def precision(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     """
     check_input("precision", table, _SHARES)
     if table.empty:
-        return nothing("There are no findings to label", provenance=provenance)
+        return empty_chart("There are no findings to label", provenance=provenance)
     shown, rows = table.head(SHOWN), table.head(SHOWN).to_dict("records")
-    names = [named(site) for site in shown["site"]]
+    names = [label_text(site) for site in shown["site"]]
     said = [f"{name}<br>{_share(row)}" for name, row in zip(names, rows, strict=True)]
     figure = chart(
         [
             whiskers(shown["low"].tolist(), shown["high"].tolist()),
-            marks(shown["precision"].tolist(), said, symbol="circle", colour=BLUE),
-            remarks([_no_share(row) for row in rows]),
+            points(shown["precision"].tolist(), said, symbol="circle", colour=BLUE),
+            annotations([_no_share(row) for row in rows]),
         ],
         finding=_own(table),
-        summary=_labelled(table) + left_out(len(table) - SHOWN, "site", "sites"),
+        summary=_labelled(table) + omitted_note(len(table) - SHOWN, "site", "sites"),
         provenance=provenance,
         height=rows_px(len(shown)),
     )
     figure.update_xaxes(
         title_text="share of labelled findings that are the person's", range=[-0.02, 1.02], tickformat=".0%"
     )
-    return in_rows(
+    return as_rows(
         figure,
         [f"{name} (n {row['mine'] + row['not mine']:,})" for name, row in zip(names, rows, strict=True)],
     )
@@ -111,21 +111,21 @@ def _share(row: dict[Any, Any]) -> str:
 def _own(table: pd.DataFrame) -> str:
     mine, other = int(table["mine"].sum()), int(table["not mine"].sum())
     if not mine + other:
-        return f"No finding is labelled yet; {several(int(table['unlabelled'].sum()), 'waits', 'wait')}"
+        return f"No finding is labelled yet; {pluralize(int(table['unlabelled'].sum()), 'waits', 'wait')}"
     known = table[table["precision"].notna()]
     least = known.iloc[int(known["precision"].argmin())]
     worst = f"; fewest on {short(least['site'])}, {percent(least['precision'])}" if len(known) > 1 else ""
-    return f"{mine:,} of {several(mine + other, 'labelled finding')} are the person's{worst}"
+    return f"{mine:,} of {pluralize(mine + other, 'labelled finding')} are the person's{worst}"
 
 
 def _labelled(table: pd.DataFrame) -> str:
     known = table[table["precision"].notna()]
-    rows = zip(called(known, "site"), known.to_dict("records"), strict=True)
-    said = f" {told([f'{name}: {_share(row)}' for name, row in rows])}" if len(known) else ""
+    rows = zip(row_labels(known, "site"), known.to_dict("records"), strict=True)
+    said = f" {join_rows([f'{name}: {_share(row)}' for name, row in rows])}" if len(known) else ""
     without = len(table) - len(known)
-    none = f" On {several(without, 'site')} the share is {NOT_KNOWN}." if without else ""
+    none = f" On {pluralize(without, 'site')} the share is {NOT_KNOWN}." if without else ""
     waiting, unsure = int(table["unlabelled"].sum()), int(table["unsure"].sum())
-    counts = f"{several(waiting, 'finding')} not labelled, {unsure:,} unsure."
+    counts = f"{pluralize(waiting, 'finding')} not labelled, {unsure:,} unsure."
     return f"{counts}{said}{none} The share is of what was labelled."
 
 
@@ -144,37 +144,37 @@ def coverage(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     """
     check_input("coverage", table, ("last_seen_well", "people", *OUTCOMES))
     if table.empty or not table["people"].any():
-        return nothing("There is nobody to be seen", provenance=provenance)
-    names = [named(when) for when in table["last_seen_well"]]
+        return empty_chart("There is nobody to be seen", provenance=provenance)
+    names = [label_text(when) for when in table["last_seen_well"]]
     figure = chart(
-        [_went(outcome, table, names) for outcome in OUTCOMES if table[outcome].any()],
-        finding=_seen(table),
+        [_load_counts(outcome, table, names) for outcome in OUTCOMES if table[outcome].any()],
+        finding=_observed_note(table),
         summary=_times(table),
         provenance=provenance,
         height=rows_px(len(table)),
         barmode="stack",
     )
     most = int(table["people"].max())
-    figure.update_layout(xaxis=counted("people, by how the last look at them went", most))
-    return in_rows(figure, names)
+    figure.update_layout(xaxis=count_axis("people, by how the last look at them went", most))
+    return as_rows(figure, names)
 
 
-def _went(outcome: str, table: pd.DataFrame, names: list[str]) -> go.Bar:
-    people = [several(n, "person", "people") for n in table[outcome]]
+def _load_counts(outcome: str, table: pd.DataFrame, names: list[str]) -> go.Bar:
+    people = [pluralize(n, "person", "people") for n in table[outcome]]
     said = [
         f"last seen well: {name}<br>{n}, last look {outcome}" for name, n in zip(names, people, strict=True)
     ]
     return bars(outcome, table[outcome].tolist(), said, _LOOKS[outcome])
 
 
-def _seen(table: pd.DataFrame) -> str:
+def _observed_note(table: pd.DataFrame) -> str:
     people, well = int(table["people"].sum()), int(table["people"].iloc[0])
     freshest = short(table["last_seen_well"].iloc[0])
     if well == people:
-        return f"All {several(people, 'person was', 'people were')} seen well {freshest}"
+        return f"All {pluralize(people, 'person was', 'people were')} seen well {freshest}"
     never = int(table.loc[table["last_seen_well"] == NEVER, "people"].sum())
     unseen = f"; {never:,} never {'was' if never == 1 else 'were'}" if never else ""
-    return f"{well:,} of {several(people, 'person was', 'people were')} seen well {freshest}{unseen}"
+    return f"{well:,} of {pluralize(people, 'person was', 'people were')} seen well {freshest}{unseen}"
 
 
 def _times(table: pd.DataFrame) -> str:
@@ -201,25 +201,25 @@ def site_health(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     """
     check_input("site_health", table, _HEALTH)
     if table.empty:
-        return nothing("No site has a listing", provenance=provenance)
+        return empty_chart("No site has a listing", provenance=provenance)
     order = ["is_doubtful", "at_once", "open"]
     ranked = table.sort_values(order, ascending=False, kind="stable", ignore_index=True)
     shown = ranked.head(SHOWN)
     names = [
-        named(site) + (" (doubtful)" if doubtful else "")
+        label_text(site) + (" (doubtful)" if doubtful else "")
         for site, doubtful in zip(shown["site"], shown["is_doubtful"], strict=True)
     ]
     said = [f"{name}<br>{_how(row)}" for name, row in zip(names, shown.to_dict("records"), strict=True)]
     figure = chart(
         _standing(shown, said),
         finding=_broken(ranked),
-        summary=_states(ranked) + left_out(len(ranked) - SHOWN, "site", "sites"),
+        summary=_states(ranked) + omitted_note(len(ranked) - SHOWN, "site", "sites"),
         provenance=provenance,
         height=rows_px(len(shown)),
         barmode="stack",
     )
-    figure.update_layout(xaxis=counted("listings", int((shown["open"] + shown[VANISHED]).max())))
-    return in_rows(figure, names)
+    figure.update_layout(xaxis=count_axis("listings", int((shown["open"] + shown[VANISHED]).max())))
+    return as_rows(figure, names)
 
 
 def _standing(table: pd.DataFrame, said: list[str]) -> list[go.Bar]:
@@ -245,15 +245,17 @@ def _broken(table: pd.DataFrame) -> str:
     if len(doubtful):
         names = ", ".join(short(site) for site in doubtful["site"].head(3))
         rest = f" and {len(doubtful) - 3:,} more" if len(doubtful) > 3 else ""  # noqa: PLR2004  three are named
-        return f"{several(len(doubtful), 'site looks', 'sites look')} broken rather than left: {names}{rest}"
+        return (
+            f"{pluralize(len(doubtful), 'site looks', 'sites look')} broken rather than left: {names}{rest}"
+        )
     at_once = int(table["at_once"].max())
     first = table[table["at_once"] == at_once]
-    where = tied(called(first, "site"), "sites")
+    where = tied(row_labels(first, "site"), "sites")
     most = f"; the most that vanished at once is {at_once:,}, on {where}"
     return f"No site looks broken{most if at_once else ''}"
 
 
 def _states(table: pd.DataFrame) -> str:
-    rows = zip(called(table, "site"), table.to_dict("records"), strict=True)
+    rows = zip(row_labels(table, "site"), table.to_dict("records"), strict=True)
     said = [f"{name}{' (doubtful)' if row['is_doubtful'] else ''}: {_how(row)}" for name, row in rows]
-    return f"{several(len(table), 'site')}. {told(said)}"
+    return f"{pluralize(len(table), 'site')}. {join_rows(said)}"

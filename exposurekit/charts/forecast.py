@@ -14,9 +14,9 @@ from exposurekit.charts.theme import (
     VERMILION,
     Chart,
     chart,
-    counted,
+    count_axis,
     patterned,
-    several,
+    pluralize,
 )
 
 # Of the expected: its column, what it is called, and how it looks.
@@ -46,7 +46,7 @@ def horizons(table: pd.DataFrame, provenance: str) -> Chart:
         barmode="stack",
     )
     most = table[["open_now", "of_open", "open", "high"]].max().max()
-    figure.update_layout(yaxis=counted("open listings", float(most)))
+    figure.update_layout(yaxis=count_axis("open listings", float(most)))
     shown = rows.iloc[:: -(len(rows) // _TICKS + 1)]  # of very many only some are told below
     said = ["now", *(_tick(row, is_long=len(rows) <= _LONG_TICKS) for row in shown.to_dict("records"))]
     figure.update_xaxes(showgrid=False, tickvals=[0, *shown["at"]], ticktext=said)
@@ -133,7 +133,7 @@ def _expected(table: pd.DataFrame, now: int) -> str:
         why = table["reason"].dropna()
         return f"No forecast: {why.iloc[0]}" if len(why) else "No forecast"
     last = known.to_dict("records")[-1]
-    ahead = several(int(last["days"]), "day")
+    ahead = pluralize(int(last["days"]), "day")
     return (
         f"In {ahead} {last['open']:,.0f} listings will be open ({_interval(last)}), "
         f"if things go on as before; now {now:,}"
@@ -148,10 +148,10 @@ def _summary(table: pd.DataFrame, now: int) -> str:
 def _horizon(row: dict[Any, Any]) -> str:
     why = "" if pd.isna(row["reason"]) else f" ({row['reason']})"
     if pd.isna(row["open"]):
-        return f"In {several(row['days'], 'day')}: no forecast{why}."
+        return f"In {pluralize(row['days'], 'day')}: no forecast{why}."
     parts = ", ".join(f"{name} {row[column]:,.0f}" for column, name, _, _ in PARTS)
     beyond = f"; {row['beyond']:,} {_BEYOND}" if row["beyond"] else ""
-    return f"In {several(row['days'], 'day')}: {row['open']:,.0f} in all ({_interval(row)}); {parts}{beyond}{why}."
+    return f"In {pluralize(row['days'], 'day')}: {row['open']:,.0f} in all ({_interval(row)}); {parts}{beyond}{why}."
 
 
 def _interval(row: dict[Any, Any]) -> str:
@@ -161,4 +161,4 @@ def _interval(row: dict[Any, Any]) -> str:
 
 def _tick(row: dict[Any, Any], *, is_long: bool) -> str:
     beyond = f"<br>{row['beyond']:,} {_BEYOND}" if row["beyond"] and is_long else ""
-    return f"in {several(row['days'], 'day')}{beyond}"
+    return f"in {pluralize(row['days'], 'day')}{beyond}"

@@ -7,7 +7,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from exposurekit.charts.bars import in_rows
+from exposurekit.charts.bars import as_rows
 from exposurekit.charts.theme import BLACK, Chart
 
 # Cells have a ground of their own, so that their figures read on white and on black.
@@ -57,9 +57,9 @@ def cells(
     )
 
 
-def across(figure: Chart, rows: Sequence[str], columns: Sequence[str]) -> Chart:
+def column_labels(figure: Chart, rows: Sequence[str], columns: Sequence[str]) -> Chart:
     """Names at the side and below."""
     places = [*range(len(columns))]
     room = [-0.5, max(len(columns), 6) - 0.5]  # few columns do not grow as wide as the page
     figure.update_xaxes(range=room, tickvals=places, ticktext=[*columns], tickangle=-45, showgrid=False)
-    return in_rows(figure, rows)
+    return as_rows(figure, rows)

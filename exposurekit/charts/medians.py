@@ -8,14 +8,14 @@ import plotly.graph_objects as go
 
 from exposurekit.charts.bars import (
     SHOWN,
-    called,
-    in_rows,
-    left_out,
-    marks,
+    annotations,
+    as_rows,
+    join_rows,
+    omitted_note,
     panels,
-    remarks,
+    points,
+    row_labels,
     rows_px,
-    told,
     whiskers,
 )
 from exposurekit.charts.theme import (
@@ -24,33 +24,33 @@ from exposurekit.charts.theme import (
     NOT_KNOWN,
     VERMILION,
     Chart,
-    between,
     chart,
-    counted,
-    named,
+    count_axis,
+    interval,
+    label_text,
     percent,
-    several,
+    pluralize,
 )
 
 
 def medians(table: pd.DataFrame, by: str | None, provenance: str) -> Chart:
     """The figure of `charts.time_to_removal`, of a table with a row or more."""
     shown = table.head(SHOWN)
-    names = [named(name) for name in called(shown, by)]
+    names = [label_text(name) for name in row_labels(shown, by)]
     figure = chart(
         [*_middles(shown, names), *_nevers(shown, names)],
         finding=_halves(table),
-        summary=_of_rows(shown, by) + left_out(len(table) - SHOWN, "site", "sites"),
+        summary=_of_rows(shown, by) + omitted_note(len(table) - SHOWN, "site", "sites"),
         provenance=provenance,
         height=rows_px(len(shown)),
     )
     room = 1.4 if shown["median_days"].isna().any() else 1  # for words behind the arrows
     most = shown[["median_days", "median_high", "followed_days"]].max().max()
-    days = counted("days until half are removed", room * (0 if pd.isna(most) else int(most)))
+    days = count_axis("days until half are removed", room * (0 if pd.isna(most) else int(most)))
     shares = {"range": [-0.02, 1.45], "tickvals": [0, 0.5, 1], "tickformat": ".0%"}
     panels(figure, days, shares | {"title": {"text": "share not removed"}})
     labels = [f"{name} (n {n:,})" for name, n in zip(names, shown["n"], strict=True)]
-    return in_rows(figure, labels)
+    return as_rows(figure, labels)
 
 
 def _middles(table: pd.DataFrame, names: list[str]) -> list[go.Scatter]:
@@ -65,9 +65,9 @@ def _middles(table: pd.DataFrame, names: list[str]) -> list[go.Scatter]:
     said = [f"{name}<br>{_half(row)}" for name, row in zip(names, table.to_dict("records"), strict=True)]
     return [
         whiskers(near, far),
-        marks(after, said, symbol="triangle-right", colour=GREY),
-        marks(median, said, symbol="circle", colour=BLUE),
-        remarks(
+        points(after, said, symbol="triangle-right", colour=GREY),
+        points(median, said, symbol="circle", colour=BLUE),
+        annotations(
             [_no_median(row) for row in table.to_dict("records")],
             [0 if pd.isna(stop) else stop for stop in end],
         ),
@@ -80,14 +80,14 @@ def _no_median(row: dict[Any, Any]) -> str:
         return ""
     if not row["n"]:
         return f"none seen from its start, {row['left_out']:,} left out"
-    return f"not reached in {several(int(row['followed_days']), 'day')}"
+    return f"not reached in {pluralize(int(row['followed_days']), 'day')}"
 
 
 def _half(row: dict[Any, Any]) -> str:
     if pd.isna(row["median_days"]):
         return f"half removed: {_no_median(row)}"
-    band = between(row["median_low"], row["median_high"], "{:,}".format)
-    return f"half removed in {several(int(row['median_days']), 'day')}{band}"
+    band = interval(row["median_low"], row["median_high"], "{:,}".format)
+    return f"half removed in {pluralize(int(row['median_days']), 'day')}{band}"
 
 
 def _nevers(table: pd.DataFrame, names: list[str]) -> list[go.Scatter]:
@@ -98,16 +98,16 @@ def _nevers(table: pd.DataFrame, names: list[str]) -> list[go.Scatter]:
     shares = [percent(one) for one in never]
     return [
         whiskers(low, high, **at),
-        marks(never, said, symbol="diamond", colour=VERMILION, **at),
-        remarks(shares, [1.05] * len(shares), **at),
+        points(never, said, symbol="diamond", colour=VERMILION, **at),
+        annotations(shares, [1.05] * len(shares), **at),
     ]
 
 
 def _not_removed(row: dict[Any, Any]) -> str:
     if pd.isna(row["never"]):
         return f"share not removed: {NOT_KNOWN}"
-    band = between(row["never_low"], row["never_high"], percent)
-    return f"{percent(row['never'])}{band} not removed after {several(int(row['followed_days']), 'day')}"
+    band = interval(row["never_low"], row["never_high"], percent)
+    return f"{percent(row['never'])}{band} not removed after {pluralize(int(row['followed_days']), 'day')}"
 
 
 def _halves(table: pd.DataFrame) -> str:
@@ -118,7 +118,7 @@ def _halves(table: pd.DataFrame) -> str:
         where = f" on any of {len(table):,} sites" if several_rows else ""
         return f"Half of the listings were not removed{where}" if n else "No listing was seen from its start"
     least, most = int(reached.min()), int(reached.max())
-    days = f"{least:,} to {several(most, 'day')}" if most > least else several(most, "day")
+    days = f"{least:,} to {pluralize(most, 'day')}" if most > least else pluralize(most, "day")
     if not several_rows:
         return f"Half of the listings are removed in {days}"
     rest = len(table) - len(reached)
@@ -127,12 +127,12 @@ def _halves(table: pd.DataFrame) -> str:
 
 
 def _of_rows(table: pd.DataFrame, by: str | None) -> str:
-    rows = zip(called(table, by), table.to_dict("records"), strict=True)
+    rows = zip(row_labels(table, by), table.to_dict("records"), strict=True)
     said = [f"{name}: {_half(row)}, {_not_removed(row)}, n {row['n']:,}" for name, row in rows]
     left = int(table["left_out"].sum())
     also = (
-        f" {several(left, 'listing was', 'listings were')} there at the first look, and left out."
+        f" {pluralize(left, 'listing was', 'listings were')} there at the first look, and left out."
         if left
         else ""
     )
-    return f"{told(said)}{also}"
+    return f"{join_rows(said)}{also}"

@@ -3,9 +3,28 @@
 import pandas as pd
 import plotly.graph_objects as go
 
-from exposurekit.charts.bars import SHOWN, bars, called, in_rows, leaders, left_out, rows_px, told
+from exposurekit.charts.bars import (
+    SHOWN,
+    as_rows,
+    bars,
+    join_rows,
+    leaders,
+    omitted_note,
+    row_labels,
+    rows_px,
+)
 from exposurekit.charts.input import check_input
-from exposurekit.charts.theme import BLUE, GREY, Chart, chart, counted, explained, named, nothing, several
+from exposurekit.charts.theme import (
+    BLUE,
+    GREY,
+    Chart,
+    chart,
+    count_axis,
+    empty_chart,
+    explained,
+    label_text,
+    pluralize,
+)
 from exposurekit.charts.waterfall import amount
 
 _PARTS = {"listings": ("of_listings", (BLUE, "")), "pages": ("of_pages", (GREY, "/"))}
@@ -26,24 +45,24 @@ def score(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     """
     check_input("score", table, ("user_id", "of_listings", "of_pages", "score"))
     if not table["score"].any():
-        return nothing("Nobody is exposed", provenance=provenance)
+        return empty_chart("Nobody is exposed", provenance=provenance)
     shown = table.head(SHOWN)
-    people = called(shown, "user_id")
-    labels = [named(person) for person in people]
+    people = row_labels(shown, "user_id")
+    labels = [label_text(person) for person in people]
     points = [amount(n) for n in shown["score"]]
     said = [f"{person} {n}" for person, n in zip(people, points, strict=True)]
     figure = chart(
         [_bar(part, shown, labels) for part in _PARTS],
         finding=f"{amount(table['score'].sum())} points in all; "
-        + leaders(called(table, "user_id"), table["score"].tolist(), "people", "has", "have"),
-        summary=f"Points of {several(len(table), 'person', 'people')}: {told(said)}"
-        f"{left_out(len(table) - SHOWN, 'person', 'people')}",
+        + leaders(row_labels(table, "user_id"), table["score"].tolist(), "people", "has", "have"),
+        summary=f"Points of {pluralize(len(table), 'person', 'people')}: {join_rows(said)}"
+        f"{omitted_note(len(table) - SHOWN, 'person', 'people')}",
         provenance=provenance,
         height=rows_px(len(shown)),
         barmode="stack",
     )
-    figure.update_layout(xaxis=counted("points", int(shown["score"].max())))
-    return in_rows(figure, labels)
+    figure.update_layout(xaxis=count_axis("points", int(shown["score"].max())))
+    return as_rows(figure, labels)
 
 
 def _bar(part: str, table: pd.DataFrame, labels: list[str]) -> go.Bar:

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from exposurekit.analysis import OTHER, UNKNOWN, VANISHED
 from exposurekit.charts.area import LINES, areas, lines
-from exposurekit.charts.bars import called, leaders, more
+from exposurekit.charts.bars import leaders, more, row_labels
 from exposurekit.charts.forecast import horizons
 from exposurekit.charts.input import check_input
-from exposurekit.charts.theme import Chart, chart, nothing, several, short
+from exposurekit.charts.theme import Chart, chart, empty_chart, pluralize, short
 from exposurekit.charts.time_gaps import Stretches, stretches
 from exposurekit.charts.waterfall import OPEN, SCORE, cascade
 from exposurekit.contract.types import REMOVED
@@ -40,7 +40,7 @@ def status_over_time(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     """
     check_input("status_over_time", table, _NEEDED)
     if table.empty:
-        return nothing("Nobody has looked yet", provenance=provenance)
+        return empty_chart("Nobody has looked yet", provenance=provenance)
     by = next((name for name in _GROUPS if name in table), None)
     return _by_status(table, provenance) if by is None else _by_group(table, by, provenance)
 
@@ -61,7 +61,7 @@ def changes(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     """
     check_input("changes", table, ("cause", "n", "open"))
     if table.empty:
-        return nothing("No change is known", provenance=provenance)
+        return empty_chart("No change is known", provenance=provenance)
     return cascade(table, provenance, OPEN)
 
 
@@ -80,7 +80,7 @@ def score_changes(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     """
     check_input("score_changes", table, ("cause", "n", "score"))
     if table.empty:
-        return nothing("No change is known", provenance=provenance)
+        return empty_chart("No change is known", provenance=provenance)
     return cascade(table, provenance, SCORE)
 
 
@@ -100,7 +100,7 @@ def forecast(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     needed = ("days", "open_now", "of_open", "of_gone", "of_new", "open", "low", "high", "beyond", "reason")
     check_input("forecast", table, needed)
     if table.empty:
-        return nothing("Nothing was asked of the time ahead", provenance=provenance)
+        return empty_chart("Nothing was asked of the time ahead", provenance=provenance)
     return horizons(table.sort_values("days", ignore_index=True), provenance)
 
 
@@ -139,7 +139,7 @@ def _finding(rows: pd.DataFrame) -> str:
     if not rows["total"].any():
         return "Nothing was listed so far"
     now, most = int(open_.iloc[-1]), int(open_.max())
-    of = f"{now:,} of {several(total, 'listing is', 'listings are')} open"
+    of = f"{now:,} of {pluralize(total, 'listing is', 'listings are')} open"
     said = of if REMOVED in rows else f"{now:,} are listed"
     if most == now:
         return f"{said}, as many as ever" if (open_ < now).any() else said
@@ -148,16 +148,16 @@ def _finding(rows: pd.DataFrame) -> str:
 
 def _summary(rows: pd.DataFrame, statuses: list[str], when: Stretches) -> str:
     ended = ", ".join(f"{int(rows[name].iloc[-1]):,} {short(name)}" for name in statuses)
-    return f"{_looked(when)} At the end: {ended}.{_unseen(rows)}"
+    return f"{_observed(when)} At the end: {ended}.{_unobserved(rows)}"
 
 
-def _looked(when: Stretches) -> str:
+def _observed(when: Stretches) -> str:
     """How many periods were looked into, from when to when, and how many were not."""
     missed = when.missed()
-    none = several(
+    none = pluralize(
         missed, "long break" if when.kind == "look" else f"{when.kind} without a look", _plural(when)
     )
-    span = f"{several(len(when.starts), when.kind)} from {_day(when.starts[0])} to {_day(when.starts[-1])}"
+    span = f"{pluralize(len(when.starts), when.kind)} from {_day(when.starts[0])} to {_day(when.starts[-1])}"
     return f"{span}; {none}." if missed else f"{span}, none left out."
 
 
@@ -165,13 +165,13 @@ def _plural(when: Stretches) -> str:
     return "long breaks" if when.kind == "look" else f"{when.kind}s without a look"
 
 
-def _unseen(rows: pd.DataFrame) -> str:
+def _unobserved(rows: pd.DataFrame) -> str:
     if "unseen" not in rows or "people" not in rows or pd.isna(rows["unseen"].iloc[-1]):
         return ""
     unseen, people = int(rows["unseen"].iloc[-1]), int(rows["people"].iloc[-1])
     some = int((rows["unseen"].fillna(0) > 0).sum())
-    whom = f" The last look saw {people - unseen:,} of {several(people, 'person', 'people')} well"
-    return f"{whom}; {several(some, 'time')} somebody was not." if some else f"{whom}."
+    whom = f" The last look saw {people - unseen:,} of {pluralize(people, 'person', 'people')} well"
+    return f"{whom}; {pluralize(some, 'time')} somebody was not." if some else f"{whom}."
 
 
 def _day(at: Any) -> str:
@@ -184,7 +184,7 @@ def _by_group(table: pd.DataFrame, by: str, provenance: str) -> Chart:
     newest = rows[place == len(periods) - 1]
     newest = newest.assign(open=_open(newest)).sort_values("open", ascending=False, kind="stable")
     counts, when = _counts(rows, by, place, newest[by].head(LINES).tolist()), stretches(pd.Series(periods))
-    names = called(newest.head(LINES), by)
+    names = row_labels(newest.head(LINES), by)
     if len(newest) > LINES:
         total = np.bincount(place, weights=_open(rows).to_numpy("float64"), minlength=len(periods))
         counts = np.column_stack([counts, total - np.nansum(counts, axis=1)])
@@ -192,7 +192,7 @@ def _by_group(table: pd.DataFrame, by: str, provenance: str) -> Chart:
     figure = chart(
         lines(counts, names, when),
         finding=_fullest(newest, by),
-        summary=f"{several(len(newest), *_GROUPS[by][:2])}. {_looked(when)} {_ended(names, newest['open'])}",
+        summary=f"{pluralize(len(newest), *_GROUPS[by][:2])}. {_observed(when)} {_ended(names, newest['open'])}",
         provenance=provenance,
         hovermode="x unified",
         legend={"orientation": "v", "x": 1.01, "y": 1, "yanchor": "top"},
@@ -203,8 +203,8 @@ def _by_group(table: pd.DataFrame, by: str, provenance: str) -> Chart:
 
 def _fullest(newest: pd.DataFrame, by: str) -> str:
     now, (_, groups, *verbs) = int(newest["open"].sum()), _GROUPS[by]
-    most = leaders(called(newest, by), newest["open"].tolist(), groups, *verbs)
-    return f"{several(now, 'is', 'are')} open; {most}" if now else "Nothing is open"
+    most = leaders(row_labels(newest, by), newest["open"].tolist(), groups, *verbs)
+    return f"{pluralize(now, 'is', 'are')} open; {most}" if now else "Nothing is open"
 
 
 def _ended(names: list[str], n: "pd.Series[int]") -> str:

@@ -8,16 +8,16 @@ import plotly.graph_objects as go
 from exposurekit.analysis import UNKNOWN, VANISHED
 from exposurekit.charts.bars import (
     SHOWN,
+    annotations,
+    as_rows,
     bars,
-    called,
-    in_rows,
+    join_rows,
     leaders,
-    marks,
     more,
     panels,
-    remarks,
+    points,
+    row_labels,
     rows_px,
-    told,
     whiskers,
 )
 from exposurekit.charts.input import check_input
@@ -30,10 +30,10 @@ from exposurekit.charts.theme import (
     PATTERNS,
     Chart,
     chart,
-    counted,
-    named,
-    nothing,
-    several,
+    count_axis,
+    empty_chart,
+    label_text,
+    pluralize,
 )
 from exposurekit.contract.types import REMOVED
 
@@ -60,7 +60,7 @@ def time_to_removal(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     """
     check_input("time_to_removal", table, (*_TIMES, *_NEVER))
     if table.empty:
-        return nothing("No listing was followed yet", provenance=provenance)
+        return empty_chart("No listing was followed yet", provenance=provenance)
     return medians(table, _group(table, (*_TIMES, *_NEVER, *_ENDS)), provenance)
 
 
@@ -79,7 +79,7 @@ def survival(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     """
     check_input("survival", table, _CURVE)
     if table.empty:
-        return nothing("No listing was followed yet", provenance=provenance)
+        return empty_chart("No listing was followed yet", provenance=provenance)
     return curves(table, _group(table, (*_CURVE, REMOVED)), provenance)
 
 
@@ -103,16 +103,16 @@ def relistings(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     """
     check_input("relistings", table, ("site", "was", "gone_days"))
     if table.empty:
-        return nothing("No listing came back", provenance=provenance)
+        return empty_chart("No listing came back", provenance=provenance)
     sites = _returned(table)
-    names = [named(site) for site in sites["site"]]
+    names = [label_text(site) for site in sites["site"]]
     figure = chart(
-        [*(_times(sites, names, was) for was in (REMOVED, VANISHED)), *_gone(sites, names)],
+        [*(_times(sites, names, was) for was in (REMOVED, VANISHED)), *_removed_row(sites, names)],
         finding=_came_back(table, sites),
-        summary=told(
+        summary=join_rows(
             [
-                f"{name}: {_again(row)}"
-                for name, row in zip(called(sites, "site"), sites.to_dict("records"), strict=True)
+                f"{name}: {_relisted_row(row)}"
+                for name, row in zip(row_labels(sites, "site"), sites.to_dict("records"), strict=True)
             ]
         ),
         provenance=provenance,
@@ -120,8 +120,10 @@ def relistings(table: pd.DataFrame, *, provenance: str = "") -> Chart:
         barmode="stack",
     )
     longest = sites["most"].max()
-    days = counted("days gone: median and range", 0 if pd.isna(longest) else float(longest))
-    return in_rows(panels(figure, counted("times a listing came back", int(sites["n"].max())), days), names)
+    days = count_axis("days gone: median and range", 0 if pd.isna(longest) else float(longest))
+    return as_rows(
+        panels(figure, count_axis("times a listing came back", int(sites["n"].max())), days), names
+    )
 
 
 def _returned(table: pd.DataFrame) -> pd.DataFrame:
@@ -146,19 +148,19 @@ def _returned(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _times(sites: pd.DataFrame, names: list[str], was: str) -> go.Bar:
-    times = [several(n, "time") for n in sites[was]]
+    times = [pluralize(n, "time") for n in sites[was]]
     said = [f"{name}<br>{n} after it had been {was}" for name, n in zip(names, times, strict=True)]
     return bars(f"had been {was}", sites[was].tolist(), said, (COLOURS[was], PATTERNS[was]))
 
 
-def _gone(sites: pd.DataFrame, names: list[str]) -> list[go.Scatter]:
+def _removed_row(sites: pd.DataFrame, names: list[str]) -> list[go.Scatter]:
     at = {"xaxis": "x2", "yaxis": "y"}
     said = [f"{name}<br>{_after(row)}" for name, row in zip(names, sites.to_dict("records"), strict=True)]
     unknown = [NOT_KNOWN if pd.isna(days) else "" for days in sites["median"]]
     return [
         whiskers(sites["least"].tolist(), sites["most"].tolist(), **at),
-        marks(sites["median"].tolist(), said, symbol="circle", colour=BLUE, **at),
-        remarks(unknown, None, **at),
+        points(sites["median"].tolist(), said, symbol="circle", colour=BLUE, **at),
+        annotations(unknown, None, **at),
     ]
 
 
@@ -168,16 +170,16 @@ def _after(row: dict[Any, Any]) -> str:
     return f"gone for {row['median']:,.1f} days, {row['least']:,.1f} to {row['most']:,.1f}"
 
 
-def _again(row: dict[Any, Any]) -> str:
-    return f"{several(int(row['n']), 'time')}, {row[REMOVED]:,} after a verified removal; {_after(row)}"
+def _relisted_row(row: dict[Any, Any]) -> str:
+    return f"{pluralize(int(row['n']), 'time')}, {row[REMOVED]:,} after a verified removal; {_after(row)}"
 
 
 def _came_back(table: pd.DataFrame, sites: pd.DataFrame) -> str:
     removed = int(sites[REMOVED].sum())
     alone = sites.head(SHOWN)  # the row behind them is of several sites
     most = (
-        f"; {leaders(called(alone, 'site'), alone['n'].tolist(), 'sites', 'has', 'have')}"
+        f"; {leaders(row_labels(alone, 'site'), alone['n'].tolist(), 'sites', 'has', 'have')}"
         if len(sites) > 1
         else ""
     )
-    return f"Listings came back {several(len(table), 'time')}, {removed:,} of them after a verified removal{most}"
+    return f"Listings came back {pluralize(len(table), 'time')}, {removed:,} of them after a verified removal{most}"

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from exposurekit.charts.bars import called, left_out, tied, told
-from exposurekit.charts.theme import DASHES, SERIES, Chart, between, chart, named, percent
+from exposurekit.charts.bars import join_rows, omitted_note, row_labels, tied
+from exposurekit.charts.theme import DASHES, SERIES, Chart, chart, interval, label_text, percent
 
 GROUPS = 6
 
@@ -17,9 +17,9 @@ def curves(table: pd.DataFrame, by: str | None, provenance: str) -> Chart:
     names, groups, n = _largest(table, by)
     said = [f"{name}: {_end(rows)}" for name, rows in zip(names, groups, strict=True)]
     figure = chart(
-        _traces([named(name) for name in names], groups),
+        _traces([label_text(name) for name in names], groups),
         finding=_falls(names, groups),
-        summary=told(said) + left_out(n - GROUPS, "group", "groups"),
+        summary=join_rows(said) + omitted_note(n - GROUPS, "group", "groups"),
         provenance=provenance,
     )
     figure.update_xaxes(title_text="age in days", rangemode="tozero", showgrid=False)
@@ -30,19 +30,19 @@ def curves(table: pd.DataFrame, by: str | None, provenance: str) -> Chart:
 def _largest(table: pd.DataFrame, by: str | None) -> tuple[list[str], list[pd.DataFrame], int]:
     """The curves that tell of most, each by itself and by age: what they are called, their rows; and how many there are."""
     if by is None:
-        return called(table.head(1), None), [table.sort_values("days")], 1
+        return row_labels(table.head(1), None), [table.sort_values("days")], 1
     place, values = pd.factorize(table[by], use_na_sentinel=False)
     most = (
         table["at_risk"].groupby(place).max().sort_values(ascending=False, kind="stable").head(GROUPS).index
     )
-    names = called(pd.DataFrame({by: values[most]}), by)
+    names = row_labels(pd.DataFrame({by: values[most]}), by)
     return names, [table[place == one].sort_values("days") for one in most], len(values)
 
 
 def _end(rows: pd.DataFrame) -> str:
     """Where a curve ends, and of how many it tells."""
     last = rows.iloc[-1]
-    band = between(last["low"], last["high"], percent)
+    band = interval(last["low"], last["high"], percent)
     half = rows.loc[rows["survival"] <= 0.5 + 1e-12, "days"]
     when = f"half by day {int(half.iloc[0]):,}" if len(half) else "half not reached"
     n = int(rows["at_risk"].max())
@@ -77,7 +77,7 @@ def _line(name: str, rows: pd.DataFrame, place: int) -> go.Scatter:
     begins = rows["days"].iloc[0] > 0
     days = [*([0] if begins else []), *rows["days"].tolist()]
     share = [*([1.0] if begins else []), *rows["survival"].tolist()]
-    said = [f"{name}<br>{told}" for told in [*(["100% at first"] if begins else []), *_told(rows)]]
+    said = [f"{name}<br>{told}" for told in [*(["100% at first"] if begins else []), *_curve_note(rows)]]
     return go.Scatter(
         name=name,
         legendgroup=str(place),
@@ -90,11 +90,11 @@ def _line(name: str, rows: pd.DataFrame, place: int) -> go.Scatter:
     )
 
 
-def _told(rows: pd.DataFrame) -> list[str]:
+def _curve_note(rows: pd.DataFrame) -> list[str]:
     """Each step in words."""
     steps = zip(rows["days"], rows["survival"], rows["low"], rows["high"], rows["at_risk"], strict=True)
     return [
-        f"day {day:,}: {percent(share)}{between(low, high, percent)}, {at_risk:,} watched"
+        f"day {day:,}: {percent(share)}{interval(low, high, percent)}, {at_risk:,} watched"
         for day, share, low, high, at_risk in steps
     ]
 

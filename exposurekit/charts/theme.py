@@ -71,7 +71,7 @@ class Chart(go.Figure):  # type: ignore[misc]  # Plotly tells no types
     _ipython_display_ = None  # Plotly's own would open a browser in a terminal
 
     def __repr__(self) -> str:
-        return f"Chart({_said(self)['finding']!r})"
+        return f"Chart({_meta(self)['finding']!r})"
 
     def _repr_html_(self) -> str:
         return f"<p>{escaped(describe(self))}</p>"
@@ -96,7 +96,7 @@ def chart(
     """A chart in the house's look.
 
     Args:
-        traces: What is drawn. No text from outside stands in a template: it goes into ``customdata``, by `named`.
+        traces: What is drawn. No text from outside stands in a template: it goes into ``customdata``, by `label_text`.
         finding: The one thing that it says; becomes the title.
         summary: Its numbers in words, for those who do not see it.
         provenance: Where the figures come from and as of when; stands below the title.
@@ -119,16 +119,16 @@ def describe(figure: go.Figure) -> str:
     >>> f"{table['total'].sum()} listings on " in charts.describe(charts.by_site(table))
     True
     """
-    said = _said(figure)
+    said = _meta(figure)
     return f"{said['finding']}. {said['summary']}" if said["finding"] else ""
 
 
-def nothing(finding: str, *, summary: str = "", provenance: str = "") -> Chart:
+def empty_chart(finding: str, *, summary: str = "", provenance: str = "") -> Chart:
     """The figure of a table that has nothing to show, which says so."""
     figure = chart([], finding=finding, summary=summary or f"{finding}.", provenance=provenance, height=200)
     hidden = {"visible": False}
     said = {
-        "text": written(f"{finding}."),
+        "text": escape(f"{finding}."),
         "showarrow": False,
         "xref": "paper",
         "yref": "paper",
@@ -150,12 +150,12 @@ def explained(figure: str) -> str:
     return f"<br>({'<br>'.join(textwrap.wrap(words, _HOVER_WIDTH))})" if words else ""
 
 
-def named(text: object) -> str:
+def label_text(text: object) -> str:
     """A text from outside as Plotly may have it: short, one line, no tags."""
-    return written(short(text))
+    return escape(short(text))
 
 
-def written(text: object) -> str:
+def escape(text: object) -> str:
     """A text as Plotly shows it and does nothing else with it: no tag, no ``%{...}`` that it fills in, no formula.
 
     In a title, or the name of a trace, Plotly would put the figure's own summary in place of ``%{meta.summary}``, and
@@ -174,13 +174,13 @@ def short(text: object) -> str:
     return found if len(found) <= LABEL_MAX else found[: LABEL_MAX - 1] + "…"
 
 
-def counted(title: str, most: float, *, room: float = 1.08) -> dict[str, Any]:
+def count_axis(title: str, most: float, *, room: float = 1.08) -> dict[str, Any]:
     """An axis of counts: from zero, in whole numbers, with room for what stands behind the longest bar."""
     few = {"dtick": 1} if most <= _FEW else {}
     return {"title": {"text": title}, "range": [0, max(most, 1) * room], "tickformat": ",d", **few}
 
 
-def between(low: float, high: float, said: Callable[[float], str]) -> str:
+def interval(low: float, high: float, said: Callable[[float], str]) -> str:
     """An interval in words, behind its number."""
     if pd.isna(low) and pd.isna(high):
         return f" (interval {NOT_KNOWN})"
@@ -188,7 +188,7 @@ def between(low: float, high: float, said: Callable[[float], str]) -> str:
     return f" ({' to '.join(ends)})"
 
 
-def several(n: int, one: str, many: str = "") -> str:
+def pluralize(n: int, one: str, many: str = "") -> str:
     """``1 listing``, ``2 listings``.
 
     >>> from exposurekit.charts.theme import several
@@ -198,7 +198,7 @@ def several(n: int, one: str, many: str = "") -> str:
     return f"{n:,} {one if n == 1 else many or one + 's'}"
 
 
-def lasting(minutes: float) -> str:
+def format_duration(minutes: float) -> str:
     """How long something takes, in words.
 
     >>> from exposurekit.charts.theme import lasting
@@ -206,7 +206,7 @@ def lasting(minutes: float) -> str:
     ('1 minute', '2.0 hours', '6.5 hours')
     """
     whole = round(minutes)
-    return several(whole, "minute") if whole < 2 * 60 else f"{minutes / 60:,.1f} hours"
+    return pluralize(whole, "minute") if whole < 2 * 60 else f"{minutes / 60:,.1f} hours"
 
 
 def percent(share: float) -> str:
@@ -231,13 +231,13 @@ def patterned(colour: str, shape: str) -> dict[str, Any]:
     }
 
 
-def _said(figure: go.Figure) -> dict[str, str]:
+def _meta(figure: go.Figure) -> dict[str, str]:
     meta = figure.layout.meta
     return {"finding": "", "summary": ""} | (meta if isinstance(meta, dict) else {})
 
 
 def _lines(text: str, width: int) -> list[str]:
-    return [written(line) for line in textwrap.wrap(plain(text), width)]
+    return [escape(line) for line in textwrap.wrap(plain(text), width)]
 
 
 def _legend_rows(traces: list[Any]) -> int:

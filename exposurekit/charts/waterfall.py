@@ -19,7 +19,7 @@ from exposurekit.charts.theme import (
     Chart,
     chart,
     explained,
-    named,
+    label_text,
     patterned,
     short,
 )
@@ -83,7 +83,7 @@ def _bars(table: pd.DataFrame, scale: Scale) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "kind": kinds,
-            "cause": [named(cause) for cause in table["cause"]],
+            "cause": [label_text(cause) for cause in table["cause"]],
             "low": np.where(whole, 0, np.minimum(level, level - n)),
             "high": np.where(whole, level, np.maximum(level, level - n)),
             "means": [explained(cause) for cause in table["cause"]],

@@ -9,17 +9,17 @@ from exposurekit.analysis.work_queue import DONE, STARTED, TO_DO, UNABLE
 from exposurekit.charts.bars import (
     OUTSIDE,
     SHOWN,
+    as_rows,
     bars,
-    called,
-    in_rows,
-    left_out,
+    join_rows,
     more,
+    omitted_note,
     panels,
+    row_labels,
     rows_px,
     tied,
-    told,
 )
-from exposurekit.charts.heatmap import DEEP, GREYS, across, cells, grid_px
+from exposurekit.charts.heatmap import DEEP, GREYS, cells, column_labels, grid_px
 from exposurekit.charts.input import check_input
 from exposurekit.charts.theme import (
     BLUE,
@@ -29,11 +29,11 @@ from exposurekit.charts.theme import (
     VERMILION,
     Chart,
     chart,
-    counted,
-    lasting,
-    named,
-    nothing,
-    several,
+    count_axis,
+    empty_chart,
+    format_duration,
+    label_text,
+    pluralize,
     short,
 )
 
@@ -60,7 +60,7 @@ def blockers(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     """
     check_input("blockers", table, _BLOCKERS)
     if table.empty:
-        return nothing("No removal waits for a field", provenance=provenance)
+        return empty_chart("No removal waits for a field", provenance=provenance)
     fields = _by_field(table)
     rows, people = _people(table)
     shown = fields.head(SHOWN)
@@ -72,12 +72,12 @@ def blockers(table: pd.DataFrame, *, provenance: str = "") -> Chart:
         height=grid_px(len(people)),
     )
     labels = [
-        named(name) + ("" if known else " (not known)")
+        label_text(name) + ("" if known else " (not known)")
         for name, known in zip(shown.index, shown["is_known"], strict=True)
     ]
     said = {"text": "removals that can start with this field alone", "standoff": 12}
     figure.update_xaxes(title=said)
-    return across(figure, [named(name) for name in people], labels)
+    return column_labels(figure, [label_text(name) for name in people], labels)
 
 
 def _by_field(table: pd.DataFrame) -> pd.DataFrame:
@@ -103,9 +103,9 @@ def _people(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
 def _missing(rows: pd.DataFrame, fields: pd.DataFrame, people: list[str]) -> list[go.Heatmap]:
     """The cells of fields that can be seen, and those of the others."""
     unlocks, records = (_cells(rows, fields, len(people), name) for name in ("unlocks", "records"))
-    names = [named(field) for field in fields.index]
+    names = [label_text(field) for field in fields.index]
     said = [
-        [f"{person}, {field}<br>{_said(n, of)}" for field, n, of in zip(names, *row, strict=True)]
+        [f"{person}, {field}<br>{_cell_text(n, of)}" for field, n, of in zip(names, *row, strict=True)]
         for person, *row in zip(people, unlocks, records, strict=True)
     ]
     full = float(unlocks[:SHOWN].max())  # what all others have together may be deeper than deepest
@@ -124,21 +124,21 @@ def _cells(rows: pd.DataFrame, fields: pd.DataFrame, people: int, name: str) -> 
     return n
 
 
-def _said(unlocks: float, records: float) -> str:
-    return f"{several(int(unlocks), 'removal')} with it alone; {several(int(records), 'listing')} in all"
+def _cell_text(unlocks: float, records: float) -> str:
+    return f"{pluralize(int(unlocks), 'removal')} with it alone; {pluralize(int(records), 'listing')} in all"
 
 
 def _lacking(fields: pd.DataFrame) -> str:
     name, first = short(fields.index[0]), fields.iloc[0]
     if not first["unlocks"]:
         n = int(fields["records"].iloc[0])
-        return f"No field alone lets a removal start; {name} is missing for {several(n, 'listing')}"
+        return f"No field alone lets a removal start; {name} is missing for {pluralize(n, 'listing')}"
     n, people = (int(first[one]) for one in ("unlocks", "helped"))
     alike = fields[fields["unlocks"] == n]
     if len(alike) > 1:
         names = tied([short(one) for one in alike.index], "fields")
-        return f"{names} are missing most: with each of them alone {several(n, 'removal')} can start"
-    return f"{name} is missing most: with it alone {several(n, 'removal')} of {several(people, 'person', 'people')} can start"
+        return f"{names} are missing most: with each of them alone {pluralize(n, 'removal')} can start"
+    return f"{name} is missing most: with it alone {pluralize(n, 'removal')} of {pluralize(people, 'person', 'people')} can start"
 
 
 def _fields(fields: pd.DataFrame, people: int) -> str:
@@ -146,11 +146,11 @@ def _fields(fields: pd.DataFrame, people: int) -> str:
         fields.index, fields["unlocks"], fields["records"], fields["people"], fields["is_known"], strict=True
     )
     said = [
-        f"{short(name)}: {several(int(unlocks), 'removal')} with it alone, {several(int(records), 'listing')} of {several(int(of), 'person', 'people')} need it"
+        f"{short(name)}: {pluralize(int(unlocks), 'removal')} with it alone, {pluralize(int(records), 'listing')} of {pluralize(int(of), 'person', 'people')} need it"
         + ("" if known else " (whether it is on file is not known)")
         for name, unlocks, records, of, known in rows
     ]
-    return f"{several(people, 'person lacks', 'people lack')} a field. {told(said)}{left_out(len(fields) - SHOWN, 'field', 'fields')}"
+    return f"{pluralize(people, 'person lacks', 'people lack')} a field. {join_rows(said)}{omitted_note(len(fields) - SHOWN, 'field', 'fields')}"
 
 
 def best_next_fields(table: pd.DataFrame, *, provenance: str = "") -> Chart:
@@ -168,27 +168,27 @@ def best_next_fields(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     """
     check_input("best_next_fields", table, _ASKS)
     if table.empty:
-        return nothing("No removal waits for a field", provenance=provenance)
+        return empty_chart("No removal waits for a field", provenance=provenance)
     shown = table.head(SHOWN)
     asks = zip(shown["place"], shown["user_id"], shown["fields"], strict=True)
-    labels = [f"{place:,}. user {user}: {named(fields)}" for place, user, fields in asks]
+    labels = [f"{place:,}. user {user}: {label_text(fields)}" for place, user, fields in asks]
     figure = chart(
         _asks(shown, labels),
         finding=_ask(table),
-        summary=_asked(table),
+        summary=_asked_people(table),
         provenance=provenance,
         height=rows_px(len(shown)),
         barmode="stack",
     )
-    figure.update_layout(xaxis=counted("removals that can start", int(shown["together"].max())))
-    return in_rows(figure, labels)
+    figure.update_layout(xaxis=count_axis("removals that can start", int(shown["together"].max())))
+    return as_rows(figure, labels)
 
 
 def _asks(table: pd.DataFrame, labels: list[str]) -> list[go.Bar]:
     """What can start by the asks above, and with each."""
     more, whole = table["removals"], table["together"]
     said = [
-        f"{label}<br>{several(n, 'removal')} more, {by_then:,} by then"
+        f"{label}<br>{pluralize(n, 'removal')} more, {by_then:,} by then"
         for label, n, by_then in zip(labels, more, whole, strict=True)
     ]
     by_then = [f"{n:,}" for n in whole]
@@ -205,16 +205,16 @@ def _ask(table: pd.DataFrame) -> str:
     )
     best = asks.iloc[int(asks["removals"].argmax())]
     people, removals = int(best["people"]), int(best["removals"])
-    whom = several(people, "person", "people")
-    return f"Ask {whom} for {short(best.name)}: {several(removals, 'removal')} can start"
+    whom = pluralize(people, "person", "people")
+    return f"Ask {whom} for {short(best.name)}: {pluralize(removals, 'removal')} can start"
 
 
-def _asked(table: pd.DataFrame) -> str:
+def _asked_people(table: pd.DataFrame) -> str:
     rows = zip(table["user_id"], table["fields"], table["removals"], strict=True)
-    said = [f"user {user} for {short(fields)}, {several(int(n), 'removal')}" for user, fields, n in rows]
+    said = [f"user {user} for {short(fields)}, {pluralize(int(n), 'removal')}" for user, fields, n in rows]
     whole = int(table["together"].iloc[-1])
-    rest = left_out(len(table) - SHOWN, "ask", "asks")
-    return f"With {several(len(table), 'ask')} {several(whole, 'removal')} can start: {told(said)}{rest}"
+    rest = omitted_note(len(table) - SHOWN, "ask", "asks")
+    return f"With {pluralize(len(table), 'ask')} {pluralize(whole, 'removal')} can start: {join_rows(said)}{rest}"
 
 
 def work_queue(table: pd.DataFrame, *, provenance: str = "") -> Chart:
@@ -232,10 +232,10 @@ def work_queue(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     """
     check_input("work_queue", table, _QUEUE)
     if table.empty:
-        return nothing("Nothing is left to do by hand", provenance=provenance)
+        return empty_chart("Nothing is left to do by hand", provenance=provenance)
     groups = _in_order(table)
     shown = groups.head(SHOWN)
-    names = [f"{place:,}. {named(name)}" for place, name in enumerate(shown["group"], 1)]
+    names = [f"{place:,}. {label_text(name)}" for place, name in enumerate(shown["group"], 1)]
     figure = chart(
         [*(_in_state(state, shown, names) for state in _STATES), _minutes(shown, names)],
         finding=_begin(groups),
@@ -244,8 +244,8 @@ def work_queue(table: pd.DataFrame, *, provenance: str = "") -> Chart:
         height=rows_px(len(names)),
         barmode="stack",
     )
-    listings = counted("alerts", int(shown[[*_STATES]].sum(axis=1).max()))
-    return in_rows(panels(figure, listings, counted("minutes left", float(shown["minutes"].max()))), names)
+    listings = count_axis("alerts", int(shown[[*_STATES]].sum(axis=1).max()))
+    return as_rows(panels(figure, listings, count_axis("minutes left", float(shown["minutes"].max()))), names)
 
 
 def _in_order(table: pd.DataFrame) -> pd.DataFrame:
@@ -271,7 +271,7 @@ def _in_state(state: str, groups: pd.DataFrame, names: list[str]) -> go.Bar:
 
 def _minutes(groups: pd.DataFrame, names: list[str]) -> go.Bar:
     said = [
-        f"{name}<br>{several(round(n), 'minute')}" for name, n in zip(names, groups["minutes"], strict=True)
+        f"{name}<br>{pluralize(round(n), 'minute')}" for name, n in zip(names, groups["minutes"], strict=True)
     ]
     text = [f"{n:,.0f}" if n else "" for n in groups["minutes"]]
     at = {"xaxis": "x2", "yaxis": "y", "showlegend": False}
@@ -283,14 +283,14 @@ def _begin(groups: pd.DataFrame) -> str:
     if not first["listings"]:
         return "Nothing is left that can be done by hand"
     n, people = int(first["listings"]), int(first["people"])
-    minutes = several(round(first["minutes"]), "minute")
-    return f"Begin at {short(first['group'])}: {several(n, 'alert')} of {several(people, 'person', 'people')} in {minutes}"
+    minutes = pluralize(round(first["minutes"]), "minute")
+    return f"Begin at {short(first['group'])}: {pluralize(n, 'alert')} of {pluralize(people, 'person', 'people')} in {minutes}"
 
 
 def _left(groups: pd.DataFrame, table: pd.DataFrame) -> str:
     states = ", ".join(f"{int(groups[state].sum()):,} {state}" for state in _STATES if groups[state].any())
     waiting = groups[groups["listings"] > 0]
-    rows = zip(called(waiting, "group"), waiting["listings"], waiting["minutes"], strict=True)
-    said = told([f"{name} {n:,} in {several(round(minutes), 'minute')}" for name, n, minutes in rows])
-    whole = f"{several(len(table), 'alert')}: {states}; {lasting(groups['minutes'].sum())} in all."
-    return f"{whole} In order: {said}{left_out(len(groups) - SHOWN, 'place', 'places')}"
+    rows = zip(row_labels(waiting, "group"), waiting["listings"], waiting["minutes"], strict=True)
+    said = join_rows([f"{name} {n:,} in {pluralize(round(minutes), 'minute')}" for name, n, minutes in rows])
+    whole = f"{pluralize(len(table), 'alert')}: {states}; {format_duration(groups['minutes'].sum())} in all."
+    return f"{whole} In order: {said}{omitted_note(len(groups) - SHOWN, 'place', 'places')}"

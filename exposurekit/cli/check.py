@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from exposurekit.cli import output
-from exposurekit.cli.history import existing
+from exposurekit.cli.history import existing_history
 from exposurekit.cli.options import When, history_option, json_option
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 
 FAILED = 3
 _OF_WATCHES = "collection_failed"  # a history keeps no collection that failed
@@ -75,11 +75,11 @@ def check(*, history: str, conditions: tuple[Any, ...], since: str | None, as_js
 
     Example: exposurekit check --fail-on relisted,stuck:30
     """
-    from exposurekit.monitor.notifications.evaluate import Seen, causes
+    from exposurekit.monitor.notifications.evaluate import EvaluationContext, evaluate
 
-    with existing(history) as kept:
-        seen = Seen(kept, _since(kept, since), datetime.now(UTC))
-        found = [_judged(rule, causes(rule, seen)) for rule in conditions]
+    with existing_history(history) as kept:
+        seen = EvaluationContext(kept, _since(kept, since), datetime.now(UTC))
+        found = [_evaluated(rule, evaluate(rule, seen)) for rule in conditions]
     if as_json:
         output.print_json(found)
     else:
@@ -90,7 +90,7 @@ def check(*, history: str, conditions: tuple[Any, ...], since: str | None, as_js
         sys.exit(FAILED)
 
 
-def _judged(rule: Any, told: Sequence[Any]) -> dict[str, Any]:
+def _evaluated(rule: Any, told: Sequence[Any]) -> dict[str, Any]:
     where = sorted({cause.about for cause in told if cause.about})
     return {"condition": rule.when, "number": rule.number, "n": len(told), "where": where}
 
@@ -98,17 +98,17 @@ def _judged(rule: Any, told: Sequence[Any]) -> dict[str, Any]:
 def _since(kept: Any, told: str | None) -> datetime:
     """The instant that was named; else the end of the look before the last."""
     from exposurekit.history.times import end_of_day, parse_time
-    from exposurekit.monitor.notifications.evaluate import newest
+    from exposurekit.monitor.notifications.evaluate import latest
 
     if told is not None:
         now = datetime.now(UTC)
-        if (since := parse_time(told, now=now)) > max(end_of_day(newest(kept).date()), now):
-            raise Misconfigured(
-                f"--since: {told} is yet to come; nothing is known after {newest(kept):%Y-%m-%d %H:%M} UTC"
+        if (since := parse_time(told, now=now)) > max(end_of_day(latest(kept).date()), now):
+            raise ConfigurationError(
+                f"--since: {told} is yet to come; nothing is known after {latest(kept):%Y-%m-%d %H:%M} UTC"
             )
         return since
     ends = kept.looks()["finished_at"]
     if ends.empty:
-        raise Misconfigured("Nothing was collected yet: exposurekit collect")
+        raise ConfigurationError("Nothing was collected yet: exposurekit collect")
     before: datetime = ends.iloc[-2 if len(ends) > 1 else -1].to_pydatetime()
     return before

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from exposurekit.cli.options import check_writable
-from exposurekit.cli.output import named
-from exposurekit.errors import Misconfigured
+from exposurekit.cli.output import label_of
+from exposurekit.errors import ConfigurationError
 from exposurekit.text.sanitize import plain
 
 if TYPE_CHECKING:
@@ -82,9 +82,9 @@ def demo(
         _print_agreement(shown)
         _print_history(shown)
         _write_page(shown, out)
-        click.echo(f"\nWrote {named(out)}, a report of everyone. Open it in any browser.")
+        click.echo(f"\nWrote {label_of(out)}, a report of everyone. Open it in any browser.")
         kept = _keep_history(Path(shown.history.path), history)
-        ended = _told_to_end() if serve else None  # before anybody is told how to reach it
+        ended = _wait_for_end() if serve else None  # before anybody is told how to reach it
         _print_next(shown, kept, serve=serve)
         if as_json:
             made = {"people": people, "days": days, "out": str(out), "history": str(kept)}
@@ -100,20 +100,20 @@ def _check_history(directory: Path) -> None:
     """Say so before any work is done, where a history cannot be kept.
 
     Raises:
-        Misconfigured: The directory holds something else than a demo's history, or cannot be written.
+        ConfigurationError: The directory holds something else than a demo's history, or cannot be written.
     """
     try:
         if directory.is_dir() and any(directory.iterdir()) and not (directory / MARKER).is_file():
-            raise Misconfigured(
+            raise ConfigurationError(
                 f"--history: {plain(directory)} is not empty, and no demo made it: name another directory"
             )
         parent = directory.absolute().parent
         if not parent.is_dir() or not os.access(parent, os.W_OK):
-            raise Misconfigured(
+            raise ConfigurationError(
                 f"--history: {plain(directory)} cannot be made: {plain(parent)} is no directory"
             )
     except OSError as error:
-        raise Misconfigured(f"--history: {error.strerror}") from None
+        raise ConfigurationError(f"--history: {error.strerror}") from None
 
 
 def _keep_history(made: Path, directory: Path) -> Path:
@@ -128,7 +128,9 @@ def _keep_history(made: Path, directory: Path) -> Path:
             shutil.rmtree(target)
         draft.rename(target)
     except OSError as error:
-        raise Misconfigured(f"--history: {plain(directory)} cannot be written: {error.strerror}") from None
+        raise ConfigurationError(
+            f"--history: {plain(directory)} cannot be written: {error.strerror}"
+        ) from None
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return target
@@ -292,8 +294,8 @@ def _write_page(shown: Any, out: Path) -> None:
 
     try:
         report(shown.history, out, exposure=shown.exposure)
-    except Misconfigured as error:
-        raise Misconfigured(f"--out: {error}") from None
+    except ConfigurationError as error:
+        raise ConfigurationError(f"--out: {error}") from None
 
 
 def _arguments(connection: dict[str, str]) -> str:
@@ -301,7 +303,7 @@ def _arguments(connection: dict[str, str]) -> str:
     return f"{connection['base_url']!r}, {rest}"
 
 
-def _told_to_end() -> threading.Event:
+def _wait_for_end() -> threading.Event:
     """Set by a signal, from now on."""
     told = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

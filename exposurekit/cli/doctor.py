@@ -17,8 +17,8 @@ from typing import Any
 import click
 
 from exposurekit.cli import output
-from exposurekit.cli.options import history_option, json_option, local
-from exposurekit.errors import ExposureError, NotLoaded, Unauthorized, Unreached
+from exposurekit.cli.options import history_option, json_option, local_option
+from exposurekit.errors import ConnectionFailed, ExposureError, NotFound, Unauthorized
 from exposurekit.text.sanitize import plain
 
 WELL, MIND, ILL = "well", "mind", "ill"
@@ -31,7 +31,7 @@ _WIDGETS = ("ipywidgets", "jupyterlab_widgets", "anywidget")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CheckResult:
     """One thing that was looked at.
 
     Attributes:
@@ -70,160 +70,168 @@ def doctor(*, history: str, as_json: bool) -> None:
         sys.exit(1)
 
 
-def _versions(_history: str) -> Iterator[Found]:
+def _versions(_history: str) -> Iterator[CheckResult]:
     told = ", ".join(f"{name} {_version(name)}" for name in ("exposurekit", *_PACKAGES))
-    yield Found("versions", WELL, f"Python {platform.python_version()}, {told}")
+    yield CheckResult("versions", WELL, f"Python {platform.python_version()}, {told}")
     from exposurekit.charts.embedding import VENDORED, speaks_vendored
 
     if not speaks_vendored():
-        yield Found(
+        yield CheckResult(
             "reports", MIND, f"the installed Plotly draws for another plotly.js than {VENDORED}",
             "nothing: reports carry Plotly's own, and are 4 MB larger",
         )  # fmt: skip
 
 
-def _notebook(_history: str) -> Iterator[Found]:
+def _notebook(_history: str) -> Iterator[CheckResult]:
     there = [f"{name} {_version(name)}" for name in _NOTEBOOKS if _version(name) != MISSING]
     if not there:
-        yield Found(
+        yield CheckResult(
             "notebook", MIND, "there is no Jupyter here", "pip install jupyterlab, if you want notebooks"
         )
         return
     missing = [name for name in _WIDGETS if _version(name) == MISSING]
     if missing:
-        yield Found("notebook", ILL, f"{', '.join(missing)} is missing", f"pip install {' '.join(missing)}")
+        yield CheckResult(
+            "notebook", ILL, f"{', '.join(missing)} is missing", f"pip install {' '.join(missing)}"
+        )
     else:
-        yield Found("notebook", WELL, f"{', '.join(there)}, with widgets")
+        yield CheckResult("notebook", WELL, f"{', '.join(there)}, with widgets")
 
 
-def _browser(_history: str) -> Iterator[Found]:
+def _browser(_history: str) -> Iterator[CheckResult]:
     from exposurekit.reports import pdf
 
     try:
-        yield Found("browser", WELL, f"pages open with {webbrowser.get().__class__.__name__}")
+        yield CheckResult("browser", WELL, f"pages open with {webbrowser.get().__class__.__name__}")
     except webbrowser.Error:
-        yield Found(
+        yield CheckResult(
             "browser", MIND, "none opens from here", "open reports where there is one; open and --open cannot"
         )
-    if prints := pdf.found():
-        yield Found("print", WELL, f"{Path(prints).name} prints reports as PDF")
+    if prints := pdf.find_browser():
+        yield CheckResult("print", WELL, f"{Path(prints).name} prints reports as PDF")
     else:
-        yield Found("print", MIND, "no Chromium, Chrome or Edge", "install one, if you want reports as PDF")
+        yield CheckResult(
+            "print", MIND, "no Chromium, Chrome or Edge", "install one, if you want reports as PDF"
+        )
 
 
-def _service(_history: str) -> Iterator[Found]:
-    from exposurekit.client import Client, Patience
+def _service(_history: str) -> Iterator[CheckResult]:
+    from exposurekit.client import Client, RetryPolicy
     from exposurekit.client.environment import settings
 
     try:
         found = settings()
     except (OSError, UnicodeDecodeError) as error:
-        yield Found(
+        yield CheckResult(
             "credentials", ILL, f".env cannot be read: {type(error).__name__}", "save it as UTF-8 text"
         )
         return
     if missing := [f"EXPOSUREKIT_{name.upper()}" for name, value in found.items() if not value]:
         said = f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set"
-        yield Found(
+        yield CheckResult(
             "credentials", MIND, said, "set them here or in .env, or try `exposurekit demo`, which needs none"
         )
         return
     try:
-        with Client(retries=Patience(retries=0, first_s=0)) as client:
-            yield from _asked(client)
+        with Client(retries=RetryPolicy(retries=0, first_s=0)) as client:
+            yield from _request_check(client)
     except ExposureError as error:
-        yield Found("credentials", ILL, str(error), "mend the setting that it names")
+        yield CheckResult("credentials", ILL, str(error), "mend the setting that it names")
 
 
-def _asked(client: Any) -> Iterator[Found]:
+def _request_check(client: Any) -> Iterator[CheckResult]:
     from exposurekit.client import calls, protocol
-    from exposurekit.client.retry import Answer
+    from exposurekit.client.retry import Response
 
     call, began = calls.list_users(limit=1), time.monotonic()
     outcome = client.outcome(call)
     took_ms = (time.monotonic() - began) * 1000
     try:
         protocol.plain_values(call, client.access, outcome)
-    except Unreached as error:
-        yield Found(
+    except ConnectionFailed as error:
+        yield CheckResult(
             "service", ILL, str(error), "is it running, and is EXPOSUREKIT_BASE_URL what precedes /api/?"
         )
         return
     except Unauthorized as error:
-        yield Found("service", WELL, f"answers in {took_ms:.0f} ms")
-        yield Found(
+        yield CheckResult("service", WELL, f"answers in {took_ms:.0f} ms")
+        yield CheckResult(
             "credentials", ILL, str(error), "set the integration's name, key and secret as they were given"
         )
         return
     except ExposureError as error:
-        yield Found(
+        yield CheckResult(
             "service", ILL, str(error), "ask its operator; `exposurekit.Client.probe()` shows how it answers"
         )
         return
-    yield Found("service", WELL, f"answers in {took_ms:.0f} ms, and accepts the credentials")
-    if isinstance(outcome, Answer):
+    yield CheckResult("service", WELL, f"answers in {took_ms:.0f} ms, and accepts the credentials")
+    if isinstance(outcome, Response):
         yield from _clock(outcome.headers.get("date"))
     yield from _deviations(client)
 
 
-def _deviations(client: Any) -> Iterator[Found]:
+def _deviations(client: Any) -> Iterator[CheckResult]:
     from exposurekit.client import probe
 
     try:
         found = list(map(probe.said, probe.deviations(client)))
     except ExposureError as error:
-        yield Found("answers", ILL, str(error), "ask the service's operator")
+        yield CheckResult("answers", ILL, str(error), "ask the service's operator")
         return
     if found:
         more = f", and {len(found) - DEVIATIONS_MAX:,} more" if len(found) > DEVIATIONS_MAX else ""
-        yield Found(
+        yield CheckResult(
             "answers", MIND, f"they deviate from the specification: {'; '.join(found[:DEVIATIONS_MAX])}{more}",
             "nothing: they are read all the same; `exposure.deviations()` counts them",
         )  # fmt: skip
     else:
-        yield Found("answers", WELL, "as the specification describes them")
+        yield CheckResult("answers", WELL, "as the specification describes them")
 
 
-def _clock(told: str | None) -> Iterator[Found]:
+def _clock(told: str | None) -> Iterator[CheckResult]:
     with suppress(TypeError, ValueError):
         apart = abs((parsedate_to_datetime(told or "") - datetime.now(UTC)).total_seconds())
         if apart > CLOCK_MAX_S:
             said = f"this machine's and the service's are {apart:,.0f} s apart"
-            yield Found("clock", ILL, said, "set it by NTP: what is seen would be dated wrongly")
+            yield CheckResult("clock", ILL, said, "set it by NTP: what is seen would be dated wrongly")
         else:
-            yield Found("clock", WELL, "goes as the service's does")
+            yield CheckResult("clock", WELL, "goes as the service's does")
 
 
-def _history(history: str) -> Iterator[Found]:
+def _history(history: str) -> Iterator[CheckResult]:
     from exposurekit.history import History
 
-    place = local(history)
+    place = local_option(history)
     if place is not None and not place.is_dir():
-        yield Found("history", MIND, "there is none yet", "exposurekit collect")
+        yield CheckResult("history", MIND, "there is none yet", "exposurekit collect")
         return
     try:
         with History(history) as kept:
-            yield from _kept(kept)
-    except NotLoaded:
-        yield Found("history", MIND, "nothing was collected yet", "exposurekit collect")
+            yield from _history_check(kept)
+    except NotFound:
+        yield CheckResult("history", MIND, "nothing was collected yet", "exposurekit collect")
     except ExposureError as error:
-        yield Found("history", ILL, str(error), "exposurekit history verify, or another --history")
+        yield CheckResult("history", ILL, str(error), "exposurekit history verify, or another --history")
     except OSError as error:
-        yield Found("history", ILL, f"it cannot be read: {error.strerror}", "another --history")
+        yield CheckResult("history", ILL, f"it cannot be read: {error.strerror}", "another --history")
 
 
-def _kept(kept: Any) -> Iterator[Found]:
+def _history_check(kept: Any) -> Iterator[CheckResult]:
     broken, last = kept.verify(), kept.last_run()
     if broken:
-        yield Found("history", ILL, f"broken promises: {', '.join(broken)}", "put it back from a backup")
+        yield CheckResult(
+            "history", ILL, f"broken promises: {', '.join(broken)}", "put it back from a backup"
+        )
     days = (datetime.now(UTC) - (last.finished_at or last.started_at)).total_seconds() / 86_400
     said = f"{last.seq:,} runs, the last {days:,.1f} days ago"
     if days > LOOKED_MAX_DAYS:
-        yield Found("history", MIND, said, "exposurekit watch --install-help has it looked at by itself")
+        yield CheckResult(
+            "history", MIND, said, "exposurekit watch --install-help has it looked at by itself"
+        )
     elif not broken:
-        yield Found("history", WELL, f"{said}; every promise holds")
+        yield CheckResult("history", WELL, f"{said}; every promise holds")
     if waiting := kept.waiting():
-        yield Found(
+        yield CheckResult(
             "runs",
             MIND,
             f"{len(waiting):,} wait for a shard",
@@ -231,53 +239,53 @@ def _kept(kept: Any) -> Iterator[Found]:
         )
     stale = len(kept.stale())
     if stale:
-        yield Found(
+        yield CheckResult(
             "people",
             MIND,
             f"{stale:,} were not seen well by the last look",
             "exposurekit export stale --out stale.csv",
         )
     else:
-        yield Found("people", WELL, "everybody was seen well by the last look")
+        yield CheckResult("people", WELL, "everybody was seen well by the last look")
 
 
-def _watch(history: str) -> Iterator[Found]:
+def _watch(history: str) -> Iterator[CheckResult]:
     from exposurekit.cli.watch import STATE
     from exposurekit.monitor.status import read
 
-    place = local(history)
+    place = local_option(history)
     if place is None or not place.is_dir():
         return
     try:
         problem = read(place / STATE)["problem"]
-    except NotLoaded:
-        yield Found(
+    except NotFound:
+        yield CheckResult(
             "watch", MIND, "none was begun here", "exposurekit watch --install-help, unless cron collects"
         )
         return
     except ExposureError as error:
-        yield Found("watch", ILL, str(error), "see what the line says")
+        yield CheckResult("watch", ILL, str(error), "see what the line says")
         return
     if problem:
-        yield Found("watch", ILL, problem, "exposurekit watch --status tells more")
+        yield CheckResult("watch", ILL, problem, "exposurekit watch --status tells more")
     else:
-        yield Found("watch", WELL, "it is well")
+        yield CheckResult("watch", WELL, "it is well")
 
 
-def _files(_history: str) -> Iterator[Found]:
+def _files(_history: str) -> Iterator[CheckResult]:
     from exposurekit.system import paths
 
-    for file in sorted(paths.configured().glob("*.key")) if paths.configured().is_dir() else ():
+    for file in sorted(paths.config_dir().glob("*.key")) if paths.config_dir().is_dir() else ():
         if not file.is_file():
-            yield Found("keys", ILL, f"{file.name} leads nowhere", "put it back from a backup")
+            yield CheckResult("keys", ILL, f"{file.name} leads nowhere", "put it back from a backup")
         elif os.name == "posix" and file.stat().st_mode & 0o077:
-            yield Found("keys", ILL, f"{file.name} can be read by others", f"chmod 600 {file}")
+            yield CheckResult("keys", ILL, f"{file.name} can be read by others", f"chmod 600 {file}")
     if Path(".env").is_file() and os.name == "posix" and Path(".env").stat().st_mode & 0o077:
-        yield Found("keys", MIND, ".env can be read by others", "chmod 600 .env")
+        yield CheckResult("keys", MIND, ".env can be read by others", "chmod 600 .env")
 
 
 MISSING = "missing"
-_EXAMINED: tuple[Callable[[str], Iterator[Found]], ...] = (
+_EXAMINED: tuple[Callable[[str], Iterator[CheckResult]], ...] = (
     *(_versions, _notebook, _browser, _service, _history, _watch, _files),
 )
 

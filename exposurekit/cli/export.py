@@ -5,10 +5,10 @@ from typing import Any
 
 import click
 
-from exposurekit.cli.history import existing
+from exposurekit.cli.history import existing_history
 from exposurekit.cli.options import ID, check_writable, history_option
-from exposurekit.cli.output import NAMES_MISSING, named
-from exposurekit.errors import Misconfigured
+from exposurekit.cli.output import NAMES_MISSING, label_of
+from exposurekit.errors import ConfigurationError
 
 QUEUE = "queue"
 _OF_LISTS = (".md", ".ics")  # endings that only the queue takes
@@ -65,7 +65,7 @@ def export(*, table: str, history: str, out: Path, user: int | None, personal: b
         option, words = ("--live", "--live") if live else ("--user", "--user ID")
         raise click.UsageError(f"{option} goes with the queue; use: exposurekit export queue {words}")
     if table == "work_queue" and out.suffix.lower() in _OF_LISTS:
-        raise Misconfigured(
+        raise ConfigurationError(
             "work_queue is a table (.csv, .xlsx or .parquet); the manual work as a list is: "
             "exposurekit export queue (.md, .ics or .xlsx)"
         )
@@ -75,13 +75,13 @@ def export(*, table: str, history: str, out: Path, user: int | None, personal: b
         file = exposurekit.export(exposure[table], out, personal=personal, of=exposure)
         lacks_names = False
     else:
-        with existing(history) as kept:
+        with existing_history(history) as kept:
             what: Any = kept if table == QUEUE else getattr(kept, table)()
             of: Any = exposurekit.connect() if live else kept
             file = exposurekit.export(what, out, user=user, personal=personal, of=of)
             lacks_names = table == QUEUE and personal and not live and _has_work(kept, user)
     kept_back = "" if personal else " Nothing personal is in it; --personal writes everything."
-    click.echo(f"Wrote {named(file)}, {file.stat().st_size:,} bytes.{kept_back}")
+    click.echo(f"Wrote {label_of(file)}, {file.stat().st_size:,} bytes.{kept_back}")
     if lacks_names:
         click.echo(NAMES_MISSING, err=True)
 

@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from exposurekit.cli import browser, output
-from exposurekit.cli.options import ID, history_option, json_option, local, records_by_option
+from exposurekit.cli.options import ID, history_option, json_option, local_option, records_by_option
 from exposurekit.cli.sections import Group
-from exposurekit.errors import Misconfigured, NotLoaded
+from exposurekit.errors import ConfigurationError, NotFound
 from exposurekit.text.sanitize import plain
 
 _RUN_COLUMNS = (
@@ -50,16 +50,16 @@ def collect(
     from exposurekit.exposure import connect
 
     if shard is not None and run is None:
-        raise Misconfigured("the shards of a run share its name: give the run a name, too: --run NAME")
+        raise ConfigurationError("the shards of a run share its name: give the run a name, too: --run NAME")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     exposure = connect()
-    with opened(history, records_by) as kept:
+    with open_history(history, records_by) as kept:
         try:
             found = kept.collect(exposure, run=run, shard=shard, only=users or None)
         except KeyboardInterrupt:
             click.echo("What was seen is kept; the next collect goes on from there.", err=True)
             raise
-        strangers = _strangers(kept, found, users)
+        strangers = _unknown_users(kept, found, users)
     if as_json:
         told = {
             "run": found.run,
@@ -99,7 +99,7 @@ def show(*, history: str, every: str, by: str | None, kind: str, as_json: bool) 
 
     Example: exposurekit history show --every week
     """
-    with existing(history) as kept:
+    with existing_history(history) as kept:
         table = kept.status_over_time(by=by, every=every, kind=kind)
     output.print_rows(_rows(table), as_json=as_json, none="Nothing was collected yet.")
 
@@ -112,7 +112,7 @@ def runs(*, history: str, as_json: bool) -> None:
 
     Example: exposurekit history runs
     """
-    with existing(history) as kept:
+    with existing_history(history) as kept:
         table, waiting = kept.runs(), kept.waiting()
     shown = table.drop(columns="source") if as_json else table[list(_RUN_COLUMNS)]  # a URL
     output.print_rows(_rows(shown), as_json=as_json, none="Nothing was collected yet.")
@@ -130,7 +130,7 @@ def finish(*, history: str, run: str) -> None:
 
     Example: exposurekit history finish 2026-11-21
     """
-    with existing(history) as kept:
+    with existing_history(history) as kept:
         click.echo(str(kept.finish(run)))
 
 
@@ -153,19 +153,19 @@ def erase(*, history: str, user: int, inbox: Path | None) -> None:
     """
     place = _inbox_of(history, inbox)
     is_there = inbox is not None or place is None or is_begun(history)  # else an inbox is all there is
-    with existing(history) if is_there else opened(history) as kept:
+    with existing_history(history) if is_there else open_history(history) as kept:
         values = kept.values_of(user) if is_there else set()
         # The letters first: where that fails and is done again, the history still tells what to look for.
-        letters = _erased_letters(place, user, values)
+        letters = _erase_inbox(place, user, values)
         rows = kept.erase(user) if is_there else 0
     if rows:
         click.echo(f"{rows} rows are gone from every file of the history {plain(history)}.")
     else:
         click.echo(f"The history {plain(history)} holds nothing of user {user}.")
     click.echo(letters)
-    if told := _erased_notices(history, user):
+    if told := _erase_notifications(history, user):
         click.echo(f"Notices about them that waited to be sent, and are gone: {told}.")
-    if browser.forgotten():
+    if browser.remove_page():
         click.echo("The page that exposurekit open left in your cache is gone, whoever it was about.")
     if rows:
         click.echo(
@@ -181,7 +181,7 @@ def verify(*, history: str, as_json: bool) -> None:
 
     Example: exposurekit history verify
     """
-    with existing(history) as kept:
+    with existing_history(history) as kept:
         broken = kept.verify()
     if as_json:
         output.print_json(broken)
@@ -203,27 +203,27 @@ def compact(*, history: str) -> None:
 
     Example: exposurekit history compact
     """
-    with existing(history) as kept:
+    with existing_history(history) as kept:
         kept.compact()
     click.echo("Done. The old files stay for a day, for whoever reads them.")
 
 
-def opened(path: str, records_by: str | None = None) -> Any:
+def open_history(path: str, records_by: str | None = None) -> Any:
     """A history, made where there is none."""
     from exposurekit.history import History
 
     return History(path, records_by=records_by)
 
 
-def existing(path: str) -> Any:
+def existing_history(path: str) -> Any:
     """A history that is there.
 
     Raises:
-        NotLoaded: There is none.
+        NotFound: There is none.
     """
-    kept = opened(path)
+    kept = open_history(path)
     if not is_begun(path):
-        raise NotLoaded(
+        raise NotFound(
             f"There is no history in {plain(path)}: exposurekit collect --history {plain(shlex.quote(path))} begins one, "
             "--history DIR names another"
         )
@@ -232,11 +232,11 @@ def existing(path: str) -> Any:
 
 def is_begun(path: str) -> bool:
     """Whether there is a history; of one that is elsewhere it is the first question that tells."""
-    directory = local(path)
+    directory = local_option(path)
     return directory is None or (directory / "history.json").is_file()
 
 
-def _strangers(kept: Any, run: Any, users: tuple[int, ...]) -> list[int]:
+def _unknown_users(kept: Any, run: Any, users: tuple[int, ...]) -> list[int]:
     """Whom of those asked for the service does not list: a look at some has a row of each whom it does."""
     if run.was_there or run.seq is None:
         return []
@@ -248,44 +248,44 @@ def _strangers(kept: Any, run: Any, users: tuple[int, ...]) -> list[int]:
 def _inbox_of(history: str, named: Path | None) -> Path | None:
     if named is not None:
         if not named.is_file():
-            raise Misconfigured("--inbox names no file: nothing was erased")
+            raise ConfigurationError("--inbox names no file: nothing was erased")
         return named
-    directory = local(history)
+    directory = local_option(history)
     beside = None if directory is None else directory / "inbox.db"
     return beside if beside is not None and beside.is_file() else None
 
 
-def _erased_notices(history: str, user: int) -> int:
+def _erase_notifications(history: str, user: int) -> int:
     """Forgets what a watch beside the history was still to tell of them; how many lines that were."""
-    from exposurekit.monitor.notifications.outbox import FILE, Notices
+    from exposurekit.monitor.notifications.outbox import FILE, NotificationOutbox
 
-    directory = local(history)
+    directory = local_option(history)
     file = None if directory is None else directory / FILE
     if file is None or not file.is_file():
         return 0
 
-    notices = Notices(file)
+    notices = NotificationOutbox(file)
     try:
         return notices.erase(user)
     finally:
         notices.close()
 
 
-def _erased_letters(inbox: Path | None, user: int, values: set[str]) -> str:
+def _erase_inbox(inbox: Path | None, user: int, values: set[str]) -> str:
     """Erases them; what there is to tell of it."""
     if inbox is None:
         return "No inbox was searched: there is none beside it. Name one that lies elsewhere with --inbox."
-    from exposurekit.monitor.webhooks.parsing import VALUE_MIN, searched
-    from exposurekit.monitor.webhooks.store import Letters
+    from exposurekit.monitor.webhooks.parsing import VALUE_MIN, search_user_id
+    from exposurekit.monitor.webhooks.store import InboxStore
 
-    letters = Letters(inbox)
+    letters = InboxStore(inbox)
     try:
         gone = letters.erase(user, values)
     finally:
         letters.close()
     return (
         f"{gone.letters} deliveries are gone from the inbox {plain(str(inbox))}, {gone.quarantined} of them quarantined; "
-        f"{gone.by_value} of them did not say whose they were and went for holding one of {len(searched(values))} values "
+        f"{gone.by_value} of them did not say whose they were and went for holding one of {len(search_user_id(values))} values "
         f"of {VALUE_MIN} characters or more."
     )
 

@@ -15,7 +15,7 @@ from exposurekit.cli.options import (
     key_option,
     on_a_terminal,
 )
-from exposurekit.cli.options import who as is_who
+from exposurekit.cli.options import user_option as is_who
 from exposurekit.cli.sections import Group
 from exposurekit.text.sanitize import plain
 
@@ -64,7 +64,7 @@ def integrator_add(
     from exposurekit.service.accounts import integrators
 
     who = _attesting(name, attested_by, nobody=no_attestation)
-    made = session.written(
+    made = session.transaction(
         database, key_file, lambda work: integrators.add(work, name, attested_by=who), makes=True
     )
     _print_credentials(made, as_json=as_json)
@@ -91,7 +91,7 @@ def integrator_attest(
 
     if (who is None) is not nobody:
         raise click.UsageError("say who answers with --by WHO, or that nobody does with --nobody")
-    session.written(database, key_file, lambda work: integrators.attest(work, name, attested_by=who))
+    session.transaction(database, key_file, lambda work: integrators.attest(work, name, attested_by=who))
     if who is None:
         click.echo(UNATTESTED.format(name=name), err=True)
     else:
@@ -109,7 +109,7 @@ def integrator_list(*, database: str, key_file: Path | None, as_json: bool) -> N
     """
     from exposurekit.service.accounts import integrators
 
-    found = session.looked(database, key_file, integrators.all)
+    found = session.read_session(database, key_file, integrators.all)
     if as_json:
         output.print_json(
             [
@@ -146,7 +146,7 @@ def integrator_rotate(*, name: str, database: str, key_file: Path | None, as_jso
     """
     from exposurekit.service.accounts import integrators
 
-    made = session.written(database, key_file, lambda work: integrators.rotate(work, name))
+    made = session.transaction(database, key_file, lambda work: integrators.rotate(work, name))
     _print_credentials(made, as_json=as_json)
 
 
@@ -166,7 +166,7 @@ def integrator_remove(*, name: str, with_users: bool, database: str, key_file: P
     """
     from exposurekit.service.accounts import integrators
 
-    gone = session.written(
+    gone = session.transaction(
         database, key_file, lambda work: integrators.remove(work, name, with_users=with_users)
     )
     click.echo(f"Removed {name} and {gone} users.")
@@ -203,7 +203,9 @@ def integrator_set_callback(
 
     if secret is not None and new_secret:
         raise click.UsageError("--secret brings one along, --new-secret makes one: choose")
-    session.looked(database, key_file, lambda work: endpoints.find(work, name))  # says so where there is none
+    session.read_session(
+        database, key_file, lambda work: endpoints.find(work, name)
+    )  # says so where there is none
     chosen = endpoints.new_secret() if new_secret else _brought(secret)
     asyncio.run(endpoints.vet(url, opened_networks=callback_networks))
 
@@ -213,7 +215,7 @@ def integrator_set_callback(
         await endpoints.put(work, name, endpoints.Callback(url, kept))
         return kept is not None
 
-    signed = session.written(database, key_file, put)
+    signed = session.transaction(database, key_file, put)
     shown = chosen if new_secret else None
     if as_json:
         output.print_json({"integration_name": name, "signed": signed, "webhook_secret": shown})
@@ -241,7 +243,7 @@ def integrator_clear_callback(*, name: str, database: str, key_file: Path | None
     """
     from exposurekit.service.webhooks import endpoints
 
-    session.written(database, key_file, lambda work: endpoints.put(work, name, None))
+    session.transaction(database, key_file, lambda work: endpoints.put(work, name, None))
     click.echo(f"{name} is told no longer.")
 
 

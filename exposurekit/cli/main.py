@@ -90,11 +90,11 @@ def run(words: Sequence[str]) -> int:
     except ExposureError as error:
         if debug:
             raise
-        return _told(*str(error).splitlines())
+        return _error_text(*str(error).splitlines())
     except ModuleNotFoundError as error:
         if debug or error.name not in SERVICE_PACKAGES:
             raise
-        return _told(NEEDS_SERVICE)
+        return _error_text(NEEDS_SERVICE)
     except BrokenPipeError:  # whoever read has had enough
         _give_up_output()
         return 1
@@ -102,10 +102,10 @@ def run(words: Sequence[str]) -> int:
         if not _is_of_output(error):
             raise
         _give_up_output()
-        return _told(f"The output cannot be written: {error.strerror}")
+        return _error_text(f"The output cannot be written: {error.strerror}")
 
 
-def _told(*problems: str) -> int:
+def _error_text(*problems: str) -> int:
     for problem in problems:
         click.echo(f"Error: {plain(problem)}", err=True)
     return 1

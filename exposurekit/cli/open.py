@@ -3,9 +3,9 @@
 import click
 
 from exposurekit.cli import browser
-from exposurekit.cli.history import existing
+from exposurekit.cli.history import existing_history
 from exposurekit.cli.options import ID, When, history_option
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 from exposurekit.text.sanitize import plain
 
 
@@ -28,14 +28,14 @@ def open_page(*, history: str, user: int | None, since: str | None) -> None:
     """
     from exposurekit.reports import report
 
-    page = browser.kept()
+    page = browser.page_file()
     try:
         page.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
-        raise Misconfigured(
+        raise ConfigurationError(
             f"{plain(page.parent)} cannot be made: {error.strerror}; XDG_CACHE_HOME names another place"
         ) from None
-    with existing(history) as kept:
+    with existing_history(history) as kept:
         made = report(kept, page, user=user, since=since)
     click.echo(made.finding)
-    browser.shown(page)
+    browser.show_page(page)

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 from exposurekit.service.constants import WHO_MAX
 from exposurekit.text.sanitize import plain
 
@@ -18,7 +18,7 @@ ID_MAX = 2**63 - 1
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-def who(text: str) -> str:
+def user_option(text: str) -> str:
     """The type of somebody who answers for something: a name or a role, without the blanks around it."""
     bare = text.strip()
     if not 1 <= len(bare) <= WHO_MAX or not bare.isprintable():
@@ -88,7 +88,7 @@ limit_option = click.option(
     "--limit", default=100, type=click.IntRange(1, 100_000), help="The largest number of rows."
 )
 by_option = click.option(
-    "--by", "who", metavar="WHO", type=who, required=True, help="Who decided: a name or a role."
+    "--by", "who", metavar="WHO", type=user_option, required=True, help="Who decided: a name or a role."
 )
 
 
@@ -97,13 +97,13 @@ def on_a_terminal() -> bool:
     return sys.stdin.isatty()
 
 
-def local(history: str) -> Path | None:
+def local_option(history: str) -> Path | None:
     """The directory of a history on this machine; None: it is none."""
     if "://" in history:
         return None
     with suppress(RuntimeError):
         return Path(history).expanduser()
-    raise Misconfigured("--history begins with ~ and somebody's name: there is nobody of it")
+    raise ConfigurationError("--history begins with ~ and somebody's name: there is nobody of it")
 
 
 class Span(click.ParamType[timedelta]):
@@ -145,7 +145,7 @@ class When(click.ParamType[str]):
 
         try:
             parse_time(value, now=datetime.now(UTC))
-        except Misconfigured as error:
+        except ConfigurationError as error:
             self.fail(str(error), param, ctx)
         return str(value)
 
@@ -171,15 +171,15 @@ def check_writable(out: Path) -> None:
     """Say so before any work is done, where a file cannot be written.
 
     Raises:
-        Misconfigured: It cannot.
+        ConfigurationError: It cannot.
     """
     try:
         is_directory = out.is_dir()
     except OSError as error:
-        raise Misconfigured(f"--out: {error.strerror}") from None
+        raise ConfigurationError(f"--out: {error.strerror}") from None
     if is_directory or not out.name:
-        raise Misconfigured(f"--out: {plain(out)} is a directory, and a file is wanted")
+        raise ConfigurationError(f"--out: {plain(out)} is a directory, and a file is wanted")
     if not out.parent.is_dir():
-        raise Misconfigured(f"--out: there is no directory {plain(out.parent)}")
+        raise ConfigurationError(f"--out: there is no directory {plain(out.parent)}")
     if not os.access(out if out.exists() else out.parent, os.W_OK):
-        raise Misconfigured(f"--out: {plain(out)} cannot be written")
+        raise ConfigurationError(f"--out: {plain(out)} cannot be written")

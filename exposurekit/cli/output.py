@@ -17,7 +17,7 @@ NAMES_MISSING = (
 )
 
 
-def named(file: Path) -> str:
+def label_of(file: Path) -> str:
     r"""A file's name, on one line, and with nothing in it that a terminal would obey or cannot write.
 
     >>> named(Path("a\nError: b\x1bc.html"))
@@ -28,7 +28,7 @@ def named(file: Path) -> str:
 
 def print_json(value: Any) -> None:
     """One line of JSON; instants in UTC, as ISO 8601 has them."""
-    click.echo(json.dumps(value, default=_stated))
+    click.echo(json.dumps(value, default=_state_text))
 
 
 def print_rows(rows: Sequence[Row], *, as_json: bool, none: str) -> None:
@@ -61,7 +61,7 @@ def _cell(value: Any) -> str:
     return "-" if value is None else plain(value)
 
 
-def _stated(value: Any) -> str:
+def _state_text(value: Any) -> str:
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat()
     raise TypeError(f"{type(value).__name__} is not for JSON")

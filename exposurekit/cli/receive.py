@@ -12,9 +12,9 @@ from typing import Any
 
 import click
 
-from exposurekit.cli.options import history_option, json_option, local
+from exposurekit.cli.options import history_option, json_option, local_option
 from exposurekit.cli.output import print_rows
-from exposurekit.errors import ExposureError, Misconfigured
+from exposurekit.errors import ConfigurationError, ExposureError
 from exposurekit.text.sanitize import plain
 
 _IN_CLEAR = (
@@ -89,18 +89,18 @@ def receive(
     Example: exposurekit receive --history ./history
     """
     if quarantined or show is not None:
-        _look(_file(history, inbox), show, as_json=as_json)
+        _poll(_file(history, inbox), show, as_json=as_json)
         return
     from exposurekit.service import log_setup
 
-    door = door_of(history, inbox=inbox, path_secret=path_secret, signing_secrets=signing_secrets)
+    door = create_receiver(history, inbox=inbox, path_secret=path_secret, signing_secrets=signing_secrets)
     log_setup.to_stderr()
     with closing(door.letters), _signalled() as wait, receiving(door, host, port):
         wait()
 
 
 @dataclass(slots=True)
-class Door:
+class Receiver:
     """The application of an inbox, as `serving` takes it.
 
     It opens when its server has the port: before that no path is made for senders, and none is told.
@@ -156,26 +156,26 @@ class Door:
         )
 
 
-def door_of(
+def create_receiver(
     history: str,
     *,
     inbox: Path | None,
     path_secret: str | None,
     signing_secrets: tuple[str, ...],
     **_: Any,
-) -> Door:
+) -> Receiver:
     """The inbox of a history, and who is let in; what is not given comes from a ``.env`` file, where it has it."""
     from exposurekit.client.environment import webhook_secrets
-    from exposurekit.monitor.webhooks.store import Letters
+    from exposurekit.monitor.webhooks.store import InboxStore
 
     path, signing = webhook_secrets()
-    door = Door(Letters(_file(history, inbox)), path_secret or path, signing_secrets or signing)
+    door = Receiver(InboxStore(_file(history, inbox)), path_secret or path, signing_secrets or signing)
     door.check()
     return door
 
 
 @contextmanager
-def receiving(door: Door, host: str, port: int) -> Iterator[None]:
+def receiving(door: Receiver, host: str, port: int) -> Iterator[None]:
     """Take deliveries in, for as long as the block lasts; says where."""
     from exposurekit.monitor.webhooks.receiver import CONNECTIONS_MAX
     from exposurekit.system.asgi_server import running
@@ -204,9 +204,9 @@ def _signalled() -> Iterator[Callable[[], object]]:
 def _file(history: str, inbox: Path | None) -> Path:
     if inbox is not None:
         return inbox
-    directory = local(history)
+    directory = local_option(history)
     if directory is None:
-        raise Misconfigured("an inbox lies on a disk of this machine: name its file with --inbox")
+        raise ConfigurationError("an inbox lies on a disk of this machine: name its file with --inbox")
     return directory / "inbox.db"
 
 
@@ -217,7 +217,7 @@ def _make_directory(directory: Path) -> None:
         problem = error.strerror
     else:
         return
-    raise Misconfigured(f"the inbox's directory cannot be made: {problem}")
+    raise ConfigurationError(f"the inbox's directory cannot be made: {problem}")
 
 
 def _kept_path(file: Path) -> tuple[str, bool]:
@@ -234,7 +234,7 @@ def _kept_path(file: Path) -> tuple[str, bool]:
         path = file.read_text(encoding="ascii").strip()
     if PATH_SECRET.fullmatch(path):
         return path, is_new
-    raise Misconfigured(
+    raise ConfigurationError(
         "the path kept beside the inbox cannot be read or written, or is spoiled: remove its file, for another "
         "path, or give --path-secret"
     )
@@ -257,25 +257,25 @@ def _write_once(file: Path, text: str) -> bool:
         draft.unlink(missing_ok=True)
 
 
-def _look(file: Path, number: int | None, *, as_json: bool) -> None:
-    from exposurekit.monitor.webhooks.store import Letters
+def _poll(file: Path, number: int | None, *, as_json: bool) -> None:
+    from exposurekit.monitor.webhooks.store import InboxStore
 
     if not file.is_file():
-        raise Misconfigured("there is no such inbox yet: exposurekit receive makes one")
-    letters = Letters(file)
+        raise ConfigurationError("there is no such inbox yet: exposurekit receive makes one")
+    letters = InboxStore(file)
     try:
         if number is None:
             rows = [asdict(one) for one in letters.quarantined()]
             print_rows(rows, as_json=as_json, none="Nothing is quarantined.")
         else:
-            _show(letters.body(number))
+            _print_delivery(letters.body(number))
     finally:
         letters.close()
 
 
-def _show(body: bytes | None) -> None:
+def _print_delivery(body: bytes | None) -> None:
     if body is None:
-        raise Misconfigured(
+        raise ConfigurationError(
             "there is no such letter: it never came, or was taken in or erased; --quarantined lists those set apart"
         )
     text = body.decode("utf-8", "backslashreplace")

@@ -7,7 +7,7 @@ import click
 from click.core import ParameterSource
 
 from exposurekit.cli import browser, output
-from exposurekit.cli.history import existing, is_begun
+from exposurekit.cli.history import existing_history, is_begun
 from exposurekit.cli.options import ID, When, check_writable, history_option, json_option
 
 KINDS = ("fleet", "person", "changes", "sites")
@@ -69,27 +69,29 @@ def report(
     check_writable(out)
     exposure = connect() if live else None
     asked: dict[str, Any] = {"kind": kind, "user": user, "since": since, "share_safe": share_safe}
-    if exposure is not None and _none_was_meant(history):
+    if exposure is not None and _needs_no_history(history):
         made = made_of(exposure, out, **asked)
     else:
-        with existing(history) as kept:
+        with existing_history(history) as kept:
             made = made_of(kept, out, exposure=exposure, **asked)
     if pdf:
         printed = out.with_suffix(".pdf")
-        write(printed, reports_pdf.printed(made.to_html()))
-        click.echo(f"Wrote {output.named(printed)}.", err=as_json)
+        write(printed, reports_pdf.print_pdf(made.to_html()))
+        click.echo(f"Wrote {output.label_of(printed)}.", err=as_json)
     if as_json:
         output.print_json(made.data)
     else:
         click.echo(made.finding)
-        click.echo(f"Wrote {output.named(out)}, {out.stat().st_size / 1e6:.1f} MB. Open it in any browser.")
+        click.echo(
+            f"Wrote {output.label_of(out)}, {out.stat().st_size / 1e6:.1f} MB. Open it in any browser."
+        )
     if not live and any(task.note for one in made.sections for it in one.removals for task in it.tasks):
         click.echo(output.NAMES_MISSING, err=True)
     if shows:
-        browser.shown(out)
+        browser.show_page(out)
 
 
-def _none_was_meant(history: str) -> bool:
+def _needs_no_history(history: str) -> bool:
     """Whether no history was named, and none begun: what is so now is a report, too."""
     source = click.get_current_context().get_parameter_source("history")
     return source is ParameterSource.DEFAULT and not is_begun(history)

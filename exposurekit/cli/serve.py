@@ -17,7 +17,7 @@ from exposurekit.cli.options import (
     search_engine_option,
     sites_option,
 )
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 from exposurekit.service.constants import REQUESTS_PER_SECOND
 
 
@@ -101,14 +101,14 @@ def worker(
         click.echo(
             "On SQLite serve has a worker inside already; this one and that take turns at writing.", err=True
         )
-    asyncio.run(_until_told(opened, made))
+    asyncio.run(_run_until_signal(opened, made))
 
 
 def _worker(database: Any, sites: Path | None, search_engine: str | None, networks: tuple[str, ...]) -> Any:
-    from exposurekit.service.worker import worker_for
+    from exposurekit.service.worker import create_worker
 
     _check_address(search_engine)
-    return worker_for(
+    return create_worker(
         database,
         definitions=session.definitions(sites),
         search_engine=search_engine,
@@ -118,24 +118,24 @@ def _worker(database: Any, sites: Path | None, search_engine: str | None, networ
 
 def _check_address(search_engine: str | None) -> None:
     if search_engine and not search_engine.startswith(("http://", "https://")):
-        raise Misconfigured(
+        raise ConfigurationError(
             "--search-engine is an http or https address, such as http://127.0.0.1:8888/search"
         )
 
 
-async def _until_told(database: Any, worker: Any) -> None:
+async def _run_until_signal(database: Any, worker: Any) -> None:
     """Work until a signal comes; then what was begun is given back.
 
     Raises:
-        WorkerEnded: The worker ended by itself.
+        WorkerCrashed: The worker ended by itself.
     """
-    from exposurekit.service.vigil import watched
+    from exposurekit.service.vigil import supervise
 
     await database.open()
     told = asyncio.Event()
     try:
         with _on_signals(told.set):
-            tasks = [asyncio.create_task(watched(worker)), asyncio.create_task(told.wait())]
+            tasks = [asyncio.create_task(supervise(worker)), asyncio.create_task(told.wait())]
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in tasks:
                 task.cancel()

@@ -16,7 +16,7 @@ from exposurekit.cli import output, session
 from exposurekit.cli.options import database_option, json_option, key_option, sites_option
 from exposurekit.cli.sections import Group
 from exposurekit.cli.status import NO_LOOKS, site_health
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 from exposurekit.text.sanitize import plain
 
 NOBODY_KNOWN = "controls.listed names nobody, so that nothing tells whether anybody would be found"
@@ -37,7 +37,7 @@ _MEANING = {
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class SiteCheck:
     """What the check of one file told; with a problem the definition is not to be used."""
 
     file: str
@@ -133,14 +133,14 @@ def sites_health(*, database: str, key_file: Path | None, as_json: bool) -> None
 
     Example: exposurekit sites health
     """
-    output.print_rows(session.looked(database, key_file, site_health), as_json=as_json, none=NO_LOOKS)
+    output.print_rows(session.read_session(database, key_file, site_health), as_json=as_json, none=NO_LOOKS)
 
 
-async def _checked(files: Iterable[Path], networks: tuple[str, ...], *, offline: bool) -> list[Checked]:
+async def _checked(files: Iterable[Path], networks: tuple[str, ...], *, offline: bool) -> list[SiteCheck]:
     """Each file, one after the other."""
     from exposurekit.service.clock import Clock
     from exposurekit.service.http.client import Outbound
-    from exposurekit.service.scanning.politeness import Manners
+    from exposurekit.service.scanning.politeness import PoliteFetcher
     from exposurekit.service.storage.database import Database
     from exposurekit.service.storage.encryption import Vault
 
@@ -149,50 +149,50 @@ async def _checked(files: Iterable[Path], networks: tuple[str, ...], *, offline:
         url = f"sqlite:///{Path(directory) / 'turns.db'}"
         database = await Database(url, vault=Vault(Vault.generate_key()), clock=Clock()).open()
         try:
-            manners = None if offline else Manners(outbound, database)
+            manners = None if offline else PoliteFetcher(outbound, database)
             return [await _check(file, manners) for file in files]
         finally:
             await outbound.close()
             await database.close()
 
 
-async def _check(file: Path, manners: Any) -> Checked:
+async def _check(file: Path, manners: Any) -> SiteCheck:
     from exposurekit.service.sites import loader
 
     try:
         site = loader.read(file)
-    except Misconfigured as error:
-        return Checked(str(file), problems=tuple(str(error).splitlines()))
+    except ConfigurationError as error:
+        return SiteCheck(str(file), problems=tuple(str(error).splitlines()))
     if manners is None:
-        return Checked(str(file), site.name)
+        return SiteCheck(str(file), site.name)
     return await _controlled(file, site, manners)
 
 
-async def _controlled(file: Path, site: Any, manners: Any) -> Checked:
+async def _controlled(file: Path, site: Any, manners: Any) -> SiteCheck:
     """The definition's controls, over the real way out."""
     from exposurekit.service.accounts.subject import Place
     from exposurekit.service.scanning import matching, site_scan
-    from exposurekit.service.scanning.control import invented
+    from exposurekit.service.scanning.control import decoy_subject
 
     problems: list[str] = []
-    known, listed = await site_scan.look_at_known(site, manners), site.controls.listed
+    known, listed = await site_scan.check_known_listings(site, manners), site.controls.listed
     if known is not None and not any(matching.name_fits(listed.subject(), one) for one in known.listings):
-        problems.append(_meant(known.inconclusive) or NOT_LISTED)
+        problems.append(_expected(known.inconclusive) or NOT_LISTED)
     place = Place(city=listed.city, state=listed.state) if listed else Place()
-    nobody = await site_scan.look(site, invented(place), manners)
+    nobody = await site_scan.scan_site(site, decoy_subject(place), manners)
     if not nobody.trusted:
         problems.append(LISTS_ANYBODY)
     elif nobody.inconclusive is not None:
-        problems.append(_meant(nobody.inconclusive))
+        problems.append(_expected(nobody.inconclusive))
     notes = (NOBODY_KNOWN,) if known is None else ()
-    return Checked(str(file), site.name, tuple(dict.fromkeys(problems)), notes)
+    return SiteCheck(str(file), site.name, tuple(dict.fromkeys(problems)), notes)
 
 
-def _meant(reason: str | None) -> str:
+def _expected(reason: str | None) -> str:
     return _MEANING.get(reason, reason) if reason else ""
 
 
-def _print_checked(one: Checked, *, offline: bool) -> None:
+def _print_checked(one: SiteCheck, *, offline: bool) -> None:
     for problem in one.problems:
         said = problem if one.site is None else f"{one.file}: {one.site}: {problem}"
         click.echo(f"Error: {plain(said)}", err=True)

@@ -26,7 +26,7 @@ def service_status(*, database: str, key_file: Path | None, as_json: bool) -> No
 
     Example: exposurekit service status --json
     """
-    found = session.looked(database, key_file, _status)
+    found = session.read_session(database, key_file, _status)
     if as_json:
         output.print_json(found)
         return

@@ -45,7 +45,9 @@ SHELL=/bin/sh
 """
 
 
-def told(history: str, every: timedelta = timedelta(hours=6), options: Sequence[str] = ()) -> str:
+def install_instructions(
+    history: str, every: timedelta = timedelta(hours=6), options: Sequence[str] = ()
+) -> str:
     """Unit file and cron line, with the places of this installation filled in.
 
     Args:

@@ -44,8 +44,8 @@ def users_consent(*, user_id: int, who: str, database: str, key_file: Path | Non
         await accounts_consent.consent(work, user_id, given_by=who)
         return await accounts_consent.may_scan(work, user_id)
 
-    scanned = session.written(database, key_file, consent)
-    click.echo(f"Consent is recorded for {user_id}. {_told(scanned, 'is not activated for them')}")
+    scanned = session.transaction(database, key_file, consent)
+    click.echo(f"Consent is recorded for {user_id}. {_user_row(scanned, 'is not activated for them')}")
 
 
 @users.command("withdraw")
@@ -62,7 +62,7 @@ def users_withdraw(*, user_id: int, who: str, database: str, key_file: Path | No
     """
     from exposurekit.service.accounts import consent as accounts_consent
 
-    many = session.written(
+    many = session.transaction(
         database, key_file, lambda work: accounts_consent.withdraw(work, user_id, withdrawn_by=who)
     )
     said = "is withdrawn" if many else "was not recorded"
@@ -86,8 +86,8 @@ def users_activate(*, user_id: int, database: str, key_file: Path | None) -> Non
         await accounts_consent.activate(work, user_id)
         return await accounts_consent.may_scan(work, user_id)
 
-    scanned = session.written(database, key_file, activate)
-    click.echo(f"The service is activated for {user_id}. {_told(scanned, 'has no consent of theirs')}")
+    scanned = session.transaction(database, key_file, activate)
+    click.echo(f"The service is activated for {user_id}. {_user_row(scanned, 'has no consent of theirs')}")
 
 
 @users.command("deactivate")
@@ -103,7 +103,7 @@ def users_deactivate(*, user_id: int, database: str, key_file: Path | None) -> N
     """
     from exposurekit.service.accounts import consent as accounts_consent
 
-    session.written(database, key_file, lambda work: accounts_consent.deactivate(work, user_id))
+    session.transaction(database, key_file, lambda work: accounts_consent.deactivate(work, user_id))
     click.echo(f"The service is deactivated for {user_id}. Nothing is scanned or submitted for them.")
 
 
@@ -128,7 +128,7 @@ def users_purge(*, user_id: int, yes: bool, database: str, key_file: Path | None
             raise click.UsageError("nobody can be asked here: --yes says that it is meant")
         if not click.confirm(f"Forget the person {user_id} and all that was found about them", err=True):
             raise click.ClickException("nobody was purged")
-    scrubbed = session.erased(database, key_file, lambda work: accounts_consent.purge(work, user_id))
+    scrubbed = session.erase_with(database, key_file, lambda work: accounts_consent.purge(work, user_id))
     click.echo(f"Nothing is left of {user_id} in any table.")
     if not scrubbed:
         click.echo(
@@ -164,7 +164,7 @@ def users_candidates(
     """
     from exposurekit.service.findings import candidates
 
-    found = session.looked(
+    found = session.read_session(
         database,
         key_file,
         lambda work: candidates.all(work, user_id=user_id, verdict=verdict, limit=limit),
@@ -215,7 +215,7 @@ def users_accept(
         site = definition.site(subject) if definition and subject else Site(name=found.site)
         return await candidates.accept(work, candidate_id, site), found.site, definition is not None
 
-    record_id, site, known = session.written(database, key_file, accept)
+    record_id, site, known = session.transaction(database, key_file, accept)
     click.echo(f"Candidate {candidate_id} is record {record_id} now.")
     if not known:
         click.echo(
@@ -238,9 +238,9 @@ def users_reject(*, candidate_id: int, database: str, key_file: Path | None) -> 
     """
     from exposurekit.service.findings import candidates
 
-    session.written(database, key_file, lambda work: candidates.reject(work, candidate_id))
+    session.transaction(database, key_file, lambda work: candidates.reject(work, candidate_id))
     click.echo(f"Candidate {candidate_id} is rejected.")
 
 
-def _told(scanned: bool, why_not: str) -> str:  # noqa: FBT001  what it tells
+def _user_row(scanned: bool, why_not: str) -> str:  # noqa: FBT001  what it tells
     return "A scan is due." if scanned else f"No scan is due: the service {why_not}."

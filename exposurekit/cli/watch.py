@@ -10,10 +10,10 @@ from typing import Any
 import click
 
 from exposurekit.cli import output, systemd
-from exposurekit.cli.history import opened
-from exposurekit.cli.options import Span, history_option, json_option, local, records_by_option
-from exposurekit.cli.receive import door_of, inbox_options, receiving
-from exposurekit.errors import Misconfigured
+from exposurekit.cli.history import open_history
+from exposurekit.cli.options import Span, history_option, json_option, local_option, records_by_option
+from exposurekit.cli.receive import create_receiver, inbox_options, receiving
+from exposurekit.errors import ConfigurationError
 from exposurekit.text.sanitize import plain
 
 STATE = "watch.json"
@@ -65,37 +65,41 @@ def watch(
     Example: exposurekit watch --every 6h --receive 8787 --rules rules.yaml
     """
     if install_help:
-        click.echo(systemd.told(history, every, _beside(records_by, port, rules, inbox)))
+        click.echo(
+            systemd.install_instructions(history, every, _receiver_beside(records_by, port, rules, inbox))
+        )
         return
     if send_test:
         _test(rules)
         return
     place = _state_of(history)
     if status:
-        _tell(place, as_json=as_json)
+        _notify(place, as_json=as_json)
         return
     from exposurekit.exposure import connect
-    from exposurekit.monitor.status import State
+    from exposurekit.monitor.status import WatchStatus
     from exposurekit.monitor.watch import Watch
     from exposurekit.service import log_setup
 
     with ExitStack() as stack:
         exposure = connect(progress=False)
-        kept = stack.enter_context(opened(history, records_by))
+        kept = stack.enter_context(open_history(history, records_by))
         log_setup.to_stderr()
-        teller = None if rules is None else _teller(rules, stack.enter_context(closing(_notices(place))))
+        teller = None if rules is None else _notifier(rules, stack.enter_context(closing(_outbox(place))))
         letters, beside = None, None
         if port is not None:
-            door = door_of(history, **inbox)
+            door = create_receiver(history, **inbox)
             letters = stack.enter_context(closing(door.letters))
             beside = receiving(door, inbox["host"], port)
-        made = Watch(kept, exposure, every, State(place), letters, teller)
+        made = Watch(kept, exposure, every, WatchStatus(place), letters, teller)
         _stop_on_signals(made)
         made.run(beside)
     click.echo("Stopped; what was seen is kept.", err=True)
 
 
-def _beside(records_by: str | None, port: int | None, rules: Path | None, inbox: dict[str, Any]) -> list[str]:
+def _receiver_beside(
+    records_by: str | None, port: int | None, rules: Path | None, inbox: dict[str, Any]
+) -> list[str]:
     """What a watch that is installed is told besides; no secret: these are for its environment."""
     given = {
         "--records-by": records_by,
@@ -107,25 +111,27 @@ def _beside(records_by: str | None, port: int | None, rules: Path | None, inbox:
     return [word for option, value in given.items() if value is not None for word in (option, str(value))]
 
 
-def _notices(place: Path) -> Any:
-    from exposurekit.monitor.notifications.outbox import FILE, Notices
+def _outbox(place: Path) -> Any:
+    from exposurekit.monitor.notifications.outbox import FILE, NotificationOutbox
 
-    return Notices(place.with_name(FILE))
+    return NotificationOutbox(place.with_name(FILE))
 
 
-def _teller(rules: Path, notices: Any) -> Any:
+def _notifier(rules: Path, notices: Any) -> Any:
     from exposurekit.monitor.notifications import notifier
     from exposurekit.monitor.notifications.rules import of_file
 
     wanted = of_file(rules)
     notifier.check(wanted)
-    return notifier.Teller(wanted, notices)
+    return notifier.Notifier(wanted, notices)
 
 
 def _test(rules: Path | None) -> None:
     if rules is None:
-        raise Misconfigured("--send-test sends to the addresses of a file of rules: give it, --rules FILE")
-    refused = _teller(rules, None).test()
+        raise ConfigurationError(
+            "--send-test sends to the addresses of a file of rules: give it, --rules FILE"
+        )
+    refused = _notifier(rules, None).test()
     for target, why in refused.items():
         click.echo(f"{plain(target)}: {f'could not be told: {why}' if why else 'told'}")
     if any(refused.values()):
@@ -142,13 +148,15 @@ def _stop_on_signals(watch: Any) -> None:
 
 
 def _state_of(history: str) -> Path:
-    directory = local(history)
+    directory = local_option(history)
     if directory is None:
-        raise Misconfigured("a watch tells its state in a directory of this machine: keep its history in one")
+        raise ConfigurationError(
+            "a watch tells its state in a directory of this machine: keep its history in one"
+        )
     return directory / STATE
 
 
-def _tell(place: Path, *, as_json: bool) -> None:
+def _notify(place: Path, *, as_json: bool) -> None:
     from exposurekit.monitor.status import read
 
     told = read(place)

@@ -9,7 +9,7 @@ import click
 from exposurekit.cli import output, session
 from exposurekit.cli.options import database_option, json_option, key_option, limit_option
 from exposurekit.cli.sections import Group
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 from exposurekit.service.constants import STATES
 
 
@@ -35,7 +35,7 @@ def webhooks_list(
     """
     from exposurekit.service.webhooks import outbox
 
-    found = session.looked(database, key_file, lambda work: outbox.all(work, state=state, limit=limit))
+    found = session.read_session(database, key_file, lambda work: outbox.all(work, state=state, limit=limit))
     rows = [{name: value for name, value in asdict(one).items() if name != "id"} for one in found]
     output.print_rows(rows, as_json=as_json, none="No deliveries.")
 
@@ -66,9 +66,9 @@ def webhooks_replay(
         for webhook_id in ids:
             try:
                 await outbox.replay(work, webhook_id)
-            except Misconfigured as error:
-                raise Misconfigured(f"{webhook_id}: {error}") from None
+            except ConfigurationError as error:
+                raise ConfigurationError(f"{webhook_id}: {error}") from None
         return len(ids)
 
-    many = session.written(database, key_file, replay)
+    many = session.transaction(database, key_file, replay)
     click.echo(f"{many} deliveries are sent again.")

@@ -13,6 +13,6 @@
 """
 
 from exposurekit.client.client import AsyncClient, Client
-from exposurekit.client.retry import Patience
+from exposurekit.client.retry import RetryPolicy
 
-__all__ = ["AsyncClient", "Client", "Patience"]
+__all__ = ["AsyncClient", "Client", "RetryPolicy"]

@@ -10,7 +10,7 @@ from typing import Any
 LOOK_S = 0.1
 
 
-def run(work: Callable[[], Coroutine[Any, Any, None]], watch: Callable[[], None]) -> None:
+def run_in_background(work: Callable[[], Coroutine[Any, Any, None]], watch: Callable[[], None]) -> None:
     """Run to the end, calling ``watch`` ten times a second and once more at the end.
 
     The caller's thread only waits, so Ctrl-C reaches it at once; the work is cancelled then and waited for:

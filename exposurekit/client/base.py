@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, TypedDict, TypeVar
 
 from exposurekit.client import log_filter
 from exposurekit.client.calls import Call
-from exposurekit.client.config import Access, BodyEncoding, Format, Lists, Place, credentials
-from exposurekit.client.retry import Outcome, Patience
+from exposurekit.client.config import BodyEncoding, ClientConfig, Format, Lists, Place, credentials
+from exposurekit.client.retry import Result, RetryPolicy
 from exposurekit.contract.models import Reply
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 
 if TYPE_CHECKING:
     import httpx  # loaded with the first call
@@ -23,7 +23,7 @@ log_filter.mask()
 
 
 class Settings(TypedDict, total=False):
-    """The keyword arguments that every connection takes; `Connection` documents them."""
+    """The keyword arguments that every connection takes; `BaseClient` documents them."""
 
     integration_name: str | None
     api_key: str | None
@@ -34,11 +34,11 @@ class Settings(TypedDict, total=False):
     lists: Lists
     strict: bool
     timeout: float
-    retries: int | Patience
+    retries: int | RetryPolicy
     transport: "Transport | None"
 
 
-class Connection:
+class BaseClient:
     """What both clients are made of: where and how to ask, how patiently, and through what."""
 
     def __init__(
@@ -54,7 +54,7 @@ class Connection:
         lists: Lists = "objects",
         strict: bool = False,
         timeout: float = 30.0,
-        retries: int | Patience = 3,
+        retries: int | RetryPolicy = 3,
         transport: "Transport | None" = None,
     ) -> None:
         """Connect to a service; what is not given comes from the environment or a ``.env`` file.
@@ -73,14 +73,14 @@ class Connection:
                 missing or of another type costs that field alone.
             timeout: Seconds that one try of a call may take; a `Client` that blocks ends it after as many
                 without a byte, too, but not while an answer's head comes in drop by drop.
-            retries: Further tries of a call that may be repeated, or a `Patience`.
+            retries: Further tries of a call that may be repeated, or a `RetryPolicy`.
             transport: An httpx transport, blocking or async: a proxy's, a test's. What is under way on one that
                 blocks is waited for when a load is stopped.
 
         Raises:
-            Misconfigured: A setting is missing or makes no sense.
+            ConfigurationError: A setting is missing or makes no sense.
         """
-        self.access = Access(
+        self.access = ClientConfig(
             **credentials(base_url, integration_name, api_key, api_secret),
             format=format,
             credentials_in=credentials_in,
@@ -89,11 +89,11 @@ class Connection:
             strict=strict,
         )
         if not isinstance(timeout, int | float) or timeout <= 0:
-            raise Misconfigured("timeout is a number of seconds, more than zero")
-        if not isinstance(retries, int | Patience):
-            raise Misconfigured("retries is a number, or a Patience")
+            raise ConfigurationError("timeout is a number of seconds, more than zero")
+        if not isinstance(retries, int | RetryPolicy):
+            raise ConfigurationError("retries is a number, or a RetryPolicy")
         self.timeout = timeout
-        self.patience = retries if isinstance(retries, Patience) else Patience(retries)
+        self.patience = retries if isinstance(retries, RetryPolicy) else RetryPolicy(retries)
         self.transport = transport
 
     def __repr__(self) -> str:
@@ -104,6 +104,6 @@ class Connection:
         """Seconds that one try of this call may take."""
         return self.timeout + (SCAN_S if call.waits_for_scan else 0)
 
-    def wait_s(self, call: Call[R, T], outcome: Outcome, tries: int) -> float | None:
+    def wait_s(self, call: Call[R, T], outcome: Result, tries: int) -> float | None:
         """Seconds to wait before the next try, or None where the outcome is final."""
         return self.patience.wait_s(outcome, tries=tries, repeatable=call.repeatable)

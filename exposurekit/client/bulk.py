@@ -11,22 +11,22 @@ from typing import Any
 
 from exposurekit.client import calls, protocol
 from exposurekit.client.client import AsyncClient
-from exposurekit.client.retry import Lost, Outcome
+from exposurekit.client.retry import Result, TransportFailure
 from exposurekit.contract.deviations import Deviation
 from exposurekit.contract.models import UserKey
-from exposurekit.errors import ExposureError, Refused
+from exposurekit.errors import APIStatusError, ExposureError
 
-AT_ONCE = 8
-WINDOW = 200  # people whose answers wait at once, as bytes
+CONCURRENCY = 8
+PREFETCH = 200  # people whose answers wait at once, as bytes
 _THINGS = ("records", "links", "alerts")
-SLICE = 25  # people whose dicts live at once
+PARSE_CHUNK = 25  # people whose dicts live at once
 
 Progress = Callable[[int, int | None], None]
 Choose = Callable[[int], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class UserListing:
     """How List users went.
 
     Attributes:
@@ -85,11 +85,11 @@ async def load(
     client: AsyncClient,
     take: Callable[[Batch], None],
     *,
-    at_once: int = AT_ONCE,
-    window: int = WINDOW,
+    at_once: int = CONCURRENCY,
+    window: int = PREFETCH,
     progress: Progress | None = None,
     choose: Choose | None = None,
-) -> Listing:
+) -> UserListing:
     """Load everyone, batch after batch, in the order in which the service lists them.
 
     Args:
@@ -128,7 +128,7 @@ async def load(
             await load_batch(waiting[:window], total)
             del waiting[:window]
     await load_batch(waiting, total)
-    return Listing(listed, total, unreadable, notes)
+    return UserListing(listed, total, unreadable, notes)
 
 
 async def _batch(
@@ -138,12 +138,12 @@ async def _batch(
     take: Callable[[Batch], None],
     one_more: Callable[[], None],
 ) -> None:
-    answers: list[_Answers | None] = [None] * len(keys)
+    answers: list[_UserResponses | None] = [None] * len(keys)
     upcoming = iter(enumerate(keys))
 
     async def work() -> None:
         for place, key in upcoming:
-            answers[place] = await _ask(client, key)
+            answers[place] = await _fetch(client, key)
             one_more()
 
     try:
@@ -154,30 +154,30 @@ async def _batch(
         # Read only now, a few people at a time: bytes wait cheaply, and the dicts of a few die young, before the
         # garbage collector walks over them again and again.
         got = [answer for answer in answers if answer]
-        for start in range(0, len(got), SLICE):
-            take(_read(client, got[start : start + SLICE]))
+        for start in range(0, len(got), PARSE_CHUNK):
+            take(_read(client, got[start : start + PARSE_CHUNK]))
 
 
 @dataclass(frozen=True, slots=True)
-class _Answers:
+class _UserResponses:
     """The two calls about one person and what they came to; the second is not made where the first was no answer."""
 
     key: UserKey
-    user: tuple[calls.Call[Any, Any], Outcome]
-    alerts: tuple[calls.Call[Any, Any], Outcome] | None
+    user: tuple[calls.Call[Any, Any], Result]
+    alerts: tuple[calls.Call[Any, Any], Result] | None
 
 
-async def _ask(client: AsyncClient, key: UserKey) -> _Answers:
+async def _fetch(client: AsyncClient, key: UserKey) -> _UserResponses:
     call: calls.Call[Any, Any] = calls.get_user(key)
     outcome = await client.outcome(call)
     user = (call, outcome)
     if not protocol.is_success(outcome):
-        return _Answers(key, user, None)
+        return _UserResponses(key, user, None)
     call = calls.get_user_alerts(key)
-    return _Answers(key, user, (call, await client.outcome(call)))
+    return _UserResponses(key, user, (call, await client.outcome(call)))
 
 
-def _read(client: AsyncClient, answers: Sequence[_Answers]) -> Batch:
+def _read(client: AsyncClient, answers: Sequence[_UserResponses]) -> Batch:
     deviations: dict[int, list[Deviation]] = {}
     read = [_person(client, answer, deviations) for answer in answers]
     loaded = [pair for pair in read if isinstance(pair, tuple)]
@@ -187,7 +187,7 @@ def _read(client: AsyncClient, answers: Sequence[_Answers]) -> Batch:
 
 
 def _person(
-    client: AsyncClient, got: _Answers, deviations: dict[int, list[Deviation]]
+    client: AsyncClient, got: _UserResponses, deviations: dict[int, list[Deviation]]
 ) -> tuple[dict[str, Any], dict[str, Any]] | Failure:
     """Get user and Get user alerts: both, or neither, so that no table shows half a person as a whole one."""
     call, outcome = got.user
@@ -196,12 +196,12 @@ def _person(
         user = protocol.row(call, client.access, outcome, notes)["user"]
         if user["id"] != got.key.id:
             return Failure(
-                got.key.id, call.operation.title, "Unreadable", None, "the answer is about another user"
+                got.key.id, call.operation.title, "InvalidResponse", None, "the answer is about another user"
             )
-        call, outcome = got.alerts or (call, Lost("it was not asked"))
+        call, outcome = got.alerts or (call, TransportFailure("it was not asked"))
         alerts = protocol.row(call, client.access, outcome, notes)["alerts"]
     except ExposureError as error:
-        status = error.status if isinstance(error, Refused) else None
+        status = error.status if isinstance(error, APIStatusError) else None
         return Failure(got.key.id, call.operation.title, type(error).__name__, status, str(error))
     if notes:
         deviations[got.key.id] = list(notes)

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import ValidationError
 
-from exposurekit.client.payloads import Items, details, given
+from exposurekit.client.payloads import Items, given_fields, user_payload
 from exposurekit.contract import operations
 from exposurekit.contract.models import (
     Alert,
@@ -28,7 +28,7 @@ from exposurekit.contract.models import (
     UserReply,
 )
 from exposurekit.contract.operations import Operation
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 
 R = TypeVar("R", bound=Reply)
 T = TypeVar("T")
@@ -99,7 +99,7 @@ def create_user(
     Raises:
         BadRequest: A field is missing or invalid.
         Unauthorized: The api_key or api_secret was not accepted.
-        Unreached: No answer came. The person may have been registered all the same where the error's
+        ConnectionFailed: No answer came. The person may have been registered all the same where the error's
             ``maybe_received`` is true; the call is not repeated then, so that nobody is registered twice.
 
     Source: specification, "Create user".
@@ -114,10 +114,10 @@ def create_user(
         "first_name": first_name,
         "last_name": last_name,
         "middle_name": middle_name,
-        **details(birth_date, aliases, emails, phone_numbers, addresses),
+        **user_payload(birth_date, aliases, emails, phone_numbers, addresses),
         "async": asynchronous,
     }
-    return Call(operations.CREATE_USER, UserReply, _user, given(values))
+    return Call(operations.CREATE_USER, UserReply, _user, given_fields(values))
 
 
 def list_users(limit: int | None = None, offset: int | None = None) -> Call[UserPage, UserPage]:
@@ -132,7 +132,7 @@ def list_users(limit: int | None = None, offset: int | None = None) -> Call[User
     >>> client.list_users(limit=2)
     UserPage(count=..., users=2)
     """
-    return Call(operations.LIST_USERS, UserPage, _itself, given({"limit": limit, "offset": offset}))
+    return Call(operations.LIST_USERS, UserPage, _itself, given_fields({"limit": limit, "offset": offset}))
 
 
 def get_user(key: Key) -> Call[UserReply, User]:
@@ -194,9 +194,9 @@ def update_user(
         "first_name": first_name,
         "last_name": last_name,
         "middle_name": middle_name,
-        **details(birth_date, aliases, emails, phone_numbers, addresses),
+        **user_payload(birth_date, aliases, emails, phone_numbers, addresses),
     }
-    return Call(operations.UPDATE_USER, UserReply, _user, given(values), key.secret)
+    return Call(operations.UPDATE_USER, UserReply, _user, given_fields(values), key.secret)
 
 
 def list_user_records(key: Key) -> Call[RecordsReply, list[Record]]:
@@ -261,7 +261,7 @@ def user_key(key: Key) -> UserKey:
     if isinstance(key, tuple) and len(key) == 2:  # noqa: PLR2004  an id and a secret
         with suppress(ValidationError):
             return UserKey(id=key[0], secret=key[1])
-    raise Misconfigured("a user's key is a UserKey, a User, or a pair of id and secret")
+    raise ConfigurationError("a user's key is a UserKey, a User, or a pair of id and secret")
 
 
 @dataclass(frozen=True, slots=True)

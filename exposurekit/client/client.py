@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 from exposurekit.client import calls, protocol
-from exposurekit.client.base import Connection, Settings
+from exposurekit.client.base import BaseClient, Settings
 from exposurekit.client.calls import Call, Key, Paging
-from exposurekit.client.retry import Outcome
+from exposurekit.client.retry import Result
 from exposurekit.contract.models import Reply, User, UserKey, UserPage
-from exposurekit.errors import Misconfigured, StillScanning
-from exposurekit.text.html_cards import card
+from exposurekit.errors import ConfigurationError, ScanTimeout
+from exposurekit.text.html_cards import html_card
 
 if TYPE_CHECKING:
     import pandas as pd  # loaded with the first table
@@ -29,7 +29,7 @@ def _blocking(build: Callable[P, Call[R, T]]) -> Callable[Concatenate["Client", 
     """The operation as a method that waits for its reply."""
 
     def method(self: "Client", /, *args: P.args, **kwargs: P.kwargs) -> T:
-        call = _built(build, args, kwargs)
+        call = _new_client(build, args, kwargs)
         del args, kwargs  # a traceback that shows local names shows no person
         if isinstance(call, Exception):
             raise call
@@ -47,7 +47,7 @@ def _awaiting(build: Callable[P, Call[R, T]]) -> Callable[Concatenate["AsyncClie
     """The operation as a method to await."""
 
     async def method(self: "AsyncClient", /, *args: P.args, **kwargs: P.kwargs) -> T:
-        call = _built(build, args, kwargs)
+        call = _new_client(build, args, kwargs)
         del args, kwargs
         if isinstance(call, Exception):
             raise call
@@ -61,11 +61,11 @@ def _awaiting(build: Callable[P, Call[R, T]]) -> Callable[Concatenate["AsyncClie
     return method
 
 
-def _built(build: Callable[..., Call[R, T]], args: Any, kwargs: Any) -> Call[R, T] | Exception:
+def _new_client(build: Callable[..., Call[R, T]], args: Any, kwargs: Any) -> Call[R, T] | Exception:
     """The call, or why there is none; its traceback shows no person either."""
     try:
         return build(*args, **kwargs)
-    except (Misconfigured, TypeError) as error:
+    except (ConfigurationError, TypeError) as error:
         return error.with_traceback(None)
 
 
@@ -79,7 +79,7 @@ def _describe(method: Any, build: Callable[..., Call[Any, Any]]) -> None:
     )
 
 
-class Client(Connection):
+class Client(BaseClient):
     """The eight operations, one call each. Blocks; works in a script, a shell and a running notebook.
 
     >>> client.list_users(limit=2)
@@ -116,7 +116,7 @@ class Client(Connection):
             timeout: Seconds to wait at most.
 
         Raises:
-            StillScanning: The scan did not end in time.
+            ScanTimeout: The scan did not end in time.
 
         >>> client.wait_for_scan(key).is_scanning
         False
@@ -141,7 +141,7 @@ class Client(Connection):
 
         return probe.table(self)
 
-    def outcome(self, call: Call[R, T]) -> Outcome:
+    def outcome(self, call: Call[R, T]) -> Result:
         """What a call comes to, after as many tries as it may have: the bytes, before they mean anything.
 
         >>> client.outcome(calls.list_users(limit=1))
@@ -156,8 +156,8 @@ class Client(Connection):
                 return outcome
             time.sleep(pause)
 
-    def _try(self, call: Call[R, T]) -> Outcome:
-        outcome: Outcome = self._carrier.send(protocol.request(call, self.access), self.seconds(call))
+    def _try(self, call: Call[R, T]) -> Result:
+        outcome: Result = self._carrier.send(protocol.request(call, self.access), self.seconds(call))
         return outcome
 
     @functools.cached_property
@@ -181,7 +181,7 @@ class Client(Connection):
         self.close()
 
 
-class AsyncClient(Connection):
+class AsyncClient(BaseClient):
     """The eight operations, to await. The same calls, errors and retries as `Client`.
 
     >>> async def first_page():
@@ -251,7 +251,7 @@ class AsyncClient(Connection):
         """Look at a user until no scan is running, and return the user as found then.
 
         Raises:
-            StillScanning: The scan did not end in time.
+            ScanTimeout: The scan did not end in time.
 
         >>> awaited(lambda client: client.wait_for_scan(key)).is_scanning
         False
@@ -263,7 +263,7 @@ class AsyncClient(Connection):
             pause = min(pause * 1.5, 10 * POLL_S)
         return user
 
-    async def outcome(self, call: Call[R, T]) -> Outcome:
+    async def outcome(self, call: Call[R, T]) -> Result:
         """What a call comes to, after as many tries as it may have: the bytes, before they mean anything.
 
         >>> awaited(lambda client: client.outcome(calls.list_users(limit=1)))
@@ -272,7 +272,7 @@ class AsyncClient(Connection):
         tries = 0
         while True:
             asked = protocol.request(call, self.access)
-            outcome: Outcome = await self._carrier.send(asked, self.seconds(call))
+            outcome: Result = await self._carrier.send(asked, self.seconds(call))
             tries += 1
             pause = self.wait_s(call, outcome, tries)
             if pause is None:
@@ -307,7 +307,7 @@ class AsyncClient(Connection):
         await self.aclose()
 
 
-def _card(client: Connection) -> str:
+def _card(client: BaseClient) -> str:
     access = client.access
     facts = {
         "service": access.base_url,
@@ -316,10 +316,10 @@ def _card(client: Connection) -> str:
         "seconds a try": f"{client.timeout:g}",
         "further tries": client.patience.retries,
     }
-    return card(type(client).__name__, facts)
+    return html_card(type(client).__name__, facts)
 
 
-def twin(client: Client, connections: int) -> AsyncClient:
+def as_async(client: Client, connections: int) -> AsyncClient:
     """The awaiting twin of a blocking client, with this many connections."""
     made = object.__new__(AsyncClient)
     kept = {name: value for name, value in vars(client).items() if name != "_carrier"}
@@ -329,6 +329,6 @@ def twin(client: Client, connections: int) -> AsyncClient:
 
 def _check_time(left_s: float, timeout: float) -> None:
     if left_s <= 0:
-        raise StillScanning(
+        raise ScanTimeout(
             f"The scan did not end within {timeout:.0f} s; it goes on: look again with get_user."
         )

@@ -8,7 +8,7 @@ from urllib.parse import quote, urlsplit
 
 from exposurekit.contract.codec import MEDIA_TYPES
 from exposurekit.contract.operations import FORMATS, PREFIX
-from exposurekit.errors import Misconfigured, warn
+from exposurekit.errors import ConfigurationError, warn
 
 Format = Literal["json", "xml"]
 Place = Literal["query", "body", "header"]
@@ -25,7 +25,7 @@ _CHOICES = {
 
 
 @dataclass(frozen=True)
-class Access:
+class ClientConfig:
     """What every call needs to know: the address, the credentials, and the manner of asking."""
 
     base_url: str
@@ -41,9 +41,9 @@ class Access:
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
-                raise Misconfigured(f"{name} is one of {', '.join(map(str, choices))}")
+                raise ConfigurationError(f"{name} is one of {', '.join(map(str, choices))}")
         if self.lists == "csv" and self.body_encoding != "form":
-            raise Misconfigured('lists="csv" needs body_encoding="form"')
+            raise ConfigurationError('lists="csv" needs body_encoding="form"')
         _check_address(self.base_url, self.api_key)
 
     @cached_property
@@ -64,7 +64,7 @@ def credentials(
     """The four settings, each from its argument or else from the environment.
 
     Raises:
-        Misconfigured: One or more are nowhere to be found; the message says which and what to do.
+        ConfigurationError: One or more are nowhere to be found; the message says which and what to do.
     """
     found = dict(zip(NAMES, (base_url, integration_name, api_key, api_secret), strict=True))
     if not all(found.values()):
@@ -74,7 +74,7 @@ def credentials(
     settled = {name: value for name, value in found.items() if value}
     if missing := [name for name in found if name not in settled]:
         variables = ", ".join(f"EXPOSUREKIT_{name.upper()}" for name in missing)
-        raise Misconfigured(
+        raise ConfigurationError(
             f"Not connected: give {', '.join(missing)} or set {variables} (a .env file will do);"
             " for a service to try it on, run: exposurekit demo --serve"
         )
@@ -90,7 +90,7 @@ def _check_address(base_url: str, api_key: str) -> None:
     except ValueError:
         usable = False
     if not usable or parts.username or parts.password or parts.query or parts.fragment:
-        raise Misconfigured(
+        raise ConfigurationError(
             "base_url is what precedes /api/, such as https://service.example; no credentials, query or fragment"
         )
     if parts.scheme == "http" and not _is_loopback(host):

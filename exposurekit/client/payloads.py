@@ -9,16 +9,18 @@ from pydantic import ValidationError
 from exposurekit.contract.inputs import AddressItem, AliasItem, EmailItem, Item, PhoneNumberItem
 from exposurekit.contract.models import Resource
 from exposurekit.contract.types import epoch_seconds
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 
 Items = Iterable[Mapping[str, Any] | Item]
 
 
-def details(birth_date: Any, aliases: Any, emails: Any, phone_numbers: Any, addresses: Any) -> dict[str, Any]:
+def user_payload(
+    birth_date: Any, aliases: Any, emails: Any, phone_numbers: Any, addresses: Any
+) -> dict[str, Any]:
     """The five details that Create user and Update user share, as plain values.
 
     Raises:
-        Misconfigured: An item has a field that the specification does not know, or a date is none.
+        ConfigurationError: An item has a field that the specification does not know, or a date is none.
     """
     return {
         "birth_date": "" if _is_blank(birth_date) else _birth_date(birth_date),
@@ -35,7 +37,7 @@ def _birth_date(value: Any) -> int | None:
         return None if seconds is None else int(seconds)
     except (ValueError, TypeError, OverflowError):
         problem = "birth_date is epoch seconds, a date, or a date as text such as 1980-02-29"
-    raise Misconfigured(problem)
+    raise ConfigurationError(problem)
 
 
 def _is_blank(value: Any) -> bool:
@@ -48,7 +50,7 @@ def _items(name: str, model: type[Item], items: Any, text: str | None = None) ->
     if _is_blank(items):
         return ""  # clears the list
     if isinstance(items, str | Mapping) or not isinstance(items, Iterable):
-        raise Misconfigured(f"{name} is a list")
+        raise ConfigurationError(f"{name} is a list")
     return [_item(name, model, {text: item} if text and isinstance(item, str) else item) for item in items]
 
 
@@ -63,20 +65,20 @@ def _item(name: str, model: type[Item], item: Any) -> dict[str, Any]:
         problem = f"has an invalid {where[0]}" if where else "is no object"
     if problem:
         known = ", ".join(field.alias or key for key, field in model.model_fields.items())
-        raise Misconfigured(f"an item of {name} {problem}; it takes {known}")
+        raise ConfigurationError(f"an item of {name} {problem}; it takes {known}")
     return checked.model_dump(by_alias=True, exclude_none=True)
 
 
-def given(values: Mapping[str, Any]) -> dict[str, Any]:
+def given_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     """What was given: neither None nor an empty list, which would change nothing.
 
     Raises:
-        Misconfigured: A value cannot be sent; the message names its parameter.
+        ConfigurationError: A value cannot be sent; the message names its parameter.
     """
     found = {name: value for name, value in values.items() if value is not None}
     for name, value in found.items():
         if not _can_be_sent(value):
-            raise Misconfigured(
+            raise ConfigurationError(
                 f"{name} has a value that cannot be sent: it takes text, numbers and lists of these"
             )
     return {name: value for name, value in found.items() if not (isinstance(value, list) and not value)}

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from exposurekit.client import calls, protocol
 from exposurekit.client.calls import Call
-from exposurekit.client.retry import Answer
+from exposurekit.client.retry import Response
 from exposurekit.contract import codec
 from exposurekit.contract.deviations import Deviation
-from exposurekit.errors import ExposureError, Unreadable
+from exposurekit.errors import ExposureError, InvalidResponse
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,8 +31,8 @@ def points(client: Any) -> list[tuple[str, str]]:
     """Each point with what this service does about it.
 
     Raises:
-        Refused: List users was refused: without it there is nothing to tell.
-        Unreached: Nobody answers.
+        APIStatusError: List users was refused: without it there is nothing to tell.
+        ConnectionFailed: Nobody answers.
     """
     call = calls.list_users()
     page = protocol.plain_values(call, client.access, client.outcome(call))
@@ -65,7 +65,7 @@ def points(client: Any) -> list[tuple[str, str]]:
         "answers in xml": lambda: _reads(client, "xml"),
         "credentials in headers": lambda: _reads(client, client.access.format, credentials_in="header"),
     }
-    return [(point, _told(answer)) for point, answer in told.items()]
+    return [(point, _row(answer)) for point, answer in told.items()]
 
 
 def deviations(client: Any, keys: list[Any] | None = None) -> list[Deviation]:
@@ -105,7 +105,7 @@ def said(deviation: Deviation) -> str:
     return f"{deviation.operation}: {deviation.field} {deviation.kind}"
 
 
-def _told(answer: Callable[[], str]) -> str:
+def _row(answer: Callable[[], str]) -> str:
     try:
         return answer()
     except (
@@ -152,16 +152,16 @@ def _ask(client: Any, call: Call[Any, Any]) -> Any:
 
 def _status(client: Any, call: Call[Any, Any]) -> str:
     outcome = client.outcome(call)
-    return str(outcome.status) if isinstance(outcome, Answer) else UNTOLD
+    return str(outcome.status) if isinstance(outcome, Response) else UNTOLD
 
 
 def _error(client: Any) -> str:
     outcome = _otherwise(client, api_secret="").outcome(calls.list_users(limit=1))
-    if not isinstance(outcome, Answer):
+    if not isinstance(outcome, Response):
         return UNTOLD
     try:
         body = codec.decode(outcome.body, client.access.format)
-    except Unreadable:
+    except InvalidResponse:
         return f"{outcome.status}, not {client.access.format}"
     shape = ", ".join(body) if isinstance(body, dict) else _kind(body)
     return f"{outcome.status}, {shape}"

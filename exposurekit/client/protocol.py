@@ -12,8 +12,8 @@ from urllib.parse import quote
 from pydantic import TypeAdapter, ValidationError
 
 from exposurekit.client.calls import Call
-from exposurekit.client.config import Access
-from exposurekit.client.retry import Answer, Lost, Outcome
+from exposurekit.client.config import ClientConfig
+from exposurekit.client.retry import Response, Result, TransportFailure
 from exposurekit.contract import codec, forms, lenient
 from exposurekit.contract.deviations import Deviation, problem_of
 from exposurekit.contract.inputs import AddressItem, AliasItem, EmailItem, PhoneNumberItem
@@ -21,7 +21,14 @@ from exposurekit.contract.lenient import Reading
 from exposurekit.contract.models import Reply, UserKey, UserPage
 from exposurekit.contract.operations import CREATE_USER, CREDENTIAL_HEADERS, OPERATIONS
 from exposurekit.contract.schema import row_type, shape_of_model
-from exposurekit.errors import BadRequest, Refused, Unauthorized, Unreached, Unreadable, warn
+from exposurekit.errors import (
+    APIStatusError,
+    BadRequest,
+    ConnectionFailed,
+    InvalidResponse,
+    Unauthorized,
+    warn,
+)
 from exposurekit.text.sanitize import plain
 
 Notes = Counter[Deviation]
@@ -66,7 +73,7 @@ class Request:
     body: bytes | None = field(default=None, repr=False)
 
 
-def request(call: Call[R, T], access: Access) -> Request:
+def request(call: Call[R, T], access: ClientConfig) -> Request:
     """The call in this manner of asking: where the values and the credentials travel, and in which encoding."""
     operation = call.operation
     within = operation.path_names
@@ -92,7 +99,7 @@ def request(call: Call[R, T], access: Access) -> Request:
     return Request(operation.method, url, headers | kind, _body(body, access))
 
 
-def _url(call: Call[R, T], access: Access, query: Mapping[str, Any]) -> str:
+def _url(call: Call[R, T], access: ClientConfig, query: Mapping[str, Any]) -> str:
     path = call.operation.path
     for name in call.operation.path_names:
         path = path.replace(f"{{{name}}}", _segment(call.values[name]))
@@ -104,7 +111,7 @@ def _segment(value: Any) -> str:
     return str(value) if isinstance(value, int) else quote(str(value), safe="")
 
 
-def _body(values: dict[str, Any], access: Access) -> bytes:
+def _body(values: dict[str, Any], access: ClientConfig) -> bytes:
     if access.body_encoding == "json":
         return codec.encode(values, "json")
     addresses = values.get("addresses")
@@ -128,12 +135,12 @@ def _as_csv(values: dict[str, Any]) -> dict[str, Any]:
     return values | joined
 
 
-def is_success(outcome: Outcome) -> bool:
+def is_success(outcome: Result) -> bool:
     """Whether the service carried the call out: any 2xx, whatever the specification's 200."""
-    return isinstance(outcome, Answer) and 200 <= outcome.status < 300  # noqa: PLR2004  as HTTP has it
+    return isinstance(outcome, Response) and 200 <= outcome.status < 300  # noqa: PLR2004  as HTTP has it
 
 
-def model(call: Call[R, T], access: Access, outcome: Outcome, notes: Notes | None = None) -> T:
+def model(call: Call[R, T], access: ClientConfig, outcome: Result, notes: Notes | None = None) -> T:
     """The reply as the specification's resources.
 
     Args:
@@ -143,9 +150,9 @@ def model(call: Call[R, T], access: Access, outcome: Outcome, notes: Notes | Non
         notes: Where deviations are counted. None: a warning tells of items that could not be read.
 
     Raises:
-        Refused: The status is no 2xx; `BadRequest` for 400, `Unauthorized` for 401.
-        Unreached: No whole answer came.
-        Unreadable: The body is not what the specification describes, and cannot be read leniently either.
+        APIStatusError: The status is no 2xx; `BadRequest` for 400, `Unauthorized` for 401.
+        ConnectionFailed: No whole answer came.
+        InvalidResponse: The body is not what the specification describes, and cannot be read leniently either.
     """
 
     def read(body: bytes) -> Any:
@@ -164,7 +171,9 @@ def model(call: Call[R, T], access: Access, outcome: Outcome, notes: Notes | Non
     return call.pick(_checked(call, access, outcome, read))
 
 
-def row(call: Call[R, T], access: Access, outcome: Outcome, notes: Notes | None = None) -> dict[str, Any]:
+def row(
+    call: Call[R, T], access: ClientConfig, outcome: Result, notes: Notes | None = None
+) -> dict[str, Any]:
     """The reply as plain dicts under the same rules: for bulk, where objects would be taken apart again.
 
     What conforms is validated straight from the bytes; only what does not is read leniently.
@@ -196,12 +205,12 @@ def _note(call: Call[R, T], reading: Reading, notes: Notes | None) -> None:
         warn(f"{call.operation.title}: the answer was read in part; items were lost at {fields}")
 
 
-def plain_values(call: Call[R, T], access: Access, outcome: Outcome) -> Any:
+def plain_values(call: Call[R, T], access: ClientConfig, outcome: Result) -> Any:
     """The reply as it came, unvalidated: for telling how a server answers."""
     return _checked(call, access, outcome, lambda body: _decoded(call, access, body))
 
 
-def deviations(call: Call[R, T], access: Access, outcome: Outcome) -> Notes:
+def deviations(call: Call[R, T], access: ClientConfig, outcome: Result) -> Notes:
     """How the reply deviates from the specification.
 
     Raises:
@@ -219,12 +228,12 @@ def _adapter(reply: type[Reply]) -> TypeAdapter[Any]:
     return TypeAdapter(row_type(reply))
 
 
-def _decoded(call: Call[R, T], access: Access, body: bytes) -> Any:
+def _decoded(call: Call[R, T], access: ClientConfig, body: bytes) -> Any:
     return codec.decode(body, access.format, shape_of_model(call.reply), finite=access.strict)
 
 
-def _checked(call: Call[R, T], access: Access, outcome: Outcome, read: Callable[[bytes], Any]) -> Any:
-    if isinstance(outcome, Lost):
+def _checked(call: Call[R, T], access: ClientConfig, outcome: Result, read: Callable[[bytes], Any]) -> Any:
+    if isinstance(outcome, TransportFailure):
         _unreached(call, outcome)
     if not is_success(outcome):
         _refuse(call, access, outcome)
@@ -232,13 +241,13 @@ def _checked(call: Call[R, T], access: Access, outcome: Outcome, read: Callable[
         return read(outcome.body)
     except ValidationError as error:
         problem = problem_of(error)
-    except Unreadable as error:
+    except InvalidResponse as error:
         problem = str(error)
     if _WEB_PAGE.match(outcome.body):
         problem = "it is a web page; is base_url the service's?"
     message = f"{call.operation.title}: the answer cannot be read: {problem}"
     if call.operation is not CREATE_USER:
-        raise Unreadable(message)
+        raise InvalidResponse(message)
     account = _account(outcome.body)
     if account is None or access.strict:
         key = account and UserKey(id=account["id"], secret=account["secret"])
@@ -247,7 +256,7 @@ def _checked(call: Call[R, T], access: Access, outcome: Outcome, read: Callable[
             if key
             else "The user may have been registered all the same: look before you repeat it."
         )
-        raise Unreadable(f"{message}. {todo}", user_key=key)
+        raise InvalidResponse(f"{message}. {todo}", user_key=key)
     warn(f"{message}. Its id and secret were read; take the rest from get_user()")
     return lenient.as_model(call.reply, {"user": account}, call.operation.title).value
 
@@ -255,12 +264,12 @@ def _checked(call: Call[R, T], access: Access, outcome: Outcome, read: Callable[
 def _account(body: bytes) -> dict[str, Any] | None:
     """The object with an id and a secret in an answer to Create user, however much else of it cannot be read."""
     if body.lstrip()[:1] == b"<":
-        with suppress(Unreadable):
+        with suppress(InvalidResponse):
             return _account_in(codec.decode(body, "xml"))
         return None
     try:
         return _account_in(codec.decode(body, "json", finite=False))
-    except Unreadable:
+    except InvalidResponse:
         return _account_in(codec.beginning(body))
 
 
@@ -273,19 +282,19 @@ def _account_in(values: Any) -> dict[str, Any] | None:
     return next((found for one in inner if (found := _account_in(one))), None)
 
 
-def _unreached(call: Call[R, T], lost: Lost) -> NoReturn:
+def _unreached(call: Call[R, T], lost: TransportFailure) -> NoReturn:
     title = call.operation.title
     message = f"{title} got no whole answer: {lost.reason}."
-    if lost == Lost.nobody():
+    if lost == TransportFailure.nobody():
         message += " Is the service running, and base_url right?"
     elif lost.maybe_received and not call.repeatable:
         message += " It may have been carried out all the same: look before you repeat it."
-    raise Unreached(message, operation=title, maybe_received=lost.maybe_received)
+    raise ConnectionFailed(message, operation=title, maybe_received=lost.maybe_received)
 
 
-def _refuse(call: Call[R, T], access: Access, answer: Answer) -> NoReturn:
+def _refuse(call: Call[R, T], access: ClientConfig, answer: Response) -> NoReturn:
     """The error that an answer's status stands for."""
-    kind = {BAD_REQUEST: BadRequest, UNAUTHORIZED: Unauthorized}.get(answer.status, Refused)
+    kind = {BAD_REQUEST: BadRequest, UNAUTHORIZED: Unauthorized}.get(answer.status, APIStatusError)
     title, status, wait = call.operation.title, answer.status, answer.retry_after_s
     said = _reason(call, access, answer)
     message = f"{title} was refused ({status}{': ' + said if said else ''})."
@@ -300,7 +309,7 @@ def _refuse(call: Call[R, T], access: Access, answer: Answer) -> NoReturn:
     raise kind(f"{message} {todo}".strip(), status=status, operation=title, retry_after_s=wait)
 
 
-def _reason(call: Call[R, T], access: Access, answer: Answer) -> str:
+def _reason(call: Call[R, T], access: ClientConfig, answer: Response) -> str:
     """What the service gives as its reason, from any of the usual bodies, with every value taken out.
 
     The text is the server's and may echo what a message must not hold: what was sent is masked, whole and by
@@ -309,7 +318,7 @@ def _reason(call: Call[R, T], access: Access, answer: Answer) -> str:
     body = answer.body[:REASON_READ]
     try:
         found = codec.decode(body, "xml" if body.lstrip()[:1] == b"<" else "json")
-    except Unreadable:
+    except InvalidResponse:
         return ""
     text = plain(_error_text(found))
     sent = _texts(call.values, call.secret, access.api_key, access.api_secret, access.integration_name)

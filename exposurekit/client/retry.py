@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 
 ASK_AGAIN = frozenset({429, 502, 503, 504})
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Response:
     """What came back, whole."""
 
     status: int
@@ -28,7 +28,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class TransportFailure:
     """No whole answer came. ``maybe_received`` is False only where nothing can have been sent.
 
     ``final``: the next try would end alike.
@@ -39,17 +39,17 @@ class Lost:
     final: bool = False
 
     @classmethod
-    def nobody(cls) -> "Lost":
+    def nobody(cls) -> "TransportFailure":
         """No connection came about."""
         return cls("nothing listens at that address", maybe_received=False)
 
     @classmethod
-    def unknown(cls) -> "Lost":
+    def unknown(cls) -> "TransportFailure":
         """The host's name has no address."""
         return cls("that host is not known", maybe_received=False)
 
     @classmethod
-    def insecure(cls) -> "Lost":
+    def insecure(cls) -> "TransportFailure":
         """No TLS connection came about."""
         return cls(
             "no secure connection came about: it speaks plain http, or its certificate is not valid",
@@ -57,26 +57,26 @@ class Lost:
         )
 
     @classmethod
-    def cut(cls) -> "Lost":
+    def cut(cls) -> "TransportFailure":
         """The connection ended before the answer did, or what came was no HTTP."""
         return cls("the connection was lost")
 
     @classmethod
-    def too_late(cls, *, maybe_received: bool = True) -> "Lost":
+    def too_late(cls, *, maybe_received: bool = True) -> "TransportFailure":
         """The time for one try ran out."""
         return cls("no answer came in time", maybe_received)
 
     @classmethod
-    def too_large(cls) -> "Lost":
+    def too_large(cls) -> "TransportFailure":
         """The answer was given up, so that it does not fill the memory."""
         return cls("its answer is too large", final=True)
 
 
-Outcome = Answer | Lost
+Result = Response | TransportFailure
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RetryPolicy:
     """How often a call that may be repeated is repeated, and how long to wait between.
 
     Args:
@@ -84,7 +84,7 @@ class Patience:
         first_s: Seconds before the first retry at most; doubled for each further one, with full jitter.
         longest_s: Seconds of waiting at most, also where ``Retry-After`` asks for more: then the call ends.
 
-    >>> Patience(retries=5).retries
+    >>> RetryPolicy(retries=5).retries
     5
     """
 
@@ -94,9 +94,9 @@ class Patience:
 
     def __post_init__(self) -> None:
         if self.retries < 0 or self.first_s < 0 or self.longest_s < 0:
-            raise Misconfigured("retries and waiting times are zero or more")
+            raise ConfigurationError("retries and waiting times are zero or more")
 
-    def wait_s(self, outcome: Outcome, *, tries: int, repeatable: bool) -> float | None:
+    def wait_s(self, outcome: Result, *, tries: int, repeatable: bool) -> float | None:
         """Seconds to wait before the next try, or None where this outcome is final.
 
         Args:
@@ -107,7 +107,7 @@ class Patience:
         if tries > self.retries:
             return None
         asked = None
-        if isinstance(outcome, Answer):
+        if isinstance(outcome, Response):
             if outcome.status not in ASK_AGAIN or not repeatable:
                 return None
             asked = outcome.retry_after_s

@@ -9,7 +9,7 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from exposurekit.contract import xml
 from exposurekit.contract.schema import Shape
-from exposurekit.errors import Unreadable
+from exposurekit.errors import InvalidResponse
 
 _MAY_OVERFLOW = re.compile(rb"\d[eE]|\d{300}")
 MEDIA_TYPES = {"json": "application/json", "xml": "application/xml"}
@@ -38,7 +38,7 @@ def decode(
         finite: Whether a number that no machine can keep makes the whole body unreadable.
 
     Raises:
-        Unreadable: The body is not well formed, nests too deep, or holds a number no machine can keep.
+        InvalidResponse: The body is not well formed, nests too deep, or holds a number no machine can keep.
 
     >>> decode(b'{"id": 7}', "json")
     {'id': 7}
@@ -58,14 +58,14 @@ def encode(value: Any, format: str) -> bytes:  # noqa: A002  the specification's
         return to_json(value, inf_nan_mode="null")
     except PydanticSerializationError:
         problem = "the value cannot be written as JSON"
-    raise Unreadable(problem)
+    raise InvalidResponse(problem)
 
 
 def utf8(body: bytes) -> bytes:
     r"""JSON in UTF-8 without a byte order mark; the mark of any UTF encoding says what it is to be read from.
 
     Raises:
-        Unreadable: It is not in the encoding that its mark names.
+        InvalidResponse: It is not in the encoding that its mark names.
 
     >>> utf8(b"{}"), utf8(b"\xef\xbb\xbf{}"), utf8("{}".encode("utf-16"))
     (b'{}', b'{}', b'{}')
@@ -78,7 +78,9 @@ def utf8(body: bytes) -> bytes:
                 break
     else:
         return body
-    raise Unreadable(f"not JSON: it is not {encoding.removesuffix('-sig').upper()}, as its first bytes say")
+    raise InvalidResponse(
+        f"not JSON: it is not {encoding.removesuffix('-sig').upper()}, as its first bytes say"
+    )
 
 
 def beginning(body: bytes) -> Any:
@@ -89,7 +91,7 @@ def beginning(body: bytes) -> Any:
     """
     try:
         return from_json(utf8(body).rpartition(b",")[0], allow_partial=True)
-    except (ValueError, Unreadable):
+    except (ValueError, InvalidResponse):
         return None
 
 
@@ -102,7 +104,7 @@ def _read_json(body: bytes, *, finite: bool) -> Any:
         problem = "number out of range"  # 1e999 is well formed, and would be read as infinity
     except ValueError as error:
         problem = str(error)  # says what and where, and never holds the text itself
-    raise Unreadable(f"not JSON: {problem}")
+    raise InvalidResponse(f"not JSON: {problem}")
 
 
 def _finite(value: Any) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-from exposurekit.errors import Unreadable
+from exposurekit.errors import InvalidResponse
 
 FIELDS_MAX, DEPTH_MAX = 5_000, 8
 _NESTED_OR_ESCAPED = re.compile(r"[\[\]%+]")
@@ -18,7 +18,7 @@ def decode(body: str) -> dict[str, Any]:
     """A query string or a form body as nested plain values.
 
     Raises:
-        Unreadable: Not UTF-8, too many fields, nested too deep, or one name given two values.
+        InvalidResponse: Not UTF-8, too many fields, nested too deep, or one name given two values.
 
     >>> decode("emails[][address]=a@x.example&emails[][address]=b@x.example")
     {'emails': [{'address': 'a@x.example'}, {'address': 'b@x.example'}]}
@@ -31,7 +31,7 @@ def decode(body: str) -> dict[str, Any]:
     except (ValueError, UnicodeError):
         pairs = None
     if pairs is None:
-        raise Unreadable(f"not a form: its text is not UTF-8, or it has more than {FIELDS_MAX} fields")
+        raise InvalidResponse(f"not a form: its text is not UTF-8, or it has more than {FIELDS_MAX} fields")
     return nest(pairs)
 
 
@@ -57,10 +57,10 @@ def nest(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
     top: dict[str, Any] = {}
     for name, value in pairs:
         if name.count("[") >= DEPTH_MAX:
-            raise Unreadable(f"not a form: a field's name nests deeper than {DEPTH_MAX}")
+            raise InvalidResponse(f"not a form: a field's name nests deeper than {DEPTH_MAX}")
         match = _KEY.fullmatch(name)
         if not match:
-            raise Unreadable("not a form: a field's name has brackets that do not match")
+            raise InvalidResponse("not a form: a field's name has brackets that do not match")
         steps = [match[1], *re.findall(r"\[([^\[\]]*)\]", match[2])]
         _put(top, steps, value)
     return {name: _indexed(value) for name, value in top.items()}
@@ -70,16 +70,16 @@ def _put(into: dict[str, Any], steps: list[str], value: str) -> None:
     name, *rest = steps
     if not rest:
         if into.setdefault(name, value) != value:
-            raise Unreadable("not a form: one name is given two values")
+            raise InvalidResponse("not a form: one name is given two values")
     elif rest[0] == "":
         items = into.setdefault(name, [])
         if not isinstance(items, list):
-            raise Unreadable("not a form: one name is given two shapes")
+            raise InvalidResponse("not a form: one name is given two shapes")
         _append(items, rest[1:], value)
     else:
         inner = into.setdefault(name, {})
         if not isinstance(inner, dict):
-            raise Unreadable("not a form: one name is given two shapes")
+            raise InvalidResponse("not a form: one name is given two shapes")
         _put(inner, rest, value)
 
 
@@ -114,7 +114,7 @@ def encode(values: dict[str, Any]) -> bytes:
     """Nested plain values as a form body; None is left out.
 
     Raises:
-        Unreadable: A text holds half a surrogate pair, which UTF-8 has no form for.
+        InvalidResponse: A text holds half a surrogate pair, which UTF-8 has no form for.
 
     >>> encode({"limit": 2, "emails": [{"address": "a@x.example"}]})
     b'limit=2&emails%5B%5D%5Baddress%5D=a%40x.example'
@@ -123,7 +123,7 @@ def encode(values: dict[str, Any]) -> bytes:
         return urlencode(list(flatten(values))).encode()
     except UnicodeEncodeError:
         problem = "the value cannot be written as a form"
-    raise Unreadable(problem)
+    raise InvalidResponse(problem)
 
 
 def flatten(values: dict[str, Any]) -> Iterator[tuple[str, str]]:

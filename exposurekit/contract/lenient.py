@@ -32,7 +32,7 @@ from exposurekit.contract.deviations import (
 from exposurekit.contract.models import Record, Resource
 from exposurekit.contract.schema import described, names_of, options_of, row_type
 from exposurekit.contract.types import DESCRIBED
-from exposurekit.errors import Unreadable
+from exposurekit.errors import InvalidResponse
 
 M = TypeVar("M", bound=Resource)
 
@@ -68,7 +68,7 @@ def as_model(model: type[M], values: Any, operation: str = "", *, typed: bool = 
         typed: Whether the encoding has types of its own; XML has none, and there text for a number is none's fault.
 
     Raises:
-        Unreadable: It is no object, or lacks what it is known by; the message names the field.
+        InvalidResponse: It is no object, or lacks what it is known by; the message names the field.
 
     >>> from exposurekit.contract.models import Email
     >>> reading = as_model(Email, {"id": "12", "address": None})
@@ -76,7 +76,7 @@ def as_model(model: type[M], values: Any, operation: str = "", *, typed: bool = 
     (Email(id=12), [('id', 'text for integer'), ('address', 'null')])
     """
     if isinstance(values, dict) and not values.keys() & _known(model) and _is_list_alone(model):
-        raise Unreadable(f"{_fields(model)[0].name} is missing")  # unknown is not empty
+        raise InvalidResponse(f"{_fields(model)[0].name} is missing")  # unknown is not empty
     return _Reader(_build, _exact_model, operation, typed).read(model, values)
 
 
@@ -211,7 +211,7 @@ class _Reader:
     def read(self, model: type[Resource], values: Any) -> Reading:
         """Read an answer's outermost object."""
         if not isinstance(values, dict):
-            raise Unreadable("the whole is not as described")
+            raise InvalidResponse("the whole is not as described")
         if not values.keys() & _known(model):
             values = self._wrapped(model, values)
         try:
@@ -222,12 +222,12 @@ class _Reader:
         else:
             times = {one: self.times[key] for key, one in self.notes.items()}
             return Reading(value, times, self.items_lost)
-        raise Unreadable(problem)
+        raise InvalidResponse(problem)
 
     def _wrapped(self, model: type[Resource], values: dict[str, Any]) -> dict[str, Any]:
         """An object that came without the single key around it."""
         if any(name in values for name in _ERRORS):
-            raise Unreadable("it tells of an error")
+            raise InvalidResponse("it tells of an error")
         first, *others = _fields(model)
         if others or first.item is None or first.is_list or "id" not in values:
             return values

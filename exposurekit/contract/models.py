@@ -34,8 +34,8 @@ from exposurekit.contract.types import (
     Text,
     Texts,
 )
-from exposurekit.errors import Unreadable
-from exposurekit.text.html_cards import NAME_MAX, card, numbered, rows, short
+from exposurekit.errors import InvalidResponse
+from exposurekit.text.html_cards import NAME_MAX, html_card, numbered, rows, truncate
 
 _KINDS_MAX = 12
 BARE, WRAPPED = "bare-record", "wrapped-record"  # how errors call the two; no field is called so
@@ -63,12 +63,12 @@ class Resource(BaseModel):
         for name in self.shown:
             value = getattr(self, name)
             if isinstance(value, str):
-                yield name, short(value, NAME_MAX)
+                yield name, truncate(value, NAME_MAX)
             else:
                 yield name, len(value) if isinstance(value, list) else value
 
     def _repr_html_(self) -> str:
-        return card(type(self).__name__, self._facts(), *self._parts())
+        return html_card(type(self).__name__, self._facts(), *self._parts())
 
     def _facts(self) -> Mapping[str, object]:
         return {_words(name): value for name, value in self.__repr_args__()}
@@ -271,10 +271,10 @@ class User(Resource):
         """The id and secret that later calls about this user need.
 
         Raises:
-            Unreadable: The answer held no secret.
+            InvalidResponse: The answer held no secret.
         """
         if self.secret is None:
-            raise Unreadable("The answer held no secret of this user: take the key from iter_users()")
+            raise InvalidResponse("The answer held no secret of this user: take the key from iter_users()")
         return UserKey(id=self.id, secret=self.secret)
 
     def _facts(self) -> Mapping[str, object]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from exposurekit.contract.schema import Many, Scalar, Shape
-from exposurekit.errors import Unreadable
+from exposurekit.errors import InvalidResponse
 
 DEPTH_MAX, NODES_MAX, NAMES_MAX, DIGITS_MAX = 64, 2_000_000, 1_000, 4_300
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -58,7 +58,7 @@ def _leaf(tag: str, value: Any) -> str:
             return f'<{tag} type="integer">{value}</{tag}>'
         case str():
             return f"<{tag}>{_text(value)}</{tag}>"
-    raise Unreadable(f"{tag} holds a {type(value).__name__}, which XML has no form for")
+    raise InvalidResponse(f"{tag} holds a {type(value).__name__}, which XML has no form for")
 
 
 def _text(value: str) -> str:
@@ -69,7 +69,7 @@ def _text(value: str) -> str:
 
 def _dashed(name: str) -> str:
     if not _NAME.fullmatch(name):
-        raise Unreadable("a field's name cannot stand as an XML element")
+        raise InvalidResponse("a field's name cannot stand as an XML element")
     bare = name.lstrip("_")
     return name[: len(name) - len(bare)] + bare.replace("_", "-")
 
@@ -130,7 +130,7 @@ def read(body: bytes, shape: Shape | None = None, *, elements_max: int = NODES_M
     around them, records wrapped once or twice, and a root of any name.
 
     Raises:
-        Unreadable: Not well formed, a DTD, a web page, deeper than 64 elements, more than two million of them or
+        InvalidResponse: Not well formed, a DTD, a web page, deeper than 64 elements, more than two million of them or
             than a thousand names.
 
     >>> read(b'<hash><age type="integer">41</age></hash>')
@@ -138,7 +138,7 @@ def read(body: bytes, shape: Shape | None = None, *, elements_max: int = NODES_M
     """
     root = _parse(body, elements_max)
     if root.name.lower() == "html":
-        raise Unreadable("not XML that can be read: it is a web page")
+        raise InvalidResponse("not XML that can be read: it is a web page")
     if isinstance(shape, dict):
         return _object(root, shape)
     return _any(root) if shape is None else _value(root, shape)
@@ -158,7 +158,7 @@ def _parse(body: bytes, elements_max: int) -> _Element:
         nodes += 1
         local = names.setdefault(name, _local(name).replace("-", "_"))
         if len(stack) > DEPTH_MAX or nodes > elements_max or len(names) > NAMES_MAX:
-            raise Unreadable("not XML that can be read: it nests too deep or has too many elements")
+            raise InvalidResponse("not XML that can be read: it nests too deep or has too many elements")
         stack.append(_Open(local, {_local(key): value for key, value in attributes.items()}))
 
     def end(_name: str) -> None:
@@ -167,7 +167,7 @@ def _parse(body: bytes, elements_max: int) -> _Element:
         stack[-1].children.append(element)
 
     def refuse(*_: object) -> None:
-        raise Unreadable("not XML that can be read: it declares a document type")
+        raise InvalidResponse("not XML that can be read: it declares a document type")
 
     parser = expat.ParserCreate()
     parser.buffer_text = True
@@ -181,7 +181,7 @@ def _parse(body: bytes, elements_max: int) -> _Element:
     except (expat.ExpatError, ValueError, LookupError) as error:
         code = getattr(error, "code", None)
         problem = expat.ErrorString(code) if code else "its encoding is not known"
-    raise Unreadable(f"not XML: {problem}")
+    raise InvalidResponse(f"not XML: {problem}")
 
 
 def _local(name: str) -> str:
@@ -218,7 +218,7 @@ def _object(element: _Element, shape: dict[str, Shape]) -> Any:
         return _object(inside, shape)
     found = {name: _member(children, shape.get(name)) for name, children in _listed(grouped, shape).items()}
     if not element.document.marks_lists and (element.blank or found.keys() & shape.keys()):
-        return _unsaid(shape, found) | found
+        return _untyped(shape, found) | found
     return found
 
 
@@ -235,7 +235,7 @@ def _singulars(shape: dict[str, Shape]) -> dict[str, str]:
     return {singular(name): name for name, inner in shape.items() if isinstance(inner, Many)}
 
 
-def _unsaid(shape: dict[str, Shape], found: dict[str, Any]) -> dict[str, Any]:
+def _untyped(shape: dict[str, Shape], found: dict[str, Any]) -> dict[str, Any]:
     """Where lists are repeated elements, an empty one leaves no trace: then its absence says that it is empty."""
     return {
         name: []

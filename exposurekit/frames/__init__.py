@@ -12,13 +12,13 @@ from exposurekit.frames.build import (
     Tables,
     flatten,
     frame,
-    of_alerts,
-    of_items,
+    from_alerts,
+    from_items,
+    from_users,
     of_rows,
-    of_users,
-    people,
-    steps_of,
-    told,
+    pack_alerts,
+    pack_users,
+    steps_from_alerts,
 )
 from exposurekit.frames.schema import CATEGORY, DETAILS, LISTS_DTYPE, TABLES, TEXT_DTYPE, Column
 
@@ -34,13 +34,13 @@ __all__ = [
     "Tables",
     "flatten",
     "frame",
-    "of_alerts",
-    "of_items",
+    "from_alerts",
+    "from_items",
+    "from_users",
     "of_rows",
-    "of_users",
-    "people",
-    "steps_of",
-    "told",
+    "pack_alerts",
+    "pack_users",
+    "steps_from_alerts",
 ]
 
 

@@ -48,7 +48,7 @@ _USER = pa.struct(
 _ALERTS = pa.struct([("user_id", pa.int64()), ("alerts", pa.list_(_struct(TABLES["alerts"])))])
 
 
-def people(users: Sequence[Mapping[str, Any]]) -> pa.Array:
+def pack_users(users: Sequence[Mapping[str, Any]]) -> pa.Array:
     """User objects as plain dicts, as validated by the contract, packed: a tenth of the memory, nothing lost.
 
     >>> len(frames.people([client.get_user(key).model_dump()]))
@@ -57,7 +57,7 @@ def people(users: Sequence[Mapping[str, Any]]) -> pa.Array:
     return pa.array(users, type=_USER, memory_pool=_POOL)
 
 
-def told(alerts: Sequence[Mapping[str, Any]]) -> pa.Array:
+def pack_alerts(alerts: Sequence[Mapping[str, Any]]) -> pa.Array:
     """``{"user_id": ..., "alerts": [...]}`` for each of some people, likewise packed.
 
     >>> len(frames.told([{"user_id": key.id, "alerts": []}]))
@@ -67,19 +67,19 @@ def told(alerts: Sequence[Mapping[str, Any]]) -> pa.Array:
 
 
 def flatten(packed_people: Sequence[pa.Array], packed_alerts: Sequence[pa.Array]) -> Tables:
-    """What `people` and `told` packed, as Arrow tables: one for each kind of thing.
+    """What `pack_users` and `pack_alerts` packed, as Arrow tables: one for each kind of thing.
 
     >>> frames.flatten([frames.people([client.get_user(key).model_dump()])], [])["users"].num_rows
     1
     """
-    users = pa.concat_arrays(packed_people, memory_pool=_POOL) if packed_people else people([])
+    users = pa.concat_arrays(packed_people, memory_pool=_POOL) if packed_people else pack_users([])
     ids = users.field("id")
     tables = {"users": _table("users", users, {})}
     for name in OF_USER:
         lists = users.field(name)
         tables[name] = _table(name, lists.flatten(), {"user_id": _repeated(ids, lists)})
     tables["service_history"] = _service_history(ids, users.field("service_history"))
-    alerts = pa.concat_arrays(packed_alerts, memory_pool=_POOL) if packed_alerts else told([])
+    alerts = pa.concat_arrays(packed_alerts, memory_pool=_POOL) if packed_alerts else pack_alerts([])
     lists = alerts.field("alerts")
     keys = {"user_id": _repeated(alerts.field("user_id"), lists), "alert_number": _numbers(lists)}
     tables["alerts"] = _table("alerts", lists.flatten(), keys)
@@ -96,7 +96,7 @@ def _steps(alerts: pa.Table) -> pa.Table:
     return pa.table({column.name: columns[column.name] for column in TABLES["steps"]})
 
 
-def steps_of(alerts: pd.DataFrame, *, beside: Sequence[str] = ()) -> pd.DataFrame:
+def steps_from_alerts(alerts: pd.DataFrame, *, beside: Sequence[str] = ()) -> pd.DataFrame:
     """The steps of some alerts: one row for each of an ``opt_out_procedure``, numbered from 1.
 
     Args:
@@ -171,7 +171,7 @@ def _stored(column: Column, items: pa.StructArray) -> pa.Array:
     return pc.dictionary_encode(values, memory_pool=_POOL) if column.kind is CATEGORY else values
 
 
-def of_items(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+def from_items(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     """Single things, ``{"user_id": ..., "item": {...}}`` each, as one Arrow table of ``records``, ``links`` or ``alerts``.
 
     >>> frames.of_items("links", []).column_names
@@ -233,22 +233,22 @@ def of_rows(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     )
 
 
-def of_users(users: Iterable[User]) -> dict[str, pd.DataFrame]:
+def from_users(users: Iterable[User]) -> dict[str, pd.DataFrame]:
     """Users that single calls gave, as the tables ``users``, ``records``, ``links``, ``aliases``, ...
 
     >>> sorted(frames.of_users([client.get_user(key)]))[:3]
     ['addresses', 'aliases', 'emails']
     """
-    tables = flatten([people([user.model_dump() for user in users])], [])
+    tables = flatten([pack_users([user.model_dump() for user in users])], [])
     return {name: frame(name, [tables[name]]) for name in ("users", *OF_USER, "service_history")}
 
 
-def of_alerts(alerts: Mapping[int, Sequence[Alert]]) -> dict[str, pd.DataFrame]:
+def from_alerts(alerts: Mapping[int, Sequence[Alert]]) -> dict[str, pd.DataFrame]:
     """Alerts that single calls gave, by user id, as the tables ``alerts`` and ``steps``.
 
     >>> list(frames.of_alerts({key.id: client.get_user_alerts(key)}))
     ['alerts', 'steps']
     """
     rows = [{"user_id": user, "alerts": [alert.model_dump() for alert in of]} for user, of in alerts.items()]
-    tables = flatten([], [told(rows)])
+    tables = flatten([], [pack_alerts(rows)])
     return {name: frame(name, [tables[name]]) for name in ("alerts", "steps")}

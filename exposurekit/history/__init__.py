@@ -15,10 +15,10 @@
     deliveries        webhook deliveries          conversion  Arrow to pandas
 """
 
-from exposurekit.history.deliveries import Told
+from exposurekit.history.deliveries import ReceivedDelivery
 from exposurekit.history.diff import Diff
 from exposurekit.history.history import History
 from exposurekit.history.ingest import Run
-from exposurekit.history.storage.delta import Busy
+from exposurekit.history.storage.delta import HistoryLocked
 
-__all__ = ["Busy", "Diff", "History", "Run", "Told"]
+__all__ = ["Diff", "History", "HistoryLocked", "ReceivedDelivery", "Run"]

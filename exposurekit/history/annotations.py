@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow as pa
 from pydantic import BaseModel
 
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 from exposurekit.history import identity
 from exposurekit.history.storage.schema import KINDS, TABLES
 
@@ -28,7 +28,7 @@ def rows(thing: Rows) -> list[dict[str, Any]]:
     [{'user_id': 1, 'record_id': 2}]
     """
     if isinstance(thing, BaseModel):
-        raise Misconfigured(
+        raise ConfigurationError(
             "Point at a row of records(), alerts() or steps(): a single record does not say whose it is"
         )
     if isinstance(thing, pd.DataFrame):
@@ -39,12 +39,12 @@ def rows(thing: Rows) -> list[dict[str, Any]]:
         return [dict(thing)]
     if hasattr(thing, "_asdict"):
         return [thing._asdict()]
-    raise Misconfigured(
+    raise ConfigurationError(
         "Point at a row of records(), links(), alerts() or steps(), or at several rows as a table"
     )
 
 
-def place(row: Mapping[str, Any], records_by: str) -> dict[str, Any]:
+def key_columns(row: Mapping[str, Any], records_by: str) -> dict[str, Any]:
     """Where a mark belongs: to whom, to what kind of thing, and to which.
 
     Args:
@@ -55,11 +55,13 @@ def place(row: Mapping[str, Any], records_by: str) -> dict[str, Any]:
             and text.
 
     Raises:
-        Misconfigured: The row does not tell.
+        ConfigurationError: The row does not tell.
     """
     told = {name: _value(value) for name, value in row.items()}
     if told.get("user_id") is None:
-        raise Misconfigured("The row has no user_id: take it from records(), links(), alerts() or steps()")
+        raise ConfigurationError(
+            "The row has no user_id: take it from records(), links(), alerts() or steps()"
+        )
     kind, key = _kind_and_key(told, records_by)
     number = told.get("step_number", told.get("step")) if kind == STEP else None
     return {"user_id": int(told["user_id"]), "kind": kind, "key": key, "step": number}
@@ -68,7 +70,7 @@ def place(row: Mapping[str, Any], records_by: str) -> dict[str, Any]:
 def _kind_and_key(row: Mapping[str, Any], records_by: str) -> tuple[str, int]:
     by_id = records_by == "id"
     if row.get("key") is not None and ("kind" in row or "record_id" in row):
-        return checked(row.get("kind", "record"), (*KINDS, STEP), "kind"), int(row["key"])
+        return check_annotation(row.get("kind", "record"), (*KINDS, STEP), "kind"), int(row["key"])
     if "step_number" in row and "step" in row:
         about = "record_id" if by_id else "site"
         names = (about, "url", "step_number", "step")
@@ -84,14 +86,16 @@ def _kind_and_key(row: Mapping[str, Any], records_by: str) -> tuple[str, int]:
         return "record", identity.record_key(int(row["record_id"]), site, reference, by=records_by)
     if "title" in row:
         return "link", identity.link_key(row.get("url"), row["title"])
-    raise Misconfigured("The row is not of records(), links(), alerts() or steps(): it lacks their columns")
+    raise ConfigurationError(
+        "The row is not of records(), links(), alerts() or steps(): it lacks their columns"
+    )
 
 
 def _of(row: Mapping[str, Any], names: Iterable[str], *, filled: bool = False) -> list[Any]:
     """What these columns say, which have to be there."""
     for name in names:
         if name not in row or (filled and row[name] is None):
-            raise Misconfigured(
+            raise ConfigurationError(
                 f"The row has no {name}, by which it is told from others: take it from a whole row"
             )
     return [row[name] for name in names]
@@ -106,25 +110,25 @@ def _value(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-def checked(value: str, allowed: tuple[str, ...], what: str) -> str:
+def check_annotation(value: str, allowed: tuple[str, ...], what: str) -> str:
     """One of the words that a mark may be.
 
     Raises:
-        Misconfigured: It is none of them.
+        ConfigurationError: It is none of them.
     """
     if value not in allowed:
-        raise Misconfigured(f"A {what} is one of: {', '.join(allowed)}")
+        raise ConfigurationError(f"A {what} is one of: {', '.join(allowed)}")
     return value
 
 
-def words(text: str, what: str) -> str:
+def text_values(text: str, what: str) -> str:
     """What somebody wrote, if it is text.
 
     Raises:
-        Misconfigured: It is not.
+        ConfigurationError: It is not.
     """
     if not isinstance(text, str):
-        raise Misconfigured(f"A {what} is text, such as 'another birth year'")
+        raise ConfigurationError(f"A {what} is text, such as 'another birth year'")
     return text
 
 

@@ -91,8 +91,8 @@ def state(kind: str) -> str:
     """
 
 
-def seen(kind: str) -> str:
-    """What is compared of the things of one kind, read once: as the table ``seen``. Who failed was not seen."""
+def latest_observation(kind: str) -> str:
+    """What is compared of the things of one kind, read once: as the table ``latest_observation``. Who failed was not seen."""
     return f"""
 CREATE OR REPLACE TEMP TABLE seen AS
 SELECT staged.user_id, key, staged.part, staged.bucket, thing_site, thing_status, hash
@@ -161,7 +161,7 @@ def changed(kind: str) -> str:
     """
 
 
-def said(kind: str) -> str:
+def describe(kind: str) -> str:
     """The rows of what things say that the step gives."""
     return f"""
     SELECT staged.* EXCLUDE (part), $seq AS seq, step.seen_at
@@ -188,7 +188,7 @@ _MOVES = {
 }
 
 
-def counted() -> str:
+def count_cells() -> str:
     """How many changes of each sort a run brought, one row; for `Engine.ask`."""
     words = {
         "now": is_open("status"),
@@ -209,7 +209,7 @@ def counted() -> str:
     return f"SELECT {', '.join(columns)} FROM changes WHERE seq = :seq"
 
 
-def looks_counted() -> str:
+def count_runs() -> str:
     """How many people were listed, and how they were seen, one row."""
     conditions = {
         name: "registered" if name == "registered" else f"what = '{name}'" for name in PEOPLE_COUNTED

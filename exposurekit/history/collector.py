@@ -13,15 +13,15 @@ import pyarrow.compute as pc
 
 from exposurekit import frames
 from exposurekit.analysis import LISTED, UNKNOWN, VANISHED
-from exposurekit.client.bulk import Batch, Listing
+from exposurekit.client.bulk import Batch, UserListing
 from exposurekit.contract import lenient
 from exposurekit.contract.models import Alert, Link, Record
 from exposurekit.contract.types import REMOVED
 from exposurekit.contract.webhooks import REMOVED_RECORDS
-from exposurekit.errors import Unreadable
+from exposurekit.errors import InvalidResponse
 from exposurekit.history import identity
-from exposurekit.history.deliveries import Told
-from exposurekit.history.staging import Staged, people_table
+from exposurekit.history.deliveries import ReceivedDelivery
+from exposurekit.history.staging import StagedRun, people_table
 from exposurekit.history.storage.schema import BUCKETS, CONTENT_OF, KINDS, STAGED
 
 PEOPLE_A_PART = 1_000
@@ -39,7 +39,7 @@ class Source(Protocol):
 
     def stream(
         self, take: Callable[[Batch], None], *, choose: Callable[[int], bool], progress: bool | None = None
-    ) -> Listing:
+    ) -> UserListing:
         """Load everyone who is chosen, batch after batch, and keep nobody."""
 
 
@@ -54,7 +54,7 @@ class Collector:
         clock: What time it is.
     """
 
-    staged: Staged
+    staged: StagedRun
     shard: int
     records_by: str
     clock: Callable[[], datetime]
@@ -75,7 +75,7 @@ class Collector:
     def take(self, batch: Batch) -> None:
         """Keep a batch; a part goes to the staging area when there is enough for one."""
         incomplete = batch.incomplete
-        self._batches.append((frames.people(batch.users), frames.told(batch.alerts)))
+        self._batches.append((frames.pack_users(batch.users), frames.pack_alerts(batch.alerts)))
         self._people += [
             # What could not be read of somebody is not known to be gone.
             {
@@ -95,7 +95,7 @@ class Collector:
         tables = frames.flatten(
             [people for people, _ in self._batches], [alerts for _, alerts in self._batches]
         )
-        things = {kind: things_of(kind, tables[CONTENT_OF[kind]], self.records_by) for kind in KINDS}
+        things = {kind: items_of(kind, tables[CONTENT_OF[kind]], self.records_by) for kind in KINDS}
         self.staged.put(people_table(self._people), things, self.clock(), self.shard)
         self._batches, self._people = [], []
 
@@ -104,7 +104,7 @@ class Collector:
         return place < len(self._done) and int(self._done[place]) == user_id
 
 
-def things_of(kind: str, table: pa.Table, records_by: str = "id") -> pa.Table:
+def items_of(kind: str, table: pa.Table, records_by: str = "id") -> pa.Table:
     """Rows of `frames` as a part holds them: with key, hash, site and status; the first of a key counts."""
     plain = {
         name: table[name].cast(STAGED[kind].field(name).type)
@@ -167,9 +167,9 @@ def _standing(kind: str, rows: pa.Table) -> dict[str, pa.Array]:
     }
 
 
-def stretches(told: Sequence[Told]) -> Iterator[list[Told]]:
+def segments(told: Sequence[ReceivedDelivery]) -> Iterator[list[ReceivedDelivery]]:
     """Deliveries in their order, cut wherever somebody is told of again: each stretch has one of each person at most."""
-    stretch: list[Told] = []
+    stretch: list[ReceivedDelivery] = []
     people: set[int] = set()
     for one in sorted(told, key=lambda one: one.number):
         if one.delivery.user_id in people:
@@ -181,7 +181,7 @@ def stretches(told: Sequence[Told]) -> Iterator[list[Told]]:
         yield stretch
 
 
-def stage_told(staged: Staged, told: Iterable[Told], records_by: str) -> None:
+def stage_deliveries(staged: StagedRun, told: Iterable[ReceivedDelivery], records_by: str) -> None:
     """Put deliveries, one of each person at most, into the staging area as observations of what they say."""
     people, rows = [], []
     things: dict[str, list[dict[str, Any]]] = {kind: [] for kind in KINDS}
@@ -202,7 +202,7 @@ def stage_told(staged: Staged, told: Iterable[Told], records_by: str) -> None:
             _sort(name, shape, items, user_id, things)
     tables = _flattened(things)
     staged.put_told(pa.Table.from_pylist(rows, _TOLD))
-    seen = {kind: things_of(kind, tables[kind], records_by) for kind in KINDS}
+    seen = {kind: items_of(kind, tables[kind], records_by) for kind in KINDS}
     staged.put(people_table(people), seen, max(row["seen_at"] for row in rows))
 
 
@@ -217,7 +217,7 @@ _TOLD = pa.schema(
 )
 
 
-def _row(one: Told) -> dict[str, Any]:
+def _row(one: ReceivedDelivery) -> dict[str, Any]:
     others = one.delivery.others
     return {
         "seen_at": one.received_at,
@@ -237,7 +237,7 @@ def _sort(
         bare = item.get("record", item) if shape == "records" and isinstance(item, dict) else item
         try:
             value = lenient.as_rows(model, bare).value  # type: ignore[arg-type]
-        except Unreadable:
+        except InvalidResponse:
             continue
         if name == REMOVED_RECORDS:
             value["status"] = REMOVED
@@ -246,4 +246,4 @@ def _sort(
 
 def _flattened(things: Mapping[str, list[dict[str, Any]]]) -> dict[str, pa.Table]:
     """Items as the tables of `frames`."""
-    return {kind: frames.of_items(CONTENT_OF[kind], things[kind]) for kind in KINDS}
+    return {kind: frames.from_items(CONTENT_OF[kind], things[kind]) for kind in KINDS}

@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 
 from exposurekit.analysis import tasks
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 
 People = int | Iterable[int] | None
 _POINTS = (["record_id"], ["site", "href"], ["site"])
@@ -19,21 +19,23 @@ def one_id(user_id: object) -> int:
     """The id of one person: a whole number, and nothing that only reads like one.
 
     Raises:
-        Misconfigured: It is none.
+        ConfigurationError: It is none.
 
     >>> one_id(np.int64(3))
     3
     """
     if isinstance(user_id, Integral) and not isinstance(user_id, bool) and 0 <= int(user_id) < 2**63:
         return int(user_id)
-    raise Misconfigured("The id of a person is a whole number of 0 or more, such as 12: take it from user_id")
+    raise ConfigurationError(
+        "The id of a person is a whole number of 0 or more, such as 12: take it from user_id"
+    )
 
 
 def ids(user: Any) -> list[int]:
     """One id of a person, or several, as `Exposure` takes them.
 
     Raises:
-        Misconfigured: These are no ids.
+        ConfigurationError: These are no ids.
 
     >>> ids(np.int64(3)), ids([1, 2])
     ([3], [1, 2])
@@ -45,7 +47,7 @@ def ids(user: Any) -> list[int]:
             found = [int(one) for one in several]
         if found == several and all(-(2**63) <= one < 2**63 for one in found):
             return found
-    raise Misconfigured("user is the id of a person, or a list of ids")
+    raise ConfigurationError("user is the id of a person, or a list of ids")
 
 
 def frame(table: pa.Table) -> pd.DataFrame:

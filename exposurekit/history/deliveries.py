@@ -4,11 +4,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from exposurekit.contract.webhooks import Delivery
-from exposurekit.text.html_cards import NAME_MAX, card, short
+from exposurekit.text.html_cards import NAME_MAX, html_card, truncate
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ReceivedDelivery:
     """What a service said by webhook, and when that came.
 
     Attributes:
@@ -19,7 +19,7 @@ class Told:
 
     >>> from datetime import UTC
     >>> from exposurekit.contract.webhooks import Delivery
-    >>> Told(1, datetime(2026, 11, 21, tzinfo=UTC), "msg_1", Delivery(user_id=12, events=[])).number
+    >>> ReceivedDelivery(1, datetime(2026, 11, 21, tzinfo=UTC), "msg_1", Delivery(user_id=12, events=[])).number
     1
     """
 
@@ -29,9 +29,9 @@ class Told:
     delivery: Delivery = field(repr=False)
 
     def __repr__(self) -> str:
-        return f"Told({self.number}, webhook_id={short(self.webhook_id, NAME_MAX)!r})"
+        return f"ReceivedDelivery({self.number}, webhook_id={truncate(self.webhook_id, NAME_MAX)!r})"
 
     def _repr_html_(self) -> str:
         facts = {"number": self.number, "received": self.received_at, "webhook": self.webhook_id}
         told = {"user": self.delivery.user_id, "events": len(self.delivery.events)}
-        return card("Told", facts | told)
+        return html_card("Told", facts | told)

@@ -6,7 +6,7 @@ from datetime import datetime
 import pandas as pd
 
 from exposurekit.history.times import format_time
-from exposurekit.text.html_cards import NAME_MAX, card, rows, short
+from exposurekit.text.html_cards import NAME_MAX, html_card, rows, truncate
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Diff:
 
     def __repr__(self) -> str:
         pairs = zip(self.counts["what"], self.counts["n"], strict=True)
-        return f"Diff({', '.join(f'{n:,} {short(what, NAME_MAX)}' for what, n in pairs if n) or 'nothing known'})"
+        return f"Diff({', '.join(f'{n:,} {truncate(what, NAME_MAX)}' for what, n in pairs if n) or 'nothing known'})"
 
     def _repr_html_(self) -> str:
         moved = [(what, f"{n:,}") for what, n in zip(self.counts["what"], self.counts["n"], strict=True)]
@@ -43,4 +43,6 @@ class Diff:
         why = [(cause, f"{n:+,}" if n else "0", f"{still:,}") for cause, n, still in caused]
         each = rows("things, each once: then and now", ("what", "n"), moved)
         span = {"since": format_time(self.since), "until": format_time(self.until)}
-        return card("Diff", span, each, rows("why: every move in between", ("cause", "n", "then open"), why))
+        return html_card(
+            "Diff", span, each, rows("why: every move in between", ("cause", "n", "then open"), why)
+        )

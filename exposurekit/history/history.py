@@ -9,20 +9,20 @@ from typing import Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from exposurekit.errors import Misconfigured, NotLoaded
+from exposurekit.errors import ConfigurationError, NotFound
 from exposurekit.frames.key_access import Keyed
 from exposurekit.history import ingest, maintenance, staging
 from exposurekit.history import runs as history_runs
-from exposurekit.history.collector import Source, stretches
+from exposurekit.history.collector import Source, segments
 from exposurekit.history.conversion import ids, one_id
-from exposurekit.history.deliveries import Told
-from exposurekit.history.engines.duckdb import Damaged, engine_of
+from exposurekit.history.deliveries import ReceivedDelivery
+from exposurekit.history.engines.duckdb import CorruptHistory, engine_of
 from exposurekit.history.ingest import Run
-from exposurekit.history.runs import Rounds
+from exposurekit.history.runs import RunManager
 from exposurekit.history.storage.delta import Store
 from exposurekit.history.storage.schema import BUCKETS
 from exposurekit.history.weighing import Weighing
-from exposurekit.text.html_cards import card
+from exposurekit.text.html_cards import html_card
 
 RECORDS_BY = ("id", "reference")
 
@@ -70,36 +70,36 @@ class History(Weighing, Keyed):
             storage_options: As deltalake takes them, for a path that is not local.
 
         Raises:
-            Misconfigured: ``records_by`` is not what the history was made with, an argument makes no sense, or the path
+            ConfigurationError: ``records_by`` is not what the history was made with, an argument makes no sense, or the path
                 cannot be reached, is a file, or holds other things.
         """
         if records_by not in (None, *RECORDS_BY):
-            raise Misconfigured(f"records_by is one of: {', '.join(RECORDS_BY)}")
+            raise ConfigurationError(f"records_by is one of: {', '.join(RECORDS_BY)}")
         self._store = Store(path, storage_options)
         self._engine = engine_of(engine)
         self._clock = clock
         self._records_by = self._store.settings(records_by=records_by, otherwise="id")
-        self._rounds = Rounds(self._store, clock, self._records_by)
+        self._rounds = RunManager(self._store, clock, self._records_by)
 
     def __repr__(self) -> str:
         try:
             return f"History({self._store.uri!r}, {self.last_run().seq:,} runs)"
-        except NotLoaded:
+        except NotFound:
             return f"History({self._store.uri!r}, empty)"
 
     def _repr_html_(self) -> str:
         facts: dict[str, object] = {"lies at": self.path, "runs": "none yet: collect() takes the first look"}
-        with contextlib.suppress(NotLoaded):
+        with contextlib.suppress(NotFound):
             run = self.last_run()
             facts |= {"runs": f"{run.seq:,}", "as of": run.finished_at, "newest": run}
-        return card("History", facts)
+        return html_card("History", facts)
 
     @property
     def provenance(self) -> str:
         """Where the tables come from: how many runs, when the newest ended, and how many people it listed.
 
         Raises:
-            NotLoaded: Nothing was collected yet.
+            NotFound: Nothing was collected yet.
 
         >>> history.provenance.startswith("history of ")
         True
@@ -141,8 +141,8 @@ class History(Weighing, Keyed):
                 taken in before.
 
         Raises:
-            Busy: Another process collects at this moment; give the run a name to share it.
-            Misconfigured: There is nobody to be seen through ``exposure``, an argument makes no sense, or the directory
+            HistoryLocked: Another process collects at this moment; give the run a name to share it.
+            ConfigurationError: There is nobody to be seen through ``exposure``, an argument makes no sense, or the directory
                 cannot be made.
             ExposureError: The list of users could not be had. What was seen stays staged.
 
@@ -150,11 +150,11 @@ class History(Weighing, Keyed):
         (0, 'monday')
         """
         if not (hasattr(exposure, "stream") and hasattr(exposure, "origin")):
-            raise Misconfigured("collect() looks through an Exposure, as ek.connect() gives it")
+            raise ConfigurationError("collect() looks through an Exposure, as ek.connect() gives it")
         part, chosen = _parted(shard, run), None if only is None else ids(only)
         return self._rounds.collect(exposure, run=run, part=part, only=chosen, progress=progress)
 
-    def take(self, told: Sequence[Told], inbox: str) -> int:
+    def take(self, told: Sequence[ReceivedDelivery], inbox: str) -> int:
         """Take in what a service told by webhook: observations of what they say, never of an absence.
 
         Args:
@@ -172,7 +172,7 @@ class History(Weighing, Keyed):
             self._rounds.forget(inbox)
             known = self.inbox_until(inbox)
             new = [one for one in told if one.number > known]
-            for stretch in stretches(new):
+            for stretch in segments(new):
                 self._rounds.take_stretch(stretch, inbox)
         return len(new)
 
@@ -194,7 +194,7 @@ class History(Weighing, Keyed):
         >>> history.last_look_at() is not None
         True
         """
-        began = ingest.looks(self._store)["started_at"]
+        began = ingest.collection_runs(self._store)["started_at"]
         if until is not None:
             began = began.filter(pc.less_equal(began, pa.scalar(until, began.type)))
         newest: datetime | None = pc.max(began).as_py()
@@ -204,7 +204,7 @@ class History(Weighing, Keyed):
         """Hold a name of this history, so that one process alone does that work.
 
         Raises:
-            Busy: Another process holds it.
+            HistoryLocked: Another process holds it.
 
         >>> with history.lock("watch"):
         ...     pass
@@ -223,16 +223,16 @@ class History(Weighing, Keyed):
         """Take in a run whose other shards will not come; whom they did not look at is unknown, not gone.
 
         Raises:
-            NotLoaded: No such run waits.
-            Busy: One of its shards is looking at this moment.
+            NotFound: No such run waits.
+            HistoryLocked: One of its shards is looking at this moment.
 
         >>> history.finish("monday")
         Traceback (most recent call last):
-        exposurekit.errors.NotLoaded: No run of that name waits to be taken in
+        exposurekit.errors.NotFound: No run of that name waits to be taken in
         """
         staged = staging.found(self._store, run)
         if staged is None:
-            raise NotLoaded("No run of that name waits to be taken in")
+            raise NotFound("No run of that name waits to be taken in")
         return self._rounds.finish(staged)
 
     def erase(self, user_id: int) -> int:
@@ -250,8 +250,8 @@ class History(Weighing, Keyed):
             How many rows there were.
 
         Raises:
-            Misconfigured: This is no id; nothing was erased.
-            NotLoaded: There is no history.
+            ConfigurationError: This is no id; nothing was erased.
+            NotFound: There is no history.
 
         >>> history.erase(999_999)
         0
@@ -269,8 +269,8 @@ class History(Weighing, Keyed):
         For whoever has to look for traces elsewhere before they are erased here.
 
         Raises:
-            Misconfigured: This is no id.
-            NotLoaded: There is no history.
+            ConfigurationError: This is no id.
+            NotFound: There is no history.
 
         >>> history.values_of(999_999)
         set()
@@ -283,7 +283,7 @@ class History(Weighing, Keyed):
         """Put many small files together; the old ones stay for a day, for whoever reads them. Done by itself, too.
 
         Raises:
-            NotLoaded: There is no history.
+            NotFound: There is no history.
 
         >>> history.compact()
         """
@@ -299,16 +299,16 @@ class History(Weighing, Keyed):
         read are not looked into: that it can is a promise, too.
 
         Raises:
-            NotLoaded: There is no history.
+            NotFound: There is no history.
 
         >>> history.verify()
         {}
         """
         self._store.check_is_there()
         with self._store.alone():
-            with contextlib.suppress(Damaged):
+            with contextlib.suppress(CorruptHistory):
                 self._rounds.end_begun()
-            return maintenance.broken(self._store)
+            return maintenance.violations(self._store)
 
     def sync(self) -> None:
         """See to it that what was written outlives a loss of power; each run does so when it is taken in.
@@ -330,13 +330,13 @@ class History(Weighing, Keyed):
 
 def _parted(shard: str | None, run: str | None) -> tuple[int, int]:
     if run is not None and not (isinstance(run, str) and run.strip() and run.isprintable()):
-        raise Misconfigured("The name of a run is some plain text, such as 2026-11-21")
+        raise ConfigurationError("The name of a run is some plain text, such as 2026-11-21")
     if shard is None:
         return 1, 1
     with contextlib.suppress(ValueError):
         number, _, of = str(shard).partition("/")
         if 1 <= int(number) <= int(of) <= BUCKETS:
             if run is None:
-                raise Misconfigured("The shards of a run share its name: give the run a name, too")
+                raise ConfigurationError("The shards of a run share its name: give the run a name, too")
             return int(number), int(of)
-    raise Misconfigured(f"A shard is one of several, such as 2/8, of {BUCKETS} at most")
+    raise ConfigurationError(f"A shard is one of several, such as 2/8, of {BUCKETS} at most")

@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 
 from exposurekit.history import change_detection, maintenance, staging
 from exposurekit.history.engines.duckdb import DuckDB, Files
-from exposurekit.history.staging import PEOPLE, Staged
-from exposurekit.history.storage.delta import Busy, Store
+from exposurekit.history.staging import PEOPLE, StagedRun
+from exposurekit.history.storage.delta import HistoryLocked, Store
 from exposurekit.history.storage.schema import CONTENT_OF, COUNTED, KINDS, PEOPLE_COUNTED, TABLES, in_parts
-from exposurekit.text.html_cards import NAME_MAX, card, short
+from exposurekit.text.html_cards import NAME_MAX, html_card, truncate
 
 _WRITTEN = {True: "is_said", False: "is_change"}
 
@@ -86,10 +86,10 @@ class Run:
         counted += [(name, self.counts) for name in COUNTED]
         told = {name.replace("_", " "): f"{of[name]:,}" for name, of in counted if of.get(name)}
         facts = {"origin": self.origin, "began": self.started_at, "ended": self.finished_at, **told}
-        return card(f"Run {self.run}" if self.seq is not None else str(self), facts)
+        return html_card(f"Run {self.run}" if self.seq is not None else str(self), facts)
 
     def __str__(self) -> str:
-        name = short(self.run, NAME_MAX)
+        name = truncate(self.run, NAME_MAX)
         if self.seq is None:
             if self.waits_for and self.shards == 1:
                 return f"run {name}: begun, and did not end; the next collect goes on with it"
@@ -118,7 +118,7 @@ def of_row(row: Mapping[str, Any]) -> Run:
     )
 
 
-def take_in(store: Store, staged: Staged) -> None:
+def ingest_run(store: Store, staged: StagedRun) -> None:
     """Take a whole run into the tables, once.
 
     What another ingester began and did not end is ended first. The caller holds `Store.alone`.
@@ -146,7 +146,7 @@ def runs_table(store: Store) -> pa.Table:
 class _Ingest:
     """One run on its way into the tables."""
 
-    def __init__(self, store: Store, staged: Staged) -> None:
+    def __init__(self, store: Store, staged: StagedRun) -> None:
         self._store = store
         self._staged = staged
         self._before = runs_table(store)
@@ -159,7 +159,7 @@ class _Ingest:
         self._staged.begin_ingest(self._seq)
         if not self._is_written:
             self._write()
-        maintenance.if_due(self._store, self._seq)
+        maintenance.checkpoint_if_due(self._store, self._seq)
         self._store.sync()
         self._staged.remove()
 
@@ -167,7 +167,7 @@ class _Ingest:
         """Have the number, before anything is written under it.
 
         Raises:
-            Busy: Another run has it, and is about to be taken in.
+            HistoryLocked: Another run has it, and is about to be taken in.
         """
         claim = pa.table({"seq": [self._seq], "run": [self._staged.run]})
         self._store.append("claims", claim, once=("claim", self._seq))
@@ -176,7 +176,9 @@ class _Ingest:
         if holder == self._staged.run:
             return
         if staging.found(self._store, holder) is not None or row_of(self._store, holder) is not None:
-            raise Busy("Another process takes in a run at this moment; this one is staged: collect again")
+            raise HistoryLocked(
+                "Another process takes in a run at this moment; this one is staged: collect again"
+            )
         self._parameters["seq"] = self._seq = self._seq + 1  # whoever claimed it is gone, and wrote nothing
         self._claim()
 
@@ -199,7 +201,7 @@ class _Ingest:
 
     def _known(self) -> dict[str, Files]:
         """What was known: the same at every attempt, since people are written last."""
-        return self._store.snapshot("people") | maintenance.known(
+        return self._store.snapshot("people") | maintenance.known_users(
             self._store, self._parameters["checkpointed"]
         )
 
@@ -213,7 +215,7 @@ class _Ingest:
         erased_at = self._store.erased_at()
         before = [
             row["started_at"]
-            for row in looks(self._store).to_pylist()
+            for row in collection_runs(self._store).to_pylist()
             if row["complete"] and row["finished_at"] <= plan.started_at and row["seq"] < self._seq
             # Whoever was erased was seen by the looks before that: these tell no longer who is new.
             if erased_at is None or row["started_at"] > erased_at
@@ -238,7 +240,7 @@ class _Ingest:
         known = maintenance.kinds_of(self._store)
         for kind in KINDS:
             # By what is staged alone: the same groups at each attempt.
-            cursor.execute(change_detection.seen(kind))
+            cursor.execute(change_detection.latest_observation(kind))
             [[rows]] = cursor.execute("SELECT count(*) FROM seen").fetchall()
             if rows or kind in known:
                 self._compare(cursor, kind, maintenance.grouped(rows), before)
@@ -248,7 +250,7 @@ class _Ingest:
     ) -> None:
         begin, text = 0, change_detection.step(kind)
         for number, (low, high) in enumerate(groups):
-            maintenance.narrow(cursor, before, low, high)
+            maintenance.select_users(cursor, before, low, high)
             into = "CREATE OR REPLACE TEMP TABLE step AS" if low == begin else "INSERT INTO step"
             cursor.execute(f"{into} {text}", self._given(text, low=low, high=high))
             held = cursor.execute("SELECT count(*) FROM step").fetchall()[0][0]
@@ -263,7 +265,7 @@ class _Ingest:
         content = CONTENT_OF[kind]
         if min(self._store.version(name, once[0]) for name in ("changes", content)) >= self._seq:
             return
-        texts = {content: change_detection.said(kind), "changes": change_detection.changed(kind)}
+        texts = {content: change_detection.describe(kind), "changes": change_detection.changed(kind)}
         if (
             held > maintenance.ROWS_AT_HAND
         ):  # the first run says everything, and that is much: a stream, then a stream
@@ -295,17 +297,17 @@ class _Ingest:
         cells = engine.ask(change_detection.CUBE.format(where="WHERE seq = :seq"), changes, given)
         if cells.num_rows:
             self._store.append("cube", cells, once=self._once)
-        counted: dict[str, Any] = engine.ask(change_detection.counted(), changes, given).to_pylist()[0]
+        counted: dict[str, Any] = engine.ask(change_detection.count_cells(), changes, given).to_pylist()[0]
         return counted
 
     def _looks_counted(self, cursor: Any) -> dict[str, Any]:
-        counted: dict[str, Any] = _asked(cursor, change_detection.looks_counted(), {}).to_pylist()[0]
+        counted: dict[str, Any] = _read_rows(cursor, change_detection.count_runs(), {}).to_pylist()[0]
         return counted
 
     def _write_rest(self, cursor: Any, counts: Mapping[str, Any]) -> None:
         """What makes the run whole: it counts from its row in ``runs`` on. People come last: they are read above."""
         text = change_detection.EXCEPTIONS
-        exceptions = _asked(cursor, text, self._given(text))
+        exceptions = _read_rows(cursor, text, self._given(text))
         if exceptions.num_rows:
             self._store.append("exceptions", exceptions, once=self._once)
         if (told := self._staged.told()) is not None:
@@ -324,7 +326,7 @@ class _Ingest:
 
     def _write_people(self, cursor: Any) -> None:
         text = change_detection.PEOPLE_AFTER
-        people = _asked(cursor, text, self._given(text))
+        people = _read_rows(cursor, text, self._given(text))
         self._store.append("people", people, once=self._once, overwrite=True)
 
     @property
@@ -338,7 +340,7 @@ class _Ingest:
         return given | {name: getattr(plan, name) for name in names} | dict(counts)
 
 
-def looks(store: Store) -> pa.Table:
+def collection_runs(store: Store) -> pa.Table:
     """The looks at everyone among the runs."""
     runs = runs_table(store)
     return runs.filter(pc.and_(pc.equal(runs["origin"], "look"), pc.equal(runs["scope"], "everyone")))
@@ -349,5 +351,5 @@ def last_seq(store: Store) -> int:
     return max(runs_table(store)["seq"].to_pylist(), default=0)
 
 
-def _asked(cursor: Any, text: str, given: Mapping[str, Any]) -> pa.Table:
+def _read_rows(cursor: Any, text: str, given: Mapping[str, Any]) -> pa.Table:
     return cursor.sql(text, params=given or None).to_arrow_table()

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from exposurekit.history import change_detection, staging
-from exposurekit.history.engines.duckdb import Damaged, DuckDB, Files, FilesMoved, lay
+from exposurekit.history.engines.duckdb import CorruptHistory, DuckDB, Files, StaleSnapshot, write_view
 from exposurekit.history.storage.delta import Store
 from exposurekit.history.storage.schema import BUCKETS, CONTENT_OF, KINDS, TABLES, in_parts
 
@@ -41,7 +41,7 @@ NAMED = {
 }
 
 
-def if_due(store: Store, seq: int) -> None:
+def checkpoint_if_due(store: Store, seq: int) -> None:
     """After a run: a new checkpoint where the changes since the last are many; now and then, fewer files."""
     if _is_checkpoint_due(store):
         checkpoint(store, seq)
@@ -55,7 +55,7 @@ def if_due(store: Store, seq: int) -> None:
 def checkpoint(store: Store, seq: int) -> None:
     """Write every thing as it stands after a run."""
     after = store.version("checkpoint", "checkpoint")
-    before = known(store, after)
+    before = known_users(store, after)
     parameters = {"seq": seq + 1, "checkpointed": after}
     groups_of, kinds = in_parts(0, BUCKETS - 1, _known(store), ROWS_A_WRITING), kinds_of(store)
     with DuckDB(memory_limit=MEMORY, as_written=True) as engine, engine.views(before) as cursor:
@@ -63,24 +63,24 @@ def checkpoint(store: Store, seq: int) -> None:
         def groups() -> Iterator[pa.Table]:
             for low, high in groups_of:
                 buckets = {"low": low, "high": high}
-                narrow(cursor, before, low, high)
+                select_users(cursor, before, low, high)
                 for kind in kinds:
                     yield cursor.sql(_standing(kind), params=parameters | buckets).to_arrow_table()
 
         store.append("checkpoint", groups(), once=("checkpoint", seq), overwrite=True)
 
 
-def known(store: Store, after: int) -> dict[str, Files]:
+def known_users(store: Store, after: int) -> dict[str, Files]:
     """What every thing was after a run: the checkpoint of then, and what is newer."""
     return store.snapshot("checkpoint") | {name: store.since(name, after) for name in READ_SINCE}
 
 
-def narrow(cursor: Any, tables: Mapping[str, Files], low: int, high: int) -> None:
+def select_users(cursor: Any, tables: Mapping[str, Files], low: int, high: int) -> None:
     """See the files of some buckets alone: the others need not be opened to find that nothing in them counts."""
     if high - low == BUCKETS - 1:
         return  # all of them are seen as it is
     for name in ("checkpoint", *READ_SINCE):
-        lay(cursor, name, tables[name].within(low, high))
+        write_view(cursor, name, tables[name].within(low, high))
 
 
 def grouped(rows: int) -> list[tuple[int, int]]:
@@ -113,7 +113,7 @@ def compact(store: Store, seq: int) -> None:
     """A new checkpoint and as few files as can be; old ones stay for a day, for whoever reads them."""
     if seq:
         checkpoint(store, seq)
-        cube_anew(store)
+        rebuild_cube(store)
     for name in TABLES:
         store.merge_small_files(name, FILE_BYTES)
         store.vacuum(name, hours=KEEP_HOURS)
@@ -130,17 +130,17 @@ def erase(store: Store, user_id: int) -> int:
     gone = 0
     with DuckDB(memory_limit=MEMORY) as engine:
         for name in PERSONAL:
-            gone += _taken_out(store, engine, name, user_id)
+            gone += _erased_rows(store, engine, name, user_id)
     staging.sweep(store)
     for staged in staging.all_staged(store):
         staged.keep_only(lambda rows: _without(rows, user_id))
-    cube_anew(store)
+    rebuild_cube(store)
     for name in TABLES:
         store.vacuum(name, hours=0)
     return gone
 
 
-def _taken_out(store: Store, engine: DuckDB, name: str, user_id: int) -> int:
+def _erased_rows(store: Store, engine: DuckDB, name: str, user_id: int) -> int:
     bucketed = TABLES[name].bucketed
     within = f"bucket = {user_id % BUCKETS}" if bucketed else "true"
     with engine.views(store.snapshot(name)) as cursor:
@@ -177,7 +177,7 @@ def _without(rows: pa.Table, user_id: int) -> pa.Table:
     return rows.filter(pc.not_equal(rows["user_id"], user_id))
 
 
-def cube_anew(store: Store) -> None:
+def rebuild_cube(store: Store) -> None:
     """The sums of the changes, summed again."""
     with DuckDB(memory_limit=MEMORY) as engine:
         cells = engine.ask(change_detection.CUBE.format(where=""), store.snapshot("changes"), {})
@@ -194,7 +194,7 @@ def _is_checkpoint_due(store: Store) -> bool:
 
 
 # What must be so in every history, as questions for the rows that break it.
-PROMISES = {
+INVARIANTS = {
     "a run has one number, and each number one run": """
         SELECT run AS what FROM runs GROUP BY run HAVING count(*) > 1
         UNION ALL SELECT CAST(seq AS VARCHAR) FROM runs GROUP BY seq HAVING count(*) > 1""",
@@ -229,14 +229,14 @@ PROMISES = {
 }
 
 
-def broken(store: Store) -> dict[str, int]:
+def violations(store: Store) -> dict[str, int]:
     """Which promises the tables break, and in how many rows; empty: none."""
     with DuckDB() as engine:
         lost = [name for name in TABLES if not _is_readable(engine, store, name)]
         found = {f"the files of {name} are there and can be read": 1 for name in lost}
         tables = store.snapshot(*(name for name in TABLES if name not in lost))
         given = {"checkpointed": store.version("checkpoint", "checkpoint")}
-        for promise, text in PROMISES.items():
+        for promise, text in INVARIANTS.items():
             named = {name for name in TABLES if re.search(rf"(?:FROM|JOIN) {name}\b", text)}
             if not named.isdisjoint(lost):
                 continue
@@ -253,6 +253,6 @@ def _is_readable(engine: DuckDB, store: Store, name: str) -> bool:
     try:
         told = sum(rows for _, rows, _ in store.sizes(name))
         found = engine.ask(text, store.snapshot(name), {})
-    except (Damaged, FilesMoved):
+    except (CorruptHistory, StaleSnapshot):
         return False
     return bool(found["n"][0].as_py() == told)

@@ -5,11 +5,11 @@ from datetime import datetime, timedelta
 
 import pandas as pd
 
-from exposurekit.errors import Misconfigured, NotLoaded
+from exposurekit.errors import ConfigurationError, NotFound
 from exposurekit.history import annotations, queries
 from exposurekit.history.conversion import frame
 from exposurekit.history.reader import Reading
-from exposurekit.history.storage.location import reached
+from exposurekit.history.storage.location import resolve
 
 
 class Marking(Reading):
@@ -29,7 +29,7 @@ class Marking(Reading):
             How many were labelled.
 
         Raises:
-            Misconfigured: The label is none of the three, the reason is no text, or the row does not tell what it is.
+            ConfigurationError: The label is none of the three, the reason is no text, or the row does not tell what it is.
 
         >>> history.label(history.records().iloc[0], "not mine", reason="another birth year")
         1
@@ -37,8 +37,8 @@ class Marking(Reading):
         return self._mark(
             record,
             annotations.LABEL,
-            annotations.checked(label, annotations.LABELS, "label"),
-            annotations.words(reason, "reason"),
+            annotations.check_annotation(label, annotations.LABELS, "label"),
+            annotations.text_values(reason, "reason"),
         )
 
     def tick(self, step: annotations.Rows, state: str = "done", *, note: str = "") -> int:
@@ -53,7 +53,7 @@ class Marking(Reading):
             How many were ticked.
 
         Raises:
-            Misconfigured: The state is none of the three, the note is no text, or the row is no step.
+            ConfigurationError: The state is none of the three, the note is no text, or the row is no step.
 
         >>> history.tick(exposure.steps().head(2))
         2
@@ -61,21 +61,21 @@ class Marking(Reading):
         return self._mark(
             step,
             annotations.TICK,
-            annotations.checked(state, annotations.TICKS, "tick"),
-            annotations.words(note, "note"),
+            annotations.check_annotation(state, annotations.TICKS, "tick"),
+            annotations.text_values(note, "note"),
         )
 
     def note(self, thing: annotations.Rows, text: str) -> int:
         """Write a note beside a record, link, alert or step. All notes are kept.
 
         Raises:
-            Misconfigured: The note is no text, or says nothing; or the row does not tell what it is.
+            ConfigurationError: The note is no text, or says nothing; or the row does not tell what it is.
 
         >>> history.note(history.records().iloc[0], "asked them by letter")
         1
         """
-        if not annotations.words(text, "note").strip():
-            raise Misconfigured("A note says something: give a text")
+        if not annotations.text_values(text, "note").strip():
+            raise ConfigurationError("A note says something: give a text")
         return self._mark(thing, annotations.NOTE, None, text)
 
     def labels(self) -> pd.DataFrame:
@@ -103,11 +103,11 @@ class Marking(Reading):
         return self._marked(annotations.NOTE, newest=False)
 
     def _mark(self, thing: annotations.Rows, mark: str, value: str | None, note: str) -> int:
-        places = [annotations.place(row, self._records_by) for row in annotations.rows(thing)]
+        places = [annotations.key_columns(row, self._records_by) for row in annotations.rows(thing)]
         if places:
             at = self._after_every_mark()
             made = annotations.table(places, mark=mark, value=value, note=note, at=at)
-            with reached():
+            with resolve():
                 self._store.append("marks", made)
             self._newest_mark = at
         return len(places)
@@ -115,7 +115,7 @@ class Marking(Reading):
     def _after_every_mark(self) -> datetime:
         """Now, or just after the newest mark: the newest counts, also where the clock stands still or was set back."""
         if self._newest_mark is None:
-            with suppress(NotLoaded):  # the first mark may begin the history
+            with suppress(NotFound):  # the first mark may begin the history
                 made = frame(self._ask(queries.MARKS, ("marks",)))["marked_at"]
                 self._newest_mark = None if made.empty else made.max().to_pydatetime()
         now = self._clock()

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from exposurekit import analysis, frames
 from exposurekit.analysis.status_over_time import Every
 from exposurekit.contract.types import STATUSES
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 from exposurekit.history import queries
 from exposurekit.history.conversion import People, frame, keys_of, series, with_listings
 from exposurekit.history.diff import Diff
@@ -38,7 +38,7 @@ class Reading(Stored):
             at the first look, so for longer than is known).
 
         Raises:
-            NotLoaded: Nothing was seen by then.
+            NotFound: Nothing was seen by then.
 
         Source: specification, "Record".
 
@@ -51,7 +51,7 @@ class Reading(Stored):
         """Every link ever seen: the columns of `Exposure.links`, ``standing`` (listed, vanished or unknown) and when.
 
         Raises:
-            NotLoaded: Nothing was seen by then.
+            NotFound: Nothing was seen by then.
 
         >>> history.links().columns.tolist()[:5]
         ['user_id', 'url', 'title', 'contains', 'standing']
@@ -68,7 +68,7 @@ class Reading(Stored):
         ``html`` is the service's markup as it came.
 
         Raises:
-            NotLoaded: Nothing was seen by then.
+            NotFound: Nothing was seen by then.
 
         >>> history.alerts()["standing"].unique().tolist()
         ['listed']
@@ -105,8 +105,8 @@ class Reading(Stored):
             As `analysis.status_over_time`: one row a period (and group), a column for each status, int64.
 
         Raises:
-            NotLoaded: Nothing was ever seen of one of the people asked about.
-            Misconfigured: ``by``, ``every`` or ``kind`` is none of these, ``user`` is no id, or a time is none.
+            NotFound: Nothing was ever seen of one of the people asked about.
+            ConfigurationError: ``by``, ``every`` or ``kind`` is none of these, ``user`` is no id, or a time is none.
 
         >>> history.status_over_time()["total"].tolist()[-1] == len(exposure.records())
         True
@@ -134,7 +134,7 @@ class Reading(Stored):
             As `analysis.counts`: one row per site, ``open``, the statuses, ``total``, ``vanished``, ``unknown`` (int64).
 
         Raises:
-            NotLoaded: Nothing was seen by then.
+            NotFound: Nothing was seen by then.
 
         >>> table = history.by_site()
         >>> int(table["total"].sum()) == len(exposure.records())
@@ -166,9 +166,9 @@ class Reading(Stored):
             unchanged), and why: see `Diff`, `analysis.diff` and `analysis.changes`.
 
         Raises:
-            NotLoaded: Nothing was seen by ``a``, or by ``b``; or ``a`` lies after the last look's day: nothing is known of
+            NotFound: Nothing was seen by ``a``, or by ``b``; or ``a`` lies after the last look's day: nothing is known of
                 what moved since.
-            Misconfigured: ``b`` lies before ``a``.
+            ConfigurationError: ``b`` lies before ``a``.
 
         >>> history.diff(history.runs()["finished_at"].iloc[0]).counts.columns.tolist()
         ['what', 'n']
@@ -207,8 +207,8 @@ class Reading(Stored):
             As `analysis.time_to_removal`: ``n``, ``removed``, ``open``, ``median_days`` and ``never`` with intervals.
 
         Raises:
-            NotLoaded: Nothing was seen by then.
-            Misconfigured: ``as_of`` is an instant.
+            NotFound: Nothing was seen by then.
+            ConfigurationError: ``as_of`` is an instant.
 
         >>> history.time_to_removal(by=None).columns.tolist()[:2]
         ['n', 'removed']
@@ -230,8 +230,8 @@ class Reading(Stored):
             As `analysis.survival`.
 
         Raises:
-            NotLoaded: Nothing was seen by then.
-            Misconfigured: ``as_of`` is an instant.
+            NotFound: Nothing was seen by then.
+            ConfigurationError: ``as_of`` is an instant.
 
         >>> "survival" in history.survival().columns
         True
@@ -250,7 +250,7 @@ class Reading(Stored):
             (Int64) is its id; where ids change, the newest that it is known by, and missing where there is none.
 
         Raises:
-            NotLoaded: Nothing was seen by ``as_of``.
+            NotFound: Nothing was seen by ``as_of``.
 
         >>> history.relistings().columns.tolist()[:3]
         ['user_id', 'record_id', 'site']
@@ -338,4 +338,4 @@ def _dated(found: pd.DataFrame) -> pd.DataFrame:
 
 def _check(value: Any, allowed: tuple[Any, ...], name: str) -> None:
     if value not in allowed:
-        raise Misconfigured(f"{name} is one of: {', '.join(map(str, allowed))}")
+        raise ConfigurationError(f"{name} is one of: {', '.join(map(str, allowed))}")

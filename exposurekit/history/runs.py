@@ -7,17 +7,17 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from exposurekit.history import identity, ingest, staging
-from exposurekit.history.collector import Collector, Source, stage_told
-from exposurekit.history.deliveries import Told
+from exposurekit.history.collector import Collector, Source, stage_deliveries
+from exposurekit.history.deliveries import ReceivedDelivery
 from exposurekit.history.ingest import Run
-from exposurekit.history.staging import Ended, Plan, Staged
-from exposurekit.history.storage.delta import Busy, Store
+from exposurekit.history.staging import RunSpec, ShardResult, StagedRun
+from exposurekit.history.storage.delta import HistoryLocked, Store
 
 RESUME_WITHIN = timedelta(hours=6)
 
 
 @dataclass(frozen=True, slots=True)
-class Rounds:
+class RunManager:
     """The runs of one history, as they are under way."""
 
     store: Store
@@ -35,7 +35,7 @@ class Rounds:
     ) -> Run:
         """As `History.collect`; ``part`` is the number of the shard, and how many there are."""
         number, shards = part
-        with self.store.locked(_lock(run, number), wait=run is not None):
+        with self.store.locked(_run_lock(run, number), wait=run is not None):
             if run and (row := ingest.row_of(self.store, run)) is not None:
                 self.tidy(run)
                 return replace(ingest.of_row(row), was_there=True)
@@ -45,12 +45,12 @@ class Rounds:
                 self._look(exposure, staged, number, progress)
             return self.taken_in(staged)
 
-    def _plan(self, exposure: Source, run: str | None, shards: int, only: Iterable[int] | None) -> Plan:
+    def _plan(self, exposure: Source, run: str | None, shards: int, only: Iterable[int] | None) -> RunSpec:
         chosen = None if only is None else tuple(sorted(set(only)))
         if run is None and (interrupted := self._interrupted(chosen)) is not None:
             return interrupted
         started_at = self.clock()
-        return Plan(
+        return RunSpec(
             run or f"{started_at:%Y%m%dT%H%M%S}-{secrets.token_hex(4)}",
             started_at,
             scope="everyone" if chosen is None else "some",
@@ -60,7 +60,7 @@ class Rounds:
             is_named=run is not None,
         )
 
-    def _interrupted(self, only: tuple[int, ...] | None) -> Plan | None:
+    def _interrupted(self, only: tuple[int, ...] | None) -> RunSpec | None:
         """The run without a name that a stopped collector left, if it is worth going on with; else it is ended."""
         for staged in staging.all_staged(self.store):
             plan = staged.plan
@@ -75,11 +75,11 @@ class Rounds:
                 self.taken_in(staged)
         return None
 
-    def _goes_on(self, staged: Staged, only: tuple[int, ...] | None) -> bool:
+    def _goes_on(self, staged: StagedRun, only: tuple[int, ...] | None) -> bool:
         everyone = only is None and staged.plan.only is None
         return everyone and not staged.is_whole and staged.seen_at + RESUME_WITHIN >= self.clock()
 
-    def _look(self, exposure: Source, staged: Staged, shard: int, progress: bool | None) -> None:  # noqa: FBT001
+    def _look(self, exposure: Source, staged: StagedRun, shard: int, progress: bool | None) -> None:  # noqa: FBT001
         collector = Collector(staged, shard, self.records_by, self.clock)
         collector.resume()
         try:
@@ -90,9 +90,9 @@ class Rounds:
                 staged.remove()  # nobody could be listed: there is nothing to go on with
             raise
         collector.flush()
-        staged.end(Ended(self.clock(), listing.listed, listing.is_complete), shard)
+        staged.end(ShardResult(self.clock(), listing.listed, listing.is_complete), shard)
 
-    def taken_in(self, staged: Staged) -> Run:
+    def taken_in(self, staged: StagedRun) -> Run:
         """Take a run in, if all of its shards ended; what it brought."""
         whole = staged.is_whole  # or taken in by another, and gone: so this is asked first
         if not whole and ingest.row_of(self.store, staged.run) is None:
@@ -100,8 +100,8 @@ class Rounds:
         with self.store.alone():
             if ingest.row_of(self.store, staged.run) is None or staged.number is not None:
                 # Where there are no locks, somebody else may be at this very run.
-                with contextlib.suppress(Busy):
-                    ingest.take_in(self.store, staged)
+                with contextlib.suppress(HistoryLocked):
+                    ingest.ingest_run(self.store, staged)
         row = ingest.row_of(self.store, staged.run)
         return ingest.of_row(row) if row is not None else waiting(staged)
 
@@ -112,24 +112,24 @@ class Rounds:
         with self.store.alone():
             staged = staging.found(self.store, run)  # anybody who was alone may have ended it
             if staged is not None and staged.number is not None:
-                ingest.take_in(self.store, staged)
+                ingest.ingest_run(self.store, staged)
             elif staged is not None:
                 staged.remove()
 
-    def give_up_waiting(self, staged: Staged) -> None:
+    def give_up_waiting(self, staged: StagedRun) -> None:
         """Shards that did not end will not: whom they did not look at was missed."""
         for shard in staged.waits_for:
-            staged.end(Ended(staged.seen_at, len(staged.people(shard)), complete=False), shard)
+            staged.end(ShardResult(staged.seen_at, len(staged.people(shard)), complete=False), shard)
 
-    def finish(self, staged: Staged) -> Run:
+    def finish(self, staged: StagedRun) -> Run:
         """Take in a named run whose other shards will not come.
 
         Raises:
-            Busy: One of them is looking at this moment.
+            HistoryLocked: One of them is looking at this moment.
         """
         with contextlib.ExitStack() as stack:
             for shard in staged.waits_for:
-                stack.enter_context(self.store.locked(_lock(staged.run, shard), wait=False))
+                stack.enter_context(self.store.locked(_run_lock(staged.run, shard), wait=False))
             self.give_up_waiting(staged)
         return self.taken_in(staged)
 
@@ -137,7 +137,7 @@ class Rounds:
         """What an ingester that was killed began to take in is ended."""
         for staged in staging.all_staged(self.store):
             if staged.number is not None:
-                ingest.take_in(self.store, staged)
+                ingest.ingest_run(self.store, staged)
 
     def forget(self, inbox: str) -> None:
         """What an earlier draining had only staged goes: its inbox has it still."""
@@ -145,24 +145,24 @@ class Rounds:
             if staged.plan.inbox == inbox:
                 staged.remove()
 
-    def take_stretch(self, stretch: list[Told], inbox: str) -> None:
+    def take_stretch(self, stretch: list[ReceivedDelivery], inbox: str) -> None:
         """Take in deliveries, one of each person at most."""
         received = [one.received_at for one in stretch]
         first, last = stretch[0].number, stretch[-1].number
-        plan = Plan(
+        plan = RunSpec(
             f"inbox-{inbox}-{first}-{last}", min(received), "webhook", "some", inbox=inbox, inbox_until=last
         )
         staged = staging.begun(self.store, plan)
-        stage_told(staged, stretch, self.records_by)
-        staged.end(Ended(max(received), len(stretch), complete=False))
-        ingest.take_in(self.store, staged)
+        stage_deliveries(staged, stretch, self.records_by)
+        staged.end(ShardResult(max(received), len(stretch), complete=False))
+        ingest.ingest_run(self.store, staged)
 
 
-def _lock(run: str | None, shard: int) -> str:
+def _run_lock(run: str | None, shard: int) -> str:
     return "collect-unnamed" if run is None else f"collect-{identity.hash64(run, shard) % 2**64:016x}"
 
 
-def waiting(staged: Staged) -> Run:
+def waiting(staged: StagedRun) -> Run:
     """A run that is not taken in yet."""
     plan = staged.plan
     begun = Run(plan.run, None, plan.started_at, None, plan.origin, {}, {})

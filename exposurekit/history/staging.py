@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.fs
 import pyarrow.parquet as pq
 
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 from exposurekit.history.engines.duckdb import Files
 from exposurekit.history.identity import hash64
-from exposurekit.history.storage.delta import Store, drafted_by_somebody
+from exposurekit.history.storage.delta import Store, draft_owner
 from exposurekit.history.storage.schema import KINDS, STAGED, STAGED_PEOPLE
 
 ROOM = "staging"
@@ -30,7 +30,7 @@ _GONE = ".gone-"  # no run's folder is called so
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RunSpec:
     """What a run is: who looks, at whom, and since when.
 
     Attributes:
@@ -56,7 +56,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ShardResult:
     """How one shard ended: when, how many people were listed, and whether these were all."""
 
     finished_at: datetime
@@ -65,10 +65,10 @@ class Ended:
 
 
 @dataclass(slots=True)
-class Staged:
+class StagedRun:
     """One run that is being collected, or waits to be taken in."""
 
-    plan: Plan
+    plan: RunSpec
     _store: Store = field(repr=False)
 
     @property
@@ -113,7 +113,7 @@ class Staged:
                 found += table["user_id"].to_pylist()
         return found
 
-    def end(self, ended: Ended, shard: int = 1) -> None:
+    def end(self, ended: ShardResult, shard: int = 1) -> None:
         """One shard has looked at all of its people."""
         value = {"finished_at": ended.finished_at.isoformat()}
         self._store.write_json(
@@ -121,13 +121,13 @@ class Staged:
             value | {"listed": ended.listed, "complete": ended.complete},
         )
 
-    def ends(self) -> dict[int, Ended]:
+    def ends(self) -> dict[int, ShardResult]:
         """The shards that ended."""
         found = {}
         for name in self._names("ended-"):
             value = self._store.read_json(self._place(name))
             shard = int(name.removeprefix("ended-").removesuffix(".json"))
-            found[shard] = Ended(
+            found[shard] = ShardResult(
                 datetime.fromisoformat(value["finished_at"]), value["listed"], value["complete"]
             )
         return found
@@ -174,7 +174,7 @@ class Staged:
     def keep_only(self, keeps: Any) -> None:
         """Write every part anew with what ``keeps``, a function of tables, leaves of it; drafts of the killed go."""
         for info in self._infos():
-            if info.base_name.startswith(".") and not drafted_by_somebody(info.base_name):
+            if info.base_name.startswith(".") and not draft_owner(info.base_name):
                 self._store.files.delete_file(info.path)
         for name in self._names():
             if name.endswith(".json"):
@@ -210,18 +210,20 @@ def _numbered(table: pa.Table, part: int, schema: pa.Schema) -> pa.Table:
     return table.append_column("part", numbers).select(schema.names).cast(schema)
 
 
-def begun(store: Store, plan: Plan, shard: int = 1) -> Staged:
+def begun(store: Store, plan: RunSpec, shard: int = 1) -> StagedRun:
     """The run of this name as it is staged, begun with this plan where nobody began it.
 
     Its start is the earliest of its shards'.
 
     Raises:
-        Misconfigured: It was begun with other shards, or at others.
+        ConfigurationError: It was begun with other shards, or at others.
     """
     place = store.place(ROOM, _folder(plan.run))
     known = found(store, plan.run)
     if known is not None and any(getattr(known.plan, name) != getattr(plan, name) for name in _SHARED):
-        raise Misconfigured("A run of that name was begun with other shards, or at others: take another name")
+        raise ConfigurationError(
+            "A run of that name was begun with other shards, or at others: take another name"
+        )
     store.make(place)
     name = f"{place}/began-{shard}.json"
     if store.files.get_file_info(name).type == pa.fs.FileType.NotFound:
@@ -231,18 +233,18 @@ def begun(store: Store, plan: Plan, shard: int = 1) -> Staged:
     return staged
 
 
-def found(store: Store, run: str) -> Staged | None:
+def found(store: Store, run: str) -> StagedRun | None:
     """A run that is staged; None: there is none of that name."""
     return _in_folder(store, store.place(ROOM, _folder(run)))
 
 
-def _in_folder(store: Store, place: str) -> Staged | None:
+def _in_folder(store: Store, place: str) -> StagedRun | None:
     infos = store.files.get_file_info(pa.fs.FileSelector(place, allow_not_found=True))
     plans = [_from_json(store.read_json(info.path)) for info in infos if info.base_name.startswith("began-")]
-    return Staged(min(plans, key=lambda plan: plan.started_at), store) if plans else None
+    return StagedRun(min(plans, key=lambda plan: plan.started_at), store) if plans else None
 
 
-def all_staged(store: Store) -> list[Staged]:
+def all_staged(store: Store) -> list[StagedRun]:
     """Every run that is staged, the earliest first."""
     infos = store.files.get_file_info(pa.fs.FileSelector(store.place(ROOM), allow_not_found=True))
     places = [info.path for info in infos if not info.base_name.startswith(_GONE)]
@@ -269,11 +271,11 @@ def _folder(run: str) -> str:
     return f"{safe or 'run'}-{hash64(run) % 2**64:016x}"
 
 
-def _as_json(plan: Plan) -> dict[str, Any]:
-    value = {name: getattr(plan, name) for name in Plan.__slots__}
+def _as_json(plan: RunSpec) -> dict[str, Any]:
+    value = {name: getattr(plan, name) for name in RunSpec.__slots__}
     return value | {"started_at": plan.started_at.isoformat()}
 
 
-def _from_json(value: dict[str, Any]) -> Plan:
+def _from_json(value: dict[str, Any]) -> RunSpec:
     only = None if value["only"] is None else tuple(value["only"])
-    return Plan(**value | {"started_at": datetime.fromisoformat(value["started_at"]), "only": only})
+    return RunSpec(**value | {"started_at": datetime.fromisoformat(value["started_at"]), "only": only})

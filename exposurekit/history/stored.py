@@ -13,10 +13,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from exposurekit.errors import Misconfigured, NotLoaded
+from exposurekit.errors import ConfigurationError, NotFound
 from exposurekit.history import ingest, queries
 from exposurekit.history.conversion import People, frame, ids
-from exposurekit.history.engines.duckdb import Damaged, Engine, FilesMoved
+from exposurekit.history.engines.duckdb import CorruptHistory, Engine, StaleSnapshot
 from exposurekit.history.ingest import Run, of_row
 from exposurekit.history.storage.delta import Store
 from exposurekit.history.storage.schema import BUCKETS, in_parts
@@ -29,7 +29,7 @@ FIRST_DAY, LAST_DAY = -(2**31), 2**31 - 1
 
 
 class Stored:
-    """What a history holds, row by row. Where none was begun, each question raises `NotLoaded`."""
+    """What a history holds, row by row. Where none was begun, each question raises `NotFound`."""
 
     _store: Store
     _engine: Engine
@@ -58,13 +58,13 @@ class Stored:
         True
         """
         self._store.check_is_there()
-        return frame(ingest.looks(self._store))
+        return frame(ingest.collection_runs(self._store))
 
     def last_run(self) -> Run:
         """The newest run.
 
         Raises:
-            NotLoaded: Nothing was collected yet, or there is no history.
+            NotFound: Nothing was collected yet, or there is no history.
 
         >>> history.last_run().failed
         0
@@ -72,7 +72,7 @@ class Stored:
         self._store.check_is_there()
         rows = self._store.rows("runs").sort_by("seq").to_pylist()
         if not rows:
-            raise NotLoaded("This history is empty: collect() takes the first look")
+            raise NotFound("This history is empty: collect() takes the first look")
         return of_row(rows[-1])
 
     def people(self) -> pd.DataFrame:
@@ -124,9 +124,9 @@ class Stored:
         if ":upto" in sql and "upto" not in named:
             named["upto"] = self._moment().upto
         for _ in range(TRIES):
-            with contextlib.suppress(FilesMoved):
+            with contextlib.suppress(StaleSnapshot):
                 return self._engine.ask(sql, self._store.snapshot(*names) | more, named)
-        raise Damaged  # nobody takes files away that often
+        raise CorruptHistory  # nobody takes files away that often
 
     def _by_buckets(self, sql: str, names: tuple[str, ...], given: Mapping[str, Any]) -> Iterator[pa.Table]:
         """What a question answers that is asked of some buckets at a time, so many as are held at once: ``low``, ``high``."""
@@ -147,11 +147,11 @@ class Stored:
         """An instant by which something was seen; None: the end of the last day of which anything is known."""
         known = moment or self._moment()
         if known.first_at is None or known.last_at is None:
-            raise NotLoaded("This history is empty: collect() takes the first look")
+            raise NotFound("This history is empty: collect() takes the first look")
         by = end_of_day(known.last_at.date()) if when is None else parse_time(when, now=self._clock())
         if by < known.first_at:
             first = f"{known.first_at:%Y-%m-%d %H:%M} UTC"
-            raise NotLoaded(f"Nothing was seen by then: the first look ended at {first}")
+            raise NotFound(f"Nothing was seen by then: the first look ended at {first}")
         return by
 
     def _named(self, until: datetime, moment: "Moment") -> pd.DataFrame:
@@ -161,9 +161,9 @@ class Stored:
         """From when until when something moved, as far as that is known."""
         after, known = self._until(a, moment), self._until(None, moment)
         if b is not None and self._until(b, moment) < after:
-            raise Misconfigured("diff(a, b): b is the later one")
+            raise ConfigurationError("diff(a, b): b is the later one")
         if after > known:
-            raise NotLoaded(
+            raise NotFound(
                 f"Nothing is known after {moment.last_at:%Y-%m-%d %H:%M} UTC, when the last look ended"
             )
         return after, known if b is None else self._until(b, moment)
@@ -194,7 +194,7 @@ class Stored:
         tables = ("people", "deliveries")
         unknown = self._ask(queries.STRANGERS, tables, {"upto": upto}, asked=asked)["user_id"].to_pylist()
         if unknown:
-            raise NotLoaded(
+            raise NotFound(
                 f"Nothing was ever collected of these people: {unknown}. "
                 "history.people() lists the ids; on the command line: exposurekit history show --by user_id"
             )
@@ -202,7 +202,7 @@ class Stored:
 
     def _flows(self, by: str | None, as_of: When) -> pd.DataFrame:
         if as_of is not None and not is_day(as_of):
-            raise Misconfigured("as_of is a day, such as 2026-11-13: durations are told in days")
+            raise ConfigurationError("as_of is a day, such as 2026-11-13: durations are told in days")
         moment = self._moment()
         day = min(self._until(as_of, moment), self._until(None, moment))
         given = {"kind": "record", "day": (day - EPOCH) // DAY, "upto": moment.upto}

@@ -9,7 +9,7 @@ import pandas as pd
 from exposurekit import analysis, frames
 from exposurekit.analysis import tasks
 from exposurekit.analysis.forecast import ARRIVALS_DAYS, HORIZONS
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 from exposurekit.history import annotations, queries
 from exposurekit.history.conversion import frame
 from exposurekit.history.marking import Marking
@@ -40,7 +40,7 @@ class Weighing(Marking):
             ``first_seen_at`` (of the alert) and those of `ticked`.
 
         Raises:
-            NotLoaded: Nothing was seen by then.
+            NotFound: Nothing was seen by then.
 
         Source: specification, "Alert".
 
@@ -50,7 +50,7 @@ class Weighing(Marking):
         alerts = self.alerts(as_of)
         listed = alerts[alerts["standing"] == analysis.LISTED].reset_index(drop=True)
         listed = tasks.without_people(listed) if exposure is None else exposure.with_people(listed)
-        return self.ticked(frames.steps_of(listed, beside=("first_seen_at",)))
+        return self.ticked(frames.steps_from_alerts(listed, beside=("first_seen_at",)))
 
     def ticked(self, steps: pd.DataFrame) -> pd.DataFrame:
         """Steps, and what was ticked of them.
@@ -63,7 +63,7 @@ class Weighing(Marking):
             ``ticked_at`` (UTC).
 
         Raises:
-            Misconfigured: The rows are no steps.
+            ConfigurationError: The rows are no steps.
 
         >>> len(history.ticked(exposure.steps())) == len(exposure.steps())
         True
@@ -82,7 +82,7 @@ class Weighing(Marking):
             (text), ``labelled_at`` (UTC).
 
         Raises:
-            Misconfigured: The rows are no records.
+            ConfigurationError: The rows are no records.
 
         >>> "label" in history.labelled().columns
         True
@@ -112,8 +112,8 @@ class Weighing(Marking):
             weights: Other points than `analysis.WEIGHTS`, for some.
 
         Raises:
-            NotLoaded: Nothing was seen by then.
-            Misconfigured: A weight is none.
+            NotFound: Nothing was seen by then.
+            ConfigurationError: A weight is none.
 
         >>> history.score().columns.tolist()
         ['user_id', 'listings', 'pages', 'of_listings', 'of_pages', 'score']
@@ -131,8 +131,8 @@ class Weighing(Marking):
             weights: As of `score`.
 
         Raises:
-            NotLoaded: As of `diff`.
-            Misconfigured: ``b`` lies before ``a``, or a weight is none.
+            NotFound: As of `diff`.
+            ConfigurationError: ``b`` lies before ``a``, or a weight is none.
 
         >>> history.score_changes(history.runs()["finished_at"].iloc[0]).columns.tolist()
         ['cause', 'n', 'score']
@@ -184,14 +184,14 @@ class Weighing(Marking):
             ``n`` and the group.
 
         Raises:
-            NotLoaded: Nothing was seen by then.
-            Misconfigured: ``by`` or ``as_of`` makes no sense.
+            NotFound: Nothing was seen by then.
+            ConfigurationError: ``by`` or ``as_of`` makes no sense.
 
         >>> sorted(history.flows().columns)
         ['days', 'flow', 'left_censored', 'n']
         """
         if by not in (None, "site"):
-            raise Misconfigured("by is one of: None, site")
+            raise ConfigurationError("by is one of: None, site")
         return self._flows(by, as_of)
 
     def forecast(
@@ -211,8 +211,8 @@ class Weighing(Marking):
             level: Of the interval.
 
         Raises:
-            NotLoaded: Nothing was seen by then.
-            Misconfigured: ``as_of`` is an instant, or ``days`` or ``level`` makes no sense.
+            NotFound: Nothing was seen by then.
+            ConfigurationError: ``as_of`` is an instant, or ``days`` or ``level`` makes no sense.
 
         >>> history.forecast(days=[30]).columns.tolist()[:2]
         ['days', 'open_now']
@@ -243,7 +243,7 @@ class Weighing(Marking):
         return rows.assign(**{name: found[name].array for name in columns})
 
     def _places(self, rows: pd.DataFrame, kind: str) -> list[dict[str, Any]]:
-        places = [annotations.place(row, self._records_by) for row in annotations.rows(rows)]
+        places = [annotations.key_columns(row, self._records_by) for row in annotations.rows(rows)]
         if any(place["kind"] != kind for place in places):
-            raise Misconfigured(f"These rows are no {kind}s: take them from {kind}s()")
+            raise ConfigurationError(f"These rows are no {kind}s: take them from {kind}s()")
         return places

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from exposurekit.errors import ExposureError, Misconfigured
+from exposurekit.errors import ConfigurationError, ExposureError
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Database:
 
         Raises:
             NotKept: The file cannot be used at this moment.
-            Misconfigured: It is no inbox, or cannot be made.
+            ConfigurationError: It is no inbox, or cannot be made.
         """
         try:
             with self._lock:
@@ -128,7 +128,7 @@ def _make(path: Path, kind: Kind) -> None:
     except OSError as error:
         problem = error.strerror
     if problem:
-        raise Misconfigured(f"{kind.called} cannot be made where it was asked for: {problem}")
+        raise ConfigurationError(f"{kind.called} cannot be made where it was asked for: {problem}")
 
 
 def _connected(path: Path, busy_s: float, kind: Kind) -> sqlite3.Connection:
@@ -158,8 +158,10 @@ def _furnish(connection: sqlite3.Connection, kind: Kind) -> None:
     connection.execute("COMMIT")
 
 
-def _another(kind: Kind) -> Misconfigured:
-    return Misconfigured(f"the file that should be {kind.called} is another: name one that is not there yet")
+def _another(kind: Kind) -> ConfigurationError:
+    return ConfigurationError(
+        f"the file that should be {kind.called} is another: name one that is not there yet"
+    )
 
 
 def _identity_of(path: Path) -> tuple[int, int] | None:

@@ -9,14 +9,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from exposurekit.errors import ExposureError, Misconfigured, NotLoaded
+from exposurekit.errors import ConfigurationError, ExposureError, NotFound
 from exposurekit.history import Run
 
 SILENT_S = 300  # a watch that lives writes at least each minute, but for the length of a look
 
 
 @dataclass(slots=True)
-class State:
+class WatchStatus:
     """Written by a watch as it goes; each time whole.
 
     >>> State(Path("watch.json"))
@@ -108,25 +108,25 @@ def read(path: Path) -> dict[str, Any]:
     """What a watch told last, and whether it lives: ``alive``, with ``problem`` where it does not do well.
 
     Raises:
-        NotLoaded: No watch was ever begun there.
-        Misconfigured: The file is not what a watch wrote, or cannot be read.
+        NotFound: No watch was ever begun there.
+        ConfigurationError: The file is not what a watch wrote, or cannot be read.
 
     >>> read(Path("nowhere.json"))
     Traceback (most recent call last):
-    exposurekit.errors.NotLoaded: No watch was begun with this history: exposurekit watch begins one
+    exposurekit.errors.NotFound: No watch was begun with this history: exposurekit watch begins one
     """
     try:
         value: dict[str, Any] = json.loads(path.read_text())
         value["alive"] = value["state"] != "stopped" and _runs(int(value["pid"]), value.get("born"))
         return value | {"problem": _problem(value)}
     except FileNotFoundError:
-        raise NotLoaded("No watch was begun with this history: exposurekit watch begins one") from None
+        raise NotFound("No watch was begun with this history: exposurekit watch begins one") from None
     except OSError as error:
         problem = f"cannot be read: {error.strerror}. Ask as its owner"
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
         # Emptied when the machine lost its power, perhaps.
         problem = "is not what a watch wrote. Remove it: a watch that runs writes it anew within a minute"
-    raise Misconfigured(f"{path.name} {problem}")
+    raise ConfigurationError(f"{path.name} {problem}")
 
 
 def _problem(value: dict[str, Any]) -> str | None:

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
-from exposurekit.client.bulk import Batch, Choose, Listing
-from exposurekit.errors import ExposureError, NotLoaded
+from exposurekit.client.bulk import Batch, Choose, UserListing
+from exposurekit.errors import ExposureError, NotFound
 from exposurekit.history import History
 from exposurekit.history.collector import Source
-from exposurekit.history.storage.delta import Busy
-from exposurekit.monitor.status import State
-from exposurekit.monitor.webhooks.ingest import drain
-from exposurekit.monitor.webhooks.store import Letters
+from exposurekit.history.storage.delta import HistoryLocked
+from exposurekit.monitor.status import WatchStatus
+from exposurekit.monitor.webhooks.ingest import process_inbox
+from exposurekit.monitor.webhooks.store import InboxStore
 from exposurekit.text.sanitize import plain
 
 DRAIN_EVERY = timedelta(seconds=10)
@@ -29,7 +29,7 @@ CLOCK_STEP = timedelta(minutes=1)  # a clock that is set right goes back that fa
 _log = logging.getLogger("exposurekit.monitor")
 
 
-class Tells(Protocol):
+class Notifies(Protocol):
     """Who tells people what they want to be told: `telling.Teller`, which is heavy, and not everybody's."""
 
     def looked(self, history: History) -> int:
@@ -81,7 +81,7 @@ class _Watched:
 
     def stream(
         self, take: Callable[[Batch], None], *, choose: Choose, progress: bool | None = None
-    ) -> Listing:
+    ) -> UserListing:
         self.looking = True
         try:
             if self.stopping.is_set:
@@ -115,9 +115,9 @@ class Watch:
     history: History
     source: Source
     every: timedelta
-    state: State
-    letters: Letters | None = None
-    teller: Tells | None = None
+    state: WatchStatus
+    letters: InboxStore | None = None
+    teller: Notifies | None = None
     clock: Callable[[], datetime] = _now
     wait: Callable[[float], bool] | None = None
     _stopping: _Stopping = field(default_factory=_Stopping, repr=False)
@@ -138,7 +138,7 @@ class Watch:
             beside: What is open for as long as this watches, such as a server; not touched where another watches.
 
         Raises:
-            Busy: Another process watches with this history.
+            HistoryLocked: Another process watches with this history.
         """
         waits = self.wait or self._stopping.wait
         with self._alone(), beside or nullcontext(), self.teller.sending() if self.teller else nullcontext():
@@ -185,11 +185,11 @@ class Watch:
     def _drain(self) -> None:
         if self.letters is None:
             return
-        with suppress(Busy):  # a collector takes in at this moment; the letters wait
+        with suppress(HistoryLocked):  # a collector takes in at this moment; the letters wait
             try:
-                drained = drain(self.letters, self.history)
+                drained = process_inbox(self.letters, self.history)
             except Exception as error:
-                if isinstance(error, Busy):
+                if isinstance(error, HistoryLocked):
                     raise
                 self._undrained(error)
             else:
@@ -231,19 +231,19 @@ class Watch:
         """Whoever took a run in: a look of this watch, the inbox, or another process."""
         if self.teller is None:
             return
-        with suppress(NotLoaded):
+        with suppress(NotFound):
             newest = self.history.last_run().seq or 0
             if newest != self._judged:
                 self._tell(lambda teller: teller.looked(self.history))
                 self._judged = newest
 
-    def _judged_by(self, teller: Tells) -> int:
+    def _judged_by(self, teller: Notifies) -> int:
         try:
             return teller.looked(self.history)
-        except NotLoaded:  # nobody looked yet
+        except NotFound:  # nobody looked yet
             return 0
 
-    def _tell(self, what: Callable[[Tells], int]) -> None:
+    def _tell(self, what: Callable[[Notifies], int]) -> None:
         """Whatever goes wrong there stops no watch: the next look tells what this one could not."""
         assert self.teller is not None  # noqa: S101  asked where there is one
         try:
@@ -316,9 +316,9 @@ class Watch:
         with ExitStack() as stack:
             try:
                 stack.enter_context(self.history.lock("watch"))
-            except Busy:
+            except HistoryLocked:
                 told = "watch --status tells how it is doing"
-                raise Busy(f"Another process watches with this history already; {told}") from None
+                raise HistoryLocked(f"Another process watches with this history already; {told}") from None
             yield
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from exposurekit.errors import Misconfigured, MissingColumns
+from exposurekit.errors import ConfigurationError, MissingColumns
 from exposurekit.privacy.redaction import redacted
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class ExposureAccessor:
 
         Raises:
             MissingColumns: These are no records, or ``on_file`` is another table.
-            Misconfigured: ``asks`` is less than one.
+            ConfigurationError: ``asks`` is less than one.
 
         >>> exposure.records().exposure.best_next_fields(exposure.on_file(), asks=2).columns.tolist()[:2]
         ['place', 'user_id']
@@ -128,7 +128,7 @@ class ExposureAccessor:
         from exposurekit import frames
 
         try:
-            return frames.steps_of(self._frame)
+            return frames.steps_from_alerts(self._frame)
         except MissingColumns as error:
             raise _meant_for("steps", "alerts", error) from None
 
@@ -172,7 +172,7 @@ class ExposureAccessor:
             A figure: see `charts`.
 
         Raises:
-            Misconfigured: There is no such chart.
+            ConfigurationError: There is no such chart.
             MissingColumns: The table lacks columns; the message says which table to take.
 
         >>> exposure.records().exposure.chart("by_site", provenance=exposure.provenance)
@@ -182,7 +182,7 @@ class ExposureAccessor:
         from exposurekit.analysis.questions import OF_EXPOSURE
 
         if question not in OF_EXPOSURE:
-            raise Misconfigured(f"chart(question) draws one of: {', '.join(OF_EXPOSURE)}")
+            raise ConfigurationError(f"chart(question) draws one of: {', '.join(OF_EXPOSURE)}")
         chart: charts.Chart = getattr(charts, question)(
             getattr(self, question)(*given, **options), provenance=provenance
         )

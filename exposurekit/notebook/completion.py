@@ -4,8 +4,8 @@ import re
 import shlex
 from collections.abc import Iterable
 
-from exposurekit.notebook.commands import VERBS, takes
-from exposurekit.notebook.namespace import Desk
+from exposurekit.notebook.commands import VERBS, accepted_options
+from exposurekit.notebook.namespace import NotebookContext
 from exposurekit.notebook.parser import OPTIONS
 
 MOST = 200
@@ -15,7 +15,7 @@ _QUOTES = "'\""
 _HARMLESS = re.compile(r"\w[\w .,&()+/-]{0,79}")
 
 
-def completions(before: str, desk: Desk) -> tuple[str, list[str]]:
+def completions(before: str, desk: NotebookContext) -> tuple[str, list[str]]:
     """What the last word of a line may become.
 
     Args:
@@ -53,7 +53,7 @@ def _split(text: str) -> tuple[list[str], str]:
     return [*filter(None, words)], text[start:]
 
 
-def _offered(words: list[str], last: str, desk: Desk) -> Iterable[str]:
+def _offered(words: list[str], last: str, desk: NotebookContext) -> Iterable[str]:
     if not words:
         return [*VERBS, "--help"]
     verb, before = words[0], words[-1].removeprefix("--")
@@ -68,11 +68,11 @@ def _offered(words: list[str], last: str, desk: Desk) -> Iterable[str]:
 
 def _options(verb: str, words: list[str]) -> list[str]:
     """Those that may still be given."""
-    names = (*takes(verb), "help")
+    names = (*accepted_options(verb), "help")
     return [f"--{name}" for name in names if OPTIONS[name].several or f"--{name}" not in words]
 
 
-def _values(option: str, desk: Desk) -> Iterable[str]:
+def _values(option: str, desk: NotebookContext) -> Iterable[str]:
     if OPTIONS[option].choices:
         return OPTIONS[option].choices
     return [word for word in desk.words(option) if _HARMLESS.fullmatch(word)]

@@ -7,9 +7,9 @@ from IPython.core.error import UsageError
 from IPython.core.magic import no_var_expand, output_can_be_silenced
 
 from exposurekit.errors import ExposureError
-from exposurekit.notebook.commands import answered, told
+from exposurekit.notebook.commands import describe_command, run_command
 from exposurekit.notebook.completion import completions
-from exposurekit.notebook.namespace import Desk
+from exposurekit.notebook.namespace import NotebookContext
 from exposurekit.text.sanitize import plain
 
 NAME = "exposure"
@@ -20,7 +20,7 @@ _FIRST = 2_000.0  # before IPython's own, which know nothing of this line
 def load(shell: Any) -> None:
     """Give a shell the magic; one that has it already is given a new one in its place."""
     unload(shell)
-    desk = Desk(lambda: shell.user_ns)
+    desk = NotebookContext(lambda: shell.user_ns)
     # What stands in braces or behind a dollar is not run: names of sites may be completed into the line.
     magic = no_var_expand(output_can_be_silenced(_magic(desk)))
     shell.register_magic_function(magic, "line", NAME)
@@ -34,10 +34,10 @@ def unload(shell: Any) -> None:
     matchers[:] = [one for one in matchers if getattr(one, "matcher_identifier", "") != _MATCHER]
 
 
-def _magic(desk: Desk) -> Any:
+def _magic(desk: NotebookContext) -> Any:
     def exposure(line: str) -> Any:
         try:
-            return answered(desk, line)
+            return run_command(desk, line)
         except ExposureError as error:
             said = str(error)
         except KeyboardInterrupt as stopped:
@@ -46,11 +46,11 @@ def _magic(desk: Desk) -> Any:
             said = f"that failed ({type(error).__name__}); the same in Python, such as exposure.records(), shows where"
         raise UsageError(plain(said))
 
-    exposure.__doc__ = told()
+    exposure.__doc__ = describe_command()
     return exposure
 
 
-def _matcher(desk: Desk) -> Any:
+def _matcher(desk: NotebookContext) -> Any:
     def match(context: CompletionContext) -> SimpleMatcherResult:
         try:
             last, found = completions(context.text_until_cursor, desk)

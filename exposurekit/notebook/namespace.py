@@ -8,10 +8,10 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 
-from exposurekit.errors import Misconfigured, NotLoaded
+from exposurekit.errors import ConfigurationError, NotFound
 from exposurekit.exposure import Exposure, connect
 from exposurekit.history import History
-from exposurekit.notebook.parser import Asked
+from exposurekit.notebook.parser import ParsedLine
 
 Source: TypeAlias = Exposure | History
 
@@ -20,7 +20,7 @@ _REMEMBERED = ("site", "status")
 _REMEMBERED_MAX = 2_000
 
 
-class Desk:
+class NotebookContext:
     """What the lines of one notebook speak of."""
 
     def __init__(self, names: Callable[[], Mapping[str, Any]]) -> None:
@@ -41,13 +41,13 @@ class Desk:
         """Speak of a variable from now on; of what it is then, if it is given another value.
 
         Raises:
-            Misconfigured: It is no `Exposure`, `History` or demo.
+            ConfigurationError: It is no `Exposure`, `History` or demo.
         """
         value = self._names().get(name)
         found = [kind for kind in USUAL if _of(kind, value) is not None]
         if not found:
             usable = ", ".join(self.usable()) or "none yet; exposure = ek.connect() makes one"
-            raise Misconfigured(
+            raise ConfigurationError(
                 f"use NAME takes a variable that is an Exposure, a History or a demo: {usable}"
             )
         for kind in found:
@@ -67,7 +67,7 @@ class Desk:
         """The exposure that is spoken of; where there is none, one by the environment.
 
         Raises:
-            Misconfigured: The environment does not say where the service is.
+            ConfigurationError: The environment does not say where the service is.
         """
         found: Exposure | None = self._found(Exposure)
         if found is None:
@@ -75,18 +75,18 @@ class Desk:
         return found
 
     @contextlib.contextmanager
-    def history(self, asked: Asked, *, makes: bool = False) -> Iterator[History]:
+    def history(self, asked: ParsedLine, *, makes: bool = False) -> Iterator[History]:
         """The history that a line names, or that is spoken of.
 
         Raises:
-            Misconfigured: There is none.
-            NotLoaded: There is none in that directory, and none is made.
+            ConfigurationError: There is none.
+            NotFound: There is none in that directory, and none is made.
         """
         path = asked["history"]
         if path is None:
             found = self._found(History)
             if found is None:
-                raise Misconfigured(
+                raise ConfigurationError(
                     f"{asked.verb} needs a history: --history DIR, or history = ek.History(DIR)"
                 )
             yield found
@@ -96,7 +96,7 @@ class Desk:
                 yield opened
 
     @contextlib.contextmanager
-    def seen(self, asked: Asked) -> Iterator[Source]:
+    def seen(self, asked: ParsedLine) -> Iterator[Source]:
         """Where a table comes from that both have: the history where a line says so, else what there is."""
         from_history = asked["history"] is not None or asked["as-of"] is not None
         if from_history or (self._found(Exposure) is None and self._found(History) is not None):
@@ -135,7 +135,9 @@ class Desk:
         if (name := self._named.get(kind)) is not None:
             found = _of(kind, names.get(name))
             if found is None:
-                raise Misconfigured("what `use` named is no longer there: %exposure use NAME names another")
+                raise ConfigurationError(
+                    "what `use` named is no longer there: %exposure use NAME names another"
+                )
             return found
         if kind is Exposure and self._connected is not None:
             return self._connected
@@ -158,4 +160,4 @@ def _of(kind: type, value: Any) -> Any:
 def _check_there(path: str, *, makes: bool) -> None:
     begun = "://" in path or (Path(path).expanduser() / "history.json").is_file()
     if not begun and not makes:
-        raise NotLoaded("there is no history in that directory: %exposure collect --history DIR begins one")
+        raise NotFound("there is no history in that directory: %exposure collect --history DIR begins one")

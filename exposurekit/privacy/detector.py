@@ -31,7 +31,7 @@ _LOCAL = re.compile(
 _DAY = re.compile(r"(?<!\d)(\d{1,2})([./-])(\d{1,2})\2(\d\d)(?!\d)")
 
 
-class Known:
+class PersonalDataMatcher:
     """What is known of people, to be looked for; shows none of it.
 
     Args:

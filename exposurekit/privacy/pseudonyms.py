@@ -35,16 +35,16 @@ class Pseudonyms:
         return f"{letters[:_HALF]}-{letters[_HALF : 2 * _HALF]}"
 
 
-def kept() -> Pseudonyms:
+def load_pseudonyms() -> Pseudonyms:
     """The pseudonyms of this machine: their key is made at first use, for its owner alone, and never leaves.
 
     Who takes the key away calls everyone otherwise from then on.
 
     Raises:
-        Misconfigured: The key is damaged, others may read it, or it can be neither read nor made.
+        ConfigurationError: The key is damaged, others may read it, or it can be neither read nor made.
 
     >>> from exposurekit.privacy import pseudonyms
     >>> pseudonyms.kept().of(12) == pseudonyms.kept().of(12)
     True
     """
-    return Pseudonyms(key_files.kept(paths.configured() / "pseudonyms.key", "the pseudonyms'"))
+    return Pseudonyms(key_files.load_or_create(paths.config_dir() / "pseudonyms.key", "the pseudonyms'"))

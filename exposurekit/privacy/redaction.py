@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from exposurekit.errors import Leak
-from exposurekit.privacy.detector import Known
+from exposurekit.privacy.detector import PersonalDataMatcher
 
 # What stays, by its name, and only where it holds what the name says.
 WORDS = frozenset((
@@ -74,7 +74,7 @@ def redacted(frame: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
-def known_in(frame: pd.DataFrame, known: Known) -> Known:
+def values_in(frame: pd.DataFrame, known: PersonalDataMatcher) -> PersonalDataMatcher:
     """Add what a table tells of people, by the names of its columns: names, addresses, pages, days of birth.
 
     >>> from exposurekit.privacy.detector import Known
@@ -116,7 +116,9 @@ def _check(table: pd.DataFrame, frame: pd.DataFrame) -> None:
     told = [column for _, column in table.items() if _is_worded(column)]
     text = "\n".join(str(value) for column in told for value in _unique(column))
     words = [column.name for column in told]
-    if found := known_in(frame.drop(columns=[*table.columns]), Known(within=text)).found_in(text):
+    if found := values_in(frame.drop(columns=[*table.columns]), PersonalDataMatcher(within=text)).found_in(
+        text
+    ):
         raise Leak(
             f"What is left of the table would tell personal data: {', '.join(sorted(found))}. "
             f"One of its columns says it: {', '.join(map(str, words))}."
@@ -131,11 +133,11 @@ def _unique(column: "pd.Series[Any]") -> Iterable[Any]:
     return column.explode().dropna().astype("str").unique().tolist()
 
 
-def _adding(kind: str, letters: int = 0) -> Callable[[Known, str], None]:
+def _adding(kind: str, letters: int = 0) -> Callable[[PersonalDataMatcher, str], None]:
     return lambda known, value: known.add(kind, value) if len(value) >= letters else None
 
 
-def _add_page(known: Known, value: str) -> None:
+def _add_page(known: PersonalDataMatcher, value: str) -> None:
     """As it stands, and, where it names more than a host, without how it is reached."""
     known.add("address of a page", value)
     bare = _SCHEME.sub("", value)
@@ -145,10 +147,10 @@ def _add_page(known: Known, value: str) -> None:
 
 _SCHEME = re.compile(r"^[a-z][a-z0-9+.-]*://(www\.)?", re.IGNORECASE)
 _LETTERS_OF_TITLE = 12  # "A page" is nobody's
-_TOLD_BY: dict[tuple[str, ...], Callable[[Known, str], None]] = {
-    ("name", "relations", "aliases"): Known.add_full_name,
-    ("number",): Known.add_phone,
-    ("address",): Known.add_email,
+_TOLD_BY: dict[tuple[str, ...], Callable[[PersonalDataMatcher, str], None]] = {
+    ("name", "relations", "aliases"): PersonalDataMatcher.add_full_name,
+    ("number",): PersonalDataMatcher.add_phone,
+    ("address",): PersonalDataMatcher.add_email,
     ("address1",): lambda known, value: known.add_address("street", value),
     ("locations",): lambda known, value: known.add_address("place", value),
     ("reference_id",): _adding("reference"),
@@ -157,10 +159,10 @@ _TOLD_BY: dict[tuple[str, ...], Callable[[Known, str], None]] = {
     ("text",): _adding("text of an alert", _LETTERS_OF_TITLE),
 }
 _TOLD_TOGETHER: dict[tuple[str, ...], Callable[..., None]] = {
-    ("first_name", "last_name"): Known.add_name,
-    ("middle_name", "last_name"): Known.add_name,
+    ("first_name", "last_name"): PersonalDataMatcher.add_name,
+    ("middle_name", "last_name"): PersonalDataMatcher.add_name,
     ("first_name", "middle_name", "last_name"): lambda known, *parts: known.add_full_name(" ".join(parts)),
-    ("birth_date",): Known.add_birth_date,
+    ("birth_date",): PersonalDataMatcher.add_birth_date,
     **dict.fromkeys(
         (("city", "state"), ("city", "zip"), ("zip", "city"), ("address1", "city")),
         lambda known, *parts: known.add_address("address", " ".join(parts)),

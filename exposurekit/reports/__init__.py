@@ -18,12 +18,12 @@ from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
 
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
 from exposurekit.privacy import pseudonyms
 from exposurekit.reports import leak_check, pdf, sections
-from exposurekit.reports.data import gathered
+from exposurekit.reports.data import report_data
 from exposurekit.reports.model import Fact, Removal, Report, Section
 from exposurekit.text.sanitize import plain
 
@@ -63,8 +63,8 @@ def report(
         What it says, as typed values: ``.finding``, ``.facts``, ``.sections``, ``.data``, ``.to_html()``.
 
     Raises:
-        Misconfigured: What is asked does not go together, or the file cannot be written.
-        NotLoaded: Nothing was seen yet, or not of that person.
+        ConfigurationError: What is asked does not go together, or the file cannot be written.
+        NotFound: Nothing was seen yet, or not of that person.
         Leak: What is to be shared would tell a person's data; nothing is written.
 
     >>> report = ek.report(history)
@@ -73,7 +73,9 @@ def report(
     """
     asked = _kind(kind, user, since)
     _check(path)
-    of = gathered(source, exposure=exposure, user=user, pseudonyms=pseudonyms.kept() if share_safe else None)
+    of = report_data(
+        source, exposure=exposure, user=user, pseudonyms=pseudonyms.load_pseudonyms() if share_safe else None
+    )
     if asked == "changes":
         assert since is not None  # noqa: S101  `_kind` saw to it
         made = sections.changes(of, since)
@@ -81,10 +83,10 @@ def report(
         made = {"fleet": sections.fleet, "person": sections.person, "sites": sections.sites}[asked](of)
     if share_safe:
         made = replace(made, is_share_safe=True)
-        leak_check.check(made, leak_check.known_of(of.exposure, of.history))
+        leak_check.assert_shareable(made, leak_check.matcher_for(of.exposure, of.history))
     if path is not None:
         is_pdf = Path(path).suffix.lower() == ".pdf"
-        write(Path(path), pdf.printed(made.to_html()) if is_pdf else made.to_html().encode())
+        write(Path(path), pdf.print_pdf(made.to_html()) if is_pdf else made.to_html().encode())
     return made
 
 
@@ -92,7 +94,7 @@ def write(path: Path, content: bytes) -> None:
     """Write a file whole or not at all, for its owner alone.
 
     Raises:
-        Misconfigured: It cannot be written.
+        ConfigurationError: It cannot be written.
     """
     draft = path.parent / f".{secrets.token_hex(8)}{path.suffix}"
     try:
@@ -101,7 +103,7 @@ def write(path: Path, content: bytes) -> None:
             file.write(content)
         draft.replace(path)
     except OSError as error:
-        raise Misconfigured(f"{plain(path)} cannot be written: {error.strerror}") from None
+        raise ConfigurationError(f"{plain(path)} cannot be written: {error.strerror}") from None
     finally:  # Ctrl-C leaves none either
         with suppress(OSError):
             draft.unlink(missing_ok=True)
@@ -112,11 +114,11 @@ def _check(path: str | os.PathLike[str] | None) -> None:
     if path is None:
         return
     if Path(path).suffix.lower() not in _SUFFIXES:
-        raise Misconfigured(
+        raise ConfigurationError(
             f"A report is a page, or a PDF: {plain(path)} ends with none of {', '.join(_SUFFIXES)}"
         )
     if not Path(path).parent.is_dir():
-        raise Misconfigured(
+        raise ConfigurationError(
             f"{plain(path)} cannot be written: there is no directory {plain(Path(path).parent)}"
         )
 
@@ -125,9 +127,9 @@ def _kind(kind: str | None, user: int | None, since: str | date | datetime | Non
     implied = "person" if user is not None else "changes" if since is not None else "fleet"
     asked = kind or implied
     if asked not in KINDS:
-        raise Misconfigured(f"kind is one of: {', '.join(KINDS)}")
+        raise ConfigurationError(f"kind is one of: {', '.join(KINDS)}")
     if (asked == "changes") != (since is not None):
-        raise Misconfigured("What changed is asked with since, and since of what changed: since='14d'")
+        raise ConfigurationError("What changed is asked with since, and since of what changed: since='14d'")
     if (asked == "person") != (user is not None):
-        raise Misconfigured("A report of a person names them, and names nobody else: user=12")
+        raise ConfigurationError("A report of a person names them, and names nobody else: user=12")
     return asked

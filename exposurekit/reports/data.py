@@ -10,7 +10,7 @@ import pandas as pd
 import exposurekit
 from exposurekit import analysis, frames
 from exposurekit.analysis.tasks import with_pages
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
 from exposurekit.privacy.pseudonyms import Pseudonyms
@@ -18,7 +18,7 @@ from exposurekit.reports.share_safe import Sharing, sharing
 
 
 @dataclass(frozen=True)
-class Gathered:
+class ReportData:
     """The tables behind a report, as of one moment.
 
     Attributes:
@@ -115,13 +115,13 @@ class Gathered:
         return told | {"made with": f"exposurekit {exposurekit.__version__}"}
 
 
-def gathered(
+def report_data(
     source: Any,
     *,
     exposure: Exposure | None = None,
     user: int | None = None,
     pseudonyms: Pseudonyms | None = None,
-) -> Gathered:
+) -> ReportData:
     """Ask for everything that a report may need.
 
     Args:
@@ -131,21 +131,21 @@ def gathered(
         pseudonyms: What people are called where it is to be shared; None: it is not.
 
     Raises:
-        Misconfigured: ``source`` is neither.
-        NotLoaded: The history is empty, or the person is not known.
+        ConfigurationError: ``source`` is neither.
+        NotFound: The history is empty, or the person is not known.
     """
     if isinstance(source, History):
         return _of_history(source, exposure, user, pseudonyms)
     if isinstance(source, Exposure):
         return _of_exposure(source, user, pseudonyms)
-    raise Misconfigured(
+    raise ConfigurationError(
         "A report is of an Exposure or a History: ek.connect(), ek.History(path), demo.history"
     )
 
 
-def _of_exposure(exposure: Exposure, user: int | None, pseudonyms: Pseudonyms | None) -> Gathered:
+def _of_exposure(exposure: Exposure, user: int | None, pseudonyms: Pseudonyms | None) -> ReportData:
     failures = exposure.failures()
-    return Gathered(
+    return ReportData(
         exposure,
         None,
         user,
@@ -162,7 +162,7 @@ def _of_exposure(exposure: Exposure, user: int | None, pseudonyms: Pseudonyms | 
 
 def _of_history(
     history: History, exposure: Exposure | None, user: int | None, pseudonyms: Pseudonyms | None
-) -> Gathered:
+) -> ReportData:
     if user is not None:
         history.status_over_time(user=user)  # says so where nobody was ever seen under this id
     whole = history.records(), history.links(), history.alerts(), history.stale()
@@ -170,14 +170,14 @@ def _of_history(
     listed = _listed(alerts)
     if exposure is not None and pseudonyms is None:
         listed = exposure.with_people(listed)
-    return Gathered(
+    return ReportData(
         exposure,
         history,
         user,
         records,
         _listed(links),
         listed,
-        history.ticked(frames.steps_of(listed, beside=("first_seen_at",))),
+        history.ticked(frames.steps_from_alerts(listed, beside=("first_seen_at",))),
         _people(history) if user is None else 1,
         len(stale),
         _server(history),

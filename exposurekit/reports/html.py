@@ -15,7 +15,7 @@ from exposurekit import charts
 from exposurekit.analysis.definitions import definition
 from exposurekit.charts.embedding import drawing_js, plotly_js
 from exposurekit.text import formatting
-from exposurekit.text.sanitize import escaped, linked, plain
+from exposurekit.text.sanitize import escaped, link, plain
 
 _INSIDE = Markup  # what was made here, and not told from outside
 
@@ -72,11 +72,11 @@ def _template() -> Any:
         finalize=lambda value: value if isinstance(value, Markup) else plain(value),
     )
     environment.filters |= {
-        "linked": lambda url: _INSIDE(linked(url)),
+        "linked": lambda url: _INSIDE(link(url)),
         "body": _body,
         "defined": _defined,
         "meaning": _meaning,
-        "drawn": lambda chart: _data(_drawn(chart)),
+        "drawn": lambda chart: _data(_charts_json(chart)),
         "csv": lambda table: _data(formatting.as_csv(table)),
     }
     return environment.get_template("report.html")
@@ -106,7 +106,7 @@ def _body(table: pd.DataFrame) -> Markup:
     return _INSIDE("\n".join(f"<tr>{row}</tr>" for row in rows))
 
 
-def _drawn(chart: charts.Chart) -> dict[str, Any]:
+def _charts_json(chart: charts.Chart) -> dict[str, Any]:
     figure: dict[str, Any] = json.loads(chart.to_json(validate=False, engine="json"))
     # The page says the title, and wraps it.
     layout = figure["layout"] | {"title": None, "margin": figure["layout"].get("margin", {}) | {"t": 40}}

@@ -8,11 +8,11 @@ import pandas as pd
 
 from exposurekit.analysis import DEFINITIONS
 from exposurekit.contract.types import STATUSES
-from exposurekit.errors import Leak, NotLoaded
+from exposurekit.errors import Leak, NotFound
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
-from exposurekit.privacy.detector import Known
-from exposurekit.privacy.redaction import INSTANTS, NUMBERS, WORDS, known_in
+from exposurekit.privacy.detector import PersonalDataMatcher
+from exposurekit.privacy.redaction import INSTANTS, NUMBERS, WORDS, values_in
 from exposurekit.reports.html import without_scripts
 from exposurekit.reports.model import Fact, Report, Section
 from exposurekit.reports.share_safe import FEW
@@ -20,7 +20,7 @@ from exposurekit.reports.share_safe import FEW
 _PAGES = {"href", "url", "link_url"}
 
 
-def check(report: Report, known: Known) -> None:
+def assert_shareable(report: Report, known: PersonalDataMatcher) -> None:
     """See that a report tells none of what is known.
 
     Raises:
@@ -38,7 +38,7 @@ def check(report: Report, known: Known) -> None:
     )
 
 
-def check_text(text: str, known: Known) -> None:
+def check_text(text: str, known: PersonalDataMatcher) -> None:
     """See that a text tells none of what is known.
 
     Raises:
@@ -48,22 +48,22 @@ def check_text(text: str, known: Known) -> None:
         raise Leak(f"It would tell personal data: {_kinds(found)}. It was not written.")
 
 
-def known_of(exposure: Exposure | None, history: History | None) -> Known:
+def matcher_for(exposure: Exposure | None, history: History | None) -> PersonalDataMatcher:
     """All that an exposure and a history know of everyone: whom they are about, what was found, and their keys."""
-    known = Known()
+    known = PersonalDataMatcher()
     if exposure is not None:
         tables = ("users", "aliases", "emails", "phone_numbers", "addresses", "records", "links", "alerts")
         for name in tables:
-            known_in(_of_somebody(exposure[name]), known)
+            values_in(_of_somebody(exposure[name]), known)
         access = exposure.client.access
         for secret in (access.api_key, access.api_secret):
             known.add("key", secret)
         for user_id in exposure.users()["user_id"].tolist():
-            with contextlib.suppress(NotLoaded):  # left since
+            with contextlib.suppress(NotFound):  # left since
                 known.add("key", exposure.key(user_id).secret)
     if history is not None:
         for table in (history.records(), history.links(), history.alerts()):
-            known_in(_of_somebody(table), known)
+            values_in(_of_somebody(table), known)
     return known
 
 

@@ -10,7 +10,7 @@ from pydantic_core import to_json, to_jsonable_python
 from exposurekit.analysis.definitions import definition
 from exposurekit.analysis.tasks import Task
 from exposurekit.charts import Chart, describe
-from exposurekit.charts.theme import several
+from exposurekit.charts.theme import pluralize
 
 SHARE_SAFE = (
     "Share-safe: you may pass this report on. It holds no name, address, contact detail or link of the people it is "
@@ -80,16 +80,16 @@ class Removal:
         """What the steps are for, in a heading."""
         many = len(self.tasks) + self.left_out
         of = "page" if self.site is None else "listing"
-        return f"One {of}" if many == 1 else f"Same steps for {several(many, of)}"
+        return f"One {of}" if many == 1 else f"Same steps for {pluralize(many, of)}"
 
     @property
     def amount(self) -> str:
         """How much waits for this, in a sentence."""
         if self.listings is None or self.people is None or self.minutes is None:
             return "How many wait for this is not told: they are few."
-        waiting = several(self.listings, "page" if self.site is None else "listing")
+        waiting = pluralize(self.listings, "page" if self.site is None else "listing")
         waits = "waits" if self.listings == 1 else "wait"
-        people = several(self.people, "person", "people")
+        people = pluralize(self.people, "person", "people")
         return f"{waiting} {waits} for this, of {people}; about {self.minutes:,.0f} minutes in all."
 
 
@@ -163,7 +163,7 @@ class Report:
             "notice": self.notice,
             "finding": self.finding,
             "facts": [asdict(fact) | {"definition": fact.definition} for fact in self.facts],
-            "sections": [_told(section) for section in self.sections],
+            "sections": [_plain(section) for section in self.sections],
             "provenance": dict(self.provenance),
         }
 
@@ -186,13 +186,13 @@ class Report:
         return page(self)
 
     def _repr_html_(self) -> str:
-        from exposurekit.text.html_cards import card
+        from exposurekit.text.html_cards import html_card
 
         facts = {fact.name: f"{fact.value} {fact.sure}".strip() for fact in self.facts}
-        return card(self.title, {"finding": self.finding} | facts | {"who may see it": self.notice})
+        return html_card(self.title, {"finding": self.finding} | facts | {"who may see it": self.notice})
 
 
-def _told(section: Section) -> dict[str, Any]:
+def _plain(section: Section) -> dict[str, Any]:
     told: dict[str, Any] = {"key": section.key, "title": section.title, "words": section.words}
     if section.chart is not None:
         told["chart"] = describe(section.chart)

@@ -6,25 +6,25 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
 PATIENCE_S = 120
 _DRAWS_MS = 10_000  # of the page's own time, until all charts are drawn
 
 
-def printed(html: str) -> bytes:
+def print_pdf(html: str) -> bytes:
     """A page as a PDF.
 
     Raises:
-        Misconfigured: There is no Chromium, Chrome or Edge here, or it does not print.
+        ConfigurationError: There is no Chromium, Chrome or Edge here, or it does not print.
 
     >>> printed(ek.report(exposure).to_html())[:5]  # doctest: +SKIP
     b'%PDF-'
     """
-    browser = found()
+    browser = find_browser()
     if browser is None:
-        raise Misconfigured(
+        raise ConfigurationError(
             "A PDF is printed by Chromium, Chrome or Edge, and none is here: install one, "
             "or open the page in any browser and print it"
         )
@@ -42,12 +42,12 @@ def printed(html: str) -> bytes:
             return pdf.read_bytes()
         except (OSError, subprocess.SubprocessError) as error:
             kind = type(error).__name__
-    raise Misconfigured(
+    raise ConfigurationError(
         f"{Path(browser).name} did not print the page ({kind}): open it in a browser and print it"
     )
 
 
-def found() -> str | None:
+def find_browser() -> str | None:
     """The browser that prints; None: none is here."""
     return next(filter(None, map(shutil.which, BROWSERS)), None)
 

@@ -12,12 +12,12 @@ from exposurekit.analysis.score import PAGE
 from exposurekit.analysis.statuses import OTHER
 from exposurekit.analysis.work_queue import STEP_MINUTES, VISIT_MINUTES
 from exposurekit.charts.bars import tied
-from exposurekit.charts.theme import lasting, percent, several, short
+from exposurekit.charts.theme import format_duration, percent, pluralize, short
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 from exposurekit.history import Diff
 from exposurekit.history.times import format_time
-from exposurekit.reports.data import Gathered
+from exposurekit.reports.data import ReportData
 from exposurekit.reports.manual_steps import removals
 from exposurekit.reports.model import ROWS_MAX, TASKS_MAX, Fact, Report, Section
 
@@ -36,22 +36,22 @@ _QUEUE = (
 _FAILED = ("user_id", "operation", "error", "status")
 
 
-def fleet(of: Gathered) -> Report:
+def fleet(of: ReportData) -> Report:
     """Everyone: where they are exposed, how it moves, and what is to be done."""
     table = analysis.by_site(of.records)
     sections = [
         _section(of, "by_site", "Exposure by site", table, charts.by_site),
         _section(of, "score", "Who is most exposed", of.score, charts.score),
         *_over_time(of),
-        *_trusted(of),
+        *_removal_sections(of),
         *_unblocked(of),
         _manual(of),
-        *_covered(of),
+        *_coverage_sections(of),
     ]
     return Report("fleet", "Exposure", _finding(of), tuple(_facts(of)), tuple(sections), of.provenance())
 
 
-def person(of: Gathered) -> Report:
+def person(of: ReportData) -> Report:
     """One person: their listings, pages, and what is left to do."""
     sections = [
         _section(of, "records", "Listings", of.records, columns=_LISTED),
@@ -70,10 +70,10 @@ def person(of: Gathered) -> Report:
     )
 
 
-def changes(of: Gathered, since: str | date | datetime) -> Report:
+def changes(of: ReportData, since: str | date | datetime) -> Report:
     """What moved since an instant, or the end of a day."""
     if of.history is None:
-        raise Misconfigured("What changed is asked of a history: ek.report(history, since=...)")
+        raise ConfigurationError("What changed is asked of a history: ek.report(history, since=...)")
     moved, points = of.history.diff(since), of.history.score_changes(since)
     after = format_time(moved.since) if of.sharing is None else f"{moved.since:%Y-%m-%d}"
     each = moved.things[moved.things["what"] != "unchanged"]
@@ -91,14 +91,14 @@ def changes(of: Gathered, since: str | date | datetime) -> Report:
     return Report(
         "changes",
         f"What changed since {after}",
-        _moved(moved),
+        _change_finding(moved),
         tuple(_facts_of_change(of, moved, points, after)),
         tuple(sections),
         provenance,
     )
 
 
-def _counts(of: Gathered, moved: Diff) -> Section:
+def _counts(of: ReportData, moved: Diff) -> Section:
     """Each listing once, beside every move: where the two differ the page says why."""
     moves = moved.why.set_index("cause")["n"].abs()
     table = moved.counts.assign(moves=moved.counts["what"].map(moves).astype("Int64"))
@@ -113,12 +113,12 @@ def _counts(of: Gathered, moved: Diff) -> Section:
     return replace(_section(of, "counts", "What moved", table), words=words)
 
 
-def sites(of: Gathered) -> Report:
+def sites(of: ReportData) -> Report:
     """The league of sites: what each holds, how long it takes, what it lists again, and whether it can be read."""
     table = analysis.by_site(of.records)
     sections = [
         _section(of, "by_site", "What each holds", table, charts.by_site),
-        *_trusted(of),
+        *_removal_sections(of),
     ]
     if of.history is not None:
         health, precision = of.history.site_health(), of.history.precision()
@@ -129,9 +129,9 @@ def sites(of: Gathered) -> Report:
     return Report("sites", "The sites", _finding(of), tuple(_facts(of)), tuple(sections), of.provenance())
 
 
-def _finding(of: Gathered) -> str:
+def _finding(of: ReportData) -> str:
     open_now = _open(of.records)
-    listed = f"{several(len(open_now), 'listing')} of {several(len(of.records), 'found', 'found')} "
+    listed = f"{pluralize(len(open_now), 'listing')} of {pluralize(len(of.records), 'found', 'found')} "
     are = "is" if len(open_now) == 1 else "are"
     if open_now.empty:
         return f"No listing is open, of {len(of.records):,} that were found."
@@ -143,7 +143,7 @@ def _finding(of: Gathered) -> str:
     return f"{listed}{are} still open{where}."
 
 
-def _facts(of: Gathered) -> Iterator[Fact]:
+def _facts(of: ReportData) -> Iterator[Fact]:
     open_now = _open(of.records)
     seen = f"{of.unseen:,} of {of.people:,} people not seen well" if of.unseen else "everybody was seen well"
     yield Fact("open listings", f"{len(open_now):,}", seen)
@@ -159,7 +159,7 @@ def _facts(of: Gathered) -> Iterator[Fact]:
         yield from _of_time(of)
 
 
-def _facts_of_change(of: Gathered, moved: Diff, points: pd.DataFrame, after: str) -> Iterator[Fact]:
+def _facts_of_change(of: ReportData, moved: Diff, points: pd.DataFrame, after: str) -> Iterator[Fact]:
     """What a chart of changes shows as bars, as figures: every move counts."""
     n = dict(zip(moved.why["cause"], moved.why["n"].abs(), strict=True))
     before, now = int(moved.why["open"].iloc[0]), int(moved.why["open"].iloc[-1])
@@ -175,7 +175,7 @@ def _facts_of_change(of: Gathered, moved: Diff, points: pd.DataFrame, after: str
     yield _by_hand(of)
 
 
-def _added_up(of: Gathered) -> str:
+def _added_up(of: ReportData) -> str:
     """What the score is the sum of."""
     status = _open(of.records)["status"].astype("str")
     n = {name: int((status == name).sum()) for name in (DISCOVERED, PENDING_REMOVAL)}
@@ -187,17 +187,19 @@ def _added_up(of: Gathered) -> str:
     return " + ".join(parts) or "nothing is open"
 
 
-def _by_hand(of: Gathered) -> Fact:
+def _by_hand(of: ReportData) -> Fact:
     """The alerts that wait for a human: of listings and of pages."""
     left = of.queue[~of.queue["state"].isin(["done", "unable"])]
     pages = int(left["site"].isna().sum())
     what = f"{len(left) - pages:,} of listings, {pages:,} of pages"
     return Fact(
-        "removals by hand", f"{len(left):,}", f"{what}; about {lasting(left['minutes'].sum())}; {_ASSUMED}"
+        "removals by hand",
+        f"{len(left):,}",
+        f"{what}; about {format_duration(left['minutes'].sum())}; {_ASSUMED}",
     )
 
 
-def _of_time(of: Gathered) -> Iterator[Fact]:
+def _of_time(of: ReportData) -> Iterator[Fact]:
     assert of.history is not None  # noqa: S101  asked where there is one
     removal = of.history.time_to_removal(by=None).to_dict("records")[0]
     if removal["n"]:
@@ -213,7 +215,7 @@ def _of_time(of: Gathered) -> Iterator[Fact]:
         yield Fact(f"open in {AHEAD_DAYS} days", f"{ahead['open']:,.0f}", interval + caution)
 
 
-def _over_time(of: Gathered) -> list[Section]:
+def _over_time(of: ReportData) -> list[Section]:
     if of.history is None:
         return []
     table = of.history.status_over_time(user=of.user)
@@ -221,7 +223,7 @@ def _over_time(of: Gathered) -> list[Section]:
     return [replace(section, words=f"{section.words}{_no_forecast(of)}")]
 
 
-def _no_forecast(of: Gathered) -> str:
+def _no_forecast(of: ReportData) -> str:
     """Why there is no card of what is coming; nothing where there is one."""
     if of.history is None or of.user is not None:
         return ""
@@ -229,7 +231,7 @@ def _no_forecast(of: Gathered) -> str:
     return f" No forecast for {AHEAD_DAYS} days: {ahead['reason']}." if pd.isna(ahead["open"]) else ""
 
 
-def _trusted(of: Gathered) -> list[Section]:
+def _removal_sections(of: ReportData) -> list[Section]:
     """How long removals take, and what comes back."""
     if of.history is None:
         return []
@@ -240,7 +242,7 @@ def _trusted(of: Gathered) -> list[Section]:
     ]
 
 
-def _unblocked(of: Gathered) -> list[Section]:
+def _unblocked(of: ReportData) -> list[Section]:
     if of.on_file is None:
         words = (
             "What people have on file is not known here: a history does not keep it. A report that looks at the service as "
@@ -255,14 +257,14 @@ def _unblocked(of: Gathered) -> list[Section]:
     ]
 
 
-def _manual(of: Gathered) -> Section:
+def _manual(of: ReportData) -> Section:
     queue = of.queue[[name for name in _QUEUE if name in of.queue]]
     section = _section(of, "work_queue", "What a human must do", queue, charts.work_queue)
     found = removals(of.queue, most=TASKS_MAX)
     return replace(section, removals=found if of.sharing is None else of.sharing.removals(found, of.user))
 
 
-def _covered(of: Gathered) -> list[Section]:
+def _coverage_sections(of: ReportData) -> list[Section]:
     if of.history is not None:
         return [_section(of, "coverage", "Who was seen", of.history.coverage(), charts.coverage)]
     assert of.exposure is not None  # noqa: S101  there is one of the two
@@ -273,7 +275,7 @@ def _covered(of: Gathered) -> list[Section]:
 
 
 def _section(
-    of: Gathered,
+    of: ReportData,
     key: str,
     title: str,
     table: pd.DataFrame,
@@ -296,8 +298,8 @@ def _open(records: pd.DataFrame) -> pd.DataFrame:
     return records[analysis.is_open(records["status"].astype("str"))]
 
 
-def _moved(moved: Diff) -> str:
+def _change_finding(moved: Diff) -> str:
     before, after = int(moved.why["open"].iloc[0]), int(moved.why["open"].iloc[-1])
     gone = after - before
     how = "as many as before" if gone == 0 else f"{abs(gone):,} {'more' if gone > 0 else 'fewer'} than before"
-    return f"{several(after, 'listing')} {'is' if after == 1 else 'are'} open, {how}."
+    return f"{pluralize(after, 'listing')} {'is' if after == 1 else 'are'} open, {how}."

@@ -21,7 +21,7 @@ _ALL = 1_000_000  # deliveries: more than any demo has
 T = TypeVar("T")
 
 
-class Works:
+class Backend:
     """What a demo runs on.
 
     Args:
@@ -151,11 +151,11 @@ class Works:
 
 def _worker(database: Any, world: Any) -> Any:
     from exposurekit.service.http.client import Outbound
-    from exposurekit.service.scanning.politeness import Manners
-    from exposurekit.service.scanning.scan import Web
+    from exposurekit.service.scanning.politeness import PoliteFetcher
+    from exposurekit.service.scanning.scan import ScanContext
     from exposurekit.service.scanning.websearch import Engine
     from exposurekit.service.sites.definition import Politeness
-    from exposurekit.service.worker import Pace, Worker
+    from exposurekit.service.worker import Worker, WorkerConfig
 
     outbound = Outbound(opened=LOOPBACK, resolve=world.resolve)
     gently = Politeness(delay_s=0, concurrency=16, robots_txt=False)
@@ -163,6 +163,8 @@ def _worker(database: Any, world: Any) -> Any:
     # Time stands still while its people are asked: to keep a distance would only reserve moments.
     at_once = {"politeness": Politeness(delay_s=0, concurrency=16)}
     definitions = {name: site.model_copy(update=at_once) for name, site in world.definitions.items()}
-    web = Web(database, definitions, Manners(outbound, database), engine)
-    pace = Pace(scans=25, removals=50, idle_s=0.2)  # more at once than anybody would ask of the real web
+    web = ScanContext(database, definitions, PoliteFetcher(outbound, database), engine)
+    pace = WorkerConfig(
+        scans=25, removals=50, idle_s=0.2
+    )  # more at once than anybody would ask of the real web
     return Worker(web, Outbound(opened=LOOPBACK), pace=pace)

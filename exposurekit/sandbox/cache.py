@@ -18,7 +18,7 @@ from typing import Any
 from zipfile import ZIP_STORED, ZipFile
 
 import exposurekit
-from exposurekit.history.engines.duckdb import lives
+from exposurekit.history.engines.duckdb import session_is_open
 from exposurekit.system import paths
 
 KEPT = 6  # demos; who made more has those used last
@@ -39,7 +39,7 @@ _LOOK_ON = {
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class DemoCache:
     """Where demos of one making are.
 
     Attributes:
@@ -50,13 +50,13 @@ class Shelf:
     place: Path
     making: Mapping[str, str] = field(repr=False)
 
-    def kept(self, today: date) -> Iterator["Kept"]:
+    def kept(self, today: date) -> Iterator["CachedDemo"]:
         """Those that are there, and end today or within the week before, the newest first."""
         if not _is_ours(self.place):
             return
         for day in (today - timedelta(days=back) for back in range(LASTS.days + 1)):
             if (file := self.place / self._name(day)).is_file():
-                yield Kept(file, self.making)
+                yield CachedDemo(file, self.making)
 
     def put(self, parts: Sequence[Path], past: Mapping[str, Any], day: date) -> None:
         """Keep a demo that ends on a day: files and directories, and its past. Where that cannot be, nothing."""
@@ -88,7 +88,7 @@ class Shelf:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class CachedDemo:
     """A demo that was made before."""
 
     file: Path
@@ -116,7 +116,7 @@ class Kept:
             self.file.unlink()
 
 
-def shelf_for(*, people: int, days: float, seed: int) -> Shelf | None:
+def cache_for(*, people: int, days: float, seed: int) -> DemoCache | None:
     """Where demos of this making are; None: they are made too soon to be kept, or there is no place for them.
 
     >>> shelf_for(people=25, days=90, seed=7).making["days"], shelf_for(people=2, days=1, seed=7)
@@ -127,7 +127,7 @@ def shelf_for(*, people: int, days: float, seed: int) -> Shelf | None:
     with suppress(RuntimeError, OSError):  # nobody's home, or nothing to be read
         making = {"people": f"{people:d}", "days": f"{days:.15g}", "seed": f"{seed:d}"}
         versions = {"version": exposurekit.__version__, "digest": _digest()}
-        return Shelf(paths.cached() / "demos", making | versions)
+        return DemoCache(paths.cache_dir() / "demos", making | versions)
     return None
 
 
@@ -174,7 +174,7 @@ def _is_ours(place: Path) -> bool:
 
 def _is_written(draft: Path) -> bool:
     pid = draft.name.split(".")[-2]
-    return pid.isdigit() and lives(int(pid))
+    return pid.isdigit() and session_is_open(int(pid))
 
 
 def today() -> datetime:

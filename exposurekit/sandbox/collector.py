@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from exposurekit.client.bulk import Batch, Choose, Listing
+from exposurekit.client.bulk import Batch, Choose, UserListing
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
 
@@ -19,7 +19,7 @@ PEOPLE_WAITING = 200  # how many people's looks may wait to be taken in: they li
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class DailySource:
     """One look at everyone, had already; a history collects from it as from an `Exposure`.
 
     Attributes:
@@ -30,10 +30,10 @@ class Seen:
     origin: str
     at: datetime
     batches: Sequence[Batch] = field(repr=False)
-    listing: Listing
+    listing: UserListing
 
     @classmethod
-    def of(cls, exposure: Exposure, at: datetime) -> "Seen":
+    def of(cls, exposure: Exposure, at: datetime) -> "DailySource":
         """Look now."""
         batches: list[Batch] = []
         listing = exposure.stream(batches.append, progress=False)
@@ -45,7 +45,7 @@ class Seen:
         *,
         choose: Choose,
         progress: bool | None = None,  # noqa: ARG002  a source's signature
-    ) -> Listing:
+    ) -> UserListing:
         """Give what was seen of everyone who is chosen."""
         for batch in self.batches:
             take(_chosen(batch, choose))
@@ -57,7 +57,7 @@ class Seen:
         return max(1, PEOPLE_WAITING // max(1, self.listing.listed))
 
 
-class Memory:
+class DailyCollector:
     """A history that is told of looks, and takes them in behind, one after another.
 
     Attributes:
@@ -70,12 +70,12 @@ class Memory:
         self.history = History(path, clock=self._now)
 
     @contextmanager
-    def taking(self) -> Iterator[Callable[[Seen], None]]:
+    def taking(self) -> Iterator[Callable[[DailySource], None]]:
         """A function that is given looks; when the block ends they are taken in."""
         waiting: deque[Future[None]] = deque()
         with ThreadPoolExecutor(1, "exposurekit-history") as behind:
 
-            def take(seen: Seen) -> None:
+            def take(seen: DailySource) -> None:
                 while len(waiting) >= seen.waits_at_most:
                     waiting.popleft().result()
                 waiting.append(behind.submit(self._take, seen))
@@ -87,7 +87,7 @@ class Memory:
             finally:
                 behind.shutdown(cancel_futures=True)
 
-    def _take(self, seen: Seen) -> None:
+    def _take(self, seen: DailySource) -> None:
         self._at = seen.at
         try:
             self.history.collect(seen, progress=False)

@@ -12,13 +12,13 @@ import pandas as pd
 
 from exposurekit.client import Client
 from exposurekit.client.progress import progress_bar
-from exposurekit.errors import NEEDS_SERVICE, Misconfigured
+from exposurekit.errors import NEEDS_SERVICE, ConfigurationError
 from exposurekit.exposure import Exposure, connect
 from exposurekit.history import History
-from exposurekit.sandbox.backend import DATABASE, Works
-from exposurekit.sandbox.cache import Kept, shelf_for, today
-from exposurekit.sandbox.collector import Memory, Seen
-from exposurekit.text.html_cards import card
+from exposurekit.sandbox.backend import DATABASE, Backend
+from exposurekit.sandbox.cache import CachedDemo, cache_for, today
+from exposurekit.sandbox.collector import DailyCollector, DailySource
+from exposurekit.text.html_cards import html_card
 
 if TYPE_CHECKING:  # these need the extra ``service``
     from exposurekit.sandbox.evaluation import Agreement
@@ -49,8 +49,8 @@ class Demo:
     connection: dict[str, str] = field(repr=False)
     world: "World" = field(repr=False)
     told: "Integrator" = field(repr=False)
-    _works: Works = field(repr=False)
-    _memory: Memory = field(repr=False)
+    _works: Backend = field(repr=False)
+    _memory: DailyCollector = field(repr=False)
     _running: ExitStack = field(default_factory=ExitStack, repr=False)
 
     def _repr_html_(self) -> str:
@@ -60,7 +60,7 @@ class Demo:
             "exposure": self.exposure,
             "history": self.history,
         }
-        return card("Demo", facts)
+        return html_card("Demo", facts)
 
     def advance(self, days: float = 0, *, progress: bool | None = None) -> None:
         """Let time pass: what becomes due is done when it is due, `history` collects each day, `exposure` looks anew.
@@ -70,13 +70,13 @@ class Demo:
             progress: Whether to show a progress bar; None: in a notebook and in a terminal.
 
         Raises:
-            Misconfigured: Time does not go back.
+            ConfigurationError: Time does not go back.
 
         >>> with ek.demo(people=2, days=0) as young:
         ...     young.advance(days=1)
         """
         if days < 0:
-            raise Misconfigured("days is zero or more: time does not go back")
+            raise ConfigurationError("days is zero or more: time does not go back")
         self._pass(timedelta(days=days), progress)
         self.exposure.refresh()
 
@@ -87,11 +87,11 @@ class Demo:
         ...     young.agreement().nobodys
         0
         """
-        from exposurekit.sandbox.evaluation import Said, agreement
+        from exposurekit.sandbox.evaluation import Observed, agreement
 
         records = self.exposure.records()
         columns = records[["user_id", "site", "reference_id", "status"]].itertuples(index=False)
-        said = [Said(self._works.registered[row[0]], *map(str, row[1:])) for row in columns]
+        said = [Observed(self._works.registered[row[0]], *map(str, row[1:])) for row in columns]
         return agreement(self.world, said, scanned_at=self._works.scanned_at())
 
     def agreement_by_day(self) -> pd.DataFrame:
@@ -106,14 +106,14 @@ class Demo:
         ...     int(young.agreement_by_day()["wrong"].sum())
         0
         """
-        from exposurekit.sandbox.evaluation import Said, on_day
+        from exposurekit.sandbox.evaluation import Observed, agreement_on
 
         days = []
         for at in self.history.runs()["finished_at"].unique():
             records = self.history.records(as_of=at)[["user_id", "site", "reference_id", "status"]]
             rows = records.itertuples(index=False)
-            said = [Said(self._works.registered[row[0]], *map(str, row[1:])) for row in rows]
-            days.append(asdict(on_day(self.world, said, at.to_pydatetime())))
+            said = [Observed(self._works.registered[row[0]], *map(str, row[1:])) for row in rows]
+            days.append(asdict(agreement_on(self.world, said, at.to_pydatetime())))
         return pd.DataFrame(days).astype({"at": "datetime64[us, UTC]"})
 
     def pending_events(self) -> int:
@@ -142,7 +142,7 @@ class Demo:
         with self._memory.taking() as take, progress_bar("days", progress) as bar:
             while True:
                 self._works.pass_by(min(until, self._works.now() + _DAY))
-                take(Seen.of(self.exposure, self._works.now()))
+                take(DailySource.of(self.exposure, self._works.now()))
                 passed += 1
                 bar(min(passed, by.days), by.days)
                 if self._works.now() >= until:
@@ -183,7 +183,7 @@ def demo(
         progress: Whether to show a progress bar; None: in a notebook and in a terminal.
 
     Raises:
-        Misconfigured: The extra ``service`` is not installed, or ``people`` or ``days`` is negative.
+        ConfigurationError: The extra ``service`` is not installed, or ``people`` or ``days`` is negative.
 
     >>> with ek.demo(people=3, days=0) as small:
     ...     len(small.exposure.users())
@@ -191,13 +191,13 @@ def demo(
     """
     _check(people, days)
     ends = today()
-    shelf = shelf_for(people=people, days=days, seed=seed) if cache else None
+    shelf = cache_for(people=people, days=days, seed=seed) if cache else None
     for kept in shelf.kept(ends.date()) if shelf else ():
         if (copied := _copied(kept, people, seed, progress)) is not None:
             return copied
     with ExitStack() as stack:
-        directory = _room(stack)
-        made = _standing(stack, directory, people, seed, progress, began=ends - timedelta(days=days))
+        directory = _directory(stack)
+        made = _start(stack, directory, people, seed, progress, began=ends - timedelta(days=days))
         made._begin(timedelta(days=days), progress)  # noqa: SLF001  its own maker
         if shelf and (past := made._works.past()):  # noqa: SLF001
             shelf.put([directory / DATABASE, directory / REMEMBERED], past, ends.date())
@@ -206,31 +206,31 @@ def demo(
 
 def _check(people: int, days: float) -> None:
     if people < 0 or days < 0:
-        raise Misconfigured("people and days are zero or more")
+        raise ConfigurationError("people and days are zero or more")
     try:
         import exposurekit.sandbox.world.world  # noqa: F401  and all that it stands on
     except ModuleNotFoundError:
-        raise Misconfigured(NEEDS_SERVICE) from None
+        raise ConfigurationError(NEEDS_SERVICE) from None
 
 
-def _copied(kept: Kept, people: int, seed: int, progress: bool | None) -> Demo | None:  # noqa: FBT001
+def _copied(kept: CachedDemo, people: int, seed: int, progress: bool | None) -> Demo | None:  # noqa: FBT001
     """The demo that was kept, going on; None: it cannot, and is thrown away."""
     try:
         with ExitStack() as stack:
-            directory = _room(stack)
+            directory = _directory(stack)
             past = kept.unpack(directory)
             began = datetime.fromisoformat(past["began"])
-            return _held(_standing(stack, directory, people, seed, progress, began=began, past=past), stack)
+            return _held(_start(stack, directory, people, seed, progress, began=began, past=past), stack)
     except Exception:  # noqa: BLE001  whatever is wrong with a copy, a new one is made
         kept.discard()
         return None
 
 
-def _room(stack: ExitStack) -> Path:
+def _directory(stack: ExitStack) -> Path:
     return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="exposurekit-demo-")))
 
 
-def _standing(
+def _start(
     stack: ExitStack,
     directory: Path,
     people: int,
@@ -245,12 +245,12 @@ def _standing(
     from exposurekit.service.clock import FrozenClock
 
     world = stack.enter_context(running_world(people, seed=seed, clock=FrozenClock(began)))
-    works = Works(directory, world, past=past)
+    works = Backend(directory, world, past=past)
     connection = works.begin(stack)
     client = stack.enter_context(_client(connection))
     exposure = connect(client=client, progress=progress)
     exposure.clock = works.now
-    memory = Memory(directory / REMEMBERED, works.now)
+    memory = DailyCollector(directory / REMEMBERED, works.now)
     stack.enter_context(memory.history)
     return Demo(exposure, memory.history, client, connection, world, works.told, works, memory)
 

@@ -9,7 +9,7 @@ from exposurekit.sandbox.world.world import Truth, World
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Observed:
     """A record as the service tells it: whose it says it is (the index of the person), where, and its status."""
 
     person: int
@@ -54,7 +54,7 @@ class Agreement:
         return self.found / self.findable if self.findable else None
 
 
-def agreement(world: World, said: Iterable[Said], *, scanned_at: Sequence[datetime]) -> Agreement:
+def agreement(world: World, said: Iterable[Observed], *, scanned_at: Sequence[datetime]) -> Agreement:
     """Compare the service's records with the world as it is now.
 
     Args:
@@ -66,13 +66,13 @@ def agreement(world: World, said: Iterable[Said], *, scanned_at: Sequence[dateti
     shown = {_key(truth): truth for at in scanned_at for truth in world.listings(at) if truth.visible}
     whose = {_key(truth): truth.person for truth in world.listings()}
     theirs = {key for key, truth in shown.items() if truth.person is not None}
-    right = {_said(one) for one in records if whose.get(_said(one)) == one.person}
+    right = {_observed(one) for one in records if whose.get(_observed(one)) == one.person}
     findable = {key for key in theirs | right if key[0] in world.reachable}
     removed = [one for one in records if one.status == REMOVED]
     return Agreement(
         records=len(records),
-        right=sum(whose.get(_said(one)) == one.person for one in records),
-        nobodys=sum(_said(one) not in whose for one in records),
+        right=sum(whose.get(_observed(one)) == one.person for one in records),
+        nobodys=sum(_observed(one) not in whose for one in records),
         findable=len(findable),
         found=len(findable & right),
         out_of_reach=len(theirs - findable),
@@ -105,7 +105,7 @@ class Day:
     wrong: int
 
 
-def on_day(world: World, said: Iterable[Said], at: datetime) -> Day:
+def agreement_on(world: World, said: Iterable[Observed], at: datetime) -> Day:
     """Compare what was said at an instant with the world as it was then.
 
     Args:
@@ -116,24 +116,24 @@ def on_day(world: World, said: Iterable[Said], at: datetime) -> Day:
     records = list(said)
     removed = [one for one in records if one.status == REMOVED]
     others = [one for one in records if one.status != REMOVED]
-    listed = [one for one in others if world.is_listed(*_said(one), at)]
-    gone = [one for one in removed if not world.is_listed(*_said(one), at)]
-    wrong = sum(not _lately(world, one, at) for one in records)
+    listed = [one for one in others if world.is_listed(*_observed(one), at)]
+    gone = [one for one in removed if not world.is_listed(*_observed(one), at)]
+    wrong = sum(not _recently(world, one, at) for one in records)
     off = len(records) - len(listed) - len(gone)
     return Day(at, len(others), len(listed), len(removed), len(gone), off - wrong, wrong)
 
 
-def _lately(world: World, one: Said, at: datetime) -> bool:
-    return world.was_listed(*_said(one), since=at - LATE, until=at, listed=one.status != REMOVED)
+def _recently(world: World, one: Observed, at: datetime) -> bool:
+    return world.was_listed(*_observed(one), since=at - LATE, until=at, listed=one.status != REMOVED)
 
 
-def _is_gone(world: World, one: Said, before: Sequence[datetime]) -> bool:
-    return not all(world.is_listed(*_said(one), at) for at in (None, *before))
+def _is_gone(world: World, one: Observed, before: Sequence[datetime]) -> bool:
+    return not all(world.is_listed(*_observed(one), at) for at in (None, *before))
 
 
 def _key(truth: Truth) -> tuple[str, str]:
     return truth.site, truth.reference_id
 
 
-def _said(one: Said) -> tuple[str, str]:
+def _observed(one: Observed) -> tuple[str, str]:
     return one.site, one.reference_id

@@ -3,7 +3,7 @@
 from exposurekit.errors import ExposureError
 
 
-class Refusal(ExposureError):
+class ApiError(ExposureError):
     """An answer other than 200.
 
     >>> str(Refusal(400, "limit is invalid", "offset is invalid"))

@@ -8,15 +8,15 @@ from exposurekit.service.worker import Worker
 _log = logging.getLogger("exposurekit.service")
 
 
-class WorkerEnded(ExposureError):
+class WorkerCrashed(ExposureError):
     """A worker ended by an error: what is due would not be done any more."""
 
 
-async def watched(worker: Worker) -> None:
+async def supervise(worker: Worker) -> None:
     """Run a worker, until cancelled.
 
     Raises:
-        WorkerEnded: It ended by itself; what ended it is in the log, by its kind.
+        WorkerCrashed: It ended by itself; what ended it is in the log, by its kind.
     """
     try:
         await worker.run()
@@ -25,7 +25,7 @@ async def watched(worker: Worker) -> None:
     else:
         fault = "none"
     _log.error("worker=ended fault=%s", fault)
-    raise WorkerEnded(f"the worker ended ({fault}), and the service with it: start it again")
+    raise WorkerCrashed(f"the worker ended ({fault}), and the service with it: start it again")
 
 
 def _kind(error: BaseException) -> str:

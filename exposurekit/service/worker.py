@@ -14,10 +14,10 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Table
 
-from exposurekit.service.http.client import Outbound, Unanswered, Unsafe
-from exposurekit.service.scanning.politeness import Manners
+from exposurekit.service.http.client import FetchError, ForbiddenAddress, Outbound
+from exposurekit.service.scanning.politeness import PoliteFetcher
 from exposurekit.service.scanning.removal_job import remove
-from exposurekit.service.scanning.scan import Web, scan
+from exposurekit.service.scanning.scan import ScanContext, scan
 from exposurekit.service.scanning.websearch import Engine
 from exposurekit.service.sites.definition import Definition
 from exposurekit.service.storage import leases, tables
@@ -35,7 +35,7 @@ _log = logging.getLogger("exposurekit.service")
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class WorkerConfig:
     """How much at once, how long at most, and how often to look for more.
 
     A lease lasts longer than what is done under it may take: `seconds` ends that.
@@ -52,7 +52,7 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class _JobType:
     """One kind of work."""
 
     name: str
@@ -62,13 +62,13 @@ class _Kind:
     do: Callable[[Lease], Awaitable[None]]
 
 
-def worker_for(
+def create_worker(
     database: Database,
     *,
     definitions: Mapping[str, Definition] | None = None,
     search_engine: str | None = None,
     callback_networks: Iterable[str] = (),
-    pace: Pace | None = None,
+    pace: WorkerConfig | None = None,
 ) -> "Worker":
     """A worker as an operator wants one.
 
@@ -80,16 +80,16 @@ def worker_for(
         pace: How much at once.
 
     Raises:
-        Misconfigured: A network is none.
+        ConfigurationError: A network is none.
     """
     engine = Engine(search_engine) if search_engine else None
-    web = Web(
+    web = ScanContext(
         database,
         definitions or {},
-        Manners(Outbound(), database),
+        PoliteFetcher(Outbound(), database),
         engine,
         # The operator names the engine, and it usually stands beside the service.
-        Manners(Outbound(opened=EVERYWHERE), database),
+        PoliteFetcher(Outbound(opened=EVERYWHERE), database),
     )
     return Worker(web, Outbound(opened=callback_networks), pace=pace)
 
@@ -103,18 +103,18 @@ class Worker:
         pace: How much at once.
     """
 
-    def __init__(self, web: Web, outbound: Outbound, *, pace: Pace | None = None) -> None:
+    def __init__(self, web: ScanContext, outbound: Outbound, *, pace: WorkerConfig | None = None) -> None:
         self.web = web
         self._outbound = outbound
-        self._pace = pace or Pace()
+        self._pace = pace or WorkerConfig()
         self._wake = asyncio.Event()
         self._settling: list[asyncio.Future[None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         p = self._pace
         self._kinds = (
-            _Kind("scan", tables.users, p.scans, p.scan_s, self._scan),
-            _Kind("removal", tables.records, p.removals, p.removal_s, self._remove),
-            _Kind("delivery", tables.deliveries, p.deliveries, p.delivery_s, self._deliver),
+            _JobType("scan", tables.users, p.scans, p.scan_s, self._scan),
+            _JobType("removal", tables.records, p.removals, p.removal_s, self._remove),
+            _JobType("delivery", tables.deliveries, p.deliveries, p.delivery_s, self._deliver),
         )
 
     async def run(self) -> None:
@@ -172,7 +172,7 @@ class Worker:
         return self._lasts(self._kinds[0])
 
     async def _work(self, *, until_idle: bool) -> int:
-        hands = [_Hands(kind) for kind in self._kinds]
+        hands = [_JobSlots(kind) for kind in self._kinds]
         done = 0
         try:
             while True:
@@ -202,7 +202,7 @@ class Worker:
         finally:
             woken.cancel()
 
-    async def _fill(self, hands: "_Hands", *, calmly: bool) -> int | None:
+    async def _fill(self, hands: "_JobSlots", *, calmly: bool) -> int | None:
         """Take what is due, as much as there is room for, and begin it; how much, or None: it cannot be known."""
         if not hands.worth_filling:
             return 0
@@ -220,14 +220,14 @@ class Worker:
             _log.error("worker=%s fault=%s", hands.kind.name, type(fault).__name__)
             return None
 
-    async def _begin(self, hands: "_Hands") -> int:
+    async def _begin(self, hands: "_JobSlots") -> int:
         hands.filled_at = time.monotonic()
         taken = await self._take(hands.kind, hands.room)
         for lease in taken:
             hands.running[asyncio.create_task(self._done(hands.kind, lease))] = lease
         return len(taken)
 
-    async def _let_go(self, hands: "_Hands") -> None:
+    async def _let_go(self, hands: "_JobSlots") -> None:
         """Stopped in order: what was begun is for the next worker, at once."""
         left = dict(hands.running)
         for task in left:
@@ -237,19 +237,19 @@ class Worker:
             if left:
                 async with self.web.database.writing() as work:
                     for lease in left.values():
-                        await leases.let_go(work, hands.kind.table, lease)
+                        await leases.abandon(work, hands.kind.table, lease)
 
-    async def _take(self, kind: _Kind, limit: int) -> list[Lease]:
+    async def _take(self, kind: _JobType, limit: int) -> list[Lease]:
         async with self.web.database.reading() as work:
             if not await leases.any_due(work, kind.table):
                 return []
         async with self.web.database.writing() as work:
-            return await leases.take(work, kind.table, limit=limit, lasts=self._lasts(kind))
+            return await leases.acquire(work, kind.table, limit=limit, lasts=self._lasts(kind))
 
-    def _lasts(self, kind: _Kind) -> timedelta:
+    def _lasts(self, kind: _JobType) -> timedelta:
         return timedelta(seconds=kind.seconds) + self._pace.spare
 
-    async def _done(self, kind: _Kind, lease: Lease) -> None:
+    async def _done(self, kind: _JobType, lease: Lease) -> None:
         limit = asyncio.timeout(kind.seconds)
         try:
             async with limit:
@@ -264,12 +264,12 @@ class Worker:
             _log.error("worker=%s row=%d fault=%s", kind.name, lease.row_id, type(fault).__name__)
             await self._put_off(kind, lease)
 
-    async def _put_off(self, kind: _Kind, lease: Lease) -> None:
+    async def _put_off(self, kind: _JobType, lease: Lease) -> None:
         """What failed for a reason of its own would fail again: it waits, and does not wear out a site."""
         with suppress(LeaseLost, *FAULTS):
             async with self.web.database.writing() as work:
                 later = work.clock.now() + AFTER_FAULT
-                await leases.give_back(work, kind.table, lease, due_at=later)
+                await leases.complete(work, kind.table, lease, due_at=later)
 
     async def _tidy(self) -> None:
         """Forget what was delivered long ago."""
@@ -293,10 +293,10 @@ class Worker:
             now = work.clock.now()
         status, outcome = await self._send(parcel, now)
         async with self.web.database.writing() as work:
-            state = await outbox.attempted(work, lease, status=status, outcome=outcome)
+            state = await outbox.record_attempt(work, lease, status=status, outcome=outcome)
         _log.info("webhook=%s outcome=%s state=%s", parcel.webhook_id, outcome, state)
 
-    async def _send(self, parcel: outbox.Parcel, now: datetime) -> tuple[int | None, str]:
+    async def _send(self, parcel: outbox.PreparedDelivery, now: datetime) -> tuple[int | None, str]:
         if parcel.callback is None:
             return None, "no callback"
         headers = parcel.callback.headers(parcel.webhook_id, now, parcel.body)
@@ -310,17 +310,17 @@ class Worker:
                 redirects_max=0,
                 reads_body=False,
             )
-        except Unsafe:
+        except ForbiddenAddress:
             return None, "address refused"
-        except Unanswered as error:
+        except FetchError as error:
             return None, error.reason
         return answer.status, f"status {answer.status}"
 
 
-class _Hands:
+class _JobSlots:
     """What is being done of one kind of work."""
 
-    def __init__(self, kind: _Kind) -> None:
+    def __init__(self, kind: _JobType) -> None:
         self.kind = kind
         self.running: dict[asyncio.Task[None], Lease] = {}
         self.filled_at = 0.0

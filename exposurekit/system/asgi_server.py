@@ -13,7 +13,7 @@ from typing import Any
 
 import uvicorn
 
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 
 LOOPBACK = "127.0.0.1"
 KEEP_ALIVE_S, GRACE_S = 75, 10
@@ -36,9 +36,9 @@ def serve(app: App, host: str, port: int, *, connections_max: int | None = None)
         connections_max: How many at once, past which the answer is 503; None: as many as come.
 
     Raises:
-        Misconfigured: Nothing can listen there, or the application did not start.
+        ConfigurationError: Nothing can listen there, or the application did not start.
     """
-    with _listening(host, port) as listener:
+    with _bound_socket(host, port) as listener:
         server = _Server(app, connections_max)
         server.run([listener])
         if server.failure is not None:
@@ -52,12 +52,12 @@ def running(
     """Serve in a thread, for as long as the block lasts; gives the base URL. Port 0: any that is free.
 
     Raises:
-        Misconfigured: As `serve`.
+        ConfigurationError: As `serve`.
 
     >>> with running(create_app(letters, path_secret=secret)) as base_url:  # doctest: +SKIP
     ...     watch()
     """
-    with _listening(host, port) as listener:
+    with _bound_socket(host, port) as listener:
         server = _Server(app, connections_max)
         thread = threading.Thread(
             target=server.run_quietly, args=(listener,), name="exposurekit-serving", daemon=True
@@ -102,7 +102,7 @@ class _Server(uvicorn.Server):
         with suppress(SystemExit):  # uvicorn's way to say that the application did not start
             await super().startup(sockets)
         if not self.started:
-            raise self.failure or Misconfigured("the application did not start, and did not say why")
+            raise self.failure or ConfigurationError("the application did not start, and did not say why")
         for listener in sockets or ():
             if not _is_loopback(listener.getsockname()[0]):
                 _log.warning("keys and personal data pass here in the clear: put a proxy with TLS in front")
@@ -150,7 +150,7 @@ class _Server(uvicorn.Server):
 
 
 @contextmanager
-def _listening(host: str, port: int) -> Iterator[socket.socket]:
+def _bound_socket(host: str, port: int) -> Iterator[socket.socket]:
     try:
         listener = _bound(host, port)
     except OSError as error:
@@ -160,7 +160,7 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
         with listener:
             yield listener
         return
-    raise Misconfigured(f"cannot listen on {host} port {port}: {problem}")
+    raise ConfigurationError(f"cannot listen on {host} port {port}: {problem}")
 
 
 def _bound(host: str, port: int) -> socket.socket:

@@ -6,13 +6,13 @@ import os
 import secrets
 from pathlib import Path
 
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 from exposurekit.text.sanitize import plain
 
 KEY_BYTES = 32
 
 
-def kept(file: Path, of: str, *, missing: str = "") -> bytes:
+def load_or_create(file: Path, of: str, *, missing: str = "") -> bytes:
     """The key in a file, which is made where there is none.
 
     Args:
@@ -21,7 +21,7 @@ def kept(file: Path, of: str, *, missing: str = "") -> bytes:
         missing: What to say instead of making one.
 
     Raises:
-        Misconfigured: It is not a key, others may read it, it can be neither read nor made, or it is missing.
+        ConfigurationError: It is not a key, others may read it, it can be neither read nor made, or it is missing.
 
     >>> from exposurekit.system import key_files, paths
     >>> file = paths.configured() / "example.key"
@@ -31,19 +31,19 @@ def kept(file: Path, of: str, *, missing: str = "") -> bytes:
     try:
         if not file.exists():
             if missing:
-                raise Misconfigured(missing)
+                raise ConfigurationError(missing)
             _make(file)
         return _read(file, of)
     except OSError as error:
         problem = error.strerror
-    raise Misconfigured(f"{of} key file {plain(file)} can be neither read nor made: {problem}")
+    raise ConfigurationError(f"{of} key file {plain(file)} can be neither read nor made: {problem}")
 
 
 def key_of(text: str, where: str) -> bytes:
     """A key from its base64url form.
 
     Raises:
-        Misconfigured: It is none; the message says where it stands, and not what stands there.
+        ConfigurationError: It is none; the message says where it stands, and not what stands there.
 
     >>> from exposurekit.system import key_files
     >>> len(key_files.key_of("A" * 43, "KEY"))
@@ -55,13 +55,13 @@ def key_of(text: str, where: str) -> bytes:
     except (binascii.Error, ValueError):
         key = b""
     if len(key) != KEY_BYTES:
-        raise Misconfigured(f"{where} does not hold the base64url form of {KEY_BYTES} bytes")
+        raise ConfigurationError(f"{where} does not hold the base64url form of {KEY_BYTES} bytes")
     return key
 
 
 def _read(file: Path, of: str) -> bytes:
     if os.name == "posix" and file.stat().st_mode & 0o077:
-        raise Misconfigured(f"{of} key file {plain(file)} can be read by others: chmod 600 it")
+        raise ConfigurationError(f"{of} key file {plain(file)} can be read by others: chmod 600 it")
     return key_of(file.read_text("utf-8", "replace"), plain(file))
 
 

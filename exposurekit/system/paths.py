@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 
-def cached() -> Path:
+def cache_dir() -> Path:
     """The directory of what can be made again.
 
     Source: XDG Base Directory Specification.
@@ -16,7 +16,7 @@ def cached() -> Path:
     return _base("XDG_CACHE_HOME", ".cache")
 
 
-def configured() -> Path:
+def config_dir() -> Path:
     """The directory of what cannot be made again: settings and keys.
 
     Source: XDG Base Directory Specification.

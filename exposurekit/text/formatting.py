@@ -13,7 +13,7 @@ from pandas.api.types import is_any_real_numeric_dtype
 MISSING = "—"
 
 
-def told(value: object) -> str:
+def format_value(value: object) -> str:
     """One value as text; what is missing is told by a dash.
 
     >>> from exposurekit.text.formatting import told
@@ -23,7 +23,7 @@ def told(value: object) -> str:
     if isinstance(value, str):
         return str(value)
     if _is_list(value):
-        return str(joined(value))
+        return str(join_list(value))
     if is_missing(value):
         return MISSING
     if isinstance(value, pd.Timestamp):
@@ -50,11 +50,13 @@ def rows(table: pd.DataFrame) -> list[list[str]]:
     >>> rows(pd.DataFrame({"site": ["Seekfolk"], "n": [1200]}))
     [['Seekfolk', '1,200']]
     """
-    columns = [[told(cell) for cell in table.iloc[:, place].tolist()] for place in range(table.shape[1])]
+    columns = [
+        [format_value(cell) for cell in table.iloc[:, place].tolist()] for place in range(table.shape[1])
+    ]
     return [[*row] for row in zip(*columns, strict=True)]
 
 
-def joined(value: Any) -> Any:
+def join_list(value: Any) -> Any:
     """A value as one cell can hold it: a list as text.
 
     >>> from exposurekit.text.formatting import joined
@@ -69,7 +71,7 @@ def _is_list(value: object) -> bool:
     return isinstance(value, Sequence | np.ndarray) and not isinstance(value, str)
 
 
-def defused(value: Any) -> Any:
+def escape_formula(value: Any) -> Any:
     """A value as a spreadsheet may have it: text that would be a formula there is text.
 
     Source: OWASP, CSV Injection.
@@ -78,7 +80,7 @@ def defused(value: Any) -> Any:
     >>> defused("=1+1"), defused("Seekfolk"), defused(-1)
     ("'=1+1", 'Seekfolk', -1)
     """
-    value = joined(value)
+    value = join_list(value)
     if not isinstance(value, str):
         return value
     text = value.replace("\r", " ")  # some readers take it for the end of the row
@@ -113,10 +115,10 @@ def as_csv(table: pd.DataFrame) -> str:
     "site,n\n'=cmd(),1\n"
     """
     columns = [cells if is_any_real_numeric_dtype(cells) else _defused(cells) for _, cells in table.items()]
-    names = [defused(str(name)) for name in table.columns]
+    names = [escape_formula(str(name)) for name in table.columns]
     whole = pd.concat(columns, axis=1) if columns else table
     return whole.to_csv(index=False, header=names, lineterminator="\n")
 
 
 def _defused(cells: "pd.Series[Any]") -> "pd.Series[Any]":
-    return cells.map(defused, na_action="ignore").astype("object")
+    return cells.map(escape_formula, na_action="ignore").astype("object")

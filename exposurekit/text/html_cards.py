@@ -16,7 +16,7 @@ _TABLE = "border-collapse:collapse;margin:.3em 0;color:inherit;font:inherit"
 _CELL = "text-align:left;vertical-align:top;padding:.1em 1em .1em 0"
 
 
-def card(title: str, facts: Mapping[str, object], *parts: str) -> str:
+def html_card(title: str, facts: Mapping[str, object], *parts: str) -> str:
     """A title, facts under their names, and what else there is to show.
 
     Args:
@@ -29,11 +29,11 @@ def card(title: str, facts: Mapping[str, object], *parts: str) -> str:
     True
     """
     told = "".join(
-        f'<tr><th scope="row" style="{_CELL}">{said(name)}</th><td style="{_CELL}">{said(fact)}</td></tr>'
+        f'<tr><th scope="row" style="{_CELL}">{escape_cell(name)}</th><td style="{_CELL}">{escape_cell(fact)}</td></tr>'
         for name, fact in facts.items()
     )
     table = f'<table style="{_TABLE}"><tbody>{told}</tbody></table>' if told else ""
-    return f'<div style="{_BOX}"><strong>{said(title)}</strong>{table}{"".join(parts)}</div>'
+    return f'<div style="{_BOX}"><strong>{escape_cell(title)}</strong>{table}{"".join(parts)}</div>'
 
 
 def rows(title: str, heads: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
@@ -44,13 +44,13 @@ def rows(title: str, heads: Sequence[str], lines: Iterable[Sequence[object]]) ->
     2
     """
     given = [*lines]
-    head = "".join(f'<th scope="col" style="{_CELL}">{said(name)}</th>' for name in heads)
+    head = "".join(f'<th scope="col" style="{_CELL}">{escape_cell(name)}</th>' for name in heads)
     body = "".join(
-        "<tr>" + "".join(f'<td style="{_CELL}">{said(cell)}</td>' for cell in line) + "</tr>"
+        "<tr>" + "".join(f'<td style="{_CELL}">{escape_cell(cell)}</td>' for cell in line) + "</tr>"
         for line in given[:ROWS_MAX]
     )
     return (
-        f'<table style="{_TABLE}"><caption style="{_CELL};white-space:nowrap">{said(title)}</caption>'
+        f'<table style="{_TABLE}"><caption style="{_CELL};white-space:nowrap">{escape_cell(title)}</caption>'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{_more(len(given))}"
     )
 
@@ -62,11 +62,11 @@ def numbered(items: Sequence[str]) -> str:
     >>> numbered(["Open the form.", "Press <i>Remove</i>."]).count("<li>")
     2
     """
-    listed = "".join(f"<li>{said(item)}</li>" for item in items[:ROWS_MAX])
+    listed = "".join(f"<li>{escape_cell(item)}</li>" for item in items[:ROWS_MAX])
     return f"<ol>{listed}</ol>{_more(len(items))}"
 
 
-def said(value: object) -> str:
+def escape_cell(value: object) -> str:
     """A value as a card may have it: short, one line, escaped, and kept from turning the line around it.
 
     >>> from exposurekit.text.html_cards import said
@@ -81,10 +81,10 @@ def said(value: object) -> str:
         return str(value)
     if isinstance(value, datetime):
         return f"{value.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
-    return f"<bdi>{escaped(short(value, TEXT_MAX))}</bdi>"
+    return f"<bdi>{escaped(truncate(value, TEXT_MAX))}</bdi>"
 
 
-def short(text: object, most: int) -> str:
+def truncate(text: object, most: int) -> str:
     r"""A text in one line of so many characters at most, without control characters.
 
     >>> from exposurekit.text.html_cards import short

@@ -8,15 +8,15 @@ import re
 import nh3
 
 __all__ = [
+    "escape_chat",
+    "escape_chat_url",
     "escaped",
     "fragment",
     "label",
-    "linked",
+    "link",
     "marked_down",
     "plain",
     "pointed_at",
-    "said",
-    "said_address",
     "unescaped",
 ]
 
@@ -79,7 +79,7 @@ def plain(text: object) -> str:
     return _CONTROL.sub("", re.sub("[\n\u2028\u2029]", " ", str(text)))
 
 
-def said(text: object) -> str:
+def escape_chat(text: object) -> str:
     r"""Text for a message to any chat, or a mail: one line that calls nobody, leads nowhere and looks like its words.
 
     >>> said("@everyone [Your *account*](https://x.example)") == "(at)everyone (Your \u2217account\u2217)(https: //x.example)"
@@ -89,7 +89,7 @@ def said(text: object) -> str:
     return _ENTITY.sub("\uff06", text).replace("://", ": //")
 
 
-def said_address(url: object) -> str:
+def escape_chat_url(url: object) -> str:
     """The same for an address from outside: what stands in it for formatting is written as addresses write it.
 
     >>> said_address("https://site.example/p/@here?x=*1*&of=a_b")
@@ -103,7 +103,7 @@ def _percent(letter: str) -> str:
     return "".join(f"%{byte:02X}" for byte in letter.encode("utf-8", "surrogatepass"))
 
 
-def linked(url: object, words: object = None) -> str:
+def link(url: object, words: object = None) -> str:
     """A link to an address from outside, which opens apart and tells nobody where it was clicked; its host is its text.
 
     What is no http or https address, or leaves open to which host it leads, is no link, but stands there as text.

@@ -11,7 +11,7 @@ from ipywidgets import HTML, Button, Checkbox, Dropdown, HBox, IntProgress, Layo
 from exposurekit import analysis, frames
 from exposurekit.analysis.tasks import Task, tasks, with_listings, with_pages
 from exposurekit.analysis.work_queue import DONE, TO_DO, UNABLE
-from exposurekit.errors import Misconfigured, NotLoaded
+from exposurekit.errors import ConfigurationError, NotFound
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
 from exposurekit.text.sanitize import escaped, plain
@@ -43,7 +43,7 @@ class OptOutChecklist(Panel):
         steps: The steps as they stand: those of `Exposure.steps`, ``tick`` and ``tick_note``.
 
     Raises:
-        Misconfigured: ``alerts`` is no such table.
+        ConfigurationError: ``alerts`` is no such table.
 
     Source: specification, "Alert".
 
@@ -55,10 +55,12 @@ class OptOutChecklist(Panel):
         self, alerts: pd.DataFrame, history: History | None = None, *, exposure: Exposure | None = None
     ) -> None:
         if not isinstance(alerts, pd.DataFrame) or not {*_KEY, "opt_out_procedure"} <= {*alerts.columns}:
-            raise Misconfigured("alerts is a table: exposure.alerts(), history.alerts(), or a part of one")
+            raise ConfigurationError(
+                "alerts is a table: exposure.alerts(), history.alerts(), or a part of one"
+            )
         self._history = history
         self._alerts = _described(alerts.reset_index(drop=True), exposure, history)
-        self.steps = _ticked(frames.steps_of(self._alerts), history)
+        self.steps = _ticked(frames.steps_from_alerts(self._alerts), history)
         self._keys = [*zip(self._alerts["user_id"], self._alerts["alert_number"], strict=True)]
         self._places = self.steps.groupby(_KEY).indices
         self._tallies = listings.tallied(self.steps)
@@ -123,7 +125,7 @@ class OptOutChecklist(Panel):
     def alert(self) -> "pd.Series[Any]":
         """The alert that is shown."""
         if not self._order:
-            raise Misconfigured("There is no alert to show")
+            raise ConfigurationError("There is no alert to show")
         return self._alert(self._order[self._place])
 
     def _alert(self, place: int) -> "pd.Series[Any]":
@@ -364,7 +366,7 @@ def _described(alerts: pd.DataFrame, exposure: Exposure | None, history: History
     """Alerts with whose each is, and what each page contains, where that can be known."""
     source = history if exposure is None else exposure
     if source is not None and "link_url" in alerts:
-        with contextlib.suppress(NotLoaded):  # a history in which nothing was collected yet
+        with contextlib.suppress(NotFound):  # a history in which nothing was collected yet
             alerts = with_pages(alerts, source.links())
     if exposure is None:
         return alerts

@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 
 from exposurekit.analysis.by_kind import state_of
-from exposurekit.errors import NotLoaded
+from exposurekit.errors import NotFound
 from exposurekit.exposure import Exposure
-from exposurekit.text.formatting import is_missing, told
+from exposurekit.text.formatting import format_value, is_missing
 from exposurekit.text.sanitize import escaped
 
 AGREES, DIFFERS, UNKNOWN = "✓ agrees", "✗ differs", ""
@@ -40,7 +40,7 @@ def on_file(exposure: Exposure, user_id: int) -> OnFile | None:
     """What a person has on file; None where they are not among those loaded."""
     try:
         [user] = exposure.users(user_id).to_dict("records")
-    except (NotLoaded, ValueError):
+    except (NotFound, ValueError):
         return None
     aliases, addresses = exposure.aliases(user_id), exposure.addresses(user_id)
     names = [_joined(user.get(part) for part in ("first_name", "middle_name", "last_name"))]
@@ -56,11 +56,11 @@ def on_file(exposure: Exposure, user_id: int) -> OnFile | None:
 def compared(record: "pd.Series[Any]", person: OnFile | None, shown: Sequence[str]) -> str:
     """A table of the listing, and beside it the person; signs and words say what agrees, and no colour alone."""
     if person is None:
-        rows = "".join(_row(name, told(record[name])) for name in shown)
+        rows = "".join(_row(name, format_value(record[name])) for name in shown)
         return f"<table>{rows}</table><p><em>{NO_PERSON}</em></p>"
     beside = _beside(record, person)
     head = "".join(f'<th scope="col">{words}</th>' for words in ("", "the listing", "on file", ""))
-    rows = "".join(_row(name, told(record[name]), *beside.get(name, ("", UNKNOWN))) for name in shown)
+    rows = "".join(_row(name, format_value(record[name]), *beside.get(name, ("", UNKNOWN))) for name in shown)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 from ipywidgets import HTML, Button
 
-from exposurekit.errors import Misconfigured, NotLoaded
+from exposurekit.errors import ConfigurationError, NotFound
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
 from exposurekit.text.sanitize import escaped
@@ -21,7 +21,7 @@ class ConnectionPanel(Panel):
         history: A memory; None: none.
 
     Raises:
-        Misconfigured: There is neither.
+        ConfigurationError: There is neither.
 
     >>> ek.widgets.ConnectionPanel(exposure, history)
     ConnectionPanel: http://127.0.0.1:... · demo · as of ... people; history: ... runs...
@@ -29,7 +29,7 @@ class ConnectionPanel(Panel):
 
     def __init__(self, exposure: Exposure | None = None, history: History | None = None) -> None:
         if exposure is None and history is None:
-            raise Misconfigured("Give an exposure, a history, or both")
+            raise ConfigurationError("Give an exposure, a history, or both")
         self._exposure, self._history = exposure, history
         self._about = HTML()
         again = Button(description="Look again", disabled=exposure is None)
@@ -67,7 +67,7 @@ class ConnectionPanel(Panel):
         assert self._history is not None  # noqa: S101  asked for by those who know
         try:
             last = self._history.last_run()
-        except NotLoaded:
+        except NotFound:
             return "empty"
         ended = f", the last ended {last.finished_at:%Y-%m-%d %H:%M} UTC" if last.finished_at else ""
         stale = len(self._history.stale())

@@ -9,16 +9,16 @@ import pandas as pd
 from ipywidgets import HTML, Button, Dropdown, HBox, Layout, SelectionSlider, SelectMultiple
 
 from exposurekit import analysis, charts
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
 from exposurekit.text.sanitize import escaped, plain
 from exposurekit.widgets import static_html
 from exposurekit.widgets.explorer import Explorer
-from exposurekit.widgets.figure_widget import listen, live, mark, redraw
+from exposurekit.widgets.figure_widget import create_view, mark, on_click, redraw
 from exposurekit.widgets.panel import Panel
 from exposurekit.widgets.people import people
-from exposurekit.widgets.scope import NOW, Scope, offered
+from exposurekit.widgets.scope import NOW, Scope, available
 from exposurekit.widgets.textbox import TextBox
 
 _BY_USER = "by_user"  # the question whose bars are people
@@ -40,8 +40,8 @@ class Dashboard(Panel):
         question: What the third chart answers.
 
     Raises:
-        Misconfigured: There is neither, or something else, such as a table.
-        NotLoaded: The history is empty.
+        ConfigurationError: There is neither, or something else, such as a table.
+        NotFound: The history is empty.
 
     >>> dashboard = ek.widgets.Dashboard(exposure, history)
     >>> dashboard
@@ -54,17 +54,17 @@ class Dashboard(Panel):
     def __init__(self, exposure: Exposure | None = None, history: History | None = None) -> None:
         is_given = isinstance(exposure, Exposure | None) and isinstance(history, History | None)
         if not is_given or (exposure is None and history is None):
-            raise Misconfigured(
+            raise ConfigurationError(
                 "Give an exposure, a history, or both: Dashboard(exposure), Dashboard(history=history)"
             )
         self._scope = Scope(exposure, history, _records(exposure, history, None))
         self._people = people(exposure, history)
-        self._offered = offered(exposure, history)
+        self._offered = available(exposure, history)
         self.question = next(iter(self._offered))
         self._is_telling = False
         self._over_time = None if history is None else history.status_over_time()
         self._table = Explorer(self._scope.all, name="records")
-        self._figures = [live(figure) for figure in self._charts()]
+        self._figures = [create_view(figure) for figure in self._charts()]
         self._finding = HTML()
         *fixed, asked = self._figures
         self._whom = HTML()
@@ -110,9 +110,9 @@ class Dashboard(Panel):
             day: A day of the history, until its end in UTC; None or ``now``: now.
 
         Raises:
-            Misconfigured: A day was asked for, and there is no history; or what is asked is of no such form, or a name
+            ConfigurationError: A day was asked for, and there is no history; or what is asked is of no such form, or a name
                 is that of several people.
-            NotLoaded: Nothing was seen by that day, or nobody has that id or name. What was shown stays.
+            NotFound: Nothing was seen by that day, or nobody has that id or name. What was shown stays.
 
         >>> dashboard = ek.widgets.Dashboard(exposure)
         >>> dashboard.pick(user=[1, 2])
@@ -120,7 +120,7 @@ class Dashboard(Panel):
         (1, 2)
         """
         if isinstance(sites, str) or isinstance(statuses, str):
-            raise Misconfigured("sites and statuses are lists of names, such as ['removed']")
+            raise ConfigurationError("sites and statuses are lists of names, such as ['removed']")
         asked, was = _day(day), self._scope
         of = was.all if asked == was.day else _records(was.exposure, was.history, asked)
         picked = tuple(sites or ()), tuple(statuses or ()), self._people.ids(user)
@@ -154,13 +154,13 @@ class Dashboard(Panel):
                 ``survival``, ``relistings``, ``work_queue``, ``precision``, ``site_health`` and ``forecast``.
 
         Raises:
-            Misconfigured: It is none of these.
+            ConfigurationError: It is none of these.
 
         >>> dashboard = ek.widgets.Dashboard(exposure, history)
         >>> dashboard.ask("relistings")
         """
         if question not in self._offered:
-            raise Misconfigured(f"question is one of: {', '.join(self._offered)}")
+            raise ConfigurationError(f"question is one of: {', '.join(self._offered)}")
         was, self.question = self.question, question
         try:
             self._show()
@@ -314,13 +314,13 @@ class Dashboard(Panel):
         by_site, *over_time, asked = self._figures
         self._on_bars(by_site, "site", lambda site: self._moved(sites=_toggled(self.sites, site)))
         for living in over_time:
-            listen(living, self._safely(lambda _place, x: self._moved(day=pd.Timestamp(x).date())))
+            on_click(living, self._safely(lambda _place, x: self._moved(day=pd.Timestamp(x).date())))
         if self.question == _BY_USER:
             self._on_bars(asked, "user_id", lambda user: self._moved(user=_toggled(self.users, user)))
 
     def _on_bars(self, living: Any, by: str, act: Callable[[Any], None]) -> None:
         rows = self._rows(by)
-        listen(living, self._safely(lambda place, _x: act(rows[place]) if place < len(rows) else None))
+        on_click(living, self._safely(lambda place, _x: act(rows[place]) if place < len(rows) else None))
 
     def _safely(self, act: Callable[[int, Any], None]) -> Callable[[int, Any], None]:
         """What a click does, with its errors shown."""
@@ -333,7 +333,7 @@ def _records(exposure: Exposure | None, history: History | None, day: date | Non
     if day is None and exposure is not None:
         return exposure.records()
     if history is None:
-        raise Misconfigured("A day is asked of a history, and this dashboard has none")
+        raise ConfigurationError("A day is asked of a history, and this dashboard has none")
     return history.records(as_of=day)
 
 
@@ -351,4 +351,4 @@ def _day(day: str | date | None) -> date | None:
     try:
         return None if day in (None, NOW) else date.fromisoformat(str(day)[:10])
     except ValueError:
-        raise Misconfigured("day is a day, such as '2026-03-01'") from None
+        raise ConfigurationError("day is a day, such as '2026-03-01'") from None

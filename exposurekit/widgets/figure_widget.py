@@ -83,7 +83,7 @@ class Library(anywidget.AnyWidget):
     code = traitlets.Unicode().tag(sync=True)
 
 
-class Living(go.FigureWidget):  # type: ignore[misc]  # Plotly tells no types
+class FigureView(go.FigureWidget):  # type: ignore[misc]  # Plotly tells no types
     """A figure as a widget, with the buttons of a chart."""
 
     _esm = _SCRIPT
@@ -125,14 +125,14 @@ def _library() -> Library:
     return _libraries[-1]
 
 
-def live(figure: charts.Chart) -> Living:
+def create_view(figure: charts.Chart) -> FigureView:
     """The figure as a widget, on the background of the page."""
-    living = Living(go.Figure(figure).update_layout(title=_title(figure), paper_bgcolor=_CLEAR))
+    living = FigureView(go.Figure(figure).update_layout(title=_title(figure), paper_bgcolor=_CLEAR))
     living.shown = _apart_from_marks(figure)
     return living
 
 
-def redraw(living: Living, figure: charts.Chart) -> None:
+def redraw(living: FigureView, figure: charts.Chart) -> None:
     """Show another figure in its place; what listened to clicks does so no longer.
 
     Where the two differ only in what is marked, the bars stay where they are, and so does what listens.
@@ -185,7 +185,7 @@ def _title(figure: charts.Chart) -> dict[str, Any]:
     return {"text": "<br>".join(lines), "subtitle": {"text": ""}, "pad": pad}
 
 
-def listen(living: Living, act: Callable[[int, Any], None]) -> None:
+def on_click(living: FigureView, act: Callable[[int, Any], None]) -> None:
     """Call with the place and the x of the first point that was clicked.
 
     Plotly tells every trace of a click, one after the other: only at the last one may there be others.

@@ -7,10 +7,10 @@ from ipywidgets import HTML, Button, HBox, Layout, Text
 
 from exposurekit.analysis.data_quality import MINE, NOT_MINE, UNSURE
 from exposurekit.analysis.statuses import is_open
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
-from exposurekit.text.sanitize import escaped, linked
+from exposurekit.text.sanitize import escaped, link
 from exposurekit.widgets import static_html
 from exposurekit.widgets.comparing import compared, on_file
 from exposurekit.widgets.panel import Panel
@@ -32,7 +32,7 @@ class RecordLabels(Panel):
             differs.
 
     Raises:
-        Misconfigured: ``records`` is no such table.
+        ConfigurationError: ``records`` is no such table.
 
     >>> ek.widgets.RecordLabels(exposure.records(), history)
     RecordLabels: ... of ... records labelled
@@ -40,7 +40,9 @@ class RecordLabels(Panel):
 
     def __init__(self, records: pd.DataFrame, history: History, *, exposure: Exposure | None = None) -> None:
         if not isinstance(records, pd.DataFrame):
-            raise Misconfigured("records is a table: exposure.records(), history.records(), or a part of one")
+            raise ConfigurationError(
+                "records is a table: exposure.records(), history.records(), or a part of one"
+            )
         self._history = history
         self.records = history.labelled(records.reset_index(drop=True))
         self._exposure = exposure
@@ -69,10 +71,10 @@ class RecordLabels(Panel):
         """The record that is shown.
 
         Raises:
-            Misconfigured: There is none.
+            ConfigurationError: There is none.
         """
         if not self._order:
-            raise Misconfigured("There is no record to show")
+            raise ConfigurationError("There is no record to show")
         record: pd.Series[Any] = self.records.loc[self._order[self._place]]
         return record
 
@@ -80,7 +82,7 @@ class RecordLabels(Panel):
         """Label the record that is shown, with the reason that stands there, and show the next.
 
         Raises:
-            Misconfigured: The label is none of the three.
+            ConfigurationError: The label is none of the three.
 
         >>> labels = ek.widgets.RecordLabels(exposure.records(), history)
         >>> labels.label("mine")
@@ -133,7 +135,7 @@ class RecordLabels(Panel):
         said = "nobody said yet" if pd.isna(record["label"]) else str(record["label"])
         person = None if self._exposure is None else on_file(self._exposure, int(record["user_id"]))
         rows = compared(record, person, SHOWN)
-        page = f"<p>Page: {linked(record['href'])}</p>" if isinstance(record["href"], str) else ""
+        page = f"<p>Page: {link(record['href'])}</p>" if isinstance(record["href"], str) else ""
         self._about.value = (
             f"<p><strong>user {int(record['user_id'])}, record {int(record['record_id'])}</strong>: "
             f"{escaped(said)}</p>{rows}{page}"

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from exposurekit.errors import Misconfigured, NotLoaded
+from exposurekit.errors import ConfigurationError, NotFound
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
 from exposurekit.text.sanitize import plain
@@ -48,8 +48,8 @@ class People:
         """The ids of those who are given by id or name, each once.
 
         Raises:
-            NotLoaded: Nobody has one of these ids or names.
-            Misconfigured: A name is that of several people.
+            NotFound: Nobody has one of these ids or names.
+            ConfigurationError: A name is that of several people.
         """
         each = () if given is None else (given,) if isinstance(given, int | str) else given
         return tuple(dict.fromkeys(self._id(one) for one in each))
@@ -57,9 +57,9 @@ class People:
     def _id(self, given: int | str) -> int:
         found = self.matching(str(given))
         if not found:
-            raise NotLoaded("No person here has this id or name")
+            raise NotFound("No person here has this id or name")
         if len(found) > 1:
-            raise Misconfigured(f"{len(found):,} people match this name: give the id")
+            raise ConfigurationError(f"{len(found):,} people match this name: give the id")
         return found[0]
 
     def names(self, ids: Sequence[int]) -> str:

@@ -104,7 +104,7 @@ class Scope:
 Draw: TypeAlias = Callable[[Scope], charts.Chart]
 
 
-def offered(exposure: Exposure | None, history: History | None) -> dict[str, Draw]:
+def available(exposure: Exposure | None, history: History | None) -> dict[str, Draw]:
     """The questions that can be answered, by name: a memory answers more."""
     asked = _OF_RECORDS | _OF_LINKS
     if exposure is not None:

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 
 from exposurekit.analysis.tasks import NOT_ON_FILE, Task
-from exposurekit.text.formatting import is_missing, told
-from exposurekit.text.sanitize import escaped, linked
+from exposurekit.text.formatting import format_value, is_missing
+from exposurekit.text.sanitize import escaped, link
 
 ROWS = 20
 MARKS = {"done": "☑", "unable": "☒", "open": "☐"}
@@ -29,7 +29,7 @@ def table(frame: pd.DataFrame, *, caption: str, links: Iterable[str] = ()) -> st
     rows = "".join(
         "<tr>"
         + "".join(
-            f"<td>{linked(value) if name in followed and not is_missing(value) else escaped(told(value))}</td>"
+            f"<td>{link(value) if name in followed and not is_missing(value) else escaped(format_value(value))}</td>"
             for name, value in zip(shown.columns, row, strict=True)
         )
         + "</tr>"
@@ -63,8 +63,8 @@ def task(about: Task) -> str:
     '<p>Whose: <strong>Jo &lt;b&gt;</strong></p><table><tbody><tr><th scope="row">Age</th><td>46</td></tr></tbody></table>'
     """
     rows = [(label, escaped(text)) for label, text in about.facts]
-    rows += [("Listing" if about.site else "Open", linked(about.address))] if about.address else []
-    rows += [("Begin at", linked(about.begin))] if about.begin else []
+    rows += [("Listing" if about.site else "Open", link(about.address))] if about.address else []
+    rows += [("Begin at", link(about.begin))] if about.begin else []
     rows += [
         (f"{about.values_are} {label}", escaped(NOT_ON_FILE if text is None else text))
         for label, text in entries(about)
@@ -76,7 +76,7 @@ def links(about: Task) -> str:
     """Whose it is, and the pages to open, with what a reader has to know beside the facts."""
     listing = "Listing" if about.site else "Open"
     pages = [(listing, about.address), ("Begin at", about.begin)]
-    shown = "".join(f"<p>{label}: {linked(page)}</p>" for label, page in pages if page)
+    shown = "".join(f"<p>{label}: {link(page)}</p>" for label, page in pages if page)
     none = (
         ""
         if about.address

@@ -77,7 +77,7 @@ def made(store: Store, changes: int) -> None:
                 named = {one: value for one, value in asked.items() if f"${one}" in text}
                 store.append(name, connection.sql(text, params=named).to_arrow_table())
     _runs(store, people)
-    maintenance.cube_anew(store)
+    maintenance.rebuild_cube(store)
 
 
 def _courses() -> pa.Table:

@@ -58,7 +58,7 @@ def compared(what, ours, theirs, name):
 
 def take_in(history, staged):
     with history._store.alone():
-        ingest.take_in(history._store, staged)
+        ingest.ingest_run(history._store, staged)
 
 
 def files(history, name):

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from exposurekit.history import staging
 from exposurekit.history.collector import PEOPLE_A_PART
-from exposurekit.history.staging import Ended, Plan
+from exposurekit.history.staging import RunSpec, ShardResult
 from exposurekit.history.storage.schema import BUCKETS, STAGED
 
 SITES = 50
@@ -68,7 +68,7 @@ class World:
     def staged(self, store):
         """Today's look at everyone, staged and ended."""
         began = FIRST_DAY + timedelta(days=self.day)
-        staged = staging.begun(store, Plan(f"day-{self.day}", began))
+        staged = staging.begun(store, RunSpec(f"day-{self.day}", began))
         fails = np.random.default_rng(self.day).random(self.people) < FAILS
         for low in range(0, self.people, PEOPLE_A_PART):
             high = min(self.people, low + PEOPLE_A_PART)
@@ -77,7 +77,7 @@ class World:
                 for number in range(low, high)
             ]
             staged.put(staging.people_table(people), {"record": self._part(low, high, fails)}, began)
-        staged.end(Ended(began + LOOK_LASTS, self.people, complete=True))
+        staged.end(ShardResult(began + LOOK_LASTS, self.people, complete=True))
         return staged
 
     def _part(self, low: int, high: int, fails):

@@ -34,7 +34,7 @@ from starlette.routing import Route
 from exposurekit.service.accounts import integrators, users
 from exposurekit.service.accounts.list_inputs import Entry
 from exposurekit.service.api.app import create_app
-from exposurekit.service.api.cache import Memory
+from exposurekit.service.api.cache import ResponseCache
 from exposurekit.service.api.server import running
 from exposurekit.service.clock import Clock
 from exposurekit.service.findings.findings import Listing, Page, Site, discover_link, discover_record
@@ -101,7 +101,7 @@ async def people(database):
 
 
 def serve_first_asked(said):
-    Memory.find = lambda *_: None
+    ResponseCache.find = lambda *_: None
     serve_remembered(said)
 
 

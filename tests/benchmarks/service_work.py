@@ -30,13 +30,13 @@ from exposurekit.service.clock import FrozenClock
 from exposurekit.service.findings.findings import discover_record
 from exposurekit.service.http.client import Outbound
 from exposurekit.service.models import Listing, Site
-from exposurekit.service.scanning.politeness import Manners
-from exposurekit.service.scanning.scan import Web
+from exposurekit.service.scanning.politeness import PoliteFetcher
+from exposurekit.service.scanning.scan import ScanContext
 from exposurekit.service.scanning.websearch import Engine
 from exposurekit.service.storage.database import Database
 from exposurekit.service.storage.encryption import Vault
 from exposurekit.service.webhooks import endpoints
-from exposurekit.service.worker import Pace, Worker
+from exposurekit.service.worker import Worker, WorkerConfig
 
 LOOPBACK = ("127.0.0.0/8",)
 AT_ONCE = 32
@@ -78,9 +78,11 @@ async def deliveries(count: int, url: str) -> tuple[float, float]:
                 )
                 await discover_record(work, account.id, Listing(name="J", reference_id="1"), Site(name="S"))
         clock.advance(GROUPING_WINDOW)
-        pace = Pace(deliveries=AT_ONCE)
+        pace = WorkerConfig(deliveries=AT_ONCE)
         worker = Worker(
-            Web(database, {}, Manners(Outbound(), database)), Outbound(opened=LOOPBACK), pace=pace
+            ScanContext(database, {}, PoliteFetcher(Outbound(), database)),
+            Outbound(opened=LOOPBACK),
+            pace=pace,
         )
         ours = await timed(worker.run_until_idle)
         await database.close()
@@ -109,8 +111,10 @@ async def scans(people: int) -> tuple[float, float, int]:
             for person in world.people:
                 await users.create(work, acme.id, fields_of(person.request()))
         outbound = Outbound(opened=LOOPBACK, resolve=world.resolve)
-        web = Web(database, world.definitions, Manners(outbound, database), Engine(world.search_engine))
-        worker = Worker(web, outbound, pace=Pace(scans=AT_ONCE, removals=1))
+        web = ScanContext(
+            database, world.definitions, PoliteFetcher(outbound, database), Engine(world.search_engine)
+        )
+        worker = Worker(web, outbound, pace=WorkerConfig(scans=AT_ONCE, removals=1))
         before = world.requests.total()
         ours = await timed(lambda: scan_all(worker, people))
         asked = world.requests.total() - before
@@ -134,7 +138,7 @@ async def scan_all(worker: Worker, people: int) -> None:
     from exposurekit.service.storage import leases, tables
 
     async with worker.web.database.writing() as work:
-        taken = await leases.take(work, tables.users, limit=people, lasts=timedelta(hours=1))
+        taken = await leases.acquire(work, tables.users, limit=people, lasts=timedelta(hours=1))
     await all_of([lambda lease=lease: worker.scan(lease) for lease in taken])
 
 

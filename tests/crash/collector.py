@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from exposurekit.client import Client, Patience
-from exposurekit.errors import NotLoaded
+from exposurekit.client import Client, RetryPolicy
+from exposurekit.errors import NotFound
 from exposurekit.exposure import Exposure
 from exposurekit.history import History, collector, maintenance
 
@@ -29,7 +29,7 @@ def collect(path: str, base_url: str, run: str) -> Iterator[dict[str, Any]]:
     collector.PEOPLE_A_PART = 40
     access = {"integration_name": "acme", "api_key": "key", "api_secret": "secret"}
     with (
-        Client(base_url, **access, retries=Patience(retries=0, first_s=0)) as client,
+        Client(base_url, **access, retries=RetryPolicy(retries=0, first_s=0)) as client,
         History(path) as history,
     ):
         found = history.collect(Exposure(client, progress=False), run=run)
@@ -43,7 +43,7 @@ def read(path: str, stop: str) -> Iterator[dict[str, Any]]:
     while not Path(stop).exists():
         try:
             yield _looked(history, drawn)
-        except NotLoaded:
+        except NotFound:
             yield {"empty": True}
         except Exception:  # noqa: BLE001  any error of a reader is what this is about
             yield {"error": traceback.format_exc()}
@@ -53,7 +53,7 @@ def _looked(history: History, drawn: random.Random) -> dict[str, Any]:
     """What the history says of some runs, and whether its answers agree with each other."""
     runs = history.runs()
     if runs.empty:
-        raise NotLoaded("Nothing yet")
+        raise NotFound("Nothing yet")
     rows = runs.tail(NEWEST).set_index("run").select_dtypes("int64")
     at = drawn.choice(runs["finished_at"].tolist()[-NEWEST:])
     over_time = history.status_over_time(every="run").tail(NEWEST).set_index("period")

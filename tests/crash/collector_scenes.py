@@ -9,10 +9,10 @@ from pathlib import Path
 from faults import BODIES
 from history_kit import Person, a_delivery, a_link, a_record, an_alert
 
-from exposurekit.client.bulk import Batch, Failure, Listing
+from exposurekit.client.bulk import Batch, Failure, UserListing
 from exposurekit.contract.models import Alert, User, UserKey
 from exposurekit.history import History
-from exposurekit.history.deliveries import Told
+from exposurekit.history.deliveries import ReceivedDelivery
 from exposurekit.history.storage.delta import Store
 
 DAWN = datetime(2026, 3, 1, 20, 0, tzinfo=UTC)
@@ -40,12 +40,12 @@ class Canned:
         *,
         choose: Callable[[int], bool],
         progress: bool | None = None,  # noqa: ARG002
-    ) -> Listing:
+    ) -> UserListing:
         """Two people at a time."""
         chosen = [user_id for user_id in self.people if choose(user_id)]
         for start in range(0, len(chosen), 2):
             take(self._batch(chosen[start : start + 2]))
-        return Listing(len(self.people), len(self.people))
+        return UserListing(len(self.people), len(self.people))
 
     def _batch(self, ids: Sequence[int]) -> Batch:
         well = [user_id for user_id in ids if user_id not in self.failing]
@@ -54,7 +54,7 @@ class Canned:
             users=[_user(user_id, self.people[user_id]) for user_id in well],
             alerts=[_alerts(user_id, self.people[user_id]) for user_id in well],
             failures=[
-                Failure(user_id, "get_user", "Refused", 500, "no answer")
+                Failure(user_id, "get_user", "APIStatusError", 500, "no answer")
                 for user_id in ids
                 if user_id in self.failing
             ],
@@ -92,7 +92,7 @@ _BUSY = {
 _QUIET = {**BEFORE, 1: _person(1, "pending removal")}
 _NEXT = {**_QUIET, 2: Person(), 8: _person(8)}
 TOLD = [
-    Told(number, at(3) + number * LASTS, f"msg_{number}", a_delivery(user_id, groups))
+    ReceivedDelivery(number, at(3) + number * LASTS, f"msg_{number}", a_delivery(user_id, groups))
     for number, (user_id, groups) in enumerate(
         [
             (1, {"removed_records": [{"record": a_record(10)}]}),

@@ -20,7 +20,7 @@ from exposurekit.contract.webhooks import (
 from exposurekit.service.accounts import users as people
 from exposurekit.service.findings.alerts import Event
 from exposurekit.service.storage import tables
-from exposurekit.service.storage.database import Database, Work
+from exposurekit.service.storage.database import Database, Session
 from exposurekit.service.webhooks import outbox
 
 Happening = tuple[int, str, str]  # to whom, the group it is told in, and what tells it from others
@@ -105,7 +105,7 @@ async def gathered(database: Database) -> Evidence:
         )
 
 
-async def unrest(work: Work) -> dict[str, int]:
+async def unrest(work: Session) -> dict[str, int]:
     """What is not over yet: how many of each kind, of those that there are."""
     now = work.clock.now()
     asked = {
@@ -138,7 +138,7 @@ def _alert_key(words: Mapping[str, Any], source: Any) -> str:
     return json.dumps([dict(words), source], sort_keys=True)
 
 
-async def _users(work: Work) -> dict[int, bool]:
+async def _users(work: Session) -> dict[int, bool]:
     has_callback = tables.integrators.c.sealed_callback.is_not(None)
     rows = await work.all(
         select(tables.users.c.id, has_callback).select_from(tables.users.join(tables.integrators))
@@ -146,13 +146,13 @@ async def _users(work: Work) -> dict[int, bool]:
     return {row[0]: bool(row[1]) for row in rows}
 
 
-async def _known(work: Work, user_id: int) -> frozenset[str]:
+async def _known(work: Session, user_id: int) -> frozenset[str]:
     subject = await people.subject_of(work, user_id)
     values = {} if subject is None else subject.values()
     return frozenset(name for name, value in values.items() if value)
 
 
-async def _caused(work: Work, told: set[int]) -> Counter[Happening]:
+async def _caused(work: Session, told: set[int]) -> Counter[Happening]:
     """Each record and link once, as new; each alert; each removal that was verified."""
     caused: Counter[Happening] = Counter()
     for row in await work.all(select(tables.records.c.user_id, tables.records.c.id)):
@@ -170,7 +170,7 @@ async def _caused(work: Work, told: set[int]) -> Counter[Happening]:
     return Counter({happening: many for happening, many in caused.items() if happening[0] in told})
 
 
-async def _events(work: Work) -> tuple[Told, ...]:
+async def _events(work: Session) -> tuple[Told, ...]:
     rows = await work.all(select(tables.events).order_by(tables.events.c.id))
     return tuple(
         Told(
@@ -184,7 +184,7 @@ async def _events(work: Work) -> tuple[Told, ...]:
     )
 
 
-async def _deliveries(work: Work) -> tuple[Sent, ...]:
+async def _deliveries(work: Session) -> tuple[Sent, ...]:
     attempts: dict[int, list[tuple[datetime, int | None]]] = defaultdict(list)
     for row in await work.all(select(tables.attempts).order_by(tables.attempts.c.id)):
         attempts[row.delivery_id].append((row.at, row.status))

@@ -51,8 +51,8 @@ def _worker(settings, database):
     from exposurekit.service import worker
     from exposurekit.service.http.client import Outbound
     from exposurekit.service.scanning import removal_job
-    from exposurekit.service.scanning.politeness import Manners
-    from exposurekit.service.scanning.scan import Web
+    from exposurekit.service.scanning.politeness import PoliteFetcher
+    from exposurekit.service.scanning.scan import ScanContext
     from exposurekit.service.scanning.websearch import Engine
 
     # These are the package's own and no setting: a run would last for hours.
@@ -73,7 +73,7 @@ def _worker(settings, database):
     networks = ("127.0.0.0/8",)
     outbound = Outbound(opened=networks, resolve=resolve)
     engine = Engine(World.search_engine, patience_s=run.PAGE_S)
-    web = Web(database, settings.definitions(), Manners(outbound, database), engine)
+    web = ScanContext(database, settings.definitions(), PoliteFetcher(outbound, database), engine)
     return Counted(web, Outbound(opened=networks), pace=settings.pace)
 
 

@@ -12,7 +12,7 @@ from exposurekit.sandbox.world.sites import SITES
 from exposurekit.service.sites.definition import Definition
 from exposurekit.service.storage.database import Database
 from exposurekit.service.storage.encryption import Vault
-from exposurekit.service.worker import Pace
+from exposurekit.service.worker import WorkerConfig
 
 SPEED = 600  # the window of ten minutes is a second; the retries come after 0.1, 0.5 and 3 seconds
 WORLD_SPEED = (
@@ -57,10 +57,10 @@ class Settings:
         return FastClock(self.epoch, self.speed)
 
     @property
-    def pace(self) -> Pace:
+    def pace(self) -> WorkerConfig:
         """A worker's: its limits are the machine's seconds, its leases last by the service's clock."""
         spare = timedelta(seconds=LEASE_S * self.speed - SCAN_S)
-        return Pace(
+        return WorkerConfig(
             scans=2,
             removals=4,
             deliveries=12,

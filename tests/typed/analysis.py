@@ -66,7 +66,7 @@ ek.widgets.OptOutChecklist(alerts, history)
 reveal_type(ek.widgets.Explorer(records).frame)  # DataFrame
 
 try:
-    with ek.Client(retries=ek.Patience(5)) as client:
+    with ek.Client(retries=ek.RetryPolicy(5)) as client:
         user = client.create_user(
             first_name="Juniper",
             last_name="Quillfeather",

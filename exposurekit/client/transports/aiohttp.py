@@ -15,9 +15,9 @@ from aiohttp.client_proto import ResponseHandler
 from yarl import URL
 
 from exposurekit.client.protocol import BODY_MAX, Request
-from exposurekit.client.retry import Answer, Lost, Outcome
+from exposurekit.client.retry import Response, Result, TransportFailure
 from exposurekit.client.unpacking import Body, BodyTooLarge
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 
 HEAD_MAX = 100 * 1024  # bytes of status line and headers, as the blocking client takes them
 _HEADERS_MAX = 10_000
@@ -48,14 +48,14 @@ class Awaiting:
         # aiohttp would send a PUT again by itself on a dropped connection, and append its list items twice.
         self._session._retry_connection = False  # noqa: SLF001  as its own test client does; tests hold the effect
 
-    async def send(self, request: Request, seconds: float) -> Outcome:
+    async def send(self, request: Request, seconds: float) -> Result:
         """One try; never raises for what happens on the wire.
 
         Raises:
-            Misconfigured: The client was first used in another event loop, and its connections belong there.
+            ConfigurationError: The client was first used in another event loop, and its connections belong there.
         """
         if asyncio.get_running_loop() is not self._loop:
-            raise Misconfigured(
+            raise ConfigurationError(
                 "an AsyncClient belongs to one event loop: make one in each, with `async with`"
             )
         try:
@@ -68,19 +68,19 @@ class Awaiting:
                 timeout=_within(seconds),
             )
             try:
-                return await _whole(response)
+                return await _read_body(response)
             finally:
                 response.release()
         except aiohttp.ClientConnectorDNSError:
-            return Lost.unknown()
+            return TransportFailure.unknown()
         except (aiohttp.ClientSSLError, aiohttp.ServerFingerprintMismatch):
-            return Lost.insecure()
+            return TransportFailure.insecure()
         except aiohttp.ClientConnectorError:
-            return Lost.nobody()
+            return TransportFailure.nobody()
         except TimeoutError:
-            return Lost.too_late()
+            return TransportFailure.too_late()
         except Exception as error:  # noqa: BLE001  whatever it raises may hold the URL, and ends here
-            return Lost.too_large() if isinstance(error, BodyTooLarge) else Lost.cut()
+            return TransportFailure.too_large() if isinstance(error, BodyTooLarge) else TransportFailure.cut()
 
     async def aclose(self) -> None:
         """Close the connections that are kept open."""
@@ -89,19 +89,19 @@ class Awaiting:
 
     def _check_loop(self) -> None:
         if asyncio.get_running_loop() is not self._loop:
-            raise Misconfigured(
+            raise ConfigurationError(
                 "an AsyncClient belongs to one event loop: make one in each, with `async with`"
             )
 
 
-async def _whole(response: aiohttp.ClientResponse) -> Outcome:
+async def _read_body(response: aiohttp.ClientResponse) -> Result:
     if (response.content_length or BODY_MAX) < BODY_MAX and "Content-Encoding" not in response.headers:
-        return Answer(response.status, response.headers, await response.read())
+        return Response(response.status, response.headers, await response.read())
     # A size that is not told, or that grows as it is unpacked.
     body = Body(response.headers.get("Content-Encoding"), BODY_MAX)
     async for piece in response.content.iter_any():
         body.feed(piece)
-    return Answer(response.status, response.headers, body.whole())
+    return Response(response.status, response.headers, body.whole())
 
 
 class _Protocol(ResponseHandler):

@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 
 from exposurekit.client.protocol import BODY_MAX, Request
-from exposurekit.client.retry import Answer, Lost, Outcome
+from exposurekit.client.retry import Response, Result, TransportFailure
 from exposurekit.client.unpacking import Body, BodyTooLarge
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 
 
 class Blocking:
@@ -21,7 +21,9 @@ class Blocking:
 
     def __init__(self, transport: Any) -> None:
         if isinstance(transport, httpx.AsyncBaseTransport) and not isinstance(transport, httpx.BaseTransport):
-            raise Misconfigured("a Client that blocks needs a transport that does; AsyncClient takes either")
+            raise ConfigurationError(
+                "a Client that blocks needs a transport that does; AsyncClient takes either"
+            )
         no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=()))
         self._session = httpx.Client(
             transport=transport,
@@ -30,7 +32,7 @@ class Blocking:
             event_hooks={"response": [_without_location]},
         )
 
-    def send(self, request: Request, seconds: float) -> Outcome:
+    def send(self, request: Request, seconds: float) -> Result:
         """One try; never raises for what happens on the wire."""
         until = time.monotonic() + seconds
         try:
@@ -41,13 +43,13 @@ class Blocking:
                 for piece in _pieces(response):
                     body.feed(piece)
                     if time.monotonic() > until:
-                        return Lost.too_late()
+                        return TransportFailure.too_late()
                 _close_if_more(response)
-                return Answer(response.status_code, response.headers, body.whole())
+                return Response(response.status_code, response.headers, body.whole())
         except BodyTooLarge:
-            return Lost.too_large()
+            return TransportFailure.too_large()
         except Exception as error:  # noqa: BLE001  whatever it raises may hold the URL, and ends here
-            return _lost(error, httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+            return _failure_of(error, httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
     def close(self) -> None:
         """Close the connections that are kept open."""
@@ -65,18 +67,18 @@ class Awaiting:
     def __init__(self, transport: httpx.AsyncBaseTransport) -> None:
         self._transport = transport
 
-    async def send(self, request: Request, seconds: float) -> Outcome:
+    async def send(self, request: Request, seconds: float) -> Result:
         """One try; never raises for what happens on the wire."""
         try:
             async with asyncio.timeout(seconds):
                 return await self._exchange(request)
         except BodyTooLarge:
-            return Lost.too_large()
+            return TransportFailure.too_large()
         except Exception as error:  # noqa: BLE001  whatever it raises may hold the URL, and ends here
             # Not ConnectTimeout: httpx-aiohttp, which may be given, raises it for a dropped connection too.
-            return _lost(error, httpx.ConnectError)
+            return _failure_of(error, httpx.ConnectError)
 
-    async def _exchange(self, request: Request) -> Outcome:
+    async def _exchange(self, request: Request) -> Result:
         asked = httpx.Request(request.method, request.url, headers=request.headers, content=request.body)
         response = await self._transport.handle_async_request(asked)
         try:
@@ -86,7 +88,7 @@ class Awaiting:
             else:
                 async for piece in response.aiter_raw():
                     body.feed(piece)
-            return Answer(response.status_code, response.headers, body.whole())
+            return Response(response.status_code, response.headers, body.whole())
         finally:
             await response.aclose()
 
@@ -101,7 +103,7 @@ class InThreads:
     def __init__(self, transport: Any) -> None:
         self._blocking = Blocking(transport)
 
-    async def send(self, request: Request, seconds: float) -> Outcome:
+    async def send(self, request: Request, seconds: float) -> Result:
         """One try; never raises for what happens on the wire."""
         return await asyncio.to_thread(self._blocking.send, request, seconds)
 
@@ -140,16 +142,16 @@ def _pieces(response: httpx.Response) -> Iterator[bytes]:
     return iter((response.content,)) if response.is_stream_consumed else response.iter_raw()
 
 
-def _lost(error: Exception, *never_sent: type[Exception]) -> Lost:
+def _failure_of(error: Exception, *never_sent: type[Exception]) -> TransportFailure:
     received = not isinstance(error, never_sent)
     if isinstance(error, httpx.ConnectError):
         if _caused_by(error, socket.gaierror):
-            return Lost.unknown()
+            return TransportFailure.unknown()
         if _caused_by(error, ssl.SSLError):
-            return Lost.insecure()
+            return TransportFailure.insecure()
     if isinstance(error, httpx.TimeoutException | TimeoutError):
-        return Lost.too_late(maybe_received=received)
-    return Lost.cut() if received else Lost.nobody()
+        return TransportFailure.too_late(maybe_received=received)
+    return TransportFailure.cut() if received else TransportFailure.nobody()
 
 
 def _caused_by(error: BaseException, kind: type[BaseException]) -> bool:

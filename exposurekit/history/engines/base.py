@@ -38,7 +38,7 @@ _TOKENS = re.compile(
 _BUCKET = re.compile(r"/bucket=(\d+)/")
 
 
-class FilesMoved(ExposureError):
+class StaleSnapshot(ExposureError):
     """A file that was listed is gone, as after a vacuum: list anew, and ask again."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class FilesMoved(ExposureError):
         )
 
 
-class Damaged(ExposureError):
+class CorruptHistory(ExposureError):
     """A file is not what was written, or is gone for good."""
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class Engine(Protocol):
             float64, string, date32, timestamp[us, UTC] and lists of strings only.
 
         Raises:
-            FilesMoved: A file is gone since it was listed.
+            StaleSnapshot: A file is gone since it was listed.
             Damaged: A file is not what was written.
             TypeError: A parameter, a declared column or a column of the answer is of another type.
         """
@@ -112,7 +112,9 @@ class Engine(Protocol):
         """Let go of memory, temporary files, and a cluster if it was begun here."""
 
 
-def asked(sql: str, parameters: Mapping[str, Any], *, mark: str, dialect: int) -> tuple[str, dict[str, Any]]:
+def bind_values(
+    sql: str, parameters: Mapping[str, Any], *, mark: str, dialect: int
+) -> tuple[str, dict[str, Any]]:
     """The text with the engine's marks, each cast to its type, and the values that it names."""
     values: dict[str, Any] = {}
 
@@ -121,14 +123,14 @@ def asked(sql: str, parameters: Mapping[str, Any], *, mark: str, dialect: int) -
         if name is None:
             # In Spark a backslash begins something; in the standard it is one.
             return token[0].replace("\\", "\\\\") if dialect == SPARK and token[0][0] == "'" else token[0]
-        values[name], kind = _spoken(name, parameters[name])
+        values[name], kind = _sql_literal(name, parameters[name])
         # Uncast, an engine would type a number by its size, and the answer with it.
         return f"CAST({mark}{name} AS {_TYPES[kind][dialect]})" if kind else f"{mark}{name}"
 
     return _TOKENS.sub(marked, sql), values
 
 
-def _spoken(name: str, value: Any) -> tuple[Any, pa.DataType | None]:
+def _sql_literal(name: str, value: Any) -> tuple[Any, pa.DataType | None]:
     match value:
         case None:
             return None, None

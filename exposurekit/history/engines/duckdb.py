@@ -19,14 +19,14 @@ import duckdb
 import pyarrow as pa
 import pyarrow.fs
 
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 from exposurekit.history.engines.base import (
     DUCKDB,
-    Damaged,
+    CorruptHistory,
     Engine,
     Files,
-    FilesMoved,
-    asked,
+    StaleSnapshot,
+    bind_values,
     checked,
     kind_of,
     named,
@@ -37,7 +37,7 @@ from exposurekit.history.engines.base import (
 )
 from exposurekit.history.engines.spark import Spark
 
-__all__ = ["Damaged", "DuckDB", "Engine", "Files", "FilesMoved", "Spark", "engine_of"]
+__all__ = ["CorruptHistory", "DuckDB", "Engine", "Files", "Spark", "StaleSnapshot", "engine_of"]
 
 _SPILL = "exposurekit-duckdb-"
 # How many rows a file has is not known before, so that a join would hold the larger side; and the newest row of each
@@ -92,7 +92,7 @@ class DuckDB:
         self, sql: str, tables: Mapping[str, Files | pa.Table], parameters: Mapping[str, Any]
     ) -> pa.Table:
         """As `Engine.ask`."""
-        text, values = asked(sql, parameters, mark="$", dialect=DUCKDB)
+        text, values = bind_values(sql, parameters, mark="$", dialect=DUCKDB)
         with self.views(tables) as cursor:
             found = cursor.sql(text, params=values or None).to_arrow_table()
         return plain(found)
@@ -102,7 +102,7 @@ class DuckDB:
         """A cursor that sees the tables, for work that is DuckDB's alone; its parameters stand as `$name`.
 
         Raises:
-            FilesMoved: A file is gone since it was listed.
+            StaleSnapshot: A file is gone since it was listed.
             Damaged: A file is not what was written.
             KeyboardInterrupt: It was stopped.
 
@@ -115,7 +115,7 @@ class DuckDB:
         with contextlib.closing(self._connection.cursor()) as cursor:
             try:
                 for name, table in tables.items():
-                    lay(cursor, checked(name), table)
+                    write_view(cursor, checked(name), table)
                 yield cursor
             except (RuntimeError, duckdb.Error) as error:
                 if _STOPPED.search(str(error)):
@@ -124,9 +124,9 @@ class DuckDB:
                     raise
                 files = [table for table in tables.values() if isinstance(table, Files)]
                 if any(_gone(table) for table in files):
-                    raise FilesMoved from None
+                    raise StaleSnapshot from None
                 if any(_is_about(error, table) for table in files):
-                    raise Damaged from None
+                    raise CorruptHistory from None
                 raise
 
     def close(self) -> None:
@@ -148,7 +148,7 @@ def engine_of(engine: object = None) -> Engine:
             an engine, which is given back.
 
     Raises:
-        Misconfigured: It is none of these, or Spark cannot be had.
+        ConfigurationError: It is none of these, or Spark cannot be had.
 
     >>> from exposurekit.history.engines.duckdb import engine_of
     >>> type(engine_of("duckdb")).__name__
@@ -162,10 +162,10 @@ def engine_of(engine: object = None) -> Engine:
         return Spark(engine)
     if hasattr(engine, "ask"):
         return cast("Engine", engine)
-    raise Misconfigured("An engine is None, 'duckdb', a Spark session or the address of a Spark master")
+    raise ConfigurationError("An engine is None, 'duckdb', a Spark session or the address of a Spark master")
 
 
-def lay(cursor: duckdb.DuckDBPyConnection, name: str, table: Files | pa.Table) -> None:
+def write_view(cursor: duckdb.DuckDBPyConnection, name: str, table: Files | pa.Table) -> None:
     """Have a cursor see a table under a name, in place of what it saw there."""
     if isinstance(table, pa.Table):
         cursor.register(name, table)
@@ -225,11 +225,11 @@ def _sweep() -> None:
     """What a process that was killed had spilled is people's data, and nobody's any more."""
     for place in Path(tempfile.gettempdir()).glob(f"{_SPILL}*-*"):
         pid = place.name.removeprefix(_SPILL).partition("-")[0]
-        if pid.isdigit() and not lives(int(pid)):
+        if pid.isdigit() and not session_is_open(int(pid)):
             shutil.rmtree(place, ignore_errors=True)
 
 
-def lives(pid: int) -> bool:
+def session_is_open(pid: int) -> bool:
     """Whether a process of this machine runs.
 
     >>> lives(os.getpid())

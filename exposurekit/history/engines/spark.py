@@ -11,13 +11,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 from exposurekit.history.engines.base import (
     SPARK,
-    Damaged,
+    CorruptHistory,
     Files,
-    FilesMoved,
-    asked,
+    StaleSnapshot,
+    bind_values,
     checked,
     named,
     partitioned_by,
@@ -36,19 +36,19 @@ class Spark:
             Where you give an address, what a session needs beside it is read from `spark-defaults.conf`.
 
     Raises:
-        Misconfigured: pyspark or Java is missing, Spark does not start, or a session of another master runs here.
+        ConfigurationError: pyspark or Java is missing, Spark does not start, or a session of another master runs here.
 
     >>> from exposurekit.history.engines.duckdb import Spark
     >>> Spark("nowhere://")
     Traceback (most recent call last):
-    exposurekit.errors.Misconfigured: A Spark master is spark://host:port or local-cluster[workers,cores,megabytes]
+    exposurekit.errors.ConfigurationError: A Spark master is spark://host:port or local-cluster[workers,cores,megabytes]
     """
 
     _SETTINGS = (
         ("spark.sql.session.timeZone", "UTC"),
         ("spark.sql.timestampType", "TIMESTAMP_LTZ"),
         ("spark.sql.caseSensitive", "false"),
-        # Quotes as in the standard, and as `asked` writes texts. Spark writes the parameters' values into its text
+        # Quotes as in the standard, and as `bind_values` writes texts. Spark writes the parameters' values into its text
         # by these rules: under another session's, a value would not come as it is, or come out of its quotes.
         ("spark.sql.ansi.enabled", "true"),
         ("spark.sql.ansi.doubleQuotedIdentifiers", "true"),
@@ -81,7 +81,7 @@ class Spark:
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # has none
         from pyspark.errors import PySparkException
 
-        text, values = asked(sql, parameters, mark=":", dialect=SPARK)
+        text, values = bind_values(sql, parameters, mark=":", dialect=SPARK)
         with self._turn, contextlib.ExitStack() as views:
             try:
                 for name, table in tables.items():
@@ -90,9 +90,9 @@ class Spark:
                 found = self._session.sql(text, args=values).toArrow()
             except (PySparkException, Py4JError) as error:
                 if re.search("PATH_NOT_FOUND|FILE_NOT_EXIST|FileNotFoundException", str(error)):
-                    raise FilesMoved from None
+                    raise StaleSnapshot from None
                 if re.search("FAILED_READ_FILE|not a Parquet file|CANNOT_READ_FILE", str(error)):
-                    raise Damaged from None
+                    raise CorruptHistory from None
                 raise
         return plain(found)
 
@@ -121,24 +121,30 @@ class Spark:
 def _session_at(master: str) -> tuple[Any, bool]:
     """A session of this master, and whether it was begun here."""
     if not re.match(r"spark://|local-cluster\[", master):
-        raise Misconfigured("A Spark master is spark://host:port or local-cluster[workers,cores,megabytes]")
+        raise ConfigurationError(
+            "A Spark master is spark://host:port or local-cluster[workers,cores,megabytes]"
+        )
     try:
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ImportError:
-        raise Misconfigured("Spark needs pyspark: pip install 'exposurekit[spark]'") from None
+        raise ConfigurationError("Spark needs pyspark: pip install 'exposurekit[spark]'") from None
     running = SparkSession.getActiveSession()
     if running is not None:
         if running.sparkContext.master != master:
-            raise Misconfigured("A Spark session of another master runs in this process: stop it, or give it")
+            raise ConfigurationError(
+                "A Spark session of another master runs in this process: stop it, or give it"
+            )
         return running, False
     java = Path(os.environ["JAVA_HOME"]) / "bin" if os.environ.get("JAVA_HOME") else None
     if shutil.which("java", path=java) is None:
-        raise Misconfigured("Spark needs Java 17 or newer: install it, or say in JAVA_HOME where it is")
+        raise ConfigurationError("Spark needs Java 17 or newer: install it, or say in JAVA_HOME where it is")
     try:
         return SparkSession.builder.master(master).appName("exposurekit").getOrCreate(), True
     except PySparkException:
-        raise Misconfigured("Spark did not start; it needs Java 17 or newer, and says more above") from None
+        raise ConfigurationError(
+            "Spark did not start; it needs Java 17 or newer, and says more above"
+        ) from None
 
 
 @contextlib.contextmanager

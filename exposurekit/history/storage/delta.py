@@ -19,8 +19,8 @@ from deltalake import CommitProperties, DeltaTable, Transaction, WriterPropertie
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from exposurekit.errors import ExposureError
-from exposurekit.history.engines.duckdb import Damaged, Files, lives
-from exposurekit.history.storage.location import Place, reached
+from exposurekit.history.engines.duckdb import CorruptHistory, Files, session_is_open
+from exposurekit.history.storage.location import Location, resolve
 from exposurekit.history.storage.schema import TABLES
 
 # A writer holds a group of rows for each of 64 buckets until it is full: small ones, so that it never holds a whole run.
@@ -29,11 +29,11 @@ _COMPACTOR = WriterProperties(compression="ZSTD", compression_level=3, max_row_g
 TRIES = 5
 
 
-class Busy(ExposureError):
+class HistoryLocked(ExposureError):
     """Another process writes to this history at this moment."""
 
 
-class Store(Place):
+class Store(Location):
     """The tables of a history, in its place."""
 
     def __init__(self, path: str | Path, storage_options: Mapping[str, str] | None = None) -> None:
@@ -54,7 +54,7 @@ class Store(Place):
             except TableNotFoundError:
                 return None
             except DeltaError:
-                raise Damaged from None
+                raise CorruptHistory from None
             if self._fresh is not None:
                 self._fresh.add(name)
             return self._opened[name]
@@ -75,7 +75,7 @@ class Store(Place):
                 continue
             except (OSError, pa.ArrowException):
                 break
-        raise Damaged
+        raise CorruptHistory
 
     def sizes(self, name: str) -> list[tuple[str, int, int]]:
         """Of each file of a table: its URI, how many rows, and the greatest seq among them (0: not kept)."""
@@ -115,7 +115,7 @@ class Store(Place):
             overwrite: In place of what is there.
 
         Raises:
-            Busy: Another process did the same work in between.
+            HistoryLocked: Another process did the same work in between.
         """
         if once and self.version(name, once[0]) >= once[1]:
             return
@@ -130,7 +130,7 @@ class Store(Place):
                 commit_properties=CommitProperties(app_transactions=[Transaction(*once)] if once else None),
             )
         except CommitFailedError:
-            raise Busy("Another process wrote the same at the same moment: try again") from None
+            raise HistoryLocked("Another process wrote the same at the same moment: try again") from None
 
     def replace(self, name: str, rows: Any, bucket: int | None) -> None:
         """Put rows in place of all of a bucket, or of the table; the log says which bucket, and not of whom."""
@@ -168,7 +168,7 @@ class Store(Place):
         that nobody collects meanwhile.
 
         Raises:
-            Busy: There is one already, and it is not to be waited for.
+            HistoryLocked: There is one already, and it is not to be waited for.
         """
         with self.locked("ingest", wait=wait):
             # Where there are locks, nobody writes but who holds this one.
@@ -186,13 +186,13 @@ class Store(Place):
             yield
             return
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
-        with reached():
+        with resolve():
             lock = os.open(Path(self.root, f".{name}.lock"), flags, 0o600)
         with os.fdopen(lock, "r+b") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             except BlockingIOError:
-                raise Busy("Another process is at this already") from None
+                raise HistoryLocked("Another process is at this already") from None
             yield
 
     def _ready(self, rows: Any, schema: pa.Schema) -> Any:
@@ -211,7 +211,7 @@ class Store(Place):
         made = TABLES[name]
         self.begin()
         if self.is_local:
-            with reached():
+            with resolve():
                 self.make(self._uri(name))
         kept = {"delta.dataSkippingStatsColumns": "seq"} if "seq" in made.names else {}
         return DeltaTable.create(
@@ -264,7 +264,7 @@ def _shaped(rows: Any, schema: pa.Schema) -> Any:
     return pa.RecordBatchReader.from_batches(schema, batches())
 
 
-def drafted_by_somebody(name: str) -> bool:
+def draft_owner(name: str) -> bool:
     """Whether the process that writes a draft lives: `Store.whole` puts it into its name."""
     pid = name.rsplit(".", 2)[-2] if name.count(".") > 1 else ""
-    return pid.isdigit() and lives(int(pid))
+    return pid.isdigit() and session_is_open(int(pid))

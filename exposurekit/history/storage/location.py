@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs
 
-from exposurekit.errors import Misconfigured, NotLoaded
+from exposurekit.errors import ConfigurationError, NotFound
 from exposurekit.history.storage.schema import TABLES
 
 _ABOUT = "history.json"
@@ -27,7 +27,7 @@ _OURS = re.compile(  # tables, runs that are staged, the inbox, the watch; locks
 )
 
 
-class Place:
+class Location:
     """A directory, or what stands for one where deltalake reaches; made when something is first written."""
 
     def __init__(self, path: str | Path, storage_options: Mapping[str, str] | None = None) -> None:
@@ -35,7 +35,7 @@ class Place:
         self.is_local = "://" not in self.uri
         self._options = dict(storage_options or {}) or None
         self._begun_with: str | None = None
-        with reached():
+        with resolve():
             self.files, self.root = self._file_system()
 
     def place(self, *names: str) -> str:
@@ -46,17 +46,17 @@ class Place:
         """What tells records apart in this history; where there is none yet, it will be begun with what is wanted.
 
         Raises:
-            Misconfigured: It is there, and was made otherwise; or what it was made with cannot be read; or nothing can
+            ConfigurationError: It is there, and was made otherwise; or what it was made with cannot be read; or nothing can
                 lie there, or other things do.
         """
-        with reached():
+        with resolve():
             if not self._is_there:
                 self._check_is_free()
                 self._begun_with = records_by or otherwise
                 return self._begun_with
         found = str(self._about()["records_by"])
         if records_by is not None and found != records_by:
-            raise Misconfigured(f"This history was made with records_by={found!r}: open it so")
+            raise ConfigurationError(f"This history was made with records_by={found!r}: open it so")
         self._begun_with = found
         return found
 
@@ -64,20 +64,20 @@ class Place:
         """Say so where no history was begun: nothing is known then, which is another thing than nothing to tell.
 
         Raises:
-            NotLoaded: There is none.
+            NotFound: There is none.
         """
-        with reached():
+        with resolve():
             there = self._is_there
         if not there:
-            raise NotLoaded("There is no history there yet: collect() begins one, or the path is another")
+            raise NotFound("There is no history there yet: collect() begins one, or the path is another")
 
     def begin(self) -> None:
         """Make the directory, and say there what tells records apart; a history that is there stays as it is.
 
         Raises:
-            Misconfigured: It cannot be made; or somebody else began it otherwise since it was opened.
+            ConfigurationError: It cannot be made; or somebody else began it otherwise since it was opened.
         """
-        with reached():
+        with resolve():
             if not self._is_there:
                 self.make(self.root)
                 self.write_json(self.place(_ABOUT), {"records_by": self._begun_with or "id"})
@@ -143,17 +143,19 @@ class Place:
             datetime.fromisoformat(told.get("erased_at", "1970-01-01"))
             return told | {"records_by": told["records_by"]}
         except (ValueError, TypeError, KeyError, OSError):
-            raise Misconfigured(f"{_ABOUT} of this history cannot be read: put it back from a copy") from None
+            raise ConfigurationError(
+                f"{_ABOUT} of this history cannot be read: put it back from a copy"
+            ) from None
 
     def _check_is_free(self) -> None:
         """A new history lies in no file, and not among other things."""
         if self.files.get_file_info(self.root).type == pa.fs.FileType.File:
-            raise Misconfigured(
+            raise ConfigurationError(
                 "A history's path is a directory, and there is a file: choose an empty or new directory"
             )
         there = self.files.get_file_info(pa.fs.FileSelector(self.root, allow_not_found=True))
         if not all(_OURS.fullmatch(info.base_name) for info in there):
-            raise Misconfigured(
+            raise ConfigurationError(
                 "That directory holds other things, and no history: choose an empty or new directory, or name the one that has it"
             )
 
@@ -175,12 +177,12 @@ class Place:
 
 
 @contextlib.contextmanager
-def reached() -> Iterator[None]:
+def resolve() -> Iterator[None]:
     """Has what is wrong with a place told in one line, which does not say where that is."""
     try:
         yield
     except (OSError, pa.ArrowException) as error:
-        raise Misconfigured(f"A history cannot be read or kept there: {_problem(error)}") from None
+        raise ConfigurationError(f"A history cannot be read or kept there: {_problem(error)}") from None
 
 
 def _problem(error: Exception) -> str:
@@ -194,20 +196,20 @@ def _problem(error: Exception) -> str:
 def _uri_of(path: object) -> str:
     text = os.fspath(path) if isinstance(path, str | os.PathLike) else None
     if not isinstance(text, str) or not text.strip() or "\0" in text:
-        raise Misconfigured(
+        raise ConfigurationError(
             "A history's path is a directory, such as exposure-history, or s3://bucket/history"
         )
     if not _is_utf8(text):
-        raise Misconfigured("A history's path is not UTF-8: choose another")
+        raise ConfigurationError("A history's path is not UTF-8: choose another")
     scheme, is_uri, within = text.partition("://")
     if not is_uri:
         return _local(text)
     if "@" in within or "?" in within or not within.strip("/"):
-        raise Misconfigured(
+        raise ConfigurationError(
             "A history's path is s3://bucket/history; a user and a secret are storage_options"
         )
     if "%" in within:  # deltalake reads it as an escape, and Arrow as itself
-        raise Misconfigured("A history's path has no % in it: choose another")
+        raise ConfigurationError("A history's path has no % in it: choose another")
     return f"{scheme}://{within.rstrip('/')}"
 
 
@@ -224,9 +226,9 @@ def _local(text: str) -> str:
     try:
         found = str(Path(text).expanduser().absolute())
     except RuntimeError:  # its text holds the name
-        raise Misconfigured(
+        raise ConfigurationError(
             "A history's path begins with ~ and somebody's name: there is nobody of it"
         ) from None
     if set(found) & set(_UNREACHED):
-        raise Misconfigured(f"A history's path has none of {' '.join(_UNREACHED)} in it: choose another")
+        raise ConfigurationError(f"A history's path has none of {' '.join(_UNREACHED)} in it: choose another")
     return found

@@ -36,7 +36,7 @@ _ONE_AT_A_TIME = threading.Lock()  # there is one such log in a process
 NOT_SAID = "it was not taken, and no reason was given"
 
 
-class _Heard(logging.Handler):
+class _LogCapture(logging.Handler):
     """Keeps why a message was not taken; not the message, which is in the log as well."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class _Heard(logging.Handler):
 
 
 @contextmanager
-def heard() -> Iterator[list[str]]:
+def apprise_log() -> Iterator[list[str]]:
     """What Apprise says within the block, for `reason` alone: nothing of it reaches any log.
 
     >>> from exposurekit.monitor.notifications.apprise_errors import heard
@@ -62,7 +62,7 @@ def heard() -> Iterator[list[str]]:
     >>> said
     ['Failed to send, error=404.']
     """
-    log, handler = logging.getLogger("apprise"), _Heard()
+    log, handler = logging.getLogger("apprise"), _LogCapture()
     with _ONE_AT_A_TIME:
         before = log.level, log.propagate, log.handlers
         log.propagate, log.handlers = False, [handler]

@@ -13,13 +13,13 @@ from exposurekit.analysis.diff import AGAIN, NEW
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.history import History
 from exposurekit.monitor.notifications.rules import Rule
-from exposurekit.text.sanitize import said, said_address
+from exposurekit.text.sanitize import escape_chat, escape_chat_url
 
 SHOWN_MAX, ADDRESS_MAX = 60, 300  # letters of a name, and of an address, from outside
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class Trigger:
     """One thing that happened.
 
     Attributes:
@@ -34,7 +34,7 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class EvaluationContext:
     """A history as it stands, and since when it is news.
 
     Attributes:
@@ -50,10 +50,10 @@ class Seen:
     @property
     def is_news(self) -> bool:
         """Whether anybody looked since."""
-        return self.since is None or newest(self.history) > self.since
+        return self.since is None or latest(self.history) > self.since
 
 
-def newest(history: History) -> datetime:
+def latest(history: History) -> datetime:
     """When the last look ended.
 
     >>> from exposurekit.monitor.notifications.evaluate import newest
@@ -64,7 +64,7 @@ def newest(history: History) -> datetime:
     return last.finished_at or last.started_at
 
 
-def causes(rule: Rule, seen: Seen) -> list[Cause]:
+def evaluate(rule: Rule, seen: EvaluationContext) -> list[Trigger]:
     """What happened of what a rule is about, in the order in which it is told.
 
     >>> from exposurekit.monitor.notifications.evaluate import Seen, causes
@@ -76,7 +76,7 @@ def causes(rule: Rule, seen: Seen) -> list[Cause]:
     return [*_FOUND[rule.when](rule, seen)]
 
 
-def failed(rule: Rule, in_a_row: int, since: str, reason: str) -> list[Cause]:
+def on_failure(rule: Rule, in_a_row: int, since: str, reason: str) -> list[Trigger]:
     """The cause of a rule about collections that fail, once so many did; ``since`` tells one streak from another.
 
     >>> from exposurekit.monitor.notifications.evaluate import failed
@@ -87,16 +87,18 @@ def failed(rule: Rule, in_a_row: int, since: str, reason: str) -> list[Cause]:
     """
     if rule.when != "collection_failed" or in_a_row < rule.times:
         return []
-    why = said(reason)
-    return [Cause(_key(rule, since), why, why)]
+    why = escape_chat(reason)
+    return [Trigger(_key(rule, since), why, why)]
 
 
-def _moved(which: Callable[[pd.DataFrame], "pd.Series[bool]"]) -> Callable[[Rule, Seen], Iterator[Cause]]:
-    def found(rule: Rule, seen: Seen) -> Iterator[Cause]:
+def _status_changes(
+    which: Callable[[pd.DataFrame], "pd.Series[bool]"],
+) -> Callable[[Rule, EvaluationContext], Iterator[Trigger]]:
+    def found(rule: Rule, seen: EvaluationContext) -> Iterator[Trigger]:
         if seen.since is None or not seen.is_news:
             return
         things = seen.history.diff(seen.since).things
-        things = _wanted(rule, things[which(things)])
+        things = _matching_rules(rule, things[which(things)])
         named = _named(seen.history.records()) if rule.personal and len(things) else {}
         for one in _each(things):
             site = _short(one.site)
@@ -104,33 +106,33 @@ def _moved(which: Callable[[pd.DataFrame], "pd.Series[bool]"]) -> Callable[[Rule
             alike = named.get((one.user_id, one.site), {})
             who = alike.get(one.key, next(iter(alike.values())) if len(alike) == 1 else "")
             key = _key(rule, one.user_id, one.key, one.changed_at)
-            yield Cause(key, site, f"user {one.user_id} at {site}{who}")
+            yield Trigger(key, site, f"user {one.user_id} at {site}{who}")
 
     return found
 
 
-def _stuck(rule: Rule, seen: Seen) -> Iterator[Cause]:
-    records = _wanted(rule, seen.history.records())
+def _overdue(rule: Rule, seen: EvaluationContext) -> Iterator[Trigger]:
+    records = _matching_rules(rule, seen.history.records())
     border = seen.at - timedelta(days=rule.days or 0)
     standing = records[analysis.is_open(records["status"].astype("str")) & (records["changed_at"] < border)]
     for one in _each(standing):
-        site, who = _short(one.site), _who(one.name, one.href)
+        site, who = _short(one.site), _person(one.name, one.href)
         key = _key(rule, one.user_id, one.record_id, one.changed_at, rule.days)
-        yield Cause(
+        yield Trigger(
             key,
             site,
             f"user {one.user_id} at {site}, {_short(one.status)} since {one.changed_at:%Y-%m-%d}{who}",
         )
 
 
-def _not_seen(rule: Rule, seen: Seen) -> Iterator[Cause]:
+def _unobserved(rule: Rule, seen: EvaluationContext) -> Iterator[Trigger]:
     stale = seen.history.stale(seen.at - timedelta(days=rule.days or 0))
-    for one in _each(_wanted(rule, stale)):
+    for one in _each(_matching_rules(rule, stale)):
         last = "never" if pd.isna(one.whole_at) else f"last on {one.whole_at:%Y-%m-%d}"
-        yield Cause(_key(rule, one.user_id, one.whole_at, rule.days), "", f"user {one.user_id}, {last}")
+        yield Trigger(_key(rule, one.user_id, one.whole_at, rule.days), "", f"user {one.user_id}, {last}")
 
 
-def _score(rule: Rule, seen: Seen) -> Iterator[Cause]:
+def _score(rule: Rule, seen: EvaluationContext) -> Iterator[Trigger]:
     if seen.since is None or not seen.is_news:
         return
     ends = seen.history.looks()["finished_at"]
@@ -141,11 +143,11 @@ def _score(rule: Rule, seen: Seen) -> Iterator[Cause]:
     first, last = float(table["score"].iloc[0]), float(table["score"].iloc[-1])
     if last - first >= (rule.points or 0):
         how_far = f"from {first:,.0f} to {last:,.0f}"
-        yield Cause(_key(rule, ends.iloc[-1]), how_far, how_far)
+        yield Trigger(_key(rule, ends.iloc[-1]), how_far, how_far)
 
 
-def _broken(rule: Rule, seen: Seen) -> Iterator[Cause]:
-    table = _wanted(rule, seen.history.site_health())
+def _broken_sites(rule: Rule, seen: EvaluationContext) -> Iterator[Trigger]:
+    table = _matching_rules(rule, seen.history.site_health())
     records = seen.history.records()
     vanished = records[records["status"].astype("str") == analysis.VANISHED]
     for one in _each(table[table["is_doubtful"]]):
@@ -153,24 +155,26 @@ def _broken(rule: Rule, seen: Seen) -> Iterator[Cause]:
         # When most of its listings went: a site stays doubtful long after it can be read again.
         went_at = vanished.loc[vanished["site"].astype("str") == one.site, "changed_at"].mode().iloc[0]
         if seen.since is None or went_at > seen.since:
-            yield Cause(_key(rule, one.site, went_at), site, site)
+            yield Trigger(_key(rule, one.site, went_at), site, site)
 
 
-_FOUND: dict[str, Callable[[Rule, Seen], Iterator[Cause]]] = {
-    "new": _moved(lambda things: things["what"] == NEW),
-    "relisted": _moved(lambda things: things["what"] == AGAIN),
-    "removed": _moved(lambda things: things["what"] == REMOVED),
+_FOUND: dict[str, Callable[[Rule, EvaluationContext], Iterator[Trigger]]] = {
+    "new": _status_changes(lambda things: things["what"] == NEW),
+    "relisted": _status_changes(lambda things: things["what"] == AGAIN),
+    "removed": _status_changes(lambda things: things["what"] == REMOVED),
     # A refused opt-out goes back to where it was, with an alert: see CONTRACT, transitions.
-    "refused": _moved(lambda things: (things["before"] == PENDING_REMOVAL) & (things["after"] == DISCOVERED)),
-    "stuck": _stuck,
-    "not_seen": _not_seen,
+    "refused": _status_changes(
+        lambda things: (things["before"] == PENDING_REMOVAL) & (things["after"] == DISCOVERED)
+    ),
+    "stuck": _overdue,
+    "not_seen": _unobserved,
     "score": _score,
-    "collection_failed": lambda _rule, _seen: iter(()),  # that is told when it happens: see `failed`
-    "site_broken": _broken,
+    "collection_failed": lambda _rule, _seen: iter(()),  # that is told when it happens: see `on_failure`
+    "site_broken": _broken_sites,
 }
 
 
-def _wanted(rule: Rule, table: pd.DataFrame) -> pd.DataFrame:
+def _matching_rules(rule: Rule, table: pd.DataFrame) -> pd.DataFrame:
     """The rows that are about the sites and the people of a rule."""
     if rule.sites and "site" in table:
         table = table[table["site"].astype("str").isin(rule.sites)]
@@ -184,7 +188,7 @@ def _named(records: pd.DataFrame) -> dict[tuple[int, str], dict[int, str]]:
     columns = ["user_id", "site", "record_id", "name", "href"]
     found: dict[tuple[int, str], dict[int, str]] = {}
     for one in _each(records[columns].astype({"site": "str"})):
-        found.setdefault((one.user_id, one.site), {})[one.record_id] = _who(one.name, one.href)
+        found.setdefault((one.user_id, one.site), {})[one.record_id] = _person(one.name, one.href)
     return found
 
 
@@ -193,17 +197,17 @@ def _each(table: pd.DataFrame) -> Iterator[Any]:
     return iter(table.itertuples(index=False))
 
 
-def _who(name: Any, href: Any) -> str:
+def _person(name: Any, href: Any) -> str:
     shown = ((name, _short), (href, _place))
     return "".join(f", {show(one)}" for one, show in shown if isinstance(one, str) and one.strip())
 
 
 def _short(site: Any) -> str:
-    return _cut(said(site), SHOWN_MAX) if isinstance(site, str) else "a page"
+    return _cut(escape_chat(site), SHOWN_MAX) if isinstance(site, str) else "a page"
 
 
 def _place(href: str) -> str:
-    return _cut(said_address(href), ADDRESS_MAX)
+    return _cut(escape_chat_url(href), ADDRESS_MAX)
 
 
 def _cut(text: str, longest: int) -> str:

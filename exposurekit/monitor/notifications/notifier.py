@@ -11,11 +11,17 @@ from typing import Any
 
 import apprise
 
-from exposurekit.errors import ExposureError, Misconfigured
+from exposurekit.errors import ConfigurationError, ExposureError
 from exposurekit.history import History
 from exposurekit.monitor.notifications import apprise_errors
-from exposurekit.monitor.notifications.evaluate import Cause, Seen, causes, failed, newest
-from exposurekit.monitor.notifications.outbox import Notice, Notices
+from exposurekit.monitor.notifications.evaluate import (
+    EvaluationContext,
+    Trigger,
+    evaluate,
+    latest,
+    on_failure,
+)
+from exposurekit.monitor.notifications.outbox import Notification, NotificationOutbox
 from exposurekit.monitor.notifications.rules import Rule, Rules
 
 LOOK_EVERY_S = 5.0
@@ -30,7 +36,7 @@ def _now() -> datetime:
 
 
 @dataclass(slots=True)
-class Teller:
+class Notifier:
     """Judges a history by rules, keeps what is to be told, and sends it.
 
     Attributes:
@@ -38,11 +44,11 @@ class Teller:
         notices: What waits.
         clock: What time it is.
 
-    >>> Teller(rules, Notices(path))  # doctest: +SKIP
+    >>> Notifier(rules, NotificationOutbox(path))  # doctest: +SKIP
     """
 
     rules: Rules
-    notices: Notices
+    notices: NotificationOutbox
     clock: Callable[[], datetime] = _now
     _sending: threading.Lock = field(default_factory=threading.Lock, repr=False)
     _rings: threading.Event = field(default_factory=threading.Event, repr=False)
@@ -50,16 +56,16 @@ class Teller:
 
     def looked(self, history: History) -> int:
         """A history was added to: keep what is new to be told. Returns how much that is."""
-        at, last = self.clock(), newest(history)
-        seen = Seen(history, _since(history, self.notices.judged_until()), at)
-        many = self.notices.put(self._found(lambda rule: causes(rule, seen), at), judged_until=last)
+        at, last = self.clock(), latest(history)
+        seen = EvaluationContext(history, _since(history, self.notices.judged_until()), at)
+        many = self.notices.put(self._found(lambda rule: evaluate(rule, seen), at), judged_until=last)
         self._rings.set()
         return many
 
     def failed(self, in_a_row: int, since: str, reason: str) -> int:
         """A collection failed, so often in a row since that instant."""
         at = self.clock()
-        many = self.notices.put(self._found(lambda rule: failed(rule, in_a_row, since, reason), at))
+        many = self.notices.put(self._found(lambda rule: on_failure(rule, in_a_row, since, reason), at))
         self._rings.set()
         return many
 
@@ -110,9 +116,9 @@ class Teller:
             self._rings.wait(LOOK_EVERY_S)
             self._rings.clear()
 
-    def _found(self, of: Callable[[Rule], Sequence[Cause]], at: datetime) -> list[Notice]:
+    def _found(self, of: Callable[[Rule], Sequence[Trigger]], at: datetime) -> list[Notification]:
         """One for each address and cause: as soon as any rule has it, and as personal as any has it."""
-        found: dict[tuple[str, str], Notice] = {}
+        found: dict[tuple[str, str], Notification] = {}
         for rule in sorted(self.rules.rules, key=lambda rule: not rule.personal):
             for notice in self._notices(rule, of(rule), at):
                 first = found.setdefault((notice.target, notice.cause), notice)
@@ -120,20 +126,20 @@ class Teller:
                     found[notice.target, notice.cause] = replace(notice, line=first.line)
         return [*found.values()]
 
-    def _notices(self, rule: Rule, found: Sequence[Cause], at: datetime) -> Iterator[Notice]:
+    def _notices(self, rule: Rule, found: Sequence[Trigger], at: datetime) -> Iterator[Notification]:
         due_at = self.rules.due_at(rule, at)
         for cause in found:
             line = cause.personal if rule.personal else cause.about
             for target in rule.send:
-                yield Notice(target, cause.key, rule.title, line, due_at)
+                yield Notification(target, cause.key, rule.title, line, due_at)
 
-    def _is_urgent(self, notice: Notice) -> bool:
+    def _is_urgent(self, notice: Notification) -> bool:
         return any(
             rule.urgent and rule.title == notice.title and notice.target in rule.send
             for rule in self.rules.rules
         )
 
-    def _refusal(self, target: str, notices: Sequence[Notice]) -> str:
+    def _refusal(self, target: str, notices: Sequence[Notification]) -> str:
         if target not in self.rules.send_to:  # it was taken out of the rules since
             return ""
         return self._sends(target, *message(notices))
@@ -145,7 +151,7 @@ class Teller:
             return "this is no address that can be told"
         door = apprise.Apprise(asset=plugin.asset)
         door.add(plugin)
-        with apprise_errors.heard() as said:
+        with apprise_errors.apprise_log() as said:
             try:
                 arrived = bool(door.notify(title=title, body=body, body_format=apprise.NotifyFormat.TEXT))
             except Exception:  # noqa: BLE001  a plugin's error may hold the address
@@ -181,7 +187,7 @@ def _since(history: History, judged_until: datetime | None) -> datetime | None:
     return max(min(judged_until, began), first)
 
 
-def message(notices: Sequence[Notice]) -> tuple[str, str]:
+def message(notices: Sequence[Notification]) -> tuple[str, str]:
     r"""The title and the text of one message about all of these; what says the same is counted.
 
     >>> from exposurekit.monitor.notifications.notifier import message
@@ -217,23 +223,23 @@ def check(rules: Rules) -> None:
     Of several, the one that was told would be told again as long as another cannot be.
 
     Raises:
-        Misconfigured: One is not; the message names it, and does not tell it.
+        ConfigurationError: One is not; the message names it, and does not tell it.
     """
     for name, address in rules.send_to.items():
         plugin = _plugin(address.get_secret_value())
         if plugin is None:
-            raise Misconfigured(
+            raise ConfigurationError(
                 f"send_to, {name}: this is no address that can be told, such as mailto://user:password@example.com; "
                 "in a password @ / : # % are written %40 %2F %3A %23 %25"
             )
-        if (many := _reached(plugin)) > 1:
-            raise Misconfigured(
+        if (many := _is_delivered(plugin)) > 1:
+            raise ConfigurationError(
                 f"send_to, {name}: this reaches {many} recipients; give each an address of its own, "
                 "or while one cannot be told the others are told again"
             )
 
 
-def _reached(plugin: Any) -> int:
+def _is_delivered(plugin: Any) -> int:
     """How many recipients it has: its length, but for the tries it makes at each."""
     many: int = len(plugin) // (plugin.retry + 1)
     return many

@@ -37,7 +37,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class Notification:
     """One line for one address.
 
     Attributes:
@@ -55,11 +55,11 @@ class Notice:
     due_at: datetime
 
 
-class Notices:
+class NotificationOutbox:
     """What waits to be told; the file is made at first use, for its owner alone.
 
     >>> import tempfile
-    >>> notices = Notices(Path(tempfile.mkdtemp()) / "notices.db")
+    >>> notices = NotificationOutbox(Path(tempfile.mkdtemp()) / "notices.db")
     >>> notices.waiting()
     0
     """
@@ -73,7 +73,7 @@ class Notices:
             row = connection.execute("SELECT until FROM judged").fetchone()
         return None if row is None else _instant(row[0])
 
-    def put(self, notices: Sequence[Notice], judged_until: datetime | None = None) -> int:
+    def put(self, notices: Sequence[Notification], judged_until: datetime | None = None) -> int:
         """Keep what is new of these, and until when the history was judged, in one step.
 
         Returns:
@@ -91,7 +91,7 @@ class Notices:
                 connection.execute("INSERT OR REPLACE INTO judged VALUES (1, ?)", (_number(judged_until),))
         return new
 
-    def due(self, at: datetime) -> dict[str, list[tuple[int, Notice]]]:
+    def due(self, at: datetime) -> dict[str, list[tuple[int, Notification]]]:
         """By address, what may be sent now, oldest first, with its number; of an address that failed nothing too soon."""
         with self._database.reading() as connection:
             rows = connection.execute(
@@ -101,10 +101,10 @@ class Notices:
                 "AND coalesce(again_at, 0) NOT BETWEEN ?1 + 1 AND ?3 ORDER BY number",
                 (_number(at), _number(at + DUE_LAST), _number(at + AGAIN_LAST)),
             ).fetchall()
-        found: dict[str, list[tuple[int, Notice]]] = {}
+        found: dict[str, list[tuple[int, Notification]]] = {}
         for number, target, cause, title, line, due_at in rows:
             found.setdefault(target, []).append(
-                (number, Notice(target, cause, title, line, _instant(due_at)))
+                (number, Notification(target, cause, title, line, _instant(due_at)))
             )
         return found
 

@@ -21,7 +21,7 @@ from pydantic import (
     model_validator,
 )
 
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 from exposurekit.monitor.notifications import rules_file
 
 WHEN = {
@@ -225,7 +225,7 @@ def of_file(path: Path, environment: Mapping[str, str] = os.environ) -> Rules:
         environment: Where ``${NAME}`` in an address is looked up.
 
     Raises:
-        Misconfigured: It cannot be read, others may read it, or something in it is not as it should be; the message says
+        ConfigurationError: It cannot be read, others may read it, or something in it is not as it should be; the message says
             where, and tells nothing of what stands there.
     """
     return of_text(rules_file.read(path), environment, str(path))
@@ -235,16 +235,16 @@ def of_text(text: str, environment: Mapping[str, str] = os.environ, called: str 
     """The same, from a text.
 
     Raises:
-        Misconfigured: As of `of_file`.
+        ConfigurationError: As of `of_file`.
 
     >>> from exposurekit.monitor.notifications.rules import of_text
     >>> of_text("{send_to: {me: 'json://x'}, rules: [{when: stuck, send: me}]}")
     Traceback (most recent call last):
-    exposurekit.errors.Misconfigured: the rules, rule 1: stuck needs days
+    exposurekit.errors.ConfigurationError: the rules, rule 1: stuck needs days
     """
     said = rules_file.values(text, called)
     if not isinstance(said, dict):
-        raise Misconfigured(
+        raise ConfigurationError(
             f"{called}: it needs send_to, with addresses, and rules; the README has an example"
         )
     try:
@@ -252,7 +252,7 @@ def of_text(text: str, environment: Mapping[str, str] = os.environ, called: str 
     except ValidationError as error:
         problems = [_problem(called, one) for one in error.errors(include_input=False)]
         more = [f"{called}: {len(problems) - _PROBLEMS_MAX} more"] if len(problems) > _PROBLEMS_MAX else []
-        raise Misconfigured("\n".join(problems[:_PROBLEMS_MAX] + more)) from None
+        raise ConfigurationError("\n".join(problems[:_PROBLEMS_MAX] + more)) from None
 
 
 def _filled(said: Any, environment: Mapping[str, str], called: str) -> Any:
@@ -262,7 +262,7 @@ def _filled(said: Any, environment: Mapping[str, str], called: str) -> Any:
 
     def held(found: "re.Match[str]") -> str:
         if found[1] not in environment:
-            raise Misconfigured(f"{called}, send_to: the environment has no {found[1]}")
+            raise ConfigurationError(f"{called}, send_to: the environment has no {found[1]}")
         return environment[found[1]]
 
     filled = {

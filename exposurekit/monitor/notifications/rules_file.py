@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 
 BYTES_MAX = 1 << 18
 NUMBER_MAX = 40  # letters of a number
@@ -47,22 +47,22 @@ def read(path: Path) -> str:
     """The text of a file that is for its owner alone.
 
     Raises:
-        Misconfigured: It cannot be read, others may read it, or it is too long.
+        ConfigurationError: It cannot be read, others may read it, or it is too long.
     """
     try:
         with os.fdopen(os.open(path, _FLAGS), "rb") as stream:
             mode = os.fstat(stream.fileno()).st_mode
             if not stat.S_ISREG(mode):
-                raise Misconfigured(f"{path} is no file: rules are read from one")
+                raise ConfigurationError(f"{path} is no file: rules are read from one")
             if os.name == "posix" and mode & 0o077:
-                raise Misconfigured(
+                raise ConfigurationError(
                     f"{path} can be read by others, and addresses hold passwords: chmod 600 it"
                 )
             text = stream.read(BYTES_MAX + 1)
     except OSError as error:
-        raise Misconfigured(f"{path} cannot be read: {error.strerror}") from None
+        raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from None
     if len(text) > BYTES_MAX:
-        raise Misconfigured(f"{path} is too long for rules: {BYTES_MAX:,} bytes are the most")
+        raise ConfigurationError(f"{path} is too long for rules: {BYTES_MAX:,} bytes are the most")
     return text.decode("utf-8", "replace")
 
 
@@ -70,7 +70,7 @@ def values(text: str, called: str) -> Any:
     """What a text of YAML says.
 
     Raises:
-        Misconfigured: It is none, or has an alias; the message names the line.
+        ConfigurationError: It is none, or has an alias; the message names the line.
 
     >>> from exposurekit.monitor.notifications.rules_file import values
     >>> values("rules: []", "the rules")
@@ -81,11 +81,11 @@ def values(text: str, called: str) -> Any:
         loader = _Loader(text)
         return loader.get_single_data()
     except _Alias as error:
-        raise Misconfigured(
+        raise ConfigurationError(
             f"{called}{_line(error, text)}: aliases are not read here; write it out"
         ) from None
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise Misconfigured(f"{called}{_line(error, text)}: this is no YAML") from None
+        raise ConfigurationError(f"{called}{_line(error, text)}: this is no YAML") from None
     finally:
         if loader is not None:
             loader.dispose()

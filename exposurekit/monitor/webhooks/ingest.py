@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from exposurekit.errors import Unreadable
+from exposurekit.errors import InvalidResponse
 from exposurekit.history import History
-from exposurekit.history.deliveries import Told
+from exposurekit.history.deliveries import ReceivedDelivery
 from exposurekit.monitor.webhooks import parsing
-from exposurekit.monitor.webhooks.store import Letter, Letters
+from exposurekit.monitor.webhooks.store import InboxMessage, InboxStore
 
 BATCH = 500
 # What values may bring about. A history that is busy, or whose disk is full, is no fault of a delivery.
@@ -18,12 +18,12 @@ _BY_VALUES = (
     LookupError,
     NotImplementedError,
     RecursionError,
-    Unreadable,
+    InvalidResponse,
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Drained:
+class InboxResult:
     """What one draining did.
 
     Attributes:
@@ -37,7 +37,7 @@ class Drained:
     user_ids: frozenset[int] = frozenset()
 
 
-def drain(letters: Letters, history: History, *, batch: int = BATCH) -> Drained:
+def process_inbox(letters: InboxStore, history: History, *, batch: int = BATCH) -> InboxResult:
     """Hand every letter that the history has not taken in to it, in the order in which they came.
 
     A letter that cannot be read, or that the history cannot take in though it takes in others, is quarantined, with a
@@ -52,25 +52,25 @@ def drain(letters: Letters, history: History, *, batch: int = BATCH) -> Drained:
 
     Raises:
         NotKept: The inbox cannot be used at this moment.
-        Busy: Another process writes to the history.
+        HistoryLocked: Another process writes to the history.
     """
     after = history.inbox_until(letters.identity)
     if letters.renew(after):
         after = 0
     inbox = letters.identity
-    _forget(letters, history, after)
+    _discard(letters, history, after)
     quarantined = 0
     user_ids: list[int] = []
     while waiting := letters.undrained(after, batch):
-        taken = _taken(letters, history, inbox, _read(letters, waiting))
-        _forget(letters, history, history.inbox_until(inbox))
+        taken = _ingested(letters, history, inbox, _read(letters, waiting))
+        _discard(letters, history, history.inbox_until(inbox))
         quarantined += len(waiting) - len(taken)
         user_ids += [one.delivery.user_id for one in taken]
         after = waiting[-1].number
-    return Drained(len(user_ids), quarantined, frozenset(user_ids))
+    return InboxResult(len(user_ids), quarantined, frozenset(user_ids))
 
 
-def _forget(letters: Letters, history: History, until: int) -> None:
+def _discard(letters: InboxStore, history: History, until: int) -> None:
     """Drop bodies; what a loss of power could take from the history the inbox still has."""
     oldest = letters.undrained(0, 1)
     if oldest and oldest[0].number <= until:
@@ -78,20 +78,24 @@ def _forget(letters: Letters, history: History, until: int) -> None:
     letters.forget(until)
 
 
-def _read(letters: Letters, waiting: Sequence[Letter]) -> list[Told]:
+def _read(letters: InboxStore, waiting: Sequence[InboxMessage]) -> list[ReceivedDelivery]:
     """Those that can be read; the others are set apart."""
     told = []
     for letter in waiting:
         try:
             delivery = parsing.delivery(letter.body)
-        except Unreadable as problem:
+        except InvalidResponse as problem:
             letters.quarantine(letter.number, str(problem))
         else:
-            told.append(Told(letter.number, letter.received_at, letter.webhook_id or "", delivery))
+            told.append(
+                ReceivedDelivery(letter.number, letter.received_at, letter.webhook_id or "", delivery)
+            )
     return told
 
 
-def _taken(letters: Letters, history: History, inbox: str, told: list[Told]) -> list[Told]:
+def _ingested(
+    letters: InboxStore, history: History, inbox: str, told: list[ReceivedDelivery]
+) -> list[ReceivedDelivery]:
     """Those that the history took in; where it could not, each half by itself, and what fails alone is set apart."""
     if not told:
         return []
@@ -104,8 +108,8 @@ def _taken(letters: Letters, history: History, inbox: str, told: list[Told]) -> 
     if len(told) > 1:
         half = len(told) // 2
         return [
-            *_taken(letters, history, inbox, told[:half]),
-            *_taken(letters, history, inbox, told[half:]),
+            *_ingested(letters, history, inbox, told[:half]),
+            *_ingested(letters, history, inbox, told[half:]),
         ]
     history.take([], inbox=inbox)  # fails where it is the history that is not well
     letters.quarantine(told[0].number, f"the history cannot take it in: {problem}")

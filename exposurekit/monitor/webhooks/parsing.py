@@ -14,7 +14,7 @@ from pydantic_core import ValidationError
 from exposurekit.contract import codec, lenient
 from exposurekit.contract.schema import shape_of_model
 from exposurekit.contract.webhooks import Delivery
-from exposurekit.errors import Unreadable
+from exposurekit.errors import InvalidResponse
 
 # Of a person's values, for letters that do not say whose they are. A shorter one, such as a first name or the
 # title "a", is in nearly everybody's letters, and those would go too.
@@ -31,17 +31,17 @@ def delivery(body: bytes) -> Delivery:
     """What a letter says.
 
     Raises:
-        Unreadable: It is not a delivery; the message says where, never what it holds.
+        InvalidResponse: It is not a delivery; the message says where, never what it holds.
 
     >>> delivery(b'{"user_id": 12, "events": []}')
     Delivery(user_id=12, events=0)
     """
     values = _values(body)
     if not isinstance(values, dict):
-        raise Unreadable("not a delivery: it is no object")
+        raise InvalidResponse("not a delivery: it is no object")
     try:
         reading = lenient.as_model(Delivery, values, typed=body.lstrip()[:1] != b"<")
-    except Unreadable as error:
+    except InvalidResponse as error:
         problem = str(error)
     else:
         found: Delivery = reading.value
@@ -50,7 +50,7 @@ def delivery(body: bytes) -> Delivery:
         # A delivery comes once: what cannot be read whole is kept as it came.
         lost = next(one.field for one in reading.deviations if one.costs_item)
         problem = f"{lost} is not as described"
-    raise Unreadable(f"not a delivery: {problem}")
+    raise InvalidResponse(f"not a delivery: {problem}")
 
 
 def user_id_of(body: bytes) -> int | None:
@@ -62,7 +62,7 @@ def user_id_of(body: bytes) -> int | None:
     try:
         values = _values(body)
         return Delivery.model_validate({"user_id": values["user_id"], "events": []}).user_id
-    except (Unreadable, ValidationError, KeyError, TypeError):
+    except (InvalidResponse, ValidationError, KeyError, TypeError):
         return None
 
 
@@ -71,7 +71,7 @@ def mentions(body: bytes, user_id: int, values: Sequence[str]) -> Literal["id", 
 
     One that tells its user_id is about that person alone. Any other is, if its bytes hold the id as a number by itself
     or one of the values, in any case of letters: as they are, JSON-escaped, percent-encoded or with XML's references,
-    in UTF-8, UTF-16 or Latin-1. Values of fewer than `VALUE_MIN` characters are passed over: see `searched`.
+    in UTF-8, UTF-16 or Latin-1. Values of fewer than `VALUE_MIN` characters are passed over: see `search_user_id`.
 
     >>> mentions(b'{"user_id": 12}', 12, []), mentions(b'{"user_id": 13}', 12, ["Ren\u00e9 Roe"])
     ('id', None)
@@ -82,7 +82,7 @@ def mentions(body: bytes, user_id: int, values: Sequence[str]) -> Literal["id", 
     if told is not None:
         return "id" if told == user_id else None
     number = re.compile(rf"(?<!\d){user_id}(?!\d)", re.ASCII)
-    wanted = searched(values)
+    wanted = search_user_id(values)
     by_value = False
     for text in map(str.casefold, _texts(body)):
         if number.search(text):
@@ -91,7 +91,7 @@ def mentions(body: bytes, user_id: int, values: Sequence[str]) -> Literal["id", 
     return "value" if by_value else None
 
 
-def searched(values: Iterable[str]) -> list[str]:
+def search_user_id(values: Iterable[str]) -> list[str]:
     """Those that are long enough to tell somebody by, as they are compared.
 
     >>> searched(["a", " Juniper Roe ", "Juniper roe"])

@@ -24,10 +24,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from exposurekit.errors import ExposureError, Misconfigured
+from exposurekit.errors import ConfigurationError, ExposureError
 from exposurekit.monitor.sqlite import NotKept
 from exposurekit.monitor.webhooks.signatures import Signed, is_signed, keys_of
-from exposurekit.monitor.webhooks.store import Letters, utc_now
+from exposurekit.monitor.webhooks.store import InboxStore, utc_now
 from exposurekit.monitor.webhooks.writer import Writer
 from exposurekit.system.asgi_server import App, Receive, Scope, Send
 
@@ -45,7 +45,7 @@ Headers = dict[bytes, bytes]
 
 
 def create_app(
-    letters: Letters,
+    letters: InboxStore,
     *,
     path_secret: str | None = None,
     signing_secrets: str | Iterable[str] = (),
@@ -68,20 +68,22 @@ def create_app(
         clock: Tells the instant that timestamps are compared with.
 
     Raises:
-        Misconfigured: There is neither secret, so that anybody could post; or one is none.
+        ConfigurationError: There is neither secret, so that anybody could post; or one is none.
 
-    >>> create_app(Letters("inbox.db"))
+    >>> create_app(InboxStore("inbox.db"))
     Traceback (most recent call last):
-    exposurekit.errors.Misconfigured: anybody could post to this inbox: give it a path_secret or a signing secret
+    exposurekit.errors.ConfigurationError: anybody could post to this inbox: give it a path_secret or a signing secret
     """
     secrets = [signing_secrets] if isinstance(signing_secrets, str) else signing_secrets
     keys = keys_of(secrets)
     if path_secret is None and not keys:
-        raise Misconfigured("anybody could post to this inbox: give it a path_secret or a signing secret")
+        raise ConfigurationError(
+            "anybody could post to this inbox: give it a path_secret or a signing secret"
+        )
     if path_secret is not None and not PATH_SECRET.fullmatch(path_secret):
-        raise Misconfigured("a path secret has 16 to 200 letters, digits and ._~-, and no slash")
-    door = _Door(_digest(f"/{path_secret or ''}"), keys, clock)
-    return _Inbox(letters, door, _Room(held_max), body_max, body_timeout_s)
+        raise ConfigurationError("a path secret has 16 to 200 letters, digits and ._~-, and no slash")
+    door = _RequestAuth(_digest(f"/{path_secret or ''}"), keys, clock)
+    return _Inbox(letters, door, _MemoryBudget(held_max), body_max, body_timeout_s)
 
 
 class _Refused(Exception):
@@ -91,12 +93,12 @@ class _Refused(Exception):
         self.rest_unread = rest_unread
 
 
-class _Gone(Exception):
+class _ClientDisconnected(Exception):
     """The sender has hung up: nobody is left to answer."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Door:
+class _RequestAuth:
     """Who is let in."""
 
     path_digest: bytes = field(repr=False)
@@ -128,7 +130,7 @@ class _Door:
             raise _Refused(401, "signature")
 
 
-class _Room:
+class _MemoryBudget:
     """How much is held in memory, over all requests."""
 
     def __init__(self, size: int) -> None:
@@ -153,7 +155,12 @@ class _Room:
 
 class _Inbox:
     def __init__(
-        self, letters: Letters, door: _Door, room: _Room, body_max: int, body_timeout_s: float
+        self,
+        letters: InboxStore,
+        door: _RequestAuth,
+        room: _MemoryBudget,
+        body_max: int,
+        body_timeout_s: float,
     ) -> None:
         self._writer = Writer(letters)
         self._door = door
@@ -167,7 +174,7 @@ class _Inbox:
             return
         try:
             await self._keep(scope, receive)
-        except _Gone:
+        except _ClientDisconnected:
             _log.info("delivery=cut")
         except _Refused as refused:
             _log.info("delivery=refused status=%d reason=%s", refused.status, refused)
@@ -217,7 +224,7 @@ class _Inbox:
         await receive()
         try:
             await self._writer.open()
-        except (NotKept, Misconfigured):
+        except (NotKept, ConfigurationError):
             await send({"type": "lifespan.startup.failed"})
             raise
         await send({"type": "lifespan.startup.complete"})
@@ -230,7 +237,7 @@ async def _chunks(receive: Receive) -> AsyncIterator[bytes]:
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise _Gone
+            raise _ClientDisconnected
         yield message.get("body", b"")
         if not message.get("more_body", False):
             return

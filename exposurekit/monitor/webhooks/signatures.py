@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 
 PREFIX = "whsec_"
 TOLERANCE = timedelta(minutes=5)  # each attempt is signed anew, so a retry is as fresh as a first attempt
@@ -39,7 +39,7 @@ def keys_of(secrets: Iterable[str]) -> tuple[bytes, ...]:
     """The keys of signing secrets, with ``whsec_`` before them or without.
 
     Raises:
-        Misconfigured: One is not base64 of at least 16 bytes; the message does not hold it.
+        ConfigurationError: One is not base64 of at least 16 bytes; the message does not hold it.
 
     >>> keys_of(["whsec_MDEyMzQ1Njc4OWFiY2RlZg=="])
     (b'0123456789abcdef',)
@@ -55,7 +55,7 @@ def _key(secret: str) -> bytes:
         key = b""
     if len(key) >= SECRET_BYTES_MIN:
         return key
-    raise Misconfigured(
+    raise ConfigurationError(
         f"a signing secret is base64 of at least {SECRET_BYTES_MIN} bytes, with {PREFIX} before it or without"
     )
 

@@ -19,9 +19,9 @@ from exposurekit.monitor.webhooks.parsing import mentions
 
 # A sender without webhook-ids repeats a body for 46 minutes; twice that, for clocks and queues that lag. Later the
 # same bytes are news: what was listed, gone and listed again is told in the same words.
-SAME_WITHIN = 2 * (GROUPING_WINDOW + sum(RETRY_DELAYS, timedelta()))
+DEDUP_WINDOW = 2 * (GROUPING_WINDOW + sum(RETRY_DELAYS, timedelta()))
 # A delivery can be replayed by hand, with its id and bytes, for as long as its sender keeps it: here, 90 days.
-KNOWN_FOR = timedelta(days=90)
+DEDUP_TTL = timedelta(days=90)
 BATCH_BYTES = 16 * 2**20  # of bodies given at once, but for one that is larger by itself
 
 INBOX = Kind(
@@ -48,7 +48,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class InboxMessage:
     """One request's body as it came."""
 
     number: int
@@ -97,7 +97,7 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-class Letters:
+class InboxStore:
     """The letters of one inbox; the file is made at first use, for its owner alone.
 
     Args:
@@ -106,7 +106,7 @@ class Letters:
         busy_s: How long another process's transaction is waited for.
 
     >>> import tempfile
-    >>> letters = Letters(Path(tempfile.mkdtemp()) / "inbox.db")
+    >>> letters = InboxStore(Path(tempfile.mkdtemp()) / "inbox.db")
     >>> letters.put("msg_1", b"{}"), letters.put("msg_1", b"{}"), letters.counts().waiting
     (True, False, 1)
     >>> letters.close()
@@ -140,7 +140,7 @@ class Letters:
             NotKept: It could not be done.
 
         >>> import tempfile
-        >>> letters = Letters(Path(tempfile.mkdtemp()) / "inbox.db")
+        >>> letters = InboxStore(Path(tempfile.mkdtemp()) / "inbox.db")
         >>> letters.put("msg_1", b"{}"), letters.renew(1), letters.renew(2)
         (True, False, True)
         >>> letters.close()
@@ -162,8 +162,8 @@ class Letters:
     def put_all(self, received: Iterable[tuple[str | None, bytes]]) -> list[bool]:
         """Keep several in one transaction; on the disk when this returns.
 
-        The same webhook-id with the same bytes is received already, for `KNOWN_FOR`; with other bytes it is another
-        letter. Without an id, the same bytes are received already within `SAME_WITHIN`.
+        The same webhook-id with the same bytes is received already, for `DEDUP_TTL`; with other bytes it is another
+        letter. Without an id, the same bytes are received already within `DEDUP_WINDOW`.
 
         Returns:
             Of each, whether it was new.
@@ -175,7 +175,7 @@ class Letters:
         with self._database.writing() as connection:
             return [_put(connection, at, webhook_id, body) for webhook_id, body in received]
 
-    def undrained(self, after: int, limit: int = 500) -> list[Letter]:
+    def undrained(self, after: int, limit: int = 500) -> list[InboxMessage]:
         """The first letters past a number, none of them quarantined; at most `limit`, and about `BATCH_BYTES`."""
         with self._database.reading() as connection:
             sizes = connection.execute(
@@ -194,7 +194,7 @@ class Letters:
                 "AND reason IS NULL AND number > ? AND number <= ? ORDER BY number",
                 (after, last),
             ).fetchall()
-        return [Letter(number, _instant(at), webhook_id, body) for number, at, webhook_id, body in rows]
+        return [InboxMessage(number, _instant(at), webhook_id, body) for number, at, webhook_id, body in rows]
 
     def quarantine(self, number: int, reason: str) -> None:
         """Set one apart; the reason holds no value of it."""
@@ -217,8 +217,8 @@ class Letters:
         return row[0] if row else None
 
     def forget(self, until: int) -> None:
-        """Drop the bodies of those that were drained, up to a number; their ids and digests stay for `KNOWN_FOR`."""
-        oldest = _microseconds(self._clock() - KNOWN_FOR)
+        """Drop the bodies of those that were drained, up to a number; their ids and digests stay for `DEDUP_TTL`."""
+        oldest = _microseconds(self._clock() - DEDUP_TTL)
         with self._database.writing() as connection:
             connection.execute(
                 "UPDATE letters SET body = NULL WHERE body IS NOT NULL AND reason IS NULL AND number <= ?",
@@ -288,7 +288,7 @@ class Letters:
 def _put(connection: sqlite3.Connection, at: int, webhook_id: str | None, body: bytes) -> bool:
     digest = hashlib.sha256(body).digest()
     if webhook_id is None:
-        since = at - SAME_WITHIN // timedelta(microseconds=1)
+        since = at - DEDUP_WINDOW // timedelta(microseconds=1)
         there = connection.execute(
             "SELECT 1 FROM letters WHERE webhook_id IS NULL AND digest = ? AND received_at > ? LIMIT 1",
             (digest, since),

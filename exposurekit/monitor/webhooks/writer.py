@@ -5,7 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from exposurekit.monitor.webhooks.store import Letters
+from exposurekit.monitor.webhooks.store import InboxStore
 
 _TOGETHER = 64  # letters at most in one transaction
 
@@ -13,7 +13,7 @@ _TOGETHER = 64  # letters at most in one transaction
 class Writer:
     """One thread that keeps letters; those that wait share one transaction, and each is answered after it."""
 
-    def __init__(self, letters: Letters) -> None:
+    def __init__(self, letters: InboxStore) -> None:
         self._letters = letters
         self._waiting: list[tuple[tuple[str | None, bytes], asyncio.Future[bool]]] = []
         self._thread = ThreadPoolExecutor(1, "exposurekit-inbox")
@@ -35,7 +35,7 @@ class Writer:
         """Make sure that the file is there and can be used.
 
         Raises:
-            NotKept, Misconfigured: It cannot.
+            NotKept, ConfigurationError: It cannot.
         """
         await self._in_thread(self._letters.counts)
 

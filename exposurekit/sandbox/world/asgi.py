@@ -20,7 +20,7 @@ STEP_S = 0.05  # how soon an unfinished answer notices that nobody waits for it
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Asked:
+class Request:
     """A request, read."""
 
     method: str
@@ -36,7 +36,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Answer:
+class Response:
     """What is sent back: a body after a delay, or parts for as long as they come."""
 
     body: bytes = b""
@@ -47,25 +47,25 @@ class Answer:
     parts: Callable[[], AsyncIterator[bytes]] | None = None
 
 
-def html(text: str, status: int = 200, *, encoding: str = "utf-8") -> Answer:
+def html(text: str, status: int = 200, *, encoding: str = "utf-8") -> Response:
     """An answer that is a page; what the encoding lacks stands in it as a character reference."""
-    return Answer(text.encode(encoding, "xmlcharrefreplace"), status, f"text/html; charset={encoding}")
+    return Response(text.encode(encoding, "xmlcharrefreplace"), status, f"text/html; charset={encoding}")
 
 
-def text(body: str, status: int = 200) -> Answer:
+def text(body: str, status: int = 200) -> Response:
     """An answer that is plain text."""
-    return Answer(body.encode(), status, TEXT)
+    return Response(body.encode(), status, TEXT)
 
 
-def redirect(to: str) -> Answer:
+def redirect(to: str) -> Response:
     """An answer that points elsewhere."""
-    return Answer(status=302, kind=TEXT, headers=(("location", to),))
+    return Response(status=302, kind=TEXT, headers=(("location", to),))
 
 
-class Wire:
+class AsgiTransport:
     """An ASGI application out of a function from a request to an answer."""
 
-    def __init__(self, answer: Callable[[Asked], Answer]) -> None:
+    def __init__(self, answer: Callable[[Request], Response]) -> None:
         self._answer = answer
         self._closed = False
 
@@ -85,7 +85,7 @@ class Wire:
         else:
             await _send(answer, send)
 
-    async def _send_slowly(self, answer: Answer, receive: Receive, send: Send) -> None:
+    async def _send_slowly(self, answer: Response, receive: Receive, send: Send) -> None:
         gone = asyncio.ensure_future(_gone(receive))
         try:
             await self._wait(answer.delay_s, gone)
@@ -127,10 +127,10 @@ async def _live(receive: Receive, send: Send) -> None:
             return
 
 
-async def _read(scope: Scope, receive: Receive) -> Asked:
+async def _read(scope: Scope, receive: Receive) -> Request:
     headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
     body = await _body(receive) if scope["method"] == "POST" else b""
-    return Asked(
+    return Request(
         method=scope["method"],
         host=headers.get(b"host", "").partition(":")[0].lower(),
         path=scope["path"],
@@ -163,7 +163,7 @@ def _cookies(header: str) -> dict[str, str]:
         return {}
 
 
-def _start(answer: Answer, length: int | None) -> Message:
+def _start(answer: Response, length: int | None) -> Message:
     headers = [("content-type", answer.kind), *answer.headers]
     if length is not None:
         headers.append(("content-length", str(length)))
@@ -171,6 +171,6 @@ def _start(answer: Answer, length: int | None) -> Message:
     return {"type": "http.response.start", "status": answer.status, "headers": encoded}
 
 
-async def _send(answer: Answer, send: Send) -> None:
+async def _send(answer: Response, send: Send) -> None:
     await send(_start(answer, len(answer.body)))
     await send({"type": "http.response.body", "body": answer.body})

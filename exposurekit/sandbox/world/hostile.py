@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Literal
 
-from exposurekit.sandbox.world.asgi import Answer, html, redirect
+from exposurekit.sandbox.world.asgi import Response, html, redirect
 from exposurekit.sandbox.world.formats import phone_as
 from exposurekit.sandbox.world.pages import PageTruth
 from exposurekit.sandbox.world.people import Person, slug
@@ -56,21 +56,21 @@ class HostilePage:
         kind, held = kinds.get(self.kind, ("", ()))
         return PageTruth(self.url, self.index, (kind,) if held else (), hostile=True)
 
-    def answer(self, path: str) -> Answer:
+    def answer(self, path: str) -> Response:
         """What it does to whoever opens it."""
         match self.kind:
             case "huge":
-                answer = Answer(parts=partial(_huge, self.name))
+                answer = Response(parts=partial(_huge, self.name))
             case "drip":
-                answer = Answer(parts=partial(_drip, self.name))
+                answer = Response(parts=partial(_drip, self.name))
             case "rounds":
                 answer = redirect(f"{self.path}/{_round(path) + 1}")
             case "garbled":
-                answer = Answer(self._garbled(), kind="text/html; charset=x-no-such-code")
+                answer = Response(self._garbled(), kind="text/html; charset=x-no-such-code")
             case "scripted":
                 answer = html(self._scripted())
             case "nested":
-                answer = Answer(_nested() + self.name.encode())
+                answer = Response(_nested() + self.name.encode())
             case "metadata":
                 answer = redirect("http://169.254.169.254/latest/meta-data/iam/security-credentials/")
         return answer
@@ -94,7 +94,7 @@ class HostilePage:
         )
 
 
-def laid(people: Sequence[Person], seed: int) -> list[HostilePage]:
+def build_hostile_pages(people: Sequence[Person], seed: int) -> list[HostilePage]:
     """The harmful pages: a few of each kind, for as many people as there are of them."""
     rng = random.Random(f"hostile {seed}")  # noqa: S311  make-believe, not a secret
     chosen = rng.sample(range(len(people)), min(len(people), EACH * len(KINDS)))

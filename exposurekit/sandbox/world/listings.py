@@ -71,7 +71,7 @@ class Entry:
         return None if self.born is None else age_on(self.born, day) + self.age_off
 
 
-class Shelves:
+class Listings:
     """Every listing of every site, found by site and name or by site and reference."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
@@ -92,7 +92,9 @@ class Shelves:
         return self._by_reference.get((site, reference_id))
 
 
-def shelved(people: Sequence[Person], strangers: Sequence[Person], *, seed: int, start: datetime) -> Shelves:
+def build_listings(
+    people: Sequence[Person], strangers: Sequence[Person], *, seed: int, start: datetime
+) -> Listings:
     """Everything that is listed, or will be, in a world that begins at `start`."""
     taken: set[tuple[str, str]] = set()
     entries = [_control(site, number, start, taken) for number, site in enumerate(SITES) if _keeps(site)]
@@ -100,7 +102,7 @@ def shelved(people: Sequence[Person], strangers: Sequence[Person], *, seed: int,
         for index, person in enumerate(crowd):
             rng = random.Random(f"listings {seed} {kind} {index}")  # noqa: S311  make-believe, not a secret
             entries += _of(person, (kind, index), start, taken, rng)
-    return Shelves(entries)
+    return Listings(entries)
 
 
 def _keeps(site: WorldSite) -> bool:

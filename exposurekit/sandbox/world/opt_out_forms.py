@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 from urllib.parse import urlsplit
 
-from exposurekit.sandbox.world.asgi import Answer, Asked, html
+from exposurekit.sandbox.world.asgi import Request, Response, html
 from exposurekit.sandbox.world.formats import born_on, digest, folded, roll
 from exposurekit.sandbox.world.listings import Entry
 from exposurekit.sandbox.world.people import Person
 from exposurekit.sandbox.world.sites import WorldSite
-from exposurekit.sandbox.world.state import Ground, Mail
+from exposurekit.sandbox.world.state import Mail, WorldState
 from exposurekit.sandbox.world.templates import document
 from exposurekit.text.sanitize import escaped
 
@@ -19,7 +19,7 @@ CONFIRM = "/opt-out/confirm"
 DECLINES = 0.5  # the share of requests that a site which removes nobody refuses openly
 
 
-def form(ground: Ground, site: WorldSite) -> Answer:
+def form(ground: WorldState, site: WorldSite) -> Response:
     """The page with the opt-out form, or with the steps where there is none to send."""
     if not _fields(site):
         return html(document(site, "<p>Print this page, fill it in and send it to us by post.</p>"))
@@ -34,7 +34,7 @@ def form(ground: Ground, site: WorldSite) -> Answer:
     action = escaped(urlsplit(sent_to(site)).path)
     body = f'<form method="post" action="{action}">{"".join(inputs)}<button>Send</button></form>'
     page = html(document(site, body), encoding=site.encoding)
-    return Answer(page.body, page.status, page.kind, headers)
+    return Response(page.body, page.status, page.kind, headers)
 
 
 def sent_to(site: WorldSite) -> str:
@@ -42,7 +42,7 @@ def sent_to(site: WorldSite) -> str:
     return site.definition.removal.url or site.opt_out_url
 
 
-def submit(ground: Ground, site: WorldSite, asked: Asked) -> Answer:
+def submit(ground: WorldState, site: WorldSite, asked: Request) -> Response:
     """A form that was sent: granted, or refused with a reason."""
     fields = _fields(site)
     reference = next(
@@ -63,7 +63,7 @@ def submit(ground: Ground, site: WorldSite, asked: Asked) -> Answer:
     return html(document(site, f"<p>{escaped(_mark(site, 'accepted'))}.</p>"), encoding=site.encoding)
 
 
-def confirm(ground: Ground, site: WorldSite, asked: Asked) -> Answer:
+def confirm(ground: WorldState, site: WorldSite, asked: Request) -> Response:
     """The link in a site's e-mail was opened."""
     reference = asked.query.get("reference", "")
     entry = ground.there(site.name, reference)
@@ -73,7 +73,7 @@ def confirm(ground: Ground, site: WorldSite, asked: Asked) -> Answer:
     return html(document(site, "<p>Your summary will be gone in a few days.</p>"))
 
 
-def captcha(ground: Ground, site: WorldSite) -> str:
+def captcha(ground: WorldState, site: WorldSite) -> str:
     """What a human reads in today's picture."""
     return digest(ground.seed, "captcha", site.name, ground.now().date())[:6]
 
@@ -134,7 +134,7 @@ def _wants_captcha(site: WorldSite) -> bool:
 
 
 def _problem(
-    ground: Ground, site: WorldSite, asked: Asked, reference: str, fields: Mapping[str, str]
+    ground: WorldState, site: WorldSite, asked: Request, reference: str, fields: Mapping[str, str]
 ) -> str | None:
     """Why a request is refused; None where it is not."""
     if not fields:
@@ -153,7 +153,7 @@ def _problem(
     return refused if declined else None
 
 
-def _is_theirs(entry: Entry, asked: Asked, fields: Mapping[str, str]) -> bool:
+def _is_theirs(entry: Entry, asked: Request, fields: Mapping[str, str]) -> bool:
     owner = entry.owner
     return owner is not None and all(
         fits(template, asked.form.get(name, ""), owner)
@@ -162,22 +162,22 @@ def _is_theirs(entry: Entry, asked: Asked, fields: Mapping[str, str]) -> bool:
     )
 
 
-def _mailed(ground: Ground, site: WorldSite, asked: Asked, reference: str) -> Answer:
+def _mailed(ground: WorldState, site: WorldSite, asked: Request, reference: str) -> Response:
     key = digest(ground.seed, "confirm", site.name, reference)
     url = f"http://{site.host}{CONFIRM}?reference={reference}&key={key}"
     ground.mailbox.append(Mail(site.name, asked.form["email"], url))
     return html(document(site, "<p>We have sent you a link. Nothing happens until you open it.</p>"))
 
 
-def _session(ground: Ground, site: WorldSite) -> str:
+def _session(ground: WorldState, site: WorldSite) -> str:
     return digest(ground.seed, "session", site.name, ground.now().date())
 
 
-def _token(ground: Ground, session: str) -> str:
+def _token(ground: WorldState, session: str) -> str:
     return digest(ground.seed, "token", session)
 
 
-def _has_token(ground: Ground, site: WorldSite, asked: Asked) -> bool:
+def _has_token(ground: WorldState, site: WorldSite, asked: Request) -> bool:
     session = _session(ground, site)
     return asked.cookies.get("session") == session and asked.form.get("token") == _token(ground, session)
 

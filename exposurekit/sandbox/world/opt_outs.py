@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from exposurekit.sandbox.world.listings import Entry, Shelves
+from exposurekit.sandbox.world.listings import Entry, Listings
 
 
 class OptOut(NamedTuple):
@@ -16,10 +16,10 @@ class OptOut(NamedTuple):
     accepted: bool
 
 
-class Ledger:
+class OptOutLedger:
     """Which listings are away, and from when to when."""
 
-    def __init__(self, shelves: Shelves) -> None:
+    def __init__(self, shelves: Listings) -> None:
         self.opt_outs: list[OptOut] = []
         self._away: dict[Entry, list[tuple[datetime, datetime | None]]] = {}
         self._sisters: dict[tuple[str, tuple[str, int]], list[Entry]] = {}
@@ -65,7 +65,7 @@ class Ledger:
             ],
         }
 
-    def take_up(self, past: Mapping[str, Any], shelves: Shelves) -> None:
+    def take_up(self, past: Mapping[str, Any], shelves: Listings) -> None:
         """Go on from what has happened, in place of what is known.
 
         Raises:

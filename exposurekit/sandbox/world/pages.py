@@ -123,7 +123,7 @@ _HOMES = (
 )
 
 
-def written(people: Sequence[Person], strangers: Sequence[Person], seed: int) -> list[WebPage]:
+def build_pages(people: Sequence[Person], strangers: Sequence[Person], seed: int) -> list[WebPage]:
     """Every ordinary page there is."""
     known = {name for person in people for name in names_of(person)}
     pages: dict[tuple[str, str], WebPage] = {}

@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from urllib.parse import urlencode
 
-from exposurekit.sandbox.world.asgi import JSON, Answer, Asked, html
+from exposurekit.sandbox.world.asgi import JSON, Request, Response, html
 from exposurekit.sandbox.world.formats import digest, folded, roll
 from exposurekit.sandbox.world.listings import Entry
 from exposurekit.sandbox.world.people import slug
 from exposurekit.sandbox.world.sites import WorldSite
-from exposurekit.sandbox.world.state import Ground
+from exposurekit.sandbox.world.state import WorldState
 from exposurekit.sandbox.world.templates import card, document, results
 from exposurekit.text.sanitize import escaped
 
@@ -18,7 +18,7 @@ SLOW_S, TOO_SLOW_S = 0.05, 0.1  # always, and how much longer than anybody's pat
 TOO_SLOW, AWAY, REBUILT = 0.1, 0.05, 0.125  # shares: of searches, of searches, of days
 
 
-def search(ground: Ground, site: WorldSite, asked: Asked) -> Answer:
+def search(ground: WorldState, site: WorldSite, asked: Request) -> Response:
     """What the site answers to a question for a person."""
     if asked.method != site.definition.search.method.upper():
         return html(document(site, "<p>This is not how to ask.</p>"), 405)
@@ -37,7 +37,7 @@ def search(ground: Ground, site: WorldSite, asked: Asked) -> Answer:
             return _found(ground, site, told, name)
 
 
-def detail(ground: Ground, site: WorldSite, path: str) -> Answer:
+def detail(ground: WorldState, site: WorldSite, path: str) -> Response:
     """One listing's own page, or 404 where it is not to be seen."""
     entry = ground.there(site.name, path.rpartition("/")[2])
     if entry is None or entry.path != path or not site.shows_href:
@@ -46,7 +46,7 @@ def detail(ground: Ground, site: WorldSite, path: str) -> Answer:
     return html(document(site, body), encoding=site.encoding)
 
 
-def home(site: WorldSite) -> Answer:
+def home(site: WorldSite) -> Response:
     """The page with the form for a search."""
     asked = site.definition.search
     inputs = "".join(f'<input name="{escaped(name)}">' for name in asked.fields)
@@ -56,7 +56,7 @@ def home(site: WorldSite) -> Answer:
     return html(document(site, form), encoding=site.encoding)
 
 
-def _found(ground: Ground, site: WorldSite, told: Mapping[str, str], name: str) -> Answer:
+def _found(ground: WorldState, site: WorldSite, told: Mapping[str, str], name: str) -> Response:
     now = ground.now()
     city, state = folded(told.get(site.asks_city or "", "")), told.get(site.asks_state or "", "").upper()
     entries = [
@@ -84,12 +84,12 @@ def _page(told: Mapping[str, str]) -> int:
     return max(int(page), 1) if page.isascii() and page.isdigit() and len(page) < 5 else 1  # noqa: PLR2004
 
 
-def _nobody(site: WorldSite) -> Answer:
+def _nobody(site: WorldSite) -> Response:
     mark = escaped(site.definition.search.no_results[0])
     return html(document(site, f"<main><p>{mark}.</p></main>"), encoding=site.encoding)
 
 
-def _in_json(site: WorldSite, entries: Sequence[Entry], following: str | None, day: date) -> Answer:
+def _in_json(site: WorldSite, entries: Sequence[Entry], following: str | None, day: date) -> Response:
     people = [
         {
             "id": entry.reference_id,
@@ -105,16 +105,16 @@ def _in_json(site: WorldSite, entries: Sequence[Entry], following: str | None, d
     answer = {"people": people, "links": {"next": following}}
     if not people:
         answer["message"] = site.definition.search.no_results[0]
-    return Answer(json.dumps(answer, ensure_ascii=False).encode(), kind=JSON)
+    return Response(json.dumps(answer, ensure_ascii=False).encode(), kind=JSON)
 
 
-def _slowly(ground: Ground, site: WorldSite, name: str, answer: Answer) -> Answer:
+def _slowly(ground: WorldState, site: WorldSite, name: str, answer: Response) -> Response:
     too_slow = _mood(ground, site, "slow", name) < TOO_SLOW
     delay_s = site.definition.search.patience_s + TOO_SLOW_S if too_slow else SLOW_S
-    return Answer(answer.body, answer.status, answer.kind, delay_s=delay_s)
+    return Response(answer.body, answer.status, answer.kind, delay_s=delay_s)
 
 
-def _unsteady(ground: Ground, site: WorldSite, name: str) -> Answer | None:
+def _unsteady(ground: WorldState, site: WorldSite, name: str) -> Response | None:
     """On some days the site looks quite different; now and then a search is answered as if there were none."""
     day = ground.now().date()
     if roll(ground.seed, "rebuilt", day) < REBUILT:
@@ -126,7 +126,7 @@ def _unsteady(ground: Ground, site: WorldSite, name: str) -> Answer | None:
     return None
 
 
-def _mood(ground: Ground, site: WorldSite, what: str, name: str) -> float:
+def _mood(ground: WorldState, site: WorldSite, what: str, name: str) -> float:
     """A number between 0 and 1, the same for a name on a day; 1 for a name that nobody has here.
 
     Who asks for invented people asks for new ones each time: their names must not change what happens.

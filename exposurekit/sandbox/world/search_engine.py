@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from exposurekit.sandbox.world.asgi import JSON, Answer, Asked, html
+from exposurekit.sandbox.world.asgi import JSON, Request, Response, html
 from exposurekit.sandbox.world.formats import folded, roll
 from exposurekit.sandbox.world.hostile import HostilePage
 from exposurekit.sandbox.world.pages import Mention, WebPage
@@ -32,7 +32,7 @@ class Engine:
         for trap in hostile:
             self._index(folded(trap.name), _result(trap.url, trap.title, f"Everything on {trap.name}."))
 
-    def answer(self, asked: Asked) -> Answer:
+    def answer(self, asked: Request) -> Response:
         """The reply to `GET /search?q=...&format=json&pageno=...`."""
         query = asked.told().get("q", "").strip()
         if asked.path != PATH:
@@ -45,7 +45,7 @@ class Engine:
                 f'<li><a href="{escaped(r["url"])}">{escaped(r["title"])}</a></li>' for r in results[:SIZE]
             )
             return html(f"<ol>{''.join(lines)}</ol>")
-        return Answer(json.dumps(_reply(query, results, asked.told())).encode(), kind=JSON)
+        return Response(json.dumps(_reply(query, results, asked.told())).encode(), kind=JSON)
 
     def results(self, query: str) -> list[dict[str, Any]]:
         """Everything that fits, those that name another word of the query first, and one that fits nothing."""

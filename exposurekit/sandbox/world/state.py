@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
-from exposurekit.sandbox.world.listings import Entry, Shelves
-from exposurekit.sandbox.world.opt_outs import Ledger
+from exposurekit.sandbox.world.listings import Entry, Listings
+from exposurekit.sandbox.world.opt_outs import OptOutLedger
 from exposurekit.service.clock import Clock
 
 
@@ -18,13 +18,13 @@ class Mail(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Ground:
+class WorldState:
     """The same for all sites. The clock alone says what time it is."""
 
     seed: int
     clock: Clock
-    shelves: Shelves
-    ledger: Ledger
+    shelves: Listings
+    ledger: OptOutLedger
     mailbox: list[Mail] = field(default_factory=list)
 
     def now(self) -> datetime:

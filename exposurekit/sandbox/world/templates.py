@@ -26,7 +26,7 @@ class Card:
 
 
 @dataclass(frozen=True)
-class Look:
+class Theme:
     """A site's page of results."""
 
     page: str  # {listings} {next}
@@ -79,7 +79,7 @@ def _lines(lines: Lines, values: Sequence[str]) -> str:
 
 _LIST = "<li>{}</li>"
 LOOKS = {
-    "seekfolk": Look(
+    "seekfolk": Theme(
         '<main><h1>People</h1><ul class="results">{listings}</ul></main>',
         (
             Card(
@@ -92,7 +92,7 @@ LOOKS = {
             ),
         ),
     ),
-    "whomsoever": Look(
+    "whomsoever": Theme(
         '<table class="book"><thead><tr><th>Name</th><th>Address</th><th>Also</th><th>Household</th><th>Number</th></tr>'
         "</thead><tbody>{listings}</tbody></table>",
         (
@@ -105,7 +105,7 @@ LOOKS = {
             ),
         ),
     ),
-    "lanternpost": Look(
+    "lanternpost": Theme(
         "<main>{listings}</main><nav>{next}</nav>",
         (
             Card(
@@ -118,7 +118,7 @@ LOOKS = {
         ),
         next='<a class="next" href="{}">Older notices</a>',
     ),
-    "nosyheron": Look(
+    "nosyheron": Theme(
         '<main class="nest">{listings}</main>',
         (
             Card(
@@ -142,7 +142,7 @@ LOOKS = {
             ),
         ),
     ),
-    "doorbellalmanac": Look(
+    "doorbellalmanac": Theme(
         '<div class="street">{listings}</div>',
         (
             Card(
@@ -152,7 +152,7 @@ LOOKS = {
             ),
         ),
     ),
-    "tattleberry": Look(
+    "tattleberry": Theme(
         '<div class="bush">{listings}</div>',
         (
             Card(
@@ -165,7 +165,7 @@ LOOKS = {
             ),
         ),
     ),
-    "crumbtrail": Look(
+    "crumbtrail": Theme(
         '<div class="archive">{listings}</div>',
         (
             Card(
@@ -178,7 +178,7 @@ LOOKS = {
             ),
         ),
     ),
-    "pigeonloft": Look(
+    "pigeonloft": Theme(
         "<table><tr><th>Name</th><th>Age</th><th>Town</th></tr>{listings}</table>",
         (
             Card(
@@ -187,10 +187,10 @@ LOOKS = {
             ),
         ),
     ),
-    "mothlightfinder": Look(
+    "mothlightfinder": Theme(
         "{listings}", (Card("<p>{name}</p><p>{reference}</p>{locations}", locations=("{}", "<p>{}</p>")),)
     ),
-    "mothlightneighbors": Look(
+    "mothlightneighbors": Theme(
         '<div class="street-at-night">{listings}</div>',
         (
             Card(
@@ -201,7 +201,7 @@ LOOKS = {
             ),
         ),
     ),
-    "brambledex": Look(
+    "brambledex": Theme(
         '<div class="hedge">{listings}</div>',
         (
             Card(
@@ -214,7 +214,7 @@ LOOKS = {
             ),
         ),
     ),
-    "umbrellakin": Look(
+    "umbrellakin": Theme(
         '<ul class="tree"><li class="trunk"><ul>{listings}</ul></li></ul>',
         (
             Card(
@@ -227,7 +227,7 @@ LOOKS = {
             ),
         ),
     ),
-    "hushledger": Look(
+    "hushledger": Theme(
         "<main>{listings}</main>",
         (
             Card(

@@ -11,17 +11,17 @@ from urllib.parse import urlsplit
 
 from exposurekit.sandbox.world import opt_out_forms, search
 from exposurekit.sandbox.world import search_engine as world_search_engine
-from exposurekit.sandbox.world.asgi import Answer, Application, Asked, Wire, html, text
+from exposurekit.sandbox.world.asgi import Application, AsgiTransport, Request, Response, html, text
 from exposurekit.sandbox.world.formats import roll
 from exposurekit.sandbox.world.hostile import HOST as TARPIT
-from exposurekit.sandbox.world.hostile import HostilePage, laid
-from exposurekit.sandbox.world.listings import Entry, shelved
+from exposurekit.sandbox.world.hostile import HostilePage, build_hostile_pages
+from exposurekit.sandbox.world.listings import Entry, build_listings
 from exposurekit.sandbox.world.namesakes import strangers_to
-from exposurekit.sandbox.world.opt_outs import Ledger, OptOut
-from exposurekit.sandbox.world.pages import PageTruth, WebPage, written
+from exposurekit.sandbox.world.opt_outs import OptOut, OptOutLedger
+from exposurekit.sandbox.world.pages import PageTruth, WebPage, build_pages
 from exposurekit.sandbox.world.people import invent
 from exposurekit.sandbox.world.sites import SITES, WorldSite
-from exposurekit.sandbox.world.state import Ground, Mail
+from exposurekit.sandbox.world.state import Mail, WorldState
 from exposurekit.sandbox.world.templates import document
 from exposurekit.service.api.server import running
 from exposurekit.service.clock import Clock, FrozenClock
@@ -66,11 +66,11 @@ class World:
         self.requests: Counter[str] = Counter()
         self.reachable = frozenset(site.name for site in SITES if site.reachable)
         self.definitions: dict[str, Definition] = {site.name: site.definition for site in SITES}
-        shelves = shelved(self.people, self.strangers, seed=seed, start=clock.now())
-        self._ground = Ground(seed, clock, shelves, Ledger(shelves))
+        shelves = build_listings(self.people, self.strangers, seed=seed, start=clock.now())
+        self._ground = WorldState(seed, clock, shelves, OptOutLedger(shelves))
         self._sites = {site.host: site for site in SITES}
         self._build_pages(seed, hostile=hostile)
-        self._wire = Wire(self.answer)
+        self._wire = AsgiTransport(self.answer)
         self._port: int | None = None
 
     @property
@@ -165,7 +165,7 @@ class World:
             raise OSError("no such host in the make-believe web")
         return [("127.0.0.1", self._port)]
 
-    def answer(self, asked: Asked) -> Answer:
+    def answer(self, asked: Request) -> Response:
         """What the host that was asked says."""
         self.requests[asked.host] += 1
         if site := self._sites.get(asked.host):
@@ -176,17 +176,17 @@ class World:
             return self._trapped(asked.path)
         if asked.host in self._hosts:
             page = self._pages.get((asked.host, asked.path))
-            return Answer(page.body) if page else html("<p>There is no such page.</p>", 404)
+            return Response(page.body) if page else html("<p>There is no such page.</p>", 404)
         return text("no such host in the make-believe web", 502)
 
     def _build_pages(self, seed: int, *, hostile: bool) -> None:
-        pages = written(self.people, self.strangers, seed)
+        pages = build_pages(self.people, self.strangers, seed)
         self._pages: dict[tuple[str, str], WebPage] = {(page.host, page.path): page for page in pages}
         self._hosts = {page.host for page in pages}
-        self._traps: list[HostilePage] = laid(self.people, seed) if hostile else []
+        self._traps: list[HostilePage] = build_hostile_pages(self.people, seed) if hostile else []
         self._engine = world_search_engine.Engine(pages, self._traps)
 
-    def _of_site(self, site: WorldSite, asked: Asked) -> Answer:  # noqa: PLR0911  one line for each of its addresses
+    def _of_site(self, site: WorldSite, asked: Request) -> Response:  # noqa: PLR0911  one line for each of its addresses
         if asked.path == "/robots.txt":
             return text(site.robots) if site.robots else html(document(site, "<p>404</p>"), 404)
         if site.trait == "blocks":
@@ -203,18 +203,18 @@ class World:
             case opt_out_forms.CONFIRM:
                 return opt_out_forms.confirm(self._ground, site, asked)
             case "/captcha.png":
-                return Answer(_PIXEL, kind="image/png")
+                return Response(_PIXEL, kind="image/png")
             case path:
                 return search.detail(self._ground, site, path)
 
-    def _blocked(self, site: WorldSite, asked: Asked) -> Answer:
+    def _blocked(self, site: WorldSite, asked: Request) -> Response:
         """Half of what is asked is forbidden outright; the other half gets a puzzle that looks like success."""
         puzzle, forbidden = site.definition.search.blocked
         if roll(self._ground.seed, "blocks", sorted(asked.told().items())) < 0.5:  # noqa: PLR2004
             return html(document(site, f"<p>{forbidden}.</p>"), 403)
         return html(document(site, f'<h1>{puzzle}</h1><img src="/captcha.png" alt="">'))
 
-    def _trapped(self, path: str) -> Answer:
+    def _trapped(self, path: str) -> Response:
         for trap in self._traps:
             if path == trap.path or path.startswith(f"{trap.path}/"):
                 return trap.answer(path)

@@ -11,7 +11,7 @@ from sqlalchemy import Row, and_, bindparam, delete, exists, func, insert, selec
 
 from exposurekit.errors import ExposureError
 from exposurekit.service.storage import leases
-from exposurekit.service.storage.database import Work
+from exposurekit.service.storage.database import Session
 from exposurekit.service.storage.tables import consents, records, service_history, users
 
 ACTIVATED, DEACTIVATED = "activated_service_on", "deactivated_service_on"
@@ -22,7 +22,7 @@ class NoSuchUser(ExposureError):
     """Nobody of that id is registered."""
 
 
-async def hold(work: Work, user_id: int) -> Row[Any]:
+async def lock_user(work: Session, user_id: int) -> Row[Any]:
     """The person's row, nobody else's until the end of the transaction: what happens to one person has an order.
 
     Whoever changes what is shown of a person holds them first; their version tells that there was a change.
@@ -36,47 +36,47 @@ async def hold(work: Work, user_id: int) -> Row[Any]:
     return row
 
 
-async def may_scan(work: Work, user_id: int) -> bool:
+async def may_scan(work: Session, user_id: int) -> bool:
     """Whether the service is activated for a person and a consent is in force."""
     last = await work.first(_LAST_EVENT, {"user_id": user_id})
     consent = await work.first(_IN_FORCE, {"user_id": user_id, "purpose": PURPOSE})
     return last is not None and last.event == ACTIVATED and consent is not None
 
 
-async def counts(work: Work) -> dict[str, int]:
+async def counts(work: Session) -> dict[str, int]:
     """How many people are registered, for how many the service is active, consents, and how many may be scanned."""
     [row] = await work.all(_COUNTS, {"purpose": PURPOSE})
     return dict(row._mapping)  # noqa: SLF001  the public name of a row's columns
 
 
-async def consent(work: Work, user_id: int, *, given_by: str) -> None:
+async def consent(work: Session, user_id: int, *, given_by: str) -> None:
     """Record that a person consents, unless a consent is in force; a scan is due at once in either case.
 
     Raises:
         NoSuchUser: Nobody of that id is registered.
     """
-    await hold(work, user_id)
+    await lock_user(work, user_id)
     if await work.first(_IN_FORCE, {"user_id": user_id, "purpose": PURPOSE}) is None:
         row = {"user_id": user_id, "purpose": PURPOSE, "given_by": given_by, "given_at": work.clock.now()}
         await work.add(insert(consents), row)
     await plan_scan(work, user_id)
 
 
-async def withdraw(work: Work, user_id: int, *, withdrawn_by: str) -> int:
+async def withdraw(work: Session, user_id: int, *, withdrawn_by: str) -> int:
     """A person consents no longer: nothing more is looked up or submitted; how many consents were in force.
 
     Raises:
         NoSuchUser: Nobody of that id is registered.
     """
-    await hold(work, user_id)
+    await lock_user(work, user_id)
     ended = {"withdrawn_by": withdrawn_by, "withdrawn_at": work.clock.now()}
     ours = and_(consents.c.user_id == user_id, consents.c.withdrawn_at.is_(None))
     withdrawn = await work.run(update(consents).where(ours).values(**ended))
-    await _rest(work, user_id)
+    await _cancel_work(work, user_id)
     return withdrawn
 
 
-async def activate(work: Work, user_id: int) -> None:
+async def activate(work: Session, user_id: int) -> None:
     """Activate the service for a person, unless it is active; a scan is due at once in either case, given consent.
 
     Raises:
@@ -86,17 +86,17 @@ async def activate(work: Work, user_id: int) -> None:
     await plan_scan(work, user_id)
 
 
-async def deactivate(work: Work, user_id: int) -> None:
+async def deactivate(work: Session, user_id: int) -> None:
     """Deactivate the service for a person, unless it is; nothing is due for them. What was found stays.
 
     Raises:
         NoSuchUser: Nobody of that id is registered.
     """
     await _enter(work, user_id, DEACTIVATED)
-    await _rest(work, user_id)
+    await _cancel_work(work, user_id)
 
 
-async def plan_scan(work: Work, user_id: int, at: datetime | None = None) -> bool:
+async def plan_scan(work: Session, user_id: int, at: datetime | None = None) -> bool:
     """A scan is due, now or then, if one may be made; whether it may."""
     if not await may_scan(work, user_id):
         return False
@@ -105,28 +105,28 @@ async def plan_scan(work: Work, user_id: int, at: datetime | None = None) -> boo
     return True
 
 
-async def purge(work: Work, user_id: int) -> None:
+async def purge(work: Session, user_id: int) -> None:
     """Forget a person: nothing is left of them in any table.
 
     Raises:
         NoSuchUser: Nobody of that id is registered.
     """
-    await hold(work, user_id)
+    await lock_user(work, user_id)
     await work.run(delete(users).where(users.c.id == user_id))  # every other table goes with it
 
 
-async def _enter(work: Work, user_id: int, event: str) -> None:
-    await hold(work, user_id)
+async def _enter(work: Session, user_id: int, event: str) -> None:
+    await lock_user(work, user_id)
     last = await work.first(_LAST_EVENT, {"user_id": user_id})
     if last is None or last.event != event:
         row = {"user_id": user_id, "event": event, "at": work.clock.now()}
         await work.add(insert(service_history), row)
 
 
-async def _rest(work: Work, user_id: int) -> None:
+async def _cancel_work(work: Session, user_id: int) -> None:
     """Nothing is due for this person; whoever is at work on them finds that the row is not theirs."""
-    await leases.release(work, users, users.c.id == user_id, due_at=None, is_scanning=False)
-    await leases.release(work, records, records.c.user_id == user_id, due_at=None)
+    await leases.clear(work, users, users.c.id == user_id, due_at=None, is_scanning=False)
+    await leases.clear(work, records, records.c.user_id == user_id, due_at=None)
 
 
 _HELD = (

@@ -8,9 +8,9 @@ from datetime import datetime
 
 from sqlalchemy import delete, func, insert, select, update
 
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 from exposurekit.service.constants import WHO_MAX
-from exposurekit.service.storage.database import Work
+from exposurekit.service.storage.database import Session
 from exposurekit.service.storage.tables import integrators, users
 
 UNKNOWN = "there is no integrator of that name: exposurekit integrator list shows them"
@@ -42,7 +42,7 @@ class Integrator:
     has_callback: bool
 
 
-async def add(work: Work, name: str, *, attested_by: str | None = None) -> Credentials:
+async def add(work: Session, name: str, *, attested_by: str | None = None) -> Credentials:
     """Register an integrator.
 
     Args:
@@ -52,15 +52,15 @@ async def add(work: Work, name: str, *, attested_by: str | None = None) -> Crede
             a consent is recorded for each.
 
     Raises:
-        Misconfigured: The name is taken, or is not 1 to 64 of ``A-Z a-z 0-9 _ -``; nobody attests.
+        ConfigurationError: The name is taken, or is not 1 to 64 of ``A-Z a-z 0-9 _ -``; nobody attests.
     """
     if not _NAME.fullmatch(name):
-        raise Misconfigured("an integrator's name has 1 to 64 letters, digits, underscores or hyphens")
+        raise ConfigurationError("an integrator's name has 1 to 64 letters, digits, underscores or hyphens")
     if await work.first(select(integrators.c.id).where(integrators.c.name == name)):
-        raise Misconfigured(
+        raise ConfigurationError(
             f"the integrator {name} is already there: rotate its credentials, or choose another name"
         )
-    credentials = _made(name)
+    credentials = _new_credentials(name)
     now = work.clock.now()
     row = {"name": name, **_digests(work, credentials), "created_at": now}
     if attested_by is not None:
@@ -69,11 +69,11 @@ async def add(work: Work, name: str, *, attested_by: str | None = None) -> Crede
     return credentials
 
 
-async def attest(work: Work, name: str, *, attested_by: str | None) -> None:
+async def attest(work: Session, name: str, *, attested_by: str | None) -> None:
     """Somebody answers from now on for the consent of everyone that it registers; None: nobody does.
 
     Raises:
-        Misconfigured: There is no such integrator, or nobody attests.
+        ConfigurationError: There is no such integrator, or nobody attests.
     """
     found = await _find(work, name)
     who = None if attested_by is None else _who(attested_by)
@@ -81,36 +81,36 @@ async def attest(work: Work, name: str, *, attested_by: str | None) -> None:
     await work.run(update(integrators).where(integrators.c.id == found.id).values(**new))
 
 
-async def rotate(work: Work, name: str) -> Credentials:
+async def rotate(work: Session, name: str) -> Credentials:
     """A new key and a new secret; the old ones are refused from now on.
 
     Raises:
-        Misconfigured: There is no such integrator.
+        ConfigurationError: There is no such integrator.
     """
     found = await _find(work, name)
-    credentials = _made(name)
+    credentials = _new_credentials(name)
     await work.run(
         update(integrators).where(integrators.c.id == found.id).values(_digests(work, credentials))
     )
     return credentials
 
 
-async def remove(work: Work, name: str, *, with_users: bool = False) -> int:
+async def remove(work: Session, name: str, *, with_users: bool = False) -> int:
     """Remove an integrator, and with ``with_users`` every person it registered; how many those were.
 
     Raises:
-        Misconfigured: There is no such integrator, or it has users and ``with_users`` is false.
+        ConfigurationError: There is no such integrator, or it has users and ``with_users`` is false.
     """
     found = await _find(work, name)
     if found.users and not with_users:
-        raise Misconfigured(
+        raise ConfigurationError(
             f"the integrator {name} has {found.users} users, who would be removed with it: --with-users says that they are"
         )
     await work.run(delete(integrators).where(integrators.c.id == found.id))
     return found.users
 
 
-async def all(work: Work) -> list[Integrator]:  # noqa: A001  read as integrators.all
+async def all(work: Session) -> list[Integrator]:  # noqa: A001  read as integrators.all
     """Every integrator, by name."""
     counted = select(func.count()).where(users.c.integrator_id == integrators.c.id).scalar_subquery()
     columns = (
@@ -124,20 +124,20 @@ async def all(work: Work) -> list[Integrator]:  # noqa: A001  read as integrator
     return [Integrator(*tuple(row)) for row in await work.all(select(*columns).order_by(integrators.c.name))]
 
 
-async def _find(work: Work, name: str) -> Integrator:
+async def _find(work: Session, name: str) -> Integrator:
     for found in await all(work):
         if found.name == name:
             return found
-    raise Misconfigured(UNKNOWN)
+    raise ConfigurationError(UNKNOWN)
 
 
 def _who(text: str) -> str:
     if not text.strip() or len(text) > WHO_MAX:
-        raise Misconfigured(f"who attests is told in 1 to {WHO_MAX} letters: a name, a role")
+        raise ConfigurationError(f"who attests is told in 1 to {WHO_MAX} letters: a name, a role")
     return text.strip()
 
 
-def _made(name: str) -> Credentials:
+def _new_credentials(name: str) -> Credentials:
     return Credentials(name, _random_text(), _random_text())
 
 
@@ -145,7 +145,7 @@ def _random_text() -> str:
     return "".join(secrets.choice(_LETTERS) for _ in range(_LENGTH))
 
 
-def _digests(work: Work, credentials: Credentials) -> dict[str, bytes]:
+def _digests(work: Session, credentials: Credentials) -> dict[str, bytes]:
     return {
         "api_key_digest": work.vault.fingerprint(credentials.api_key, API_KEY),
         "api_secret_digest": work.vault.fingerprint(credentials.api_secret, API_SECRET),

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from exposurekit.contract import codec
 from exposurekit.contract.inputs import AddressItem, AliasItem, EmailItem, Item, PhoneNumberItem
 from exposurekit.contract.models import Address, Alias, Email, PhoneNumber, Resource
-from exposurekit.errors import Unreadable
+from exposurekit.errors import InvalidResponse
 from exposurekit.service.accounts.inputs import Invalid, fits, is_blank, whole_number
 
 ITEMS_MAX = 200  # not shown: how many items a list may have; ours, for a request and for a person
@@ -75,7 +75,7 @@ def entries(name: str, value: Any) -> list[Entry] | None:
     """
     if is_blank(value):
         return None
-    told = _told(KINDS[name], value)
+    told = _item_text(KINDS[name], value)
     if len(told) > ITEMS_MAX:
         raise Invalid
     try:
@@ -86,11 +86,11 @@ def entries(name: str, value: Any) -> list[Entry] | None:
     return _checked(KINDS[name], items)
 
 
-def _told(kind: Kind, value: Any) -> list[Any]:
+def _item_text(kind: Kind, value: Any) -> list[Any]:
     if isinstance(value, str) and value.lstrip().startswith("["):
         try:
             value = codec.decode(value.encode("utf-8", "surrogatepass"), "json")
-        except Unreadable:
+        except InvalidResponse:
             raise Invalid from None
     elif isinstance(value, str) and kind.item_of_text:
         value = value.split(",")

@@ -7,8 +7,8 @@ from typing import Any
 from sqlalchemy import bindparam, delete, insert, select, update
 
 from exposurekit.service.accounts.list_inputs import ITEMS_MAX, KINDS, Entry
-from exposurekit.service.errors import Refusal
-from exposurekit.service.storage.database import Work
+from exposurekit.service.errors import ApiError
+from exposurekit.service.storage.database import Session
 from exposurekit.service.storage.tables import details
 
 Fields = dict[str, str]
@@ -30,7 +30,7 @@ def shown(kind: str, detail_id: int, fields: Fields) -> dict[str, Any]:
     return item
 
 
-async def lists_of(work: Work, user_id: int) -> dict[str, list[Fields]]:
+async def lists_of(work: Session, user_id: int) -> dict[str, list[Fields]]:
     """The four lists as they are kept, oldest item first."""
     lists: dict[str, list[Fields]] = {kind: [] for kind in KINDS}
     for row in sorted(await work.all(_OF_USER, {"user_id": user_id}), key=lambda row: int(row.id)):
@@ -38,7 +38,7 @@ async def lists_of(work: Work, user_id: int) -> dict[str, list[Fields]]:
     return lists
 
 
-async def change(work: Work, user_id: int, lists: Mapping[str, Sequence[Entry] | None]) -> bool:
+async def change(work: Session, user_id: int, lists: Mapping[str, Sequence[Entry] | None]) -> bool:
     """Change those of the four lists that are given; None clears one. Whether anything changed.
 
     An item without id is appended (with ``_destroy`` it is ignored: there is nothing yet to delete). With id it is
@@ -55,7 +55,7 @@ async def change(work: Work, user_id: int, lists: Mapping[str, Sequence[Entry] |
         stored[row.kind][row.id] = work.unseal(row.kind, user_id, row.sealed)
     plans = {kind: _planned(kind, stored[kind], entries) for kind, entries in given.items()}
     if problems := [problem for plan in plans.values() for problem in plan.problems]:
-        raise Refusal(400, *problems)
+        raise ApiError(400, *problems)
     for kind, plan in plans.items():
         await _carry_out(work, user_id, kind, plan)
     return any(plan.changes(stored[kind]) for kind, plan in plans.items())
@@ -95,7 +95,7 @@ def _planned(kind: str, stored: Mapping[int, Fields], entries: Sequence[Entry] |
     return plan
 
 
-async def _carry_out(work: Work, user_id: int, kind: str, plan: _Plan) -> None:
+async def _carry_out(work: Session, user_id: int, kind: str, plan: _Plan) -> None:
     if plan.updated:
         changes = plan.updated.items()
         await work.run(

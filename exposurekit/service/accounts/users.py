@@ -14,11 +14,11 @@ from exposurekit.contract.operations import LIST_LIMIT_DEFAULT
 from exposurekit.service.accounts import consent, integrators, user_items
 from exposurekit.service.accounts.list_inputs import KINDS
 from exposurekit.service.accounts.subject import Subject
-from exposurekit.service.errors import Refusal
+from exposurekit.service.errors import ApiError
 from exposurekit.service.findings import removals
 from exposurekit.service.models import shown_record
 from exposurekit.service.storage import tables
-from exposurekit.service.storage.database import Work
+from exposurekit.service.storage.database import Session
 
 INSTANT_FORMAT = "%Y/%m/%d %H:%M:%S +0000"
 SECRET_LOW, SECRET_HIGH = 10**17, 10**18  # not shown: what a secret looks like; ours has 18 digits
@@ -51,7 +51,7 @@ class Account:
         return self.id, self.version, self.is_scanning, self.identification_on_file
 
 
-async def create(work: Work, integrator_id: int, values: Mapping[str, Any]) -> Account:
+async def create(work: Session, integrator_id: int, values: Mapping[str, Any]) -> Account:
     """Register a person and activate the service for them; where their consent is attested, a scan is due.
 
     Raises:
@@ -62,7 +62,7 @@ async def create(work: Work, integrator_id: int, values: Mapping[str, Any]) -> A
     now = work.clock.now()
     integrator = await work.first(_HELD_INTEGRATOR, {"integrator_id": integrator_id})
     if integrator is None:
-        raise Refusal(401, integrators.NOT_ACCEPTED)  # it was removed meanwhile
+        raise ApiError(401, integrators.NOT_ACCEPTED)  # it was removed meanwhile
     # The row comes first: what is sealed is bound to its id.
     row = {"integrator_id": integrator_id, "sealed_secret": b"", "sealed": b"", "created_at": now}
     user_id = await work.add(_INSERT, row)
@@ -76,16 +76,16 @@ async def create(work: Work, integrator_id: int, values: Mapping[str, Any]) -> A
     return Account(user_id, secret, sealed, is_scanning=is_scanning, identification_on_file=False)
 
 
-async def update(work: Work, account: Account, values: Mapping[str, Any]) -> Account:
+async def update(work: Session, account: Account, values: Mapping[str, Any]) -> Account:
     """Change a person: what is not in ``values`` stays, a blank clears.
 
     Raises:
         Refusal: 400, a list item's id is not one of this person's; 401, the person is gone meanwhile.
     """
     try:
-        await consent.hold(work, account.id)
+        await consent.lock_user(work, account.id)
     except consent.NoSuchUser:
-        raise Refusal(401, UNKNOWN_USER) from None
+        raise ApiError(401, UNKNOWN_USER) from None
     [row] = await work.all(_PERSON, {"user_id": account.id})
     person = work.unseal(PERSON, account.id, row.sealed)
     changed = person | {name: values[name] for name in person if name in values}
@@ -99,7 +99,7 @@ async def update(work: Work, account: Account, values: Mapping[str, Any]) -> Acc
     return replace(account, sealed=sealed)
 
 
-async def page(work: Work, integrator_id: int, values: Mapping[str, Any]) -> dict[str, Any]:
+async def page(work: Session, integrator_id: int, values: Mapping[str, Any]) -> dict[str, Any]:
     """One page of an integrator's users, in order of id."""
     [(count,)] = await work.rows(_COUNT, {"integrator_id": integrator_id})
     rows = await work.rows(_PAGE, _bounds(integrator_id, values))
@@ -109,7 +109,7 @@ async def page(work: Work, integrator_id: int, values: Mapping[str, Any]) -> dic
     return {"count": count, "total": count, "users": users}
 
 
-async def page_state(work: Work, integrator_id: int, values: Mapping[str, Any]) -> tuple[int, bytes]:
+async def page_state(work: Session, integrator_id: int, values: Mapping[str, Any]) -> tuple[int, bytes]:
     """The page is the same for as long as this is: how many users there are, and a digest of the ids on it.
 
     Ids are never given twice, and a secret never changes. The highest id would not do for the ids: on PostgreSQL
@@ -124,7 +124,7 @@ def _bounds(integrator_id: int, values: Mapping[str, Any]) -> dict[str, int]:
     return {"integrator_id": integrator_id, "limit": limit, "offset": offset}
 
 
-async def show(work: Work, account: Account, *, with_removal_fields: bool = False) -> dict[str, Any]:
+async def show(work: Session, account: Account, *, with_removal_fields: bool = False) -> dict[str, Any]:
     """A person as the specification describes one, with everything found about them."""
     lists: dict[str, list[dict[str, Any]]] = {
         part: [] for part in (*KINDS, "records", "links", "service_history")
@@ -153,7 +153,7 @@ async def show(work: Work, account: Account, *, with_removal_fields: bool = Fals
     }
 
 
-async def as_it_is(work: Work, account: Account) -> Account:
+async def as_it_is(work: Session, account: Account) -> Account:
     """An account after a while: whether it is scanned may have changed, or the person may be gone.
 
     Raises:
@@ -161,11 +161,11 @@ async def as_it_is(work: Work, account: Account) -> Account:
     """
     row = await work.first(_STATE, {"user_id": account.id})
     if row is None:
-        raise Refusal(401, UNKNOWN_USER)
+        raise ApiError(401, UNKNOWN_USER)
     return replace(account, is_scanning=row.is_scanning)
 
 
-async def subject_of(work: Work, user_id: int) -> Subject | None:
+async def subject_of(work: Session, user_id: int) -> Subject | None:
     """A person as a search sees one; None: nobody of that id is registered."""
     row = await work.first(_PERSON, {"user_id": user_id})
     if row is None:
@@ -173,7 +173,7 @@ async def subject_of(work: Work, user_id: int) -> Subject | None:
     return Subject.of(work.unseal(PERSON, user_id, row.sealed), await user_items.lists_of(work, user_id))
 
 
-def secret_of(work: Work, user_id: int, sealed: bytes) -> str:
+def secret_of(work: Session, user_id: int, sealed: bytes) -> str:
     """A person's secret, opened."""
     return str(work.unseal(SECRET, user_id, sealed))
 

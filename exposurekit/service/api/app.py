@@ -19,14 +19,14 @@ from starlette.types import Receive, Scope, Send
 from exposurekit.contract.operations import OPERATIONS, PREFIX, Operation
 from exposurekit.service.accounts.integrators import API_KEY
 from exposurekit.service.api import middleware, openapi, requests, responses
-from exposurekit.service.api.cache import BYTES_MAX, Memory
-from exposurekit.service.api.handlers import Desk, answer
-from exposurekit.service.api.rate_limits import Gatekeeper, Limits
+from exposurekit.service.api.cache import BYTES_MAX, ResponseCache
+from exposurekit.service.api.handlers import ApiContext, answer
+from exposurekit.service.api.rate_limits import Limits, RateLimiter
 from exposurekit.service.api.requests import BODY_TIMEOUT_S
-from exposurekit.service.api.scan_wait import WAIT_S, Scans
-from exposurekit.service.errors import Refusal
+from exposurekit.service.api.scan_wait import WAIT_S, ScanWaiter
+from exposurekit.service.errors import ApiError
 from exposurekit.service.storage.database import FAULTS, Database
-from exposurekit.service.vigil import watched
+from exposurekit.service.vigil import supervise
 from exposurekit.service.worker import Worker
 
 
@@ -49,8 +49,8 @@ def create_app(
         scan_wait_s: How long Create user waits for its scan.
         memory_bytes: How much of what was answered is remembered, see `memory`; 0: nothing.
     """
-    memory = Memory(memory_bytes)
-    scans = Scans(database, worker, wait_s=scan_wait_s)
+    memory = ResponseCache(memory_bytes)
+    scans = ScanWaiter(database, worker, wait_s=scan_wait_s)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -67,10 +67,10 @@ def create_app(
             await database.close()
 
     middleware.mask_access_log()
-    gatekeeper = None if limits is None else Gatekeeper(limits)
+    gatekeeper = None if limits is None else RateLimiter(limits)
     app = Starlette(
-        routes=list(_routes(_Front(Desk(database, scans, memory), gatekeeper, body_timeout_s))),
-        middleware=[Middleware(middleware.Watch)],
+        routes=list(_routes(_Front(ApiContext(database, scans, memory), gatekeeper, body_timeout_s))),
+        middleware=[Middleware(middleware.RequestMiddleware)],
         exception_handlers={HTTPException: responses.unrouted},
         lifespan=lifespan,
     )
@@ -83,13 +83,13 @@ async def _working(worker: Worker | None) -> AsyncIterator[None]:
     """A worker beside the block; if it ends by itself the block is cancelled.
 
     Raises:
-        WorkerEnded: It did.
+        WorkerCrashed: It did.
     """
     if worker is None:
         yield
         return
     block = asyncio.current_task()
-    task = asyncio.create_task(watched(worker))
+    task = asyncio.create_task(supervise(worker))
 
     def end_the_block(_: asyncio.Task[None]) -> None:
         if block is not None:
@@ -141,8 +141,8 @@ register_url_convertor("exposurekit_suffix", _Suffix())
 
 @dataclass(frozen=True, slots=True)
 class _Front:
-    desk: Desk
-    gatekeeper: Gatekeeper | None
+    desk: ApiContext
+    gatekeeper: RateLimiter | None
     body_timeout_s: float
 
 
@@ -175,13 +175,13 @@ class _Endpoint:
         operation = self.by_method["GET" if scope["method"] == "HEAD" else scope["method"]]
         scope[middleware.OPERATION] = operation.name
         try:
-            response = await _answered(self.front, operation, scope, receive)
-        except Refusal as refusal:
+            response = await _endpoint_response(self.front, operation, scope, receive)
+        except ApiError as refusal:
             response = responses.refused(scope, refusal)
         await response(scope, receive, send)
 
 
-async def _answered(front: _Front, operation: Operation, scope: Scope, receive: Receive) -> Response:
+async def _endpoint_response(front: _Front, operation: Operation, scope: Scope, receive: Receive) -> Response:
     """One request of a key from an address, counted where there are limits; a refusal is counted too."""
     who, address = ("", "") if front.gatekeeper is None else _who(front.desk, scope)
     if front.gatekeeper:
@@ -190,13 +190,13 @@ async def _answered(front: _Front, operation: Operation, scope: Scope, receive: 
         asked = await requests.receive(scope, receive, operation, body_timeout_s=front.body_timeout_s)
         encoding = responses.format_of(scope)
         return responses.encoded(await answer(front.desk, asked, encoding), encoding)
-    except Refusal as refusal:
+    except ApiError as refusal:
         if front.gatekeeper:
             front.gatekeeper.refused(who, address, refusal.status)
         raise
 
 
-def _who(desk: Desk, scope: Scope) -> tuple[str, str]:
+def _who(desk: ApiContext, scope: Scope) -> tuple[str, str]:
     """A key at an address, and the address."""
     key = desk.database.vault.fingerprint(scope["path_params"]["api_key"], API_KEY).hex()
     client = scope.get("client")

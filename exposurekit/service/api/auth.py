@@ -17,10 +17,10 @@ from exposurekit.service.accounts.inputs import Invalid
 from exposurekit.service.accounts.users import Account
 from exposurekit.service.api import requests
 from exposurekit.service.api.parameters import name_of_user_id
-from exposurekit.service.api.requests import Asked, Values
-from exposurekit.service.errors import Refusal
+from exposurekit.service.api.requests import ApiRequest, Values
+from exposurekit.service.errors import ApiError
 from exposurekit.service.storage import tables
-from exposurekit.service.storage.database import Work
+from exposurekit.service.storage.database import Session
 from exposurekit.service.storage.encryption import Vault
 
 NO_USER = -1  # no row has it: a database then answers as it does for any unknown id
@@ -28,7 +28,7 @@ _DECOY_SECRET = "000000000000000000"  # noqa: S105  no user has it: secrets have
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
+class Principal:
     """An integrator that was let in: what it asks, not yet checked, and the user it asks about, if any."""
 
     integrator_id: int
@@ -36,7 +36,7 @@ class Caller:
     account: Account | None = None
 
 
-async def admit(work: Work, asked: Asked) -> Caller:
+async def authenticate(work: Session, asked: ApiRequest) -> Principal:
     """Let a request in.
 
     Raises:
@@ -46,22 +46,22 @@ async def admit(work: Work, asked: Asked) -> Caller:
     user_id = _user_id(asked)
     digest = work.vault.fingerprint(asked.api_key, integrators.API_KEY)
     found = await work.rows(_CALLER, {"digest": digest, "user_id": NO_USER if user_id is None else user_id})
-    known = _Known(*found[0]) if found else None
+    known = _KnownUser(*found[0]) if found else None
     if known is None or not _same(known.name, asked.integration_name):
-        raise Refusal(401, integrators.NOT_ACCEPTED)
+        raise ApiError(401, integrators.NOT_ACCEPTED)
     values = await requests.read(asked)
     given = _credentials(asked.operation, values)
     digest = work.vault.fingerprint(given["api_secret"], integrators.API_SECRET)
     if not hmac.compare_digest(digest, known.api_secret_digest):
-        raise Refusal(401, "the api_secret is not accepted")
+        raise ApiError(401, "the api_secret is not accepted")
     if "secret" not in given:
-        return Caller(known.integrator_id, values)
+        return Principal(known.integrator_id, values)
     if user_id is None:
-        raise Refusal(400, f"{name_of_user_id(asked.operation)} is invalid")
-    return Caller(known.integrator_id, values, _account(work, user_id, given["secret"], known))
+        raise ApiError(400, f"{name_of_user_id(asked.operation)} is invalid")
+    return Principal(known.integrator_id, values, _account(work, user_id, given["secret"], known))
 
 
-class _Known(NamedTuple):
+class _KnownUser(NamedTuple):
     """An integrator, and its user if there is such a one, as the database keeps them."""
 
     integrator_id: int
@@ -100,7 +100,7 @@ _CALLER = (
 )
 
 
-def _user_id(asked: Asked) -> int | None:
+def _user_id(asked: ApiRequest) -> int | None:
     try:
         return inputs.whole_number(asked.path.get(name_of_user_id(asked.operation)))
     except Invalid:
@@ -109,9 +109,9 @@ def _user_id(asked: Asked) -> int | None:
 
 def _credentials(operation: Operation, values: Values) -> dict[str, str]:
     names = _CREDENTIALS[operation.name]
-    told = {name: _told(values.get(name)) for name in names}
+    told = {name: _parameter(values.get(name)) for name in names}
     if wrong := [f"{name} is {problem}" for name in names if (problem := _PROBLEMS.get(told[name]))]:
-        raise Refusal(400, *wrong)
+        raise ApiError(400, *wrong)
     return told
 
 
@@ -120,7 +120,7 @@ _MISSING, _ODD = "", "\0"
 _PROBLEMS = {_MISSING: "missing", _ODD: "invalid"}
 
 
-def _told(value: Any) -> str:
+def _parameter(value: Any) -> str:
     """A credential as text: the specification declares the user's secret Integer and shows it as text."""
     if value is None:
         return _MISSING
@@ -129,13 +129,13 @@ def _told(value: Any) -> str:
     return str(value)
 
 
-def _account(work: Work, user_id: int, secret: str, known: _Known) -> Account:
+def _account(work: Session, user_id: int, secret: str, known: _KnownUser) -> Account:
     # One secret is opened and compared, known user or not, so that both ways take the same work.
     decoy = _decoy(work.vault)
     there = known.user_id is not None
     owner, sealed = (user_id, known.sealed_secret) if there else (NO_USER, decoy)
     if not _same(users.secret_of(work, owner, sealed), secret) or not there:
-        raise Refusal(401, users.UNKNOWN_USER)
+        raise ApiError(401, users.UNKNOWN_USER)
     return Account(
         user_id,
         secret,

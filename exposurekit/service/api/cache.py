@@ -20,7 +20,7 @@ TIDY_EVERY_S = 30
 _ENTRY_BYTES = 600  # about what the key takes, and what keeps it in order
 
 
-class Memory:
+class ResponseCache:
     """Bodies by what they show; those least recently asked for go first. Belongs to one event loop.
 
     Args:

@@ -21,32 +21,32 @@ from exposurekit.contract.operations import (
 from exposurekit.service.accounts import users
 from exposurekit.service.accounts.users import Account
 from exposurekit.service.api import auth, parameters
-from exposurekit.service.api.auth import Caller
-from exposurekit.service.api.cache import Memory
-from exposurekit.service.api.requests import Asked
-from exposurekit.service.api.scan_wait import Scans
-from exposurekit.service.errors import Refusal
+from exposurekit.service.api.auth import Principal
+from exposurekit.service.api.cache import ResponseCache
+from exposurekit.service.api.requests import ApiRequest
+from exposurekit.service.api.scan_wait import ScanWaiter
+from exposurekit.service.errors import ApiError
 from exposurekit.service.findings import findings
-from exposurekit.service.storage.database import Database, Work
+from exposurekit.service.storage.database import Database, Session
 
 Answer = dict[str, Any]
-Looks = Callable[[Work, Caller, Mapping[str, Any]], Awaitable[Answer]]
-States = Callable[[Work, Caller, Mapping[str, Any]], Awaitable[Hashable]]
+Looks = Callable[[Session, Principal, Mapping[str, Any]], Awaitable[Answer]]
+States = Callable[[Session, Principal, Mapping[str, Any]], Awaitable[Hashable]]
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class ApiContext:
     """What an operation needs beside the request: the database, what is remembered, the scans it may wait for."""
 
     database: Database
-    scans: Scans
-    memory: Memory
+    scans: ScanWaiter
+    memory: ResponseCache
 
 
-Writes = Callable[[Desk, Caller, Mapping[str, Any]], Awaitable[Answer]]
+Writes = Callable[[ApiContext, Principal, Mapping[str, Any]], Awaitable[Answer]]
 
 
-async def answer(desk: Desk, asked: Asked, encoding: str) -> bytes:
+async def answer(desk: ApiContext, asked: ApiRequest, encoding: str) -> bytes:
     """Perform an operation; its answer, encoded.
 
     Raises:
@@ -54,7 +54,7 @@ async def answer(desk: Desk, asked: Asked, encoding: str) -> bytes:
     """
     name = asked.operation.name
     async with desk.database.reading() as work:
-        caller = await auth.admit(work, asked)
+        caller = await auth.authenticate(work, asked)
         values = parameters.validated(asked.operation, caller.values)
         if looks := _LOOKS.get(name):
             key = None
@@ -70,7 +70,7 @@ async def answer(desk: Desk, asked: Asked, encoding: str) -> bytes:
     return codec.encode(await _WRITES[name](desk, caller, values), encoding)
 
 
-async def _create_user(desk: Desk, caller: Caller, values: Mapping[str, Any]) -> Answer:
+async def _create_user(desk: ApiContext, caller: Principal, values: Mapping[str, Any]) -> Answer:
     async with desk.database.writing() as work:
         account = await users.create(work, caller.integrator_id, values)
         if values.get("async") or not account.is_scanning:
@@ -81,48 +81,48 @@ async def _create_user(desk: Desk, caller: Caller, values: Mapping[str, Any]) ->
         return {"user": await users.show(work, await users.as_it_is(work, account))}
 
 
-async def _update_user(desk: Desk, caller: Caller, values: Mapping[str, Any]) -> Answer:
+async def _update_user(desk: ApiContext, caller: Principal, values: Mapping[str, Any]) -> Answer:
     async with desk.database.writing() as work:
         account = await users.update(work, _account(caller), values)
         return {"user": await users.show(work, account)}
 
 
-async def _list_users(work: Work, caller: Caller, values: Mapping[str, Any]) -> Answer:
+async def _list_users(work: Session, caller: Principal, values: Mapping[str, Any]) -> Answer:
     return await users.page(work, caller.integrator_id, values)
 
 
-async def _page_state(work: Work, caller: Caller, values: Mapping[str, Any]) -> Hashable:
+async def _page_state(work: Session, caller: Principal, values: Mapping[str, Any]) -> Hashable:
     return caller.integrator_id, await users.page_state(work, caller.integrator_id, values)
 
 
-async def _get_user(work: Work, caller: Caller, _: Mapping[str, Any]) -> Answer:
+async def _get_user(work: Session, caller: Principal, _: Mapping[str, Any]) -> Answer:
     return {"user": await users.show(work, _account(caller), with_removal_fields=True)}
 
 
-async def _user_state(_work: Work, caller: Caller, _values: Mapping[str, Any]) -> Hashable:
+async def _user_state(_work: Session, caller: Principal, _values: Mapping[str, Any]) -> Hashable:
     return _account(caller).state
 
 
-async def _list_user_records(work: Work, caller: Caller, _: Mapping[str, Any]) -> Answer:
+async def _list_user_records(work: Session, caller: Principal, _: Mapping[str, Any]) -> Answer:
     return {"records": await findings.records_of(work, _account(caller).id)}
 
 
-async def _get_record(work: Work, caller: Caller, values: Mapping[str, Any]) -> Answer:
+async def _get_record(work: Session, caller: Principal, values: Mapping[str, Any]) -> Answer:
     record = await findings.record_of(work, _account(caller).id, values["id"])
     if record is None:
-        raise Refusal(400, "id is invalid")
+        raise ApiError(400, "id is invalid")
     return {"record": record}
 
 
-async def _list_user_links(work: Work, caller: Caller, _: Mapping[str, Any]) -> Answer:
+async def _list_user_links(work: Session, caller: Principal, _: Mapping[str, Any]) -> Answer:
     return {"links": await findings.links_of(work, _account(caller).id)}
 
 
-async def _get_user_alerts(work: Work, caller: Caller, _: Mapping[str, Any]) -> Answer:
+async def _get_user_alerts(work: Session, caller: Principal, _: Mapping[str, Any]) -> Answer:
     return {"alerts": await findings.alerts_of(work, _account(caller).id)}
 
 
-def _account(caller: Caller) -> Account:
+def _account(caller: Principal) -> Account:
     if caller.account is None:
         raise LookupError("this operation is about one user, and the gate let none in")
     return caller.account

@@ -25,7 +25,7 @@ _KEY_IN_PATH = re.compile(r"(/api/[^/?]*/)[^/?\s]*|(?<=/)[A-Za-z0-9]{32,}")
 _log = logging.getLogger("exposurekit.service")
 
 
-class Watch:
+class RequestMiddleware:
     """Wraps the application; an exception never leaves it."""
 
     def __init__(self, app: ASGIApp) -> None:

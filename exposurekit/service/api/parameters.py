@@ -19,7 +19,7 @@ from exposurekit.contract.types import INT64_MAX, BirthDate
 from exposurekit.service.accounts import inputs, list_inputs
 from exposurekit.service.accounts.inputs import Invalid
 from exposurekit.service.accounts.list_inputs import Entry
-from exposurekit.service.errors import Refusal
+from exposurekit.service.errors import ApiError
 
 PROBLEMS_MAX = 20  # named in one answer
 RANGES = {"limit": (1, LIST_LIMIT_MAX), "offset": (0, INT64_MAX)}
@@ -47,7 +47,7 @@ def validated(operation: Operation, values: Mapping[str, Any]) -> dict[str, Any]
     if operation is CREATE_USER:
         problems += _incomplete(kept)
     if problems:
-        raise Refusal(400, *list(dict.fromkeys(problems))[:PROBLEMS_MAX])
+        raise ApiError(400, *list(dict.fromkeys(problems))[:PROBLEMS_MAX])
     return kept
 
 

@@ -18,7 +18,7 @@ from limits.storage import MemoryStorage
 from limits.strategies import FixedWindowRateLimiter
 
 from exposurekit.service.constants import REQUESTS_PER_SECOND
-from exposurekit.service.errors import Refusal
+from exposurekit.service.errors import ApiError
 
 REFUSALS_PER_MINUTE = 20  # of the kind 401
 BURST_S = 10
@@ -41,7 +41,7 @@ class Limits:
     refusals_per_minute: int = REFUSALS_PER_MINUTE
 
 
-class Gatekeeper:
+class RateLimiter:
     """Counts requests and refusals, and says when it is enough."""
 
     def __init__(self, limits: Limits) -> None:
@@ -73,6 +73,6 @@ class Gatekeeper:
         if not self._window.hit(self._anybodys, "address", address):
             raise self._enough(_NOT_ACCEPTED, self._anybodys, "address", address)
 
-    def _enough(self, message: str, item: RateLimitItem, kind: str, who: str) -> Refusal:
+    def _enough(self, message: str, item: RateLimitItem, kind: str, who: str) -> ApiError:
         seconds = self._window.get_window_stats(item, kind, who).reset_time - time.time()
-        return Refusal(TOO_MANY, message, retry_after_s=max(1, math.ceil(seconds)))
+        return ApiError(TOO_MANY, message, retry_after_s=max(1, math.ceil(seconds)))

@@ -14,8 +14,8 @@ from starlette.types import Receive, Scope
 from exposurekit.contract import codec, forms, xml
 from exposurekit.contract.operations import CREDENTIAL_HEADERS, OPERATIONS, Operation
 from exposurekit.contract.schema import Many, Scalar, Shape, shape_of_type
-from exposurekit.errors import Unreadable
-from exposurekit.service.errors import Refusal
+from exposurekit.errors import InvalidResponse
+from exposurekit.service.errors import ApiError
 
 BODY_MAX = 2**20  # not shown: the largest body; ours is 1 MiB
 _DRAINED_MAX = 8 * BODY_MAX  # so much more is read and dropped, that the caller can read why it was refused
@@ -33,7 +33,7 @@ _SECRET_HEADERS = {header.lower().encode(): name for name, header in CREDENTIAL_
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ApiRequest:
     """What a request asks for, before any of it is believed; its query and body are not even read yet.
 
     Attributes:
@@ -48,12 +48,12 @@ class Asked:
     headers: RawHeaders = field(repr=False)
     query: bytes = field(repr=False)
     body: bytes = field(repr=False)
-    problem: Refusal | None = None
+    problem: ApiError | None = None
 
 
 async def receive(
     scope: Scope, receive: Receive, operation: Operation, *, body_timeout_s: float = BODY_TIMEOUT_S
-) -> Asked:
+) -> ApiRequest:
     """Take a request in; nothing is raised but a lost connection."""
     path: Values = {**scope["path_params"]}
     name, api_key = path.pop("integration_name"), path["api_key"]
@@ -62,11 +62,11 @@ async def receive(
         try:
             async with asyncio.timeout(body_timeout_s):
                 body = await _bounded(Request(scope, receive).stream())
-        except Refusal as refusal:
+        except ApiError as refusal:
             problem = refusal
         except TimeoutError:
-            problem = Refusal(400, "the body did not arrive in time", closes=True)
-    return Asked(operation, name, api_key, path, scope["headers"], scope["query_string"], body, problem)
+            problem = ApiError(400, "the body did not arrive in time", closes=True)
+    return ApiRequest(operation, name, api_key, path, scope["headers"], scope["query_string"], body, problem)
 
 
 def _announces_body(scope: Scope) -> bool:
@@ -76,7 +76,7 @@ def _announces_body(scope: Scope) -> bool:
     )
 
 
-async def read(asked: Asked) -> Values:
+async def read(asked: ApiRequest) -> Values:
     """The operation's parameters, from wherever they came; null counts as not there.
 
     Raises:
@@ -88,9 +88,9 @@ async def read(asked: Asked) -> Values:
         body = await _body(asked) if asked.body else {}
         sources = (asked.path, _query(asked.query), body, *_in_headers(asked.headers))
         return _merged(sources, _NAMES[asked.operation.name])
-    except Unreadable as unreadable:
+    except InvalidResponse as unreadable:
         problem = str(unreadable)
-    raise Refusal(400, problem)
+    raise ApiError(400, problem)
 
 
 def _in_headers(headers: RawHeaders) -> Iterator[Values]:
@@ -106,13 +106,13 @@ def _merged(sources: Iterable[Mapping[str, Any]], names: frozenset[str]) -> Valu
             value = source[name]
             if value is None:
                 continue
-            if name in values and _told(values[name]) != _told(value):
-                raise Refusal(400, f"{name} is given two different values")
+            if name in values and _parameters(values[name]) != _parameters(value):
+                raise ApiError(400, f"{name} is given two different values")
             values.setdefault(name, value)
     return values
 
 
-def _told(value: Any) -> Any:
+def _parameters(value: Any) -> Any:
     """A value as any encoding would tell it: 7 in JSON is "7" in a query."""
     if isinstance(value, bool):
         return str(value).lower()
@@ -126,10 +126,10 @@ def _query(query: bytes) -> Values:
         return forms.decode(query.decode())
     except UnicodeDecodeError:
         pass
-    raise Refusal(400, "the query is not UTF-8")
+    raise ApiError(400, "the query is not UTF-8")
 
 
-async def _body(asked: Asked) -> Values:
+async def _body(asked: ApiRequest) -> Values:
     body = asked.body
     headers = Headers(raw=asked.headers)
     media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -142,9 +142,9 @@ async def _body(asked: Asked) -> Values:
     elif media_type == MULTIPART:
         values = await _multipart(headers, body)
     else:
-        raise Refusal(415, f"the body must be {JSON}, {XML[0]}, {FORM} or {MULTIPART}")
+        raise ApiError(415, f"the body must be {JSON}, {XML[0]}, {FORM} or {MULTIPART}")
     if not isinstance(values, dict):
-        raise Refusal(400, "the body must be an object")
+        raise ApiError(400, "the body must be an object")
     return values
 
 
@@ -158,7 +158,7 @@ async def _bounded(chunks: AsyncIterator[bytes]) -> bytes:
         if size <= BODY_MAX:
             kept += chunk
     if size > BODY_MAX:
-        raise Refusal(413, f"the body must not be larger than {BODY_MAX} bytes", closes=True)
+        raise ApiError(413, f"the body must not be larger than {BODY_MAX} bytes", closes=True)
     return bytes(kept)
 
 
@@ -167,7 +167,7 @@ def _form(body: bytes) -> Values:
         return forms.decode(body.decode())
     except UnicodeDecodeError:
         pass
-    raise Refusal(400, "the form is not UTF-8")
+    raise ApiError(400, "the form is not UTF-8")
 
 
 async def _multipart(headers: Headers, body: bytes) -> Values:
@@ -186,7 +186,7 @@ async def _multipart(headers: Headers, body: bytes) -> Values:
     except (MultiPartException, KeyError, UnicodeError):  # KeyError: a content type without a boundary
         pass
     if form is None:
-        raise Refusal(400, "not a whole multipart form of plain fields in UTF-8")
+        raise ApiError(400, "not a whole multipart form of plain fields in UTF-8")
     return forms.nest((name, value) for name, value in form.multi_items() if isinstance(value, str))
 
 

@@ -9,7 +9,7 @@ from starlette.types import Scope
 
 from exposurekit.contract import codec, xml
 from exposurekit.contract.codec import MEDIA_TYPES
-from exposurekit.service.errors import Refusal
+from exposurekit.service.errors import ApiError
 
 _WORDS = {404: "there is nothing at this path", 405: "this path does not take this method"}
 
@@ -41,7 +41,7 @@ def error(scope: Scope, status: int, message: str, headers: dict[str, str] | Non
     return Response(xml.write({"message": message}, root="error"), status, headers, MEDIA_TYPES["xml"])
 
 
-def refused(scope: Scope, refusal: Refusal) -> Response:
+def refused(scope: Scope, refusal: ApiError) -> Response:
     """A refusal of ours as an answer."""
     headers = {"connection": "close"} if refusal.closes else {}
     if refusal.retry_after_s is not None:

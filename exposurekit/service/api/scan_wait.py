@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from sqlalchemy import bindparam, select
 
 from exposurekit.service.storage import leases
-from exposurekit.service.storage.database import Database, Work
+from exposurekit.service.storage.database import Database, Session
 from exposurekit.service.storage.leases import Lease
 from exposurekit.service.storage.tables import users
 from exposurekit.service.worker import Worker
@@ -21,7 +21,7 @@ _LOOK_EVERY_S = 0.25
 _SCANNING = select(users.c.is_scanning).where(users.c.id == bindparam("user_id"))
 
 
-class Scans:
+class ScanWaiter:
     """The scans of one service process: its own worker makes them, or, without one, another process does.
 
     Args:
@@ -36,11 +36,11 @@ class Scans:
         self._wait_s = wait_s
         self._running: dict[asyncio.Task[None], Lease] = {}
 
-    async def take(self, work: Work, user_id: int) -> Lease | None:
+    async def take(self, work: Session, user_id: int) -> Lease | None:
         """The scan of a person who was just registered, before any other worker can have it; if there is room."""
         if self._worker is None or len(self._running) >= self._worker.scans_at_once:
             return None
-        return await leases.take_one(work, users, user_id, lasts=self._worker.scan_lasts)
+        return await leases.acquire_one(work, users, user_id, lasts=self._worker.scan_lasts)
 
     async def wait_for(self, user_id: int, lease: Lease | None) -> None:
         """Until the scan is over, or so long that the caller has waited enough."""
@@ -70,7 +70,7 @@ class Scans:
         """Scans that a worker may make at once."""
         async with self._database.writing() as work:
             for lease in taken:
-                await leases.let_go(work, users, lease)
+                await leases.abandon(work, users, lease)
 
     async def _watch(self, user_id: int) -> None:
         until = time.monotonic() + self._wait_s

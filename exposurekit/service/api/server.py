@@ -29,8 +29,8 @@ def serve(
         limits: How much a key may ask; without, as much as it likes.
 
     Raises:
-        Misconfigured: Nothing can listen there, or the database cannot be opened.
-        WorkerEnded: The worker ended by itself.
+        ConfigurationError: Nothing can listen there, or the database cannot be opened.
+        WorkerCrashed: The worker ended by itself.
     """
     log_setup.to_stderr()
     asgi_server.serve(create_app(database, worker=worker, limits=limits), host, port)

@@ -12,7 +12,7 @@ from sqlalchemy import insert
 from exposurekit.contract.webhooks import DISCOVERED_LINKS, DISCOVERED_RECORDS, NEW_ALERTS, REMOVED_RECORDS
 from exposurekit.service.models import Page, Site
 from exposurekit.service.storage import tables
-from exposurekit.service.storage.database import Work
+from exposurekit.service.storage.database import Session
 from exposurekit.service.webhooks import outbox
 from exposurekit.text import sanitize
 
@@ -52,7 +52,9 @@ _GROUP_OF = {Event.NEW_RECORD: DISCOVERED_RECORDS, Event.REMOVAL_VERIFIED: REMOV
 _INSERT = insert(tables.alerts)
 
 
-async def about_record(work: Work, event: Event, user_id: int, record: Mapping[str, Any], site: Site) -> None:
+async def about_record(
+    work: Session, event: Event, user_id: int, record: Mapping[str, Any], site: Site
+) -> None:
     """Tell a person what happened to a record: one as the specification describes it, as it is now."""
     name, href = record["name"], record["href"]
     steps = () if _needs_nobody(event, site) else site.opt_out_procedure
@@ -69,10 +71,10 @@ async def about_record(work: Work, event: Event, user_id: int, record: Mapping[s
     source = {"source_type": "record", "source": {"record": dict(record)}}
     await _add(work, event, user_id, words, source, record_id=record["id"])
     if event in _GROUP_OF:
-        await outbox.tell(work, user_id, _GROUP_OF[event], {"record": dict(record)})
+        await outbox.enqueue_event(work, user_id, _GROUP_OF[event], {"record": dict(record)})
 
 
-async def about_link(work: Work, user_id: int, link_id: int, page: Page) -> None:
+async def about_link(work: Session, user_id: int, link_id: int, page: Page) -> None:
     """Tell a person about a web page that shows their data."""
     event = Event.EXPOSURE_FOUND
     kinds = ", ".join(page.contains) or "not told which"
@@ -86,7 +88,7 @@ async def about_link(work: Work, user_id: int, link_id: int, page: Page) -> None
     source = {"source_type": "link", "source": {"link": page.shown()}}
     await _add(work, event, user_id, words, source, link_id=link_id)
     # Specification, "Link": only url and title appear here.
-    await outbox.tell(work, user_id, DISCOVERED_LINKS, {"url": page.url, "title": page.title})
+    await outbox.enqueue_event(work, user_id, DISCOVERED_LINKS, {"url": page.url, "title": page.title})
 
 
 def _needs_nobody(event: Event, site: Site) -> bool:
@@ -111,7 +113,7 @@ def _html(event: Event, place: str, subject: str, steps: Sequence[str] = (), *, 
 
 
 async def _add(
-    work: Work,
+    work: Session,
     event: Event,
     user_id: int,
     words: dict[str, Any],
@@ -131,4 +133,4 @@ async def _add(
     await work.add(_INSERT, row)
     # Specification, "Alert": absent in alerts inside webhooks.
     told = {name: value for name, value in words.items() if name != "url"}
-    await outbox.tell(work, user_id, NEW_ALERTS, told | source)
+    await outbox.enqueue_event(work, user_id, NEW_ALERTS, told | source)

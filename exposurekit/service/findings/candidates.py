@@ -9,11 +9,11 @@ from typing import Any
 
 from sqlalchemy import Row, delete, insert, select, update
 
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 from exposurekit.service.constants import VERDICTS
 from exposurekit.service.findings import findings
 from exposurekit.service.models import Listing, Site
-from exposurekit.service.storage.database import Work
+from exposurekit.service.storage.database import Session
 from exposurekit.service.storage.tables import candidates
 
 POSSIBLE, QUARANTINED, REJECTED = VERDICTS
@@ -43,7 +43,7 @@ class Judged:
     reasons: tuple[str, ...]
 
 
-async def keep(work: Work, user_id: int, site: str, listing: Listing, judged: Judged) -> None:
+async def keep(work: Session, user_id: int, site: str, listing: Listing, judged: Judged) -> None:
     """Keep a listing for the operator; seen again, it is kept up to date. The person's row must be held."""
     stored = {"listing": listing.stored(Site(name=site)), "reasons": list(judged.reasons)}
     row: dict[str, Any] = {
@@ -57,19 +57,19 @@ async def keep(work: Work, user_id: int, site: str, listing: Listing, judged: Ju
         await work.add(insert(candidates), row | same)
 
 
-async def is_rejected(work: Work, user_id: int, site: str, listing: Listing) -> bool:
+async def is_rejected(work: Session, user_id: int, site: str, listing: Listing) -> bool:
     """Whether an operator has said that this listing is not this person's."""
     same = select(candidates.c.id).filter_by(**_same(work, user_id, site, listing), verdict=REJECTED)
     return await work.first(same) is not None
 
 
-async def drop(work: Work, user_id: int, site: str, listing: Listing) -> None:
+async def drop(work: Session, user_id: int, site: str, listing: Listing) -> None:
     """It is a record now, or nothing."""
     await work.run(delete(candidates).filter_by(**_same(work, user_id, site, listing)))
 
 
 async def all(  # noqa: A001  read as candidates.all
-    work: Work, *, user_id: int | None = None, verdict: str | None = None, limit: int = 100
+    work: Session, *, user_id: int | None = None, verdict: str | None = None, limit: int = 100
 ) -> list[Candidate]:
     """Candidates, the likeliest first; what was rejected only where it is asked for."""
     statement = select(candidates).order_by(candidates.c.score.desc(), candidates.c.id).limit(limit)
@@ -80,11 +80,11 @@ async def all(  # noqa: A001  read as candidates.all
     return [_opened(work, row) for row in await work.all(statement)]
 
 
-async def find(work: Work, candidate_id: int) -> Candidate:
+async def find(work: Session, candidate_id: int) -> Candidate:
     """One candidate.
 
     Raises:
-        Misconfigured: There is no such candidate.
+        ConfigurationError: There is no such candidate.
     """
     row = await work.first(select(candidates).where(candidates.c.id == candidate_id))
     if row is None:
@@ -92,11 +92,11 @@ async def find(work: Work, candidate_id: int) -> Candidate:
     return _opened(work, row)
 
 
-async def accept(work: Work, candidate_id: int, site: Site) -> int:
+async def accept(work: Session, candidate_id: int, site: Site) -> int:
     """An operator says that it is the person's: the new record's id.
 
     Raises:
-        Misconfigured: There is no such candidate on that site.
+        ConfigurationError: There is no such candidate on that site.
     """
     found = await find(work, candidate_id)
     if found.site != site.name:
@@ -106,27 +106,27 @@ async def accept(work: Work, candidate_id: int, site: Site) -> int:
     return record_id
 
 
-async def reject(work: Work, candidate_id: int) -> None:
+async def reject(work: Session, candidate_id: int) -> None:
     """An operator says that it is not; it is not asked again.
 
     Raises:
-        Misconfigured: There is no such candidate.
+        ConfigurationError: There is no such candidate.
     """
     one = candidates.c.id == candidate_id
     if not await work.run(update(candidates).where(one).values(verdict=REJECTED)):
         raise _no_such()
 
 
-def _no_such() -> Misconfigured:
-    return Misconfigured("there is no candidate of that id: exposurekit users candidates shows them")
+def _no_such() -> ConfigurationError:
+    return ConfigurationError("there is no candidate of that id: exposurekit users candidates shows them")
 
 
-def _same(work: Work, user_id: int, site: str, listing: Listing) -> dict[str, Any]:
+def _same(work: Session, user_id: int, site: str, listing: Listing) -> dict[str, Any]:
     digest = findings.reference_digest(work, user_id, site, listing.reference_id)
     return {"user_id": user_id, "site": site, "reference_digest": digest}
 
 
-def _opened(work: Work, row: Row[Any]) -> Candidate:
+def _opened(work: Session, row: Row[Any]) -> Candidate:
     stored = work.unseal(CANDIDATE, row.user_id, row.sealed)
     listing = Listing.of_stored(stored["listing"])
     reasons = tuple(stored["reasons"])

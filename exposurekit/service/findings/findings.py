@@ -13,14 +13,14 @@ from exposurekit.service.findings import alerts
 from exposurekit.service.findings.alerts import Event
 from exposurekit.service.models import Listing, Page, Site, shown_record
 from exposurekit.service.storage import tables
-from exposurekit.service.storage.database import Work
+from exposurekit.service.storage.database import Session
 
 __all__ = ["Listing", "Page", "Site", "discover_link", "discover_record"]
 
 _records, _links, _alerts = tables.records.c, tables.links.c, tables.alerts.c
 
 
-async def discover_record(work: Work, user_id: int, listing: Listing, site: Site) -> int:
+async def discover_record(work: Session, user_id: int, listing: Listing, site: Site) -> int:
     """A site lists a person; the record's id.
 
     New: a record, and an alert. Known: what it shows is kept up to date, and a run of looks that found it gone is
@@ -30,7 +30,7 @@ async def discover_record(work: Work, user_id: int, listing: Listing, site: Site
     Raises:
         NoSuchUser: Nobody of that id is registered.
     """
-    await consent.hold(work, user_id)
+    await consent.lock_user(work, user_id)
     digest = reference_digest(work, user_id, site.name, listing.reference_id)
     known = await work.first(_KNOWN_RECORD, {"user_id": user_id, "site": site.name, "digest": digest})
     if known is None:
@@ -47,13 +47,13 @@ async def discover_record(work: Work, user_id: int, listing: Listing, site: Site
     return int(known.id)
 
 
-async def discover_link(work: Work, user_id: int, page: Page) -> int:
+async def discover_link(work: Session, user_id: int, page: Page) -> int:
     """A web page shows a person's data; the link's id. New: an alert. Known: title and kinds are kept up to date.
 
     Raises:
         NoSuchUser: Nobody of that id is registered.
     """
-    await consent.hold(work, user_id)
+    await consent.lock_user(work, user_id)
     digest = work.vault.fingerprint(f"{user_id}\0{page.url}", "url")
     sealed = work.seal("links", user_id, page.shown())
     known = await work.first(_KNOWN_LINK, {"user_id": user_id, "digest": digest})
@@ -66,30 +66,30 @@ async def discover_link(work: Work, user_id: int, page: Page) -> int:
     return link_id
 
 
-def reference_digest(work: Work, user_id: int, site: str, reference_id: str) -> bytes:
+def reference_digest(work: Session, user_id: int, site: str, reference_id: str) -> bytes:
     """What a listing is found again by."""
     # The person is part of the text, so that equal digests do not tell who shares a listing.
     return work.vault.fingerprint(f"{user_id}\0{site}\0{reference_id}", "reference_id")
 
 
-async def records_of(work: Work, user_id: int) -> list[dict[str, Any]]:
+async def records_of(work: Session, user_id: int) -> list[dict[str, Any]]:
     """A person's records, oldest first, each inside an object with the single key ``record``."""
     rows = await work.all(_RECORDS, {"user_id": user_id})
     return [{"record": _record(work, user_id, row)} for row in rows]
 
 
-async def record_of(work: Work, user_id: int, record_id: int) -> dict[str, Any] | None:
+async def record_of(work: Session, user_id: int, record_id: int) -> dict[str, Any] | None:
     """One record of a person, or None where the person has no such record."""
     row = await work.first(_RECORDS.where(_records.id == record_id), {"user_id": user_id})
     return None if row is None else _record(work, user_id, row)
 
 
-async def links_of(work: Work, user_id: int) -> list[dict[str, Any]]:
+async def links_of(work: Session, user_id: int) -> list[dict[str, Any]]:
     """A person's links, oldest first."""
     return [work.unseal("links", user_id, row.sealed) for row in await work.all(_LINKS, {"user_id": user_id})]
 
 
-async def alerts_of(work: Work, user_id: int) -> list[dict[str, Any]]:
+async def alerts_of(work: Session, user_id: int) -> list[dict[str, Any]]:
     """A person's alerts, oldest first, each with its record or link as it is now."""
     rows = await work.all(_ALERTS, {"user_id": user_id})
     return [{**work.unseal("alerts", user_id, row.words), **_source(work, user_id, row)} for row in rows]
@@ -130,7 +130,7 @@ def _opt_out_is_due(known: Row[Any], site: Site) -> bool:
     return site.removed_by_us and (relisted or waiting)
 
 
-async def _add_record(work: Work, user_id: int, digest: bytes, listing: Listing, site: Site) -> int:
+async def _add_record(work: Session, user_id: int, digest: bytes, listing: Listing, site: Site) -> int:
     now = work.clock.now()
     row = {
         "user_id": user_id,
@@ -151,11 +151,11 @@ def _found(record_id: int, listing: Listing, site: Site) -> dict[str, Any]:
     return shown_record(record_id, site.name, DISCOVERED, listing.stored(site))
 
 
-def _record(work: Work, user_id: int, row: Row[Any]) -> dict[str, Any]:
+def _record(work: Session, user_id: int, row: Row[Any]) -> dict[str, Any]:
     return shown_record(row.id, row.site, row.status, work.unseal("records", user_id, row.sealed))
 
 
-def _source(work: Work, user_id: int, row: Row[Any]) -> dict[str, Any]:
+def _source(work: Session, user_id: int, row: Row[Any]) -> dict[str, Any]:
     if row.link is not None:
         return {"source_type": "link", "source": {"link": work.unseal("links", user_id, row.link)}}
     return {"source_type": "record", "source": {"record": _record(work, user_id, row)}}

@@ -23,7 +23,7 @@ from exposurekit.service.constants import GONE_LOOKS
 from exposurekit.service.findings import alerts
 from exposurekit.service.findings.alerts import Event
 from exposurekit.service.models import Site, shown_record
-from exposurekit.service.storage.database import Work
+from exposurekit.service.storage.database import Session
 from exposurekit.service.storage.tables import records
 
 _LISTED = frozenset({DISCOVERED, PENDING_REMOVAL})
@@ -37,7 +37,9 @@ class NoSuchRecord(ExposureError):
     """There is no record of that id on that site."""
 
 
-async def submit_removal(work: Work, record_id: int, site: Site, *, look_at: datetime | None = None) -> None:
+async def submit_removal(
+    work: Session, record_id: int, site: Site, *, look_at: datetime | None = None
+) -> None:
     """An opt-out was submitted: ``discovered`` -> ``pending removal``, with an alert; a look is due then.
 
     Raises:
@@ -50,7 +52,7 @@ async def submit_removal(work: Work, record_id: int, site: Site, *, look_at: dat
 
 
 async def verify_removal(
-    work: Work,
+    work: Session,
     record_id: int,
     site: Site,
     *,
@@ -79,7 +81,7 @@ async def verify_removal(
 
 
 async def refuse_removal(
-    work: Work, record_id: int, site: Site, *, because: Event = Event.OPT_OUT_REFUSED
+    work: Session, record_id: int, site: Site, *, because: Event = Event.OPT_OUT_REFUSED
 ) -> None:
     """An opt-out came to nothing: ``discovered``, with an alert that says why and carries the steps by hand.
 
@@ -92,7 +94,7 @@ async def refuse_removal(
     await _tell(work, because, record, site, DISCOVERED)
 
 
-async def reconsider(work: Work, user_id: int) -> None:
+async def reconsider(work: Session, user_id: int) -> None:
     """The person has changed: what could not be submitted, or was refused, may be submitted now."""
     ours = and_(records.c.user_id == user_id, records.c.status == DISCOVERED, records.c.due_at.is_(None))
     again = {"due_at": work.clock.now(), "refused_at": None, "tries": 0}
@@ -117,12 +119,12 @@ _HELD = select(records.c.user_id, records.c.status, records.c.gone_looks, record
 
 
 async def _held(
-    work: Work, record_id: int, site: Site, statuses: frozenset[str] | set[str], step: str
+    work: Session, record_id: int, site: Site, statuses: frozenset[str] | set[str], step: str
 ) -> _Record:
     owner = await work.first(_OWNER, {"record_id": record_id, "site": site.name})
     if owner is None:
         raise NoSuchRecord("there is no record of that id on that site")
-    await consent.hold(
+    await consent.lock_user(
         work, owner.user_id
     )  # the person first, always: two who hold cannot wait for each other
     [row] = await work.all(_HELD, {"record_id": record_id})
@@ -133,13 +135,13 @@ async def _held(
     return _Record(record_id, row.user_id, row.status, row.gone_looks, stored)
 
 
-async def _change(work: Work, record: _Record, *, status: str, gone_looks: int = 0, **more: Any) -> None:
+async def _change(work: Session, record: _Record, *, status: str, gone_looks: int = 0, **more: Any) -> None:
     changed: dict[str, Any] = {"status": status, "gone_looks": gone_looks, **more}
     if status != record.status:
         changed["changed_at"] = work.clock.now()
     await work.run(update(records).where(records.c.id == record.id), changed)
 
 
-async def _tell(work: Work, event: Event, record: _Record, site: Site, status: str) -> None:
+async def _tell(work: Session, event: Event, record: _Record, site: Site, status: str) -> None:
     shown = shown_record(record.id, site.name, status, record.stored)
     await alerts.about_record(work, event, record.user_id, shown, site)

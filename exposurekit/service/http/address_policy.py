@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
-from exposurekit.errors import ExposureError, Misconfigured
+from exposurekit.errors import ConfigurationError, ExposureError
 
 Network = IPv4Network | IPv6Network
 
@@ -61,14 +61,14 @@ _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _NAME_MAX = 254
 
 
-class Unsafe(ExposureError):
+class ForbiddenAddress(ExposureError):
     """The service may not go there: no plain http(s) address, or one that is not public.
 
     An operator can open networks of their own; never link-local ones and never a cloud's metadata.
     """
 
 
-class NotPublic(Unsafe):
+class NotPublic(ForbiddenAddress):
     """A host leads elsewhere than to a public network, or to one that the operator opened."""
 
 
@@ -76,13 +76,13 @@ def networks(opened: Iterable[str]) -> tuple[Network, ...]:
     """The networks that an operator opens.
 
     Raises:
-        Misconfigured: One is not in CIDR form.
+        ConfigurationError: One is not in CIDR form.
     """
     try:
         return tuple(map(ip_network, opened))
     except ValueError:
         pass
-    raise Misconfigured(
+    raise ConfigurationError(
         "an opened network is written like 10.0.0.0/8 or fd00::/8, with no bits set behind it"
     )
 
@@ -105,11 +105,11 @@ def check_host(host: str) -> None:
         return
     name = host.removesuffix(".")
     if name in _METADATA_NAMES:
-        raise Unsafe("the address may not be visited: it is a metadata service")
+        raise ForbiddenAddress("the address may not be visited: it is a metadata service")
     # A name cannot end in a number: what does is an IPv4 address in a spelling that each program reads its way.
     odd = len(host) > _NAME_MAX or not _NAME.fullmatch(host) or _NUMBER.fullmatch(name.rpartition(".")[2])
     if odd:
-        raise Unsafe("the address may not be visited: its host is not written plainly")
+        raise ForbiddenAddress("the address may not be visited: its host is not written plainly")
 
 
 def literal(host: str) -> IPv4Address | IPv6Address | None:

@@ -18,12 +18,18 @@ import aiohttp
 from aiohttp.abc import AbstractCookieJar, AbstractResolver, ResolveResult
 from yarl import URL
 
-from exposurekit.errors import ExposureError, Misconfigured
-from exposurekit.service.http.address_policy import Unsafe, check_addresses, check_host, literal, networks
-from exposurekit.service.http.request import WITHOUT_BODY, Asked, parsed
-from exposurekit.service.http.response import Answered, Reason, Unanswered, Unpacking
+from exposurekit.errors import ConfigurationError, ExposureError
+from exposurekit.service.http.address_policy import (
+    ForbiddenAddress,
+    check_addresses,
+    check_host,
+    literal,
+    networks,
+)
+from exposurekit.service.http.request import WITHOUT_BODY, Request, parsed
+from exposurekit.service.http.response import FetchError, Reason, Response, Unpacking
 
-__all__ = ["Answered", "Outbound", "Resolve", "Unanswered", "Unsafe", "Visit"]
+__all__ = ["FetchError", "ForbiddenAddress", "HttpSession", "Outbound", "Resolve", "Response"]
 
 Resolve = Callable[[str, int], Awaitable[Sequence[tuple[str, int]]]]
 
@@ -35,7 +41,7 @@ _REDIRECTS = {301, 302, 303, 307, 308}
 class _Fetching:
     """What one request and a visit have in common; they differ in the cookies."""
 
-    def __init__(self, door: "_Door") -> None:
+    def __init__(self, door: "_VettingResolver") -> None:
         self._door = door
 
     def _session(self, method: str) -> AbstractAsyncContextManager[aiohttp.ClientSession]:  # noqa: ARG002
@@ -55,7 +61,7 @@ class _Fetching:
         redirects_max: int = 5,
         reads_body: bool = True,
         before: Callable[[], Awaitable[None]] | None = None,
-    ) -> Answered:
+    ) -> Response:
         """Ask once, and follow where the answer leads; an answer of any status is an answer.
 
         Args:
@@ -87,7 +93,7 @@ class _Fetching:
                 await before()
             try:
                 async with asyncio.timeout(timeout_s):
-                    asked = Asked.first(
+                    asked = Request.first(
                         url, method=method, headers=headers or {}, params=params or {}, form=form, body=body
                     )
                     return await self._followed(asked, bytes_max if reads_body else None, redirects_max)
@@ -95,9 +101,9 @@ class _Fetching:
                 raise
             except Exception as error:  # noqa: BLE001  whatever it is may hold the URL, and ends here
                 reason = _reason(error)
-        raise Unanswered(reason)
+        raise FetchError(reason)
 
-    async def _followed(self, asked: Asked, bytes_max: int | None, redirects_max: int) -> Answered:
+    async def _followed(self, asked: Request, bytes_max: int | None, redirects_max: int) -> Response:
         async with self._session(asked.method) as session:
             for _ in range(redirects_max + 1):
                 self._door.check(asked.url)
@@ -106,15 +112,15 @@ class _Fetching:
                 ) as response:
                     location = response.headers.get("location")
                     if not (redirects_max and location and response.status in _REDIRECTS):
-                        return await _answered(response, bytes_max)
+                        return await _to_response(response, bytes_max)
                 asked = asked.redirected(response.status, location)
-        raise Unanswered("too many redirects")
+        raise FetchError("too many redirects")
 
 
-class Visit(_Fetching):
+class HttpSession(_Fetching):
     """Requests that share their cookies, and where that is safe their connections, with nobody else."""
 
-    def __init__(self, door: "_Door") -> None:
+    def __init__(self, door: "_VettingResolver") -> None:
         super().__init__(door)
         # For bare addresses too: a form may well be on one. Quoted, many a site would not know its own again.
         self._jar = aiohttp.CookieJar(unsafe=True, quote_cookie=False)
@@ -141,7 +147,7 @@ class Outbound(_Fetching):
         at_once: How many requests run at once; the others wait, and their time has not begun.
 
     Raises:
-        Misconfigured: A network is not in CIDR form, or `at_once` is less than 1.
+        ConfigurationError: A network is not in CIDR form, or `at_once` is less than 1.
 
     >>> asyncio.run(Outbound().check("http://127.0.0.1:8642/"))
     Traceback (most recent call last):
@@ -152,8 +158,8 @@ class Outbound(_Fetching):
         self, *, opened: Iterable[str] = (), resolve: Resolve | None = None, at_once: int = 100
     ) -> None:
         if at_once < 1:
-            raise Misconfigured("at_once is how many requests run at once: at least 1")
-        super().__init__(_Door(opened, resolve, at_once))
+            raise ConfigurationError("at_once is how many requests run at once: at least 1")
+        super().__init__(_VettingResolver(opened, resolve, at_once))
         for name in ("aiohttp.client", "aiohttp.internal"):
             logging.getLogger(name).addFilter(_nothing)
 
@@ -177,10 +183,10 @@ class Outbound(_Fetching):
             raise
         except Exception:  # noqa: BLE001, S110  its text may hold the host
             pass
-        raise Unanswered("unreachable")
+        raise FetchError("unreachable")
 
     @asynccontextmanager
-    async def visit(self) -> AsyncIterator[Visit]:
+    async def visit(self) -> AsyncIterator[HttpSession]:
         """Keep cookies for as long as the block lasts: a form sets one before it takes what is sent.
 
         >>> async def status():
@@ -189,7 +195,7 @@ class Outbound(_Fetching):
         >>> asyncio.run(status())
         404
         """
-        visit = Visit(self._door)
+        visit = HttpSession(self._door)
         try:
             yield visit
         finally:
@@ -200,7 +206,7 @@ class Outbound(_Fetching):
         self._door.shut()
 
 
-class _Door(AbstractResolver):
+class _VettingResolver(AbstractResolver):
     """Opens connections, and only to addresses that it vetted: aiohttp connects to what its resolver gives."""
 
     def __init__(self, opened: Iterable[str], resolve: Resolve | None, at_once: int) -> None:
@@ -215,7 +221,7 @@ class _Door(AbstractResolver):
     def room(self) -> asyncio.Semaphore:
         loop = asyncio.get_running_loop()
         if self._is_shut:
-            raise Unanswered("unreachable")
+            raise FetchError("unreachable")
         if loop not in self._rooms:
             self._rooms = {used: room for used, room in self._rooms.items() if not used.is_closed()}
             self._rooms[loop] = asyncio.Semaphore(self._at_once)
@@ -279,18 +285,18 @@ class _Door(AbstractResolver):
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-async def _answered(response: aiohttp.ClientResponse, bytes_max: int | None) -> Answered:
+async def _to_response(response: aiohttp.ClientResponse, bytes_max: int | None) -> Response:
     headers: dict[str, str] = {}
     for name, value in response.headers.items():
         readable = value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
         before = headers.get(name.lower())
         headers[name.lower()] = readable if before is None else f"{before}, {readable}"
     if bytes_max is None:
-        return Answered(response.status, str(response.url), headers, b"")
+        return Response(response.status, str(response.url), headers, b"")
     body = Unpacking(headers.get("content-encoding", "identity"), bytes_max)
     async for piece in response.content.iter_any():
         body.feed(piece)
-    return Answered(response.status, str(response.url), headers, body.whole())
+    return Response(response.status, str(response.url), headers, body.whole())
 
 
 def _reason(error: Exception) -> Reason:

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from yarl import URL
 
 from exposurekit import __version__
-from exposurekit.service.http.address_policy import Unsafe
+from exposurekit.service.http.address_policy import ForbiddenAddress
 
 WITHOUT_BODY = {"GET", "HEAD"}
 _KEEPING_METHOD = {307, 308}
@@ -20,7 +20,7 @@ _PLAIN_URL = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Request:
     """One request."""
 
     method: str
@@ -38,7 +38,7 @@ class Asked:
         params: Mapping[str, str],
         form: Mapping[str, str] | None,
         body: bytes | None,
-    ) -> "Asked":
+    ) -> "Request":
         """What a caller asks for; what frames a request is not the caller's to say.
 
         Raises:
@@ -54,7 +54,7 @@ class Asked:
             body = urlencode(form, errors="replace").encode()
         return cls(method.upper(), parsed(url).extend_query(params), sent, body)
 
-    def redirected(self, status: int, location: str) -> "Asked":
+    def redirected(self, status: int, location: str) -> "Request":
         """What is asked next. Nobody but the host that was meant gets what was sent, and not in the clear.
 
         Raises:
@@ -65,9 +65,9 @@ class Asked:
         if self.method in WITHOUT_BODY:
             return replace(self, url=url, headers=self._only(kept))
         if status not in _KEEPING_METHOD:
-            return Asked("GET", url, self._only(kept - {"content-type"}), None)
+            return Request("GET", url, self._only(kept - {"content-type"}), None)
         if url.raw_host != self.url.raw_host or (self.url.scheme, url.scheme) == ("https", "http"):
-            raise Unsafe("the answer sends what was sent on to another host, or in the clear")
+            raise ForbiddenAddress("the answer sends what was sent on to another host, or in the clear")
         return replace(self, url=url, headers=self._only(kept | {"content-type"}))
 
     def _only(self, kept: set[str]) -> dict[str, str]:
@@ -87,4 +87,4 @@ def parsed(text: str, base: URL | None = None) -> URL:
                 return url
         except ValueError:
             pass
-    raise Unsafe("the address may not be visited: it is not a plain http or https one")
+    raise ForbiddenAddress("the address may not be visited: it is not a plain http or https one")

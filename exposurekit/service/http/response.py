@@ -1,6 +1,6 @@
 """What came from the web, as a value: its bytes unpacked within bounds, its text read. Never fetches.
 
-Nothing that comes can make it raise anything but `Unanswered`, or grow beyond what was allowed.
+Nothing that comes can make it raise anything but `FetchError`, or grow beyond what was allowed.
 """
 
 import codecs
@@ -37,7 +37,7 @@ _CODECS = {
 }
 
 
-class Unanswered(ExposureError):
+class FetchError(ExposureError):
     """No whole answer came that can be read.
 
     Attributes:
@@ -51,7 +51,7 @@ class Unanswered(ExposureError):
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class Response:
     r"""A whole answer, of any status; shows its status alone.
 
     Attributes:
@@ -94,7 +94,7 @@ class Unpacking:
     def __init__(self, encoding: str, bytes_max: int) -> None:
         encoding = encoding.strip().lower() or "identity"
         if encoding not in {"identity", "gzip", "x-gzip"}:
-            raise Unanswered("unreadable")  # no other was asked for
+            raise FetchError("unreadable")  # no other was asked for
         self._gzip = None if encoding == "identity" else zlib.decompressobj(_GZIP)
         self._bytes_max, self._came, self._kept = bytes_max, 0, 0
         self._pieces: list[bytes] = []
@@ -109,7 +109,7 @@ class Unpacking:
         unpacked = self._unpacked(piece)
         self._kept += len(unpacked)
         if max(self._came, self._kept) > self._bytes_max:
-            raise Unanswered("too large")
+            raise FetchError("too large")
         self._pieces.append(unpacked)
 
     def whole(self) -> bytes:
@@ -119,7 +119,7 @@ class Unpacking:
             Unanswered: What was packed has no end, or goes on behind it.
         """
         if self._gzip and self._came and (not self._gzip.eof or self._gzip.unused_data):
-            raise Unanswered("unreadable")
+            raise FetchError("unreadable")
         return b"".join(self._pieces)
 
     def _unpacked(self, piece: bytes) -> bytes:
@@ -130,7 +130,7 @@ class Unpacking:
             return self._gzip.decompress(piece, self._bytes_max - self._kept + 1)
         except zlib.error:
             pass
-        raise Unanswered("unreadable")
+        raise FetchError("unreadable")
 
 
 def _codec_within(body: bytes) -> str | None:

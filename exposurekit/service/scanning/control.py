@@ -40,7 +40,7 @@ _CODAS = ["l", "n", "r", "s", "t", "m", "rd", "ck", "nd", "ss", "x", "lt"]
 _SYLLABLES = (3, 4)
 
 
-def invented(place: Place) -> Subject:
+def decoy_subject(place: Place) -> Subject:
     """Somebody of that place whom nobody lists.
 
     >>> subject = invented(Place(city="Oakmere", state="CA"))

@@ -37,7 +37,7 @@ _Look = Callable[[str], Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class PageResult:
     """What a page says.
 
     Attributes:
@@ -67,7 +67,7 @@ class _Page:
     seen: str  # what a visitor sees
 
 
-def read(site: Definition, *, status: int, url: str, text: str) -> Reading:
+def read(site: Definition, *, status: int, url: str, text: str) -> PageResult:
     """Read one page of a site's answer.
 
     Where listings stand beside a "no results" mark, they are told, with ``said_none``: to pass over what a site shows
@@ -101,12 +101,12 @@ def read(site: Definition, *, status: int, url: str, text: str) -> Reading:
     # A block often shows in the source alone. "No results" in a script, though, stands on every page of a site.
     source = _folded(text[:MARKUP_MAX]) + (page.seen if page else "")
     if _says(source, site.search.blocked):
-        return Reading("inconclusive", reason="blocked")
+        return PageResult("inconclusive", reason="blocked")
     if status != 200:  # noqa: PLR2004
-        return Reading("inconclusive", reason=_refusal(status))
+        return PageResult("inconclusive", reason=_refusal(status))
     if page is None:
-        return Reading("inconclusive", reason="changed layout" if json_told else "too much")
-    return _told(site, page, url)
+        return PageResult("inconclusive", reason="changed layout" if json_told else "too much")
+    return _layout_result(site, page, url)
 
 
 def _refusal(status: int) -> str:
@@ -115,18 +115,18 @@ def _refusal(status: int) -> str:
     return "not found" if status == 404 else f"status {status}"  # noqa: PLR2004
 
 
-def _told(site: Definition, page: _Page, url: str) -> Reading:
+def _layout_result(site: Definition, page: _Page, url: str) -> PageResult:
     said_none = _says(page.seen, site.search.no_results)
     if not page.each:
         if said_none:
-            return Reading("no results", said_none=True)
-        return Reading("inconclusive", reason="changed layout")
+            return PageResult("no results", said_none=True)
+        return PageResult("inconclusive", reason="changed layout")
     read_ones = [_listing(site, look, url) for look in page.each[:LISTINGS_MAX]]
     whole = tuple(listing for listing in read_ones if listing)
     if not whole:
-        return Reading("inconclusive", reason="changed layout", unreadable=len(page.each))
+        return PageResult("inconclusive", reason="changed layout", unreadable=len(page.each))
     follow = _address(page.whole, site.search.next, url)
-    return Reading(
+    return PageResult(
         "listings",
         whole,
         next=None if follow == urldefrag(url).url else follow,
@@ -219,7 +219,7 @@ def _html_page(site: Definition, text: str) -> _Page | None:
     if page is None or page.root is None:
         return None
     nodes = next((found for selector in site.listings.each if (found := page.css(selector))), [])
-    purse = _Purse()
+    purse = _TextBudget()
     wanted = {
         name: getattr(site.listings, name) for name in type(site.listings).model_fields if name != "each"
     }
@@ -236,7 +236,7 @@ def _nothing(_selector: str) -> Sequence[str]:
     return ()
 
 
-class _Purse:
+class _TextBudget:
     """How much of a page may still be read: listings inside one another hold the same text many times over."""
 
     def __init__(self) -> None:
@@ -250,12 +250,12 @@ class _Purse:
         return self.left < 0
 
 
-def _remembered(node: LexborNode, selectors: Sequence[str], purse: _Purse) -> _Look:
+def _remembered(node: LexborNode, selectors: Sequence[str], purse: _TextBudget) -> _Look:
     found = {selector: _in_node(node, selector, purse) for selector in selectors}
     return lambda selector: found.get(selector, ())
 
 
-def _in_node(node: LexborNode, selector: str, purse: _Purse) -> Sequence[str]:
+def _in_node(node: LexborNode, selector: str, purse: _TextBudget) -> Sequence[str]:
     css, attribute = selector_parts(selector)
     texts: list[str] = []
     if purse.empty:

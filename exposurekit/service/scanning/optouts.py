@@ -5,9 +5,9 @@ from typing import Any, Literal
 from urllib.parse import urljoin
 
 from exposurekit.service.accounts.subject import Place, Subject
-from exposurekit.service.http.client import Unanswered, Unsafe
+from exposurekit.service.http.client import FetchError, ForbiddenAddress
 from exposurekit.service.scanning import html_text
-from exposurekit.service.scanning.politeness import Caller, Manners, Still, Unwelcome
+from exposurekit.service.scanning.politeness import CancelCheck, PoliteFetcher, RobotsDisallowed, SiteSession
 from exposurekit.service.scanning.site_scan import PAGE_BYTES_MAX
 from exposurekit.service.sites.definition import Definition
 
@@ -20,9 +20,9 @@ async def send(
     site: Definition,
     subject: Subject,
     stored: Mapping[str, Any],
-    manners: Manners,
+    manners: PoliteFetcher,
     *,
-    still: Still | None = None,
+    still: CancelCheck | None = None,
 ) -> tuple[Answer, str]:
     """Ask a site to take a listing down: what it answered, and in a word or two why.
 
@@ -38,12 +38,12 @@ async def send(
     """
     try:
         async with manners.calling(site.name, site.politeness, still=still) as caller:
-            return await _sent(site, _told(site, subject, stored), caller)
-    except (Unanswered, Unwelcome, Unsafe) as error:
-        return "unclear", error.reason if isinstance(error, Unanswered) else str(error)
+            return await _sent(site, _outcome(site, subject, stored), caller)
+    except (FetchError, RobotsDisallowed, ForbiddenAddress) as error:
+        return "unclear", error.reason if isinstance(error, FetchError) else str(error)
 
 
-async def _sent(site: Definition, told: Mapping[str, str], caller: Caller) -> tuple[Answer, str]:
+async def _sent(site: Definition, told: Mapping[str, str], caller: SiteSession) -> tuple[Answer, str]:
     form = dict(told)
     if site.removal.page is not None:
         page = await caller.fetch(
@@ -59,10 +59,10 @@ async def _sent(site: Definition, told: Mapping[str, str], caller: Caller) -> tu
         timeout_s=site.search.patience_s,
         bytes_max=PAGE_BYTES_MAX,
     )
-    return _judged(site, answer.status, answer.text)
+    return _verdict(site, answer.status, answer.text)
 
 
-def _told(site: Definition, subject: Subject, stored: Mapping[str, Any]) -> dict[str, str]:
+def _outcome(site: Definition, subject: Subject, stored: Mapping[str, Any]) -> dict[str, str]:
     listing = {name: stored[name] or "" for name in ("reference_id", "href", "name")}
     known = subject.values(place=_place_of(subject, stored)) | listing
     return {name: template.format_map(known) for name, template in site.removal.fields.items()}
@@ -93,7 +93,7 @@ def _leads_to(url: str, action: str) -> str:
         return ""
 
 
-def _judged(site: Definition, status: int, text: str) -> tuple[Answer, str]:
+def _verdict(site: Definition, status: int, text: str) -> tuple[Answer, str]:
     page = text.casefold()
     if _bears(page, site.search.blocked):
         return "unclear", "blocked"

@@ -16,17 +16,17 @@ from exposurekit.service.findings.candidates import POSSIBLE, QUARANTINED, Judge
 from exposurekit.service.models import Listing, Site
 from exposurekit.service.scanning import matching
 from exposurekit.service.scanning.matching import Match
-from exposurekit.service.scanning.site_scan import Look
+from exposurekit.service.scanning.site_scan import SiteResult
 from exposurekit.service.sites import statistics
 from exposurekit.service.sites.definition import Definition
-from exposurekit.service.storage.database import Work
+from exposurekit.service.storage.database import Session
 from exposurekit.service.storage.leases import Lease
 from exposurekit.service.storage.tables import records
 
 RECORDS_MAX = 50  # of one person on one site, ever; what goes beyond is for the operator
 
 
-async def known_of(work: Work, user_id: int) -> dict[str, list[Listing]]:
+async def known_listings(work: Session, user_id: int) -> dict[str, list[Listing]]:
     """What each site lists of a person, as far as is known; what was removed is not among it."""
     known: dict[str, list[Listing]] = {}
     for row in await work.all(_LISTED, {"user_id": user_id}):
@@ -34,7 +34,7 @@ async def known_of(work: Work, user_id: int) -> dict[str, list[Listing]]:
     return known
 
 
-async def judge(subject: Subject, told: Look, on: date) -> dict[str, Match]:
+async def match_listings(subject: Subject, told: SiteResult, on: date) -> dict[str, Match]:
     """Whose each listing of a look is, by reference; in a thread, since a page may hold many, and before a transaction."""
 
     def matches() -> dict[str, Match]:
@@ -43,11 +43,11 @@ async def judge(subject: Subject, told: Look, on: date) -> dict[str, Match]:
     return await asyncio.to_thread(matches)
 
 
-async def keep(
-    work: Work,
+async def save_result(
+    work: Session,
     user_id: int,
     site: Definition,
-    told: Look,
+    told: SiteResult,
     judged: Mapping[str, Match],
     *,
     about: Lease | None = None,
@@ -86,11 +86,11 @@ async def keep(
     for row in unseen.values():
         if told.tells_absence_of(Listing.of_stored(work.unseal("records", user_id, row.sealed))):
             await _not_listed(work, row, site, subject, about)
-    await statistics.looked(work, site.name, reason=told.inconclusive, trusted=told.trusted)
+    await statistics.record_scan(work, site.name, reason=told.inconclusive, trusted=told.trusted)
 
 
 async def _find(
-    work: Work, user_id: int, site: Site, listing: Listing, match: Match, *, believed: bool
+    work: Session, user_id: int, site: Site, listing: Listing, match: Match, *, believed: bool
 ) -> bool:
     """A listing that is no record yet; whether it is one now."""
     if match.verdict == "other" or await candidates.is_rejected(work, user_id, site.name, listing):
@@ -104,14 +104,14 @@ async def _find(
     return False
 
 
-def _is_same(work: Work, user_id: int, row: Row[Any], listing: Listing, match: Match) -> bool:
+def _is_same(work: Session, user_id: int, row: Row[Any], listing: Listing, match: Match) -> bool:
     """Whether what stands under a record's reference is still the same; sites give references to others again."""
     before = Listing.of_stored(work.unseal("records", user_id, row.sealed))
     return match.verdict != "other" or listing.name.casefold() == before.name.casefold()
 
 
 async def _still_listed(
-    work: Work, row: Row[Any], site: Definition, subject: Subject, about: Lease | None
+    work: Session, row: Row[Any], site: Definition, subject: Subject, about: Lease | None
 ) -> None:
     if row.status != PENDING_REMOVAL or not _counts(work, row, about):
         return
@@ -119,11 +119,11 @@ async def _still_listed(
     if row.changed_at + timedelta(days=site.removal.give_up_days) <= now:
         await removals.refuse_removal(work, row.id, told, because=Event.OPT_OUT_IGNORED)
     else:
-        await removals.verify_removal(work, row.id, told, gone=False, look_at=_next_look(now, site))
+        await removals.verify_removal(work, row.id, told, gone=False, look_at=_next_scan(now, site))
 
 
 async def _not_listed(
-    work: Work, row: Row[Any], site: Definition, subject: Subject, about: Lease | None
+    work: Session, row: Row[Any], site: Definition, subject: Subject, about: Lease | None
 ) -> None:
     if row.status == REMOVED or not _counts(work, row, about):
         return
@@ -133,11 +133,11 @@ async def _not_listed(
         site.site(subject),
         gone=True,
         confirmations=site.verification.confirmations,
-        look_at=_next_look(work.clock.now(), site),
+        look_at=_next_scan(work.clock.now(), site),
     )
 
 
-def _counts(work: Work, row: Row[Any], about: Lease | None) -> bool:
+def _counts(work: Session, row: Row[Any], about: Lease | None) -> bool:
     """Whether this look is one of those in a row: it was due, and nobody else is taking it at this moment."""
     now = work.clock.now()
     is_due = row.due_at is None or row.due_at <= now
@@ -146,7 +146,7 @@ def _counts(work: Work, row: Row[Any], about: Lease | None) -> bool:
     return is_due and not others and not waits_for_opt_out
 
 
-def _next_look(now: datetime, site: Definition) -> datetime:
+def _next_scan(now: datetime, site: Definition) -> datetime:
     return now + timedelta(days=site.verification.every_days)
 
 

@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 from protego import Protego
 
 from exposurekit.errors import ExposureError
-from exposurekit.service.http.client import Answered, Outbound, Unanswered, Unsafe, Visit
+from exposurekit.service.http.client import FetchError, ForbiddenAddress, HttpSession, Outbound, Response
 from exposurekit.service.sites import statistics
 from exposurekit.service.sites.definition import Politeness
 from exposurekit.service.storage.database import Database
@@ -32,20 +32,20 @@ _ALL_IS_ALLOWED = Protego.parse("")
 
 
 # Raises what ends a conversation that may not go on.
-Still = Callable[[], Awaitable[None]]
+CancelCheck = Callable[[], Awaitable[None]]
 
 
-class Unwelcome(ExposureError):
+class RobotsDisallowed(ExposureError):
     """The site's robots.txt forbids it, or cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Robots:
+class _RobotsRules:
     rules: Protego | None
     until: datetime
 
 
-class Manners:
+class PoliteFetcher:
     """The way out, politely. Belongs to one event loop.
 
     Args:
@@ -56,14 +56,14 @@ class Manners:
     def __init__(self, outbound: Outbound, database: Database) -> None:
         self._outbound = outbound
         self._database = database
-        self._robots: dict[str, _Robots] = {}
+        self._robots: dict[str, _RobotsRules] = {}
         self._reading: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._at_once: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     @asynccontextmanager
     async def calling(
-        self, site: str, politeness: Politeness, *, still: Still | None = None
-    ) -> AsyncIterator["Caller"]:
+        self, site: str, politeness: Politeness, *, still: CancelCheck | None = None
+    ) -> AsyncIterator["SiteSession"]:
         """A conversation with one site; as many at once as it bears.
 
         Args:
@@ -73,7 +73,7 @@ class Manners:
         """
         gate = self._at_once.setdefault(site, asyncio.Semaphore(politeness.concurrency))
         async with gate, self._outbound.visit() as visit:
-            yield Caller(self, site, politeness, visit, still=still)
+            yield SiteSession(self, site, politeness, visit, still=still)
 
     async def turn(self, site: str, delay: timedelta) -> datetime:
         """The next moment at which the site may be asked; it is ours."""
@@ -89,7 +89,7 @@ class Manners:
         if (seconds := (moment - self.now()).total_seconds()) > 0:
             await self._database.clock.sleep(seconds)
 
-    async def is_welcome(self, visit: Visit, url: str) -> bool:
+    async def is_welcome(self, visit: HttpSession, url: str) -> bool:
         """Whether robots.txt allows us an address.
 
         Raises:
@@ -99,13 +99,13 @@ class Manners:
         try:
             parts = urlsplit(url)
         except ValueError:
-            raise Unsafe("the address may not be visited: it is none") from None
+            raise ForbiddenAddress("the address may not be visited: it is none") from None
         rules = await self._rules(visit, f"{parts.scheme}://{parts.netloc}")
         if rules is None:
-            raise Unwelcome("the site's robots.txt cannot be read")
+            raise RobotsDisallowed("the site's robots.txt cannot be read")
         return bool(rules.can_fetch(url, AGENT))
 
-    async def _rules(self, visit: Visit, origin: str) -> Protego | None:
+    async def _rules(self, visit: HttpSession, origin: str) -> Protego | None:
         """What is remembered of an origin, or read: by one conversation, while the others wait for it."""
         async with self._reading.setdefault(origin, asyncio.Lock()):
             known = self._robots.get(origin)
@@ -114,21 +114,21 @@ class Manners:
                     self._robots.clear()
                 rules = await _read(visit, origin)
                 lasts = ROBOTS_LAST if rules else ROBOTS_RETRY
-                known = self._robots[origin] = _Robots(rules, self.now() + lasts)
+                known = self._robots[origin] = _RobotsRules(rules, self.now() + lasts)
             return known.rules
 
 
-class Caller:
+class SiteSession:
     """One conversation with a site: its cookies, its turns."""
 
     def __init__(
         self,
-        manners: Manners,
+        manners: PoliteFetcher,
         site: str,
         politeness: Politeness,
-        visit: Visit,
+        visit: HttpSession,
         *,
-        still: Still | None,
+        still: CancelCheck | None,
     ) -> None:
         self._manners = manners
         self._site = site
@@ -137,7 +137,7 @@ class Caller:
         self._still = still
         self._not_before = manners.now()
 
-    async def fetch(self, url: str, *, params: Mapping[str, str] | None = None, **options: Any) -> Answered:
+    async def fetch(self, url: str, *, params: Mapping[str, str] | None = None, **options: Any) -> Response:
         """As `Outbound.fetch`, once it is allowed and the site's turn has come; so is each hop of a redirect.
 
         Raises:
@@ -154,11 +154,11 @@ class Caller:
             if answer.status not in _REDIRECTS or not location:
                 return answer
             whole = _joined(answer.url, location)
-        raise Unanswered("too many redirects")
+        raise FetchError("too many redirects")
 
-    async def _asked(self, url: str, **options: Any) -> Answered:
+    async def _asked(self, url: str, **options: Any) -> Response:
         if self._politeness.robots_txt and not await self._manners.is_welcome(self._visit, url):
-            raise Unwelcome("the site's robots.txt forbids it")
+            raise RobotsDisallowed("the site's robots.txt forbids it")
         if self._politeness.delay_s:
             await self._wait_for_turn()
         return await self._visit.fetch(url, before=self._go_on, **options)
@@ -178,16 +178,16 @@ def _joined(url: str, location: str) -> str:
     try:
         return urljoin(url, location)
     except ValueError:
-        raise Unsafe("the answer leads to an address that is none") from None
+        raise ForbiddenAddress("the answer leads to an address that is none") from None
 
 
-async def _read(visit: Visit, origin: str) -> Protego | None:
+async def _read(visit: HttpSession, origin: str) -> Protego | None:
     """RFC 9309: no such file allows everything; a file that cannot be reached (None) nothing."""
     try:
         answer = await visit.fetch(
             f"{origin}/robots.txt", timeout_s=ROBOTS_PATIENCE_S, bytes_max=ROBOTS_BYTES_MAX
         )
-    except Unanswered:
+    except FetchError:
         return None
     if 400 <= answer.status < 500:  # noqa: PLR2004
         return _ALL_IS_ALLOWED

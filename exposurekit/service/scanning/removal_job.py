@@ -15,12 +15,12 @@ from exposurekit.service.findings import removals
 from exposurekit.service.findings.alerts import Event
 from exposurekit.service.models import Listing
 from exposurekit.service.scanning import optouts
-from exposurekit.service.scanning.persist import judge, keep, known_of
-from exposurekit.service.scanning.scan import LOOK_AGAIN, Web, still_ours
-from exposurekit.service.scanning.site_scan import look
+from exposurekit.service.scanning.persist import known_listings, match_listings, save_result
+from exposurekit.service.scanning.scan import LOOK_AGAIN, ScanContext, still_ours
+from exposurekit.service.scanning.site_scan import scan_site
 from exposurekit.service.sites.definition import Definition
 from exposurekit.service.storage import leases
-from exposurekit.service.storage.database import Work
+from exposurekit.service.storage.database import Session
 from exposurekit.service.storage.leases import Lease, LeaseLost
 from exposurekit.service.storage.tables import records
 
@@ -42,7 +42,7 @@ class _Case:
     tries: int = 0
 
 
-async def remove(web: Web, lease: Lease) -> None:
+async def remove(web: ScanContext, lease: Lease) -> None:
     """Take the step that is due for the record which the lease is about.
 
     Raises:
@@ -54,10 +54,10 @@ async def remove(web: Web, lease: Lease) -> None:
         if row is not None and await consent.may_scan(work, row.user_id):
             subject = await users.subject_of(work, row.user_id)
         stored = None if row is None else work.unseal("records", row.user_id, row.sealed)
-        known = {} if row is None else await known_of(work, row.user_id)
+        known = {} if row is None else await known_listings(work, row.user_id)
     site = None if row is None else web.definitions.get(row.site)
     if row is None or site is None or subject is None or stored is None:
-        await _rest(web, lease)
+        await _finish(web, lease)
         return
     case_ = _Case(lease, row.user_id, site, subject, stored, known.get(row.site, []), row.tries)
     if row.status == PENDING_REMOVAL or row.gone_looks:
@@ -65,96 +65,96 @@ async def remove(web: Web, lease: Lease) -> None:
     elif row.status == DISCOVERED and row.refused_at is None and site.site(subject).removed_by_us:
         await _submit(web, case_)
     else:
-        await _rest(web, lease)
+        await _finish(web, lease)
 
 
-async def _verify(web: Web, case_: _Case) -> None:
+async def _verify(web: ScanContext, case_: _Case) -> None:
     still = still_ours(web.database, records, case_.lease)
-    told = await look(case_.site, case_.subject, web.manners, known=case_.known, still=still)
-    judged = await judge(case_.subject, told, web.database.clock.now().date())
+    told = await scan_site(case_.site, case_.subject, web.manners, known=case_.known, still=still)
+    judged = await match_listings(case_.subject, told, web.database.clock.now().date())
     async with web.database.writing() as work:
-        await _hold(work, case_)
-        await keep(work, case_.user_id, case_.site, told, judged, about=case_.lease)
+        await _assert_held(work, case_)
+        await save_result(work, case_.user_id, case_.site, told, judged, about=case_.lease)
         now, record_id = work.clock.now(), case_.lease.row_id
         left = await work.first(_STILL_DUE, {"record_id": record_id, "now": now})
         if left is None:
-            await leases.release(work, records, records.c.id == record_id)
+            await leases.clear(work, records, records.c.id == record_id)
             return
         # The look told nothing of this record: it is left due, but not for ever.
         later = now + timedelta(days=case_.site.verification.every_days)
-        await leases.give_back(work, records, case_.lease, due_at=later)
+        await leases.complete(work, records, case_.lease, due_at=later)
         over = left.changed_at + timedelta(days=case_.site.removal.give_up_days) <= now
         if over and left.status == PENDING_REMOVAL:
             told_site = case_.site.site(case_.subject)
             await removals.refuse_removal(work, record_id, told_site, because=Event.OPT_OUT_IGNORED)
 
 
-async def _submit(web: Web, case_: _Case) -> None:
+async def _submit(web: ScanContext, case_: _Case) -> None:
     if await _sister_asks(web, case_):
         return
     still = still_ours(web.database, records, case_.lease)
     answer, why = await optouts.send(case_.site, case_.subject, case_.stored, web.manners, still=still)
     _log.info("opt_out=%r record=%d answer=%s why=%r", case_.site.name, case_.lease.row_id, answer, why)
     async with web.database.writing() as work:
-        await _hold(work, case_)
+        await _assert_held(work, case_)
         record_id, now = case_.lease.row_id, work.clock.now()
         if await work.first(_STILL_DISCOVERED, {"record_id": record_id}) is None:
             # A sister's request has served it meanwhile.
-            await leases.release(work, records, records.c.id == record_id)
+            await leases.clear(work, records, records.c.id == record_id)
             return
         if answer == "unclear" and case_.tries < len(RETRY_AFTER):
             again = now + RETRY_AFTER[case_.tries]
-            await leases.give_back(work, records, case_.lease, due_at=again, tries=case_.tries + 1)
+            await leases.complete(work, records, case_.lease, due_at=again, tries=case_.tries + 1)
             return
-        await leases.give_back(work, records, case_.lease, due_at=None)
+        await leases.complete(work, records, case_.lease, due_at=None)
         told = case_.site.site(case_.subject)
         if answer == "accepted":
-            await removals.submit_removal(work, record_id, told, look_at=_first_look(now, case_.site))
+            await removals.submit_removal(work, record_id, told, look_at=_first_scan(now, case_.site))
             await _cover(work, web, case_)
         else:
             because = Event.OPT_OUT_REFUSED if answer == "refused" else Event.OPT_OUT_UNANSWERED
             await removals.refuse_removal(work, record_id, told, because=because)
 
 
-async def _sister_asks(web: Web, case_: _Case) -> bool:
+async def _sister_asks(web: ScanContext, case_: _Case) -> bool:
     """Whether a request that is being made on a sister site serves this listing too; then it waits for that."""
     sisters = [name for name, site in web.definitions.items() if case_.site.name in site.removal.covers]
     if not sisters:
         return False
     async with web.database.writing() as work:
-        await _hold(work, case_)
+        await _assert_held(work, case_)
         now = work.clock.now()
         at_work = {"user_id": case_.user_id, "record_id": case_.lease.row_id, "now": now}
         if await work.first(_AT_WORK.where(records.c.site.in_(sisters)), at_work) is None:
             return False
-        await leases.give_back(work, records, case_.lease, due_at=now + SISTER_WAITS)
+        await leases.complete(work, records, case_.lease, due_at=now + SISTER_WAITS)
         return True
 
 
-async def _cover(work: Work, web: Web, case_: _Case) -> None:
+async def _cover(work: Session, web: ScanContext, case_: _Case) -> None:
     """The same request serves the sister sites: their listings of the person are on their way out too."""
     for name in case_.site.removal.covers:
         sister = web.definitions.get(name)
         if sister is None:
             continue
-        look_at = _first_look(work.clock.now(), case_.site)
+        look_at = _first_scan(work.clock.now(), case_.site)
         for row in await work.all(_DISCOVERED, {"user_id": case_.user_id, "site": name}):
             await removals.submit_removal(work, row.id, sister.site(case_.subject), look_at=look_at)
 
 
-async def _rest(web: Web, lease: Lease) -> None:
+async def _finish(web: ScanContext, lease: Lease) -> None:
     """Nothing to do here now: no consent; a human's job, as after a refusal; or a site that this worker lacks."""
     async with web.database.writing() as work:
         row = await work.first(_RECORD, {"record_id": lease.row_id})
         if row is None or not await consent.may_scan(work, row.user_id):
-            await leases.give_back(work, records, lease, due_at=None)
+            await leases.complete(work, records, lease, due_at=None)
             return
         await _hold_both(work, row.user_id, lease)
         again = await _again(work, web, row)
-        await leases.give_back(work, records, lease, due_at=again)
+        await leases.complete(work, records, lease, due_at=again)
 
 
-async def _again(work: Work, web: Web, row: Row[Any]) -> datetime | None:
+async def _again(work: Session, web: ScanContext, row: Row[Any]) -> datetime | None:
     """When such a record is to be taken again."""
     now, site = work.clock.now(), web.definitions.get(row.site)
     if site is None:
@@ -165,19 +165,19 @@ async def _again(work: Work, web: Web, row: Row[Any]) -> datetime | None:
     return now if ready and row.status == DISCOVERED else None
 
 
-async def _hold(work: Work, case_: _Case) -> None:
+async def _assert_held(work: Session, case_: _Case) -> None:
     await _hold_both(work, case_.user_id, case_.lease)
 
 
-async def _hold_both(work: Work, user_id: int, lease: Lease) -> None:
+async def _hold_both(work: Session, user_id: int, lease: Lease) -> None:
     try:
-        await consent.hold(work, user_id)
+        await consent.lock_user(work, user_id)
     except consent.NoSuchUser:
         raise LeaseLost("the person is forgotten, and the record with them") from None
-    await leases.hold(work, records, lease)
+    await leases.assert_held(work, records, lease)
 
 
-def _first_look(now: datetime, site: Definition) -> datetime:
+def _first_scan(now: datetime, site: Definition) -> datetime:
     days = site.verification.after_days
     wait = timedelta(days=site.removal.processing_days if days is None else days)
     return now + max(wait, SOONEST_LOOK)

@@ -19,10 +19,10 @@ from exposurekit.service.accounts.subject import Subject
 from exposurekit.service.findings import findings
 from exposurekit.service.models import Listing
 from exposurekit.service.scanning import websearch
-from exposurekit.service.scanning.persist import judge, keep, known_of
-from exposurekit.service.scanning.politeness import Manners, Still
-from exposurekit.service.scanning.site_scan import Look, look
-from exposurekit.service.scanning.websearch import ENGINE, Engine, Found
+from exposurekit.service.scanning.persist import known_listings, match_listings, save_result
+from exposurekit.service.scanning.politeness import CancelCheck, PoliteFetcher
+from exposurekit.service.scanning.site_scan import SiteResult, scan_site
+from exposurekit.service.scanning.websearch import ENGINE, Engine, SearchHit
 from exposurekit.service.sites import statistics
 from exposurekit.service.sites.definition import Definition
 from exposurekit.service.storage import leases
@@ -39,7 +39,7 @@ _log = logging.getLogger("exposurekit.service")
 
 
 @dataclass(frozen=True, slots=True)
-class Web:
+class ScanContext:
     """What there is to look at, and the way there.
 
     Attributes:
@@ -52,9 +52,9 @@ class Web:
 
     database: Database
     definitions: Mapping[str, Definition]
-    manners: Manners
+    manners: PoliteFetcher
     engine: Engine | None = None
-    engine_manners: Manners | None = None
+    engine_manners: PoliteFetcher | None = None
 
     @property
     def hosts(self) -> frozenset[str]:
@@ -70,7 +70,7 @@ _OURS = {
 }
 
 
-def still_ours(database: Database, table: Table, lease: Lease) -> Still:
+def still_ours(database: Database, table: Table, lease: Lease) -> CancelCheck:
     """A look whether a lease is ours: whoever must not be looked for any more is not asked for once more."""
     question, ours = _OURS[table.name], {"row_id": lease.row_id, "token": lease.token}
 
@@ -82,7 +82,7 @@ def still_ours(database: Database, table: Table, lease: Lease) -> Still:
     return check
 
 
-async def scan(web: Web, lease: Lease) -> None:
+async def scan(web: ScanContext, lease: Lease) -> None:
     """Look for the person whom the lease is about; the next scan is due in a week.
 
     Raises:
@@ -91,7 +91,7 @@ async def scan(web: Web, lease: Lease) -> None:
     user_id = lease.row_id
     async with web.database.reading() as work:
         subject = await users.subject_of(work, user_id) if await consent.may_scan(work, user_id) else None
-        known = await known_of(work, user_id)
+        known = await known_listings(work, user_id)
     if subject is not None:
         one = _Scan(web, lease, subject, known, asyncio.get_running_loop().time() + LOOKS_S)
         await _all_of(*(one.look_at(site) for site in web.definitions.values()), one.search())
@@ -103,12 +103,12 @@ async def scan(web: Web, lease: Lease) -> None:
             now + (SCAN_EVERY if looked else LOOK_AGAIN) if await consent.may_scan(work, user_id) else None
         )
         done = {"scanned_at": now} if looked else {}
-        await leases.give_back(work, USERS, lease, due_at=again, is_scanning=False, **done)
+        await leases.complete(work, USERS, lease, due_at=again, is_scanning=False, **done)
 
 
 @dataclass(frozen=True, slots=True)
 class _Scan:
-    web: Web
+    web: ScanContext
     lease: Lease
     subject: Subject
     known: Mapping[str, Sequence[Listing]]
@@ -123,10 +123,10 @@ class _Scan:
         """Look at one site, and keep what it told."""
         async with self.at_once:
             told = await self._look_in_time(site)
-        judged = await judge(self.subject, told, self.web.database.clock.now().date())
+        judged = await match_listings(self.subject, told, self.web.database.clock.now().date())
         async with self.web.database.writing() as work:
-            await leases.hold(work, USERS, self.lease)
-            await keep(work, self.lease.row_id, site, told, judged)
+            await leases.assert_held(work, USERS, self.lease)
+            await save_result(work, self.lease.row_id, site, told, judged)
 
     async def search(self) -> None:
         """Search the web, and keep the pages that hold something."""
@@ -134,24 +134,24 @@ class _Scan:
             return
         found = await self._searched(self.web.engine)
         async with self.web.database.writing() as work:
-            await leases.hold(work, USERS, self.lease)
+            await leases.assert_held(work, USERS, self.lease)
             for page in found.pages:
                 await findings.discover_link(work, self.lease.row_id, page)
-            await statistics.looked(work, ENGINE, reason=found.inconclusive, trusted=True)
+            await statistics.record_scan(work, ENGINE, reason=found.inconclusive, trusted=True)
 
-    async def _look_in_time(self, site: Definition) -> Look:
+    async def _look_in_time(self, site: Definition) -> SiteResult:
         known = self.known.get(site.name, ())
         try:
             async with asyncio.timeout_at(self.deadline):
-                return await look(site, self.subject, self.web.manners, known=known, still=self.still)
+                return await scan_site(site, self.subject, self.web.manners, known=known, still=self.still)
         except TimeoutError:
-            return Look(inconclusive="out of time")
+            return SiteResult(inconclusive="out of time")
         except LeaseLost:
             raise
         except Exception as fault:  # noqa: BLE001  whatever a site does, it costs its own look alone
-            return Look(inconclusive=_fault(site.name, fault))
+            return SiteResult(inconclusive=_fault(site.name, fault))
 
-    async def _searched(self, engine: Engine) -> Found:
+    async def _searched(self, engine: Engine) -> SearchHit:
         try:
             async with asyncio.timeout_at(self.deadline):
                 return await websearch.search(
@@ -163,11 +163,11 @@ class _Scan:
                     still=self.still,
                 )
         except TimeoutError:
-            return Found(inconclusive="out of time")
+            return SearchHit(inconclusive="out of time")
         except LeaseLost:
             raise
         except Exception as fault:  # noqa: BLE001  the same
-            return Found(inconclusive=_fault(ENGINE, fault))
+            return SearchHit(inconclusive=_fault(ENGINE, fault))
 
 
 def _fault(where: str, fault: Exception) -> str:

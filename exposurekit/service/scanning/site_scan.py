@@ -10,11 +10,11 @@ from itertools import islice, product
 from typing import Any
 
 from exposurekit.service.accounts.subject import Place, Subject
-from exposurekit.service.http.client import Answered, Unanswered, Unsafe
+from exposurekit.service.http.client import FetchError, ForbiddenAddress, Response
 from exposurekit.service.models import Listing
 from exposurekit.service.scanning import extraction, matching
-from exposurekit.service.scanning.control import invented
-from exposurekit.service.scanning.politeness import Caller, Manners, Still, Unwelcome
+from exposurekit.service.scanning.control import decoy_subject
+from exposurekit.service.scanning.politeness import CancelCheck, PoliteFetcher, RobotsDisallowed, SiteSession
 from exposurekit.service.sites.definition import Definition
 
 QUERIES_MAX = 6  # names and places that one look asks for; as many again for what was found before
@@ -27,7 +27,7 @@ Query = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class SiteResult:
     """What one look told.
 
     Attributes:
@@ -52,14 +52,14 @@ class Look:
         return self.trusted and self.inconclusive is None and listing.found_by in self.asked
 
 
-async def look(
+async def scan_site(
     site: Definition,
     subject: Subject,
-    manners: Manners,
+    manners: PoliteFetcher,
     *,
     known: Sequence[Listing] = (),
-    still: Still | None = None,
-) -> Look:
+    still: CancelCheck | None = None,
+) -> SiteResult:
     """Ask a site for an invented person, then for this one.
 
     Args:
@@ -71,14 +71,14 @@ async def look(
         still: Says before each request whether to go on.
     """
     async with manners.calling(site.name, site.politeness, still=still) as caller:
-        nobody = invented(subject.places[0] if subject.places else Place())
-        control = await _asked(site, _queries(site, nobody), caller)
+        nobody = decoy_subject(subject.places[0] if subject.places else Place())
+        control = await _fetch_pages(site, _queries(site, nobody), caller)
         if any(matching.name_fits(nobody, listing) for listing in control.listings[:CONTROL_LISTINGS]):
-            found = await _asked(site, _queries(site, subject), caller)
-            return Look(found.listings, found.inconclusive, trusted=False)
+            found = await _fetch_pages(site, _queries(site, subject), caller)
+            return SiteResult(found.listings, found.inconclusive, trusted=False)
         if control.inconclusive is not None:
-            return Look(inconclusive=control.inconclusive)
-        found = await _asked(site, _questions(site, subject, known), caller)
+            return SiteResult(inconclusive=control.inconclusive)
+        found = await _fetch_pages(site, _questions(site, subject, known), caller)
         seen = {listing.reference_id for listing in found.listings}
         missing = any(listing.reference_id not in seen for listing in known)
         if missing and found.inconclusive is None and not await _lists_its_control(site, caller):
@@ -86,35 +86,37 @@ async def look(
         return found
 
 
-async def look_at_known(site: Definition, manners: Manners) -> Look | None:
+async def check_known_listings(site: Definition, manners: PoliteFetcher) -> SiteResult | None:
     """Ask a site for the person it is known to list; None, where its definition names nobody."""
     if site.controls.listed is None:
         return None
     async with manners.calling(site.name, site.politeness) as caller:
-        return await _asked(site, _queries(site, site.controls.listed.subject()), caller)
+        return await _fetch_pages(site, _queries(site, site.controls.listed.subject()), caller)
 
 
-async def _lists_its_control(site: Definition, caller: Caller) -> bool:
+async def _lists_its_control(site: Definition, caller: SiteSession) -> bool:
     if site.controls.listed is None:
         return True
     resident = site.controls.listed.subject()
-    found = await _asked(site, _queries(site, resident), caller)
+    found = await _fetch_pages(site, _queries(site, resident), caller)
     return any(matching.name_fits(resident, listing) for listing in found.listings)
 
 
-async def _asked(site: Definition, queries: Sequence[Query], caller: Caller) -> Look:
+async def _fetch_pages(site: Definition, queries: Sequence[Query], caller: SiteSession) -> SiteResult:
     found: dict[str, Listing] = {}
     for query in queries:
         try:
             problem = await _paged(site, query, caller, found)
-        except (Unanswered, Unwelcome, Unsafe) as error:
-            problem = error.reason if isinstance(error, Unanswered) else str(error)
+        except (FetchError, RobotsDisallowed, ForbiddenAddress) as error:
+            problem = error.reason if isinstance(error, FetchError) else str(error)
         if problem is not None:
-            return Look(tuple(found.values()), problem)  # a site that is in trouble is not asked on
-    return Look(tuple(found.values()), asked=tuple(queries))
+            return SiteResult(tuple(found.values()), problem)  # a site that is in trouble is not asked on
+    return SiteResult(tuple(found.values()), asked=tuple(queries))
 
 
-async def _paged(site: Definition, query: Query, caller: Caller, found: dict[str, Listing]) -> str | None:
+async def _paged(
+    site: Definition, query: Query, caller: SiteSession, found: dict[str, Listing]
+) -> str | None:
     """Read the pages of one answer into ``found``; what kept us from seeing them all, or None."""
     answer = await _first_page(site, query, caller)
     for number in range(1, site.search.pages_max + 1):
@@ -133,7 +135,7 @@ async def _paged(site: Definition, query: Query, caller: Caller, found: dict[str
     return "more pages than are read"
 
 
-async def _first_page(site: Definition, query: Query, caller: Caller) -> Answered:
+async def _first_page(site: Definition, query: Query, caller: SiteSession) -> Response:
     asked: dict[str, Any] = {"params": query} if site.search.method == "get" else {"form": query}
     return await caller.fetch(
         site.search.url,

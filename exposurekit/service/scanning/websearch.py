@@ -10,12 +10,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from exposurekit.contract import codec
-from exposurekit.errors import Unreadable
+from exposurekit.errors import InvalidResponse
 from exposurekit.service.accounts.subject import Subject
-from exposurekit.service.http.client import Answered, Unanswered, Unsafe
+from exposurekit.service.http.client import FetchError, ForbiddenAddress, Response
 from exposurekit.service.models import Page
 from exposurekit.service.scanning import html_text
-from exposurekit.service.scanning.politeness import Manners, Still, Unwelcome
+from exposurekit.service.scanning.politeness import CancelCheck, PoliteFetcher, RobotsDisallowed
 from exposurekit.service.sites.definition import Politeness
 
 ENGINE = "search engine"  # its name among the sites
@@ -45,7 +45,7 @@ class Engine:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchHit:
     """The pages that hold something, and why the engine told nothing, if so."""
 
     pages: tuple[Page, ...] = field(default=(), repr=False)
@@ -55,12 +55,12 @@ class Found:
 async def search(
     engine: Engine,
     subject: Subject,
-    manners: Manners,
+    manners: PoliteFetcher,
     *,
     besides: Collection[str],
-    engine_manners: Manners,
-    still: Still | None = None,
-) -> Found:
+    engine_manners: PoliteFetcher,
+    still: CancelCheck | None = None,
+) -> SearchHit:
     """The pages that mention a person and hold some of their data.
 
     Args:
@@ -73,9 +73,9 @@ async def search(
     """
     try:
         results = await _results(engine, _query(subject), engine_manners, still)
-    except (Unanswered, Unwelcome, Unsafe, Unreadable) as error:
-        return Found(
-            inconclusive=error.reason if isinstance(error, Unanswered) else type(error).__name__.lower()
+    except (FetchError, RobotsDisallowed, ForbiddenAddress, InvalidResponse) as error:
+        return SearchHit(
+            inconclusive=error.reason if isinstance(error, FetchError) else type(error).__name__.lower()
         )
     asked = [url for url in results if _host(url) not in besides][:RESULTS_MAX]
     looks = (_page(engine, url, subject, manners, still) for url in asked)
@@ -83,20 +83,22 @@ async def search(
     for failure in read:
         if isinstance(failure, BaseException):
             raise failure
-    return Found(tuple(page for page in read if isinstance(page, Page)))
+    return SearchHit(tuple(page for page in read if isinstance(page, Page)))
 
 
-async def _results(engine: Engine, query: str, manners: Manners, still: Still | None) -> list[str]:
+async def _results(
+    engine: Engine, query: str, manners: PoliteFetcher, still: CancelCheck | None
+) -> list[str]:
     async with manners.calling(ENGINE, engine.politeness, still=still) as caller:
         answer = await caller.fetch(
             engine.url, params={"q": query, "format": "json"}, timeout_s=engine.patience_s
         )
     if answer.status != _OK:
-        raise Unreadable(f"the search engine answered {answer.status}")
+        raise InvalidResponse(f"the search engine answered {answer.status}")
     told = codec.decode(answer.body, "json")
     results = told.get("results") if isinstance(told, dict) else None
     if not isinstance(results, list):
-        raise Unreadable("the search engine's answer has no results")
+        raise InvalidResponse("the search engine's answer has no results")
     return list(dict.fromkeys(url for result in results if (url := _url(result))))
 
 
@@ -111,20 +113,20 @@ def _query(subject: Subject) -> str:
 
 
 async def _page(
-    engine: Engine, url: str, subject: Subject, manners: Manners, still: Still | None
+    engine: Engine, url: str, subject: Subject, manners: PoliteFetcher, still: CancelCheck | None
 ) -> Page | None:
     """What the page holds of the person; None: nothing, or it cannot be read."""
     try:
         async with manners.calling(f"page {_host(url)}", engine.page_politeness, still=still) as caller:
             answer = await caller.fetch(url, timeout_s=engine.patience_s, bytes_max=PAGE_BYTES_MAX)
-    except (Unanswered, Unwelcome, Unsafe):
+    except (FetchError, RobotsDisallowed, ForbiddenAddress):
         return None
     if answer.status != _OK:
         return None
     return await asyncio.to_thread(_read, answer, url, subject)
 
 
-def _read(answer: Answered, url: str, subject: Subject) -> Page | None:
+def _read(answer: Response, url: str, subject: Subject) -> Page | None:
     title, text = html_text.text_of(answer.text)
     if not html_text.mentions(subject, text):
         return None

@@ -15,7 +15,7 @@ from typing import Any, get_args
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 from exposurekit.service.scanning.extraction import compiles, selector_parts
 from exposurekit.service.sites.definition import Definition, Extractors
 from exposurekit.text.sanitize import plain
@@ -55,11 +55,11 @@ def parsed(text: str, where: str = "the definition") -> Definition:
         where: What messages call it: the file's name.
 
     Raises:
-        Misconfigured: It cannot be used; each problem stands on its own line, with the file and the line.
+        ConfigurationError: It cannot be used; each problem stands on its own line, with the file and the line.
 
     >>> parsed("name: Seekfolk\nserch: {}", "seekfolk.yaml")
     Traceback (most recent call last):
-    exposurekit.errors.Misconfigured: seekfolk.yaml, line 1: guide is missing
+    exposurekit.errors.ConfigurationError: seekfolk.yaml, line 1: guide is missing
     seekfolk.yaml, line 1: opt_out_procedure is missing
     seekfolk.yaml, line 1: opt_out_url is missing
     seekfolk.yaml, line 1: search is missing
@@ -74,7 +74,7 @@ def read(path: Path) -> Definition:
     """The definition in a file.
 
     Raises:
-        Misconfigured: There is no such file, or it cannot be used.
+        ConfigurationError: There is no such file, or it cannot be used.
     """
     return _of_file(path).definition
 
@@ -87,10 +87,10 @@ def directory(path: Path, known: Collection[str] = ()) -> dict[str, Definition]:
         known: Names of sites defined elsewhere, which an opt-out may cover as well.
 
     Raises:
-        Misconfigured: A file cannot be used, two sites have one name, or an opt-out covers a site nobody knows.
+        ConfigurationError: A file cannot be used, two sites have one name, or an opt-out covers a site nobody knows.
     """
     if not path.is_dir():
-        raise Misconfigured(
+        raise ConfigurationError(
             f"{plain(path)} is not a directory: make it, for a YAML file of each site; the README shows one"
         )
     loaded: dict[str, _Loaded] = {}
@@ -98,7 +98,7 @@ def directory(path: Path, known: Collection[str] = ()) -> dict[str, Definition]:
     for file in sorted(path.glob("*.yaml")):
         try:
             one = _of_file(file)
-        except Misconfigured as error:
+        except ConfigurationError as error:
             told.append(str(error))
             continue
         first = loaded.setdefault(one.definition.name.casefold(), one)
@@ -109,7 +109,7 @@ def directory(path: Path, known: Collection[str] = ()) -> dict[str, Definition]:
         names = {one.definition.name for one in loaded.values()} | set(known)
         told = [message for one in loaded.values() for message in _uncovered(one, names)]
     if told:
-        raise Misconfigured("\n".join(told))
+        raise ConfigurationError("\n".join(told))
     return {one.definition.name: one.definition for _, one in sorted(loaded.items())}
 
 
@@ -117,7 +117,7 @@ def _uncovered(one: _Loaded, names: set[str]) -> Iterator[str]:
     for at, name in enumerate(one.definition.removal.covers):
         if name not in names:
             line = _line(one.root, ("removal", "covers", at))
-            yield f"{one.where}, line {line}: removal.covers names a site that is not defined{_meant(name, names)}"
+            yield f"{one.where}, line {line}: removal.covers names a site that is not defined{_suggestion(name, names)}"
 
 
 def _of_file(path: Path) -> _Loaded:
@@ -125,10 +125,10 @@ def _of_file(path: Path) -> _Loaded:
         with path.open("rb") as file:
             text = file.read(SIZE_MAX + 1).decode()
     except OSError as error:
-        raise Misconfigured(f"{plain(path)}: cannot be read: {error.strerror}") from None
+        raise ConfigurationError(f"{plain(path)}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
-        raise Misconfigured(f"{plain(path)}, line {line}: is not UTF-8") from None
+        raise ConfigurationError(f"{plain(path)}, line {line}: is not UTF-8") from None
     return _loaded(text, str(path))
 
 
@@ -144,7 +144,9 @@ def _loaded(text: str, where: str) -> _Loaded:
         definition = Definition.model_validate(data)
     except ValidationError as error:
         # Never the error itself: it holds what was written.
-        problems += [_told(root, each) for each in error.errors(include_url=False, include_input=False)]
+        problems += [
+            _problem_text(root, each) for each in error.errors(include_url=False, include_input=False)
+        ]
         definition = None
     problems += _unusable(root, data)
     if definition is None or problems:
@@ -152,12 +154,12 @@ def _loaded(text: str, where: str) -> _Loaded:
     return _Loaded(definition, root, where)
 
 
-def _misconfigured(problems: list[_Problem], where: str) -> Misconfigured:
+def _misconfigured(problems: list[_Problem], where: str) -> ConfigurationError:
     told = sorted(dict.fromkeys(problems), key=lambda problem: problem.line)
     lines = [f"{where}, line {problem.line}: {problem.reason}" for problem in told[:PROBLEMS_MAX]]
     if len(told) > PROBLEMS_MAX:
         lines.append(f"{where}: and {len(told) - PROBLEMS_MAX} problems more")
-    return Misconfigured("\n".join(lines))
+    return ConfigurationError("\n".join(lines))
 
 
 def _composed(text: str) -> yaml.MappingNode:
@@ -238,12 +240,12 @@ _SCALARS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def _told(root: yaml.Node, error: Any) -> _Problem:
+def _problem_text(root: yaml.Node, error: Any) -> _Problem:
     loc: Loc = tuple(step for step in error["loc"] if step != "[key]")
     if error["type"] == "missing":
         return _Problem(_line(root, loc[:-1]), f"{_path(loc)} is missing")
     if error["type"] == "extra_forbidden":
-        reason = f"{_path(loc)} is not known{_meant(str(loc[-1]), _fields(loc[:-1]))}"
+        reason = f"{_path(loc)} is not known{_suggestion(str(loc[-1]), _fields(loc[:-1]))}"
         return _Problem(_line(root, loc), reason)
     said = re.sub(r"^(Value error, )?(Input )?", "", error["msg"]).replace("valid tuple", "list")
     node = _at(root, loc)
@@ -256,7 +258,7 @@ def _told(root: yaml.Node, error: Any) -> _Problem:
     return _Problem(_line(root, loc), f"{_path(loc)}: {said}")
 
 
-def _meant(word: str, among: Collection[str]) -> str:
+def _suggestion(word: str, among: Collection[str]) -> str:
     close = difflib.get_close_matches(word[:KEY_MAX], among, 1)
     return f"; did you mean {close[0]}?" if close else ""
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import bindparam, select, text, update
 
-from exposurekit.service.storage.database import Work
+from exposurekit.service.storage.database import Session
 from exposurekit.service.storage.tables import sites
 
 REASON_MAX = 80
@@ -34,7 +34,7 @@ class Health:
         return self.inconclusive_looks / self.looks if self.looks else None
 
 
-async def looked(work: Work, site: str, *, reason: str | None, trusted: bool) -> None:
+async def record_scan(work: Session, site: str, *, reason: str | None, trusted: bool) -> None:
     """A look was taken; ``reason`` says why it told nothing, None that it told something."""
     row = await _held(work, site)
     now = work.clock.now()
@@ -50,7 +50,7 @@ async def looked(work: Work, site: str, *, reason: str | None, trusted: bool) ->
     await work.run(_CHANGE.values(**changed), {"site": site})
 
 
-async def reserve(work: Work, site: str, *, delay: timedelta) -> datetime:
+async def reserve(work: Session, site: str, *, delay: timedelta) -> datetime:
     """The next moment at which a site may be asked; it is ours, and nobody else may ask for so long after it."""
     row = await _held(work, site)
     now = work.clock.now()
@@ -59,7 +59,7 @@ async def reserve(work: Work, site: str, *, delay: timedelta) -> datetime:
     return at
 
 
-async def all(work: Work) -> list[Health]:  # noqa: A001  read as health.all
+async def all(work: Session) -> list[Health]:  # noqa: A001  read as health.all
     """Every site that was ever looked at, by name."""
     return [Health(*tuple(row)) for row in await work.all(_ALL)]
 
@@ -82,7 +82,7 @@ _ALL = select(
 ).order_by(sites.c.name)
 
 
-async def _held(work: Work, site: str) -> Any:
+async def _held(work: Session, site: str) -> Any:
     row = await work.first(_HELD, {"site": site})
     if row is None:
         await work.run(_INSERT_MISSING, {"site": site})

@@ -35,7 +35,7 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 
 BUSY_TIMEOUT_S = 10  # for the turn in this process, and again for the file's lock
 NONE_OF_THE_TWO = (
@@ -111,14 +111,14 @@ def store_of(url: URL, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> Store:
     """The store that an address names.
 
     Raises:
-        Misconfigured: It names neither of the two kinds, or the kind's driver is not installed.
+        ConfigurationError: It names neither of the two kinds, or the kind's driver is not installed.
     """
     match url.get_backend_name():
         case "sqlite" if url.database not in {None, "", ":memory:"} and not url.query:
             return SQLite(url, busy_timeout_s)
         case "postgresql":
             return PostgreSQL(url)
-    raise Misconfigured(NONE_OF_THE_TWO)
+    raise ConfigurationError(NONE_OF_THE_TWO)
 
 
 class SQLite:
@@ -215,7 +215,9 @@ class PostgreSQL:
                 url.set(drivername="postgresql+psycopg"), hide_parameters=True, pool_pre_ping=True
             )
         except ModuleNotFoundError:
-            raise Misconfigured("PostgreSQL needs a driver: pip install 'exposurekit[postgres]'") from None
+            raise ConfigurationError(
+                "PostgreSQL needs a driver: pip install 'exposurekit[postgres]'"
+            ) from None
 
     def touch(self) -> None:
         """Nothing: the server's operator makes the database."""

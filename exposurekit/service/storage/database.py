@@ -10,7 +10,7 @@ from typing import Any, Self
 from sqlalchemy import URL, Executable, Insert, Row, insert, make_url, select
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 from exposurekit.service.clock import Clock
 from exposurekit.service.storage import migrations, tables
 from exposurekit.service.storage.backends import (
@@ -29,7 +29,7 @@ Values = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class Session:
     """One look at the database or one transaction, with the vault and the clock that go with it."""
 
     connection: AnyConnection = field(repr=False)
@@ -80,7 +80,7 @@ class Database:
         busy_timeout_s: Seconds that a write waits for its turn, and again for a lock of another process (SQLite).
 
     Raises:
-        Misconfigured: The address names no database of these two kinds.
+        ConfigurationError: The address names no database of these two kinds.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Database:
         A look tells whether there is anything to bring: where there is not, nobody who writes is waited for.
 
         Raises:
-            Misconfigured: The database cannot be reached, or was made with another key.
+            ConfigurationError: The database cannot be reached, or was made with another key.
         """
         if self._opened:
             return self
@@ -111,7 +111,7 @@ class Database:
                 await self._make_ready()
         except (DBAPIError, OSError) as error:
             problem = type(error.orig if isinstance(error, DBAPIError) else error).__name__
-        except Misconfigured:
+        except ConfigurationError:
             await self.close()
             raise
         else:
@@ -119,7 +119,7 @@ class Database:
             return self
         await self.close()
         where = self._url.set(username=None, password=None, query={})
-        raise Misconfigured(
+        raise ConfigurationError(
             f"the database {where} cannot be opened ({problem}): check where it is and who may use it"
         )
 
@@ -144,18 +144,18 @@ class Database:
         await self._store.close()
         self._opened = False
 
-    def reading(self) -> AbstractAsyncContextManager[Work]:
+    def reading(self) -> AbstractAsyncContextManager[Session]:
         """A look; each statement sees one moment."""
         return _Look(self._store.reading(), self.vault, self.clock)
 
     @asynccontextmanager
-    async def writing(self) -> AsyncIterator[Work]:
+    async def writing(self) -> AsyncIterator[Session]:
         """A transaction: all of it is kept, or after an exception nothing. Never one inside another."""
         async with self._store.writing() as connection:
-            yield Work(connection, self.vault, self.clock)
+            yield Session(connection, self.vault, self.clock)
 
 
-class _Look(AbstractAsyncContextManager[Work]):
+class _Look(AbstractAsyncContextManager[Session]):
     """A connection that reads, with what goes with it. A class, not a generator: every request takes one."""
 
     __slots__ = ("_clock", "_connecting", "_vault")
@@ -167,8 +167,8 @@ class _Look(AbstractAsyncContextManager[Work]):
         self._vault = vault
         self._clock = clock
 
-    async def __aenter__(self) -> Work:
-        return Work(await self._connecting.__aenter__(), self._vault, self._clock)
+    async def __aenter__(self) -> Session:
+        return Session(await self._connecting.__aenter__(), self._vault, self._clock)
 
     async def __aexit__(
         self,
@@ -193,15 +193,15 @@ def _parsed(url: str) -> URL:
         return make_url(url)
     except (ArgumentError, ValueError):
         pass  # its text holds the address, and the address may hold a password
-    raise Misconfigured(NONE_OF_THE_TWO)
+    raise ConfigurationError(NONE_OF_THE_TWO)
 
 
-async def _knows_key(work: Work) -> bool:
+async def _knows_key(work: Session) -> bool:
     """Whether it was made with this key; False: with none yet."""
     marks = tables.marks.c
     row = await work.first(select(marks.value).where(marks.name == "key fingerprint"))
     if row is not None and row.value != work.vault.key_fingerprint:
-        raise Misconfigured(
+        raise ConfigurationError(
             "this database was made with another key: set EXPOSUREKIT_SERVICE_KEY or EXPOSUREKIT_SERVICE_KEY_FILE "
             "to the one it was made with"
         )

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from pydantic_core import from_json
 
 from exposurekit.contract import codec
-from exposurekit.errors import ExposureError, Misconfigured
+from exposurekit.errors import ConfigurationError, ExposureError
 from exposurekit.system import key_files, paths
 from exposurekit.text.sanitize import plain
 
@@ -28,7 +28,7 @@ _HEAD_BYTES = len(_VERSION) + _NONCE_BYTES
 _CLOSED = "a stored value does not open with this key"
 
 
-class Sealed(ExposureError):
+class DecryptionError(ExposureError):
     """A sealed value does not open: another key made it, another row owns it, or it was changed."""
 
 
@@ -42,7 +42,7 @@ class Vault:
 
     def __init__(self, key: bytes) -> None:
         if len(key) != key_files.KEY_BYTES:
-            raise Misconfigured(f"the service's key must have {key_files.KEY_BYTES} bytes")
+            raise ConfigurationError(f"the service's key must have {key_files.KEY_BYTES} bytes")
         # One key for each use, so that no fingerprint can ever say anything about a sealed value.
         self._cipher = AESGCM(hmac.digest(key, b"exposurekit sealing 1", "sha256"))
         self._fingerprint_key = hmac.digest(key, b"exposurekit fingerprints 1", "sha256")
@@ -73,7 +73,7 @@ class Vault:
         """
         opened = self._opened([(sealed, purpose)])
         if opened is None:
-            raise Sealed(_CLOSED)
+            raise DecryptionError(_CLOSED)
         return opened[0]
 
     def unseal_all(self, sealed: Sequence[tuple[bytes, str]]) -> list[Any]:
@@ -84,7 +84,7 @@ class Vault:
         """
         opened = self._opened(sealed)
         if opened is None:
-            raise Sealed(_CLOSED)
+            raise DecryptionError(_CLOSED)
         return opened
 
     def _opened(self, sealed: Sequence[tuple[bytes, str]]) -> list[Any] | None:
@@ -119,13 +119,13 @@ def load_key(path: Path | None = None, *, make: bool = True) -> bytes:
         make: Whether to make a key where there is none: a database that is there needs the one it was made with.
 
     Raises:
-        Misconfigured: There is no key; what is there is not a key, others may read it, or it can be neither read nor made.
+        ConfigurationError: There is no key; what is there is not a key, others may read it, or it can be neither read nor made.
     """
     if text := os.environ.get(KEY_VARIABLE):
         return key_files.key_of(text, KEY_VARIABLE)
-    file = path or Path(os.environ.get(KEY_FILE_VARIABLE) or paths.configured() / "service.key")
+    file = path or Path(os.environ.get(KEY_FILE_VARIABLE) or paths.config_dir() / "service.key")
     needed = (
         f"there is no key at {plain(file)}, and the database needs the one it was made with: --key-file, "
         f"{KEY_FILE_VARIABLE} or {KEY_VARIABLE} tell where it is"
     )
-    return key_files.kept(file, "the service's", missing="" if make else needed)
+    return key_files.load_or_create(file, "the service's", missing="" if make else needed)

@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, case, func, or_, select, update
 
 from exposurekit.errors import ExposureError
-from exposurekit.service.storage.database import Work
+from exposurekit.service.storage.database import Session
 from exposurekit.service.storage.tables import Instant
 
 
@@ -30,7 +30,7 @@ class Lease:
     token: str
 
 
-async def take(work: Work, table: Table, *, limit: int, lasts: timedelta) -> list[Lease]:
+async def acquire(work: Session, table: Table, *, limit: int, lasts: timedelta) -> list[Lease]:
     """The rows that are due longest, and nobody's; they are ours from now on."""
     now = work.clock.now()
     token = secrets.token_hex(16)
@@ -45,7 +45,7 @@ async def take(work: Work, table: Table, *, limit: int, lasts: timedelta) -> lis
     return [Lease(row_id, token) for row_id in ids]
 
 
-async def take_one(work: Work, table: Table, row_id: int, *, lasts: timedelta) -> Lease:
+async def acquire_one(work: Session, table: Table, row_id: int, *, lasts: timedelta) -> Lease:
     """One row, due or not; for the transaction that has just made it."""
     token = secrets.token_hex(16)
     held = {"lease": token, "lease_until": work.clock.now() + lasts}
@@ -53,7 +53,7 @@ async def take_one(work: Work, table: Table, row_id: int, *, lasts: timedelta) -
     return Lease(row_id, token)
 
 
-async def hold(work: Work, table: Table, lease: Lease) -> None:
+async def assert_held(work: Session, table: Table, lease: Lease) -> None:
     """Make sure, until the end of the transaction, that the row is still ours.
 
     Raises:
@@ -65,35 +65,35 @@ async def hold(work: Work, table: Table, lease: Lease) -> None:
         raise LeaseLost("the work took longer than its lease, and somebody else has it now")
 
 
-async def give_back(
-    work: Work, table: Table, lease: Lease, *, due_at: datetime | None, **changes: Any
+async def complete(
+    work: Session, table: Table, lease: Lease, *, due_at: datetime | None, **changes: Any
 ) -> None:
     """The work is done, or for later.
 
     Raises:
         LeaseLost: The row is not ours any more.
     """
-    await hold(work, table, lease)
-    await release(work, table, table.c.id == lease.row_id, due_at=due_at, **changes)
+    await assert_held(work, table, lease)
+    await clear(work, table, table.c.id == lease.row_id, due_at=due_at, **changes)
 
 
-async def let_go(work: Work, table: Table, lease: Lease) -> None:
+async def abandon(work: Session, table: Table, lease: Lease) -> None:
     """The work was not done: somebody else may do it at once. Nothing, where the row is not ours any more."""
     ours = and_(table.c.id == lease.row_id, table.c.lease == lease.token)
-    await release(work, table, ours)
+    await clear(work, table, ours)
 
 
-async def release(work: Work, table: Table, which: ColumnElement[bool], **changes: Any) -> int:
+async def clear(work: Session, table: Table, which: ColumnElement[bool], **changes: Any) -> int:
     """Rows are nobody's from now on, whoever had them; how many. When they are due stays, unless it is changed."""
     return await work.run(update(table).where(which).values(lease=None, lease_until=None, **changes))
 
 
-async def any_due(work: Work, table: Table) -> bool:
+async def any_due(work: Session, table: Table) -> bool:
     """Whether there is something to take; a look, which keeps nobody from writing."""
     return await work.first(_due(table, work.clock.now()).limit(1)) is not None
 
 
-async def next_due(work: Work, tables: Sequence[Table]) -> datetime | None:
+async def next_due(work: Session, tables: Sequence[Table]) -> datetime | None:
     """When something can be taken next: what is held, when its lease runs out; None: never."""
     found: list[datetime] = []
     for table in tables:
@@ -105,13 +105,13 @@ async def next_due(work: Work, tables: Sequence[Table]) -> datetime | None:
     return min(found, default=None)
 
 
-async def oldest_due(work: Work, table: Table) -> datetime | None:
+async def oldest_due(work: Session, table: Table) -> datetime | None:
     """Since when something has been due that nobody holds; None: nothing is."""
     row = await work.first(_due(table, work.clock.now()).with_only_columns(func.min(table.c.due_at)))
     return None if row is None else row[0]
 
 
-async def counts(work: Work, table: Table) -> dict[str, int]:
+async def counts(work: Session, table: Table) -> dict[str, int]:
     """How many rows are waiting for their time, due, and held by a worker."""
     now = work.clock.now()
     held = and_(table.c.lease_until.is_not(None), table.c.lease_until > now)

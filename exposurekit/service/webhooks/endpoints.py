@@ -15,11 +15,11 @@ from urllib.parse import urlsplit
 
 from sqlalchemy import select, update
 
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 from exposurekit.service.accounts.integrators import UNKNOWN
 from exposurekit.service.http.address_policy import NotPublic, all_opened, networks
-from exposurekit.service.http.client import Outbound, Resolve, Unanswered, Unsafe
-from exposurekit.service.storage.database import Work
+from exposurekit.service.http.client import FetchError, ForbiddenAddress, Outbound, Resolve
+from exposurekit.service.storage.database import Session
 from exposurekit.service.storage.tables import integrators
 
 CALLBACK = "callbacks"  # the part that an integrator's callback is sealed for
@@ -64,44 +64,44 @@ def checked_secret(text: str) -> str:
     """A signing secret that an integrator brings along.
 
     Raises:
-        Misconfigured: It is not ``whsec_`` and base64 of 24 to 64 bytes.
+        ConfigurationError: It is not ``whsec_`` and base64 of 24 to 64 bytes.
     """
     try:
         key = base64.b64decode(text.removeprefix(PREFIX), validate=True)
     except ValueError:
         key = b""
     if not text.startswith(PREFIX) or not _SHORTEST <= len(key) <= _LONGEST:
-        raise Misconfigured(f"a signing secret is {PREFIX} and the base64 form of 24 to 64 bytes")
+        raise ConfigurationError(f"a signing secret is {PREFIX} and the base64 form of 24 to 64 bytes")
     return text
 
 
-async def put(work: Work, name: str, callback: Callback | None) -> None:
+async def put(work: Session, name: str, callback: Callback | None) -> None:
     """Set an integrator's callback, or with None take it away. The address must have been vetted.
 
     Raises:
-        Misconfigured: There is no such integrator.
+        ConfigurationError: There is no such integrator.
     """
     found = await work.first(select(integrators.c.id).where(integrators.c.name == name))
     if found is None:
-        raise Misconfigured(UNKNOWN)
+        raise ConfigurationError(UNKNOWN)
     sealed = None
     if callback is not None:
         sealed = work.seal(CALLBACK, found.id, {"url": callback.url, "secret": callback.secret})
     await work.run(update(integrators).where(integrators.c.id == found.id).values(sealed_callback=sealed))
 
 
-async def find(work: Work, name: str) -> Callback | None:
+async def find(work: Session, name: str) -> Callback | None:
     """An integrator's callback; None: it has none.
 
     Raises:
-        Misconfigured: There is no such integrator.
+        ConfigurationError: There is no such integrator.
     """
     row = await work.first(
         select(integrators.c.id, integrators.c.sealed_callback).where(integrators.c.name == name)
     )
     if row is None:
-        raise Misconfigured(UNKNOWN)
-    return opened(work, row.id, row.sealed_callback) if row.sealed_callback else None
+        raise ConfigurationError(UNKNOWN)
+    return decrypted(work, row.id, row.sealed_callback) if row.sealed_callback else None
 
 
 async def vet(url: str, *, opened_networks: Iterable[str] = (), resolve: Resolve | None = None) -> None:
@@ -113,7 +113,7 @@ async def vet(url: str, *, opened_networks: Iterable[str] = (), resolve: Resolve
         resolve: Tells a host's addresses, once; without it the system does.
 
     Raises:
-        Misconfigured: It may not, and why; or a network is none.
+        ConfigurationError: It may not, and why; or a network is none.
     """
     opened_ones = tuple(opened_networks)
     outbound = Outbound(opened=opened_ones, resolve=resolve)
@@ -121,9 +121,9 @@ async def vet(url: str, *, opened_networks: Iterable[str] = (), resolve: Resolve
         addresses = await outbound.check(url)
     except NotPublic as error:
         problem = f"{error}; --callback-network opens one"
-    except Unsafe as error:
+    except ForbiddenAddress as error:
         problem = str(error)
-    except Unanswered:
+    except FetchError:
         problem = "its host has no address"
     else:
         if urlsplit(url).scheme == "https" or all_opened(addresses, networks(opened_ones)):
@@ -131,10 +131,10 @@ async def vet(url: str, *, opened_networks: Iterable[str] = (), resolve: Resolve
         problem = "http goes in the clear, and is for a network that --callback-network opens: use https"
     finally:
         await outbound.close()
-    raise Misconfigured(f"the callback is refused: {problem}")
+    raise ConfigurationError(f"the callback is refused: {problem}")
 
 
-def opened(work: Work, integrator_id: int, sealed: bytes) -> Callback:
+def decrypted(work: Session, integrator_id: int, sealed: bytes) -> Callback:
     """The callback in an integrator's row."""
     stored = work.unseal(CALLBACK, integrator_id, sealed)
     return Callback(stored["url"], stored["secret"])

@@ -23,11 +23,11 @@ from sqlalchemy import ColumnElement, Row, and_, bindparam, func, insert, select
 
 from exposurekit.contract import codec
 from exposurekit.contract.webhooks import GROUPING_WINDOW, GROUPS, RETRY_DELAYS
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 from exposurekit.service.accounts import consent
 from exposurekit.service.constants import STATES
 from exposurekit.service.storage import leases
-from exposurekit.service.storage.database import Work
+from exposurekit.service.storage.database import Session
 from exposurekit.service.storage.leases import Lease
 from exposurekit.service.storage.tables import attempts, deliveries, events, integrators, users
 from exposurekit.service.webhooks import endpoints
@@ -37,7 +37,7 @@ BODY, EVENT = "deliveries", "events"  # the parts that bodies and items are seal
 
 
 @dataclass(frozen=True, slots=True)
-class Parcel:
+class PreparedDelivery:
     """A delivery that is ready to be sent."""
 
     lease: Lease
@@ -47,7 +47,7 @@ class Parcel:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class DeliveryInfo:
     """A delivery as an operator sees it: nothing of what it says."""
 
     id: int
@@ -62,7 +62,7 @@ class Shown:
     last_outcome: str | None
 
 
-async def tell(work: Work, user_id: int, kind: str, item: Mapping[str, Any]) -> None:
+async def enqueue_event(work: Session, user_id: int, kind: str, item: Mapping[str, Any]) -> None:
     """Something happened to a person: it goes into the window that is open, or opens one.
 
     Nothing is kept for an integrator who has no callback. The person's row must be held.
@@ -80,7 +80,7 @@ async def tell(work: Work, user_id: int, kind: str, item: Mapping[str, Any]) -> 
     await work.add(_INSERT_EVENT, row)
 
 
-async def prepare(work: Work, lease: Lease) -> Parcel:
+async def prepare(work: Session, lease: Lease) -> PreparedDelivery:
     """The body of a delivery that is due, frozen now if it is not yet, and where it goes.
 
     Raises:
@@ -88,16 +88,16 @@ async def prepare(work: Work, lease: Lease) -> Parcel:
     """
     if (known := await work.first(_DELIVERY, {"delivery_id": lease.row_id})) is not None:
         with suppress(consent.NoSuchUser):  # forgotten this moment, and the delivery too
-            await consent.hold(work, known.user_id)  # whoever is adding to the window ends first
+            await consent.lock_user(work, known.user_id)  # whoever is adding to the window ends first
     row = await _held(work, lease)
     sealed = row.sealed_body or await _freeze(work, row.id, row.user_id)
     body: str = work.unseal(BODY, row.user_id, sealed)
     sealed_callback = row.sealed_callback
-    callback = endpoints.opened(work, row.integrator_id, sealed_callback) if sealed_callback else None
-    return Parcel(lease, row.webhook_id, body.encode(), callback)
+    callback = endpoints.decrypted(work, row.integrator_id, sealed_callback) if sealed_callback else None
+    return PreparedDelivery(lease, row.webhook_id, body.encode(), callback)
 
 
-async def attempted(work: Work, lease: Lease, *, status: int | None, outcome: str) -> str:
+async def record_attempt(work: Session, lease: Lease, *, status: int | None, outcome: str) -> str:
     """An attempt has ended; the delivery's state after it.
 
     Args:
@@ -114,59 +114,61 @@ async def attempted(work: Work, lease: Lease, *, status: int | None, outcome: st
     made = {"delivery_id": row.id, "at": now, "status": status, "outcome": outcome}
     await work.add(insert(attempts), made)
     if status is not None and 200 <= status < 300:  # noqa: PLR2004  not shown: what counts as success
-        await leases.give_back(work, deliveries, lease, due_at=None, state=DELIVERED, ended_at=now)
+        await leases.complete(work, deliveries, lease, due_at=None, state=DELIVERED, ended_at=now)
         return DELIVERED
     failed = row.failed_attempts + 1
     if failed > len(RETRY_DELAYS):
         dead = {"state": DEAD, "failed_attempts": failed, "ended_at": now}
-        await leases.give_back(work, deliveries, lease, due_at=None, **dead)
+        await leases.complete(work, deliveries, lease, due_at=None, **dead)
         return DEAD
     again = now + RETRY_DELAYS[failed - 1]
-    await leases.give_back(work, deliveries, lease, due_at=again, failed_attempts=failed)
+    await leases.complete(work, deliveries, lease, due_at=again, failed_attempts=failed)
     return FROZEN
 
 
 async def all(  # noqa: A001  read as webhooks.all
-    work: Work, *, state: str | None = None, limit: int = 100
-) -> list[Shown]:
+    work: Session, *, state: str | None = None, limit: int = 100
+) -> list[DeliveryInfo]:
     """The newest deliveries, newest first."""
     statement = _SHOWN if state is None else _SHOWN.where(deliveries.c.state == state)
-    return [Shown(*tuple(row)) for row in await work.all(statement.limit(limit))]
+    return [DeliveryInfo(*tuple(row)) for row in await work.all(statement.limit(limit))]
 
 
-async def counts(work: Work) -> dict[str, int]:
+async def counts(work: Session) -> dict[str, int]:
     """How many deliveries are in each state."""
     found = {row.state: int(row.many) for row in await work.all(_COUNTS)}
     return {state: found.get(state, 0) for state in STATES}
 
 
-async def replay(work: Work, webhook_id: str) -> None:
+async def replay(work: Session, webhook_id: str) -> None:
     """Send a dead delivery again, from its first attempt on: the same id, the same bytes.
 
     Raises:
-        Misconfigured: There is no dead delivery of that id.
+        ConfigurationError: There is no dead delivery of that id.
     """
     if not await _replay(work, deliveries.c.webhook_id == webhook_id):
-        raise Misconfigured("there is no dead delivery of that id: exposurekit webhooks list --state dead")
+        raise ConfigurationError(
+            "there is no dead delivery of that id: exposurekit webhooks list --state dead"
+        )
 
 
-async def replay_all(work: Work) -> int:
+async def replay_all(work: Session) -> int:
     """Send every dead delivery again; how many."""
     return await _replay(work, true())
 
 
-async def forget_delivered(work: Work, before: datetime) -> int:
+async def forget_delivered(work: Session, before: datetime) -> int:
     """Delete what was delivered before then; how many."""
     old = and_(deliveries.c.state == DELIVERED, deliveries.c.ended_at < before)
     return await work.run(deliveries.delete().where(old))
 
 
-async def _replay(work: Work, which: ColumnElement[bool]) -> int:
+async def _replay(work: Session, which: ColumnElement[bool]) -> int:
     again = {"state": FROZEN, "failed_attempts": 0, "ended_at": None, "due_at": work.clock.now()}
     return await work.run(update(deliveries).where(which, deliveries.c.state == DEAD).values(**again))
 
 
-async def _window(work: Work, user_id: int, now: datetime) -> int:
+async def _window(work: Session, user_id: int, now: datetime) -> int:
     row = await work.first(_OPEN, {"user_id": user_id})
     if row is not None and row.opened_at + GROUPING_WINDOW > now:
         return int(row.id)
@@ -182,7 +184,7 @@ async def _window(work: Work, user_id: int, now: datetime) -> int:
     return await work.add(insert(deliveries), made)
 
 
-async def _freeze(work: Work, delivery_id: int, user_id: int) -> bytes:
+async def _freeze(work: Session, delivery_id: int, user_id: int) -> bytes:
     groups: dict[str, list[Any]] = {}
     for row in await work.all(_EVENTS, {"delivery_id": delivery_id}):
         groups.setdefault(row.kind, []).append(work.unseal(EVENT, user_id, row.sealed))
@@ -194,8 +196,8 @@ async def _freeze(work: Work, delivery_id: int, user_id: int) -> bytes:
     return sealed
 
 
-async def _held(work: Work, lease: Lease) -> Row[Any]:
-    await leases.hold(work, deliveries, lease)
+async def _held(work: Session, lease: Lease) -> Row[Any]:
+    await leases.assert_held(work, deliveries, lease)
     [row] = await work.all(_DELIVERY, {"delivery_id": lease.row_id})
     return row
 

@@ -12,7 +12,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect, text
 
-from exposurekit.errors import Misconfigured
+from exposurekit.errors import ConfigurationError
 
 FIRST, NEWEST = "0001", "0002"
 _KNOWN = (FIRST, NEWEST)
@@ -23,7 +23,7 @@ def is_newest(connection: Connection) -> bool:
     """Whether there is nothing to bring up to date; a look, which keeps nobody from writing.
 
     Raises:
-        Misconfigured: A later version of exposurekit made the database.
+        ConfigurationError: A later version of exposurekit made the database.
     """
     return _version(MigrationContext.configure(connection)) == NEWEST
 
@@ -34,7 +34,7 @@ def migrate(connection: Connection) -> None:
     Two processes may try at once: SQLite has one writer, and on PostgreSQL the second waits for the first.
 
     Raises:
-        Misconfigured: A later version of exposurekit made the database.
+        ConfigurationError: A later version of exposurekit made the database.
     """
     if connection.dialect.name == "postgresql":
         connection.execute(_ONE_AT_A_TIME)
@@ -53,8 +53,12 @@ def migrate(connection: Connection) -> None:
 def _version(context: MigrationContext) -> str | None:
     heads = context.get_current_heads()
     if len(heads) > 1 or any(head not in _KNOWN and head < NEWEST for head in heads):
-        raise Misconfigured("this database says of itself versions that never were: restore it from a copy")
+        raise ConfigurationError(
+            "this database says of itself versions that never were: restore it from a copy"
+        )
     version = heads[0] if heads else None
     if version is not None and version > NEWEST:
-        raise Misconfigured("this database was made by a later version of exposurekit: upgrade to that one")
+        raise ConfigurationError(
+            "this database was made by a later version of exposurekit: upgrade to that one"
+        )
     return version
