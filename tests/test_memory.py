@@ -413,7 +413,7 @@ def test_a_memory_shows_nothing():
 
 def test_everything_is_forgotten_when_the_service_ends(store, tmp_path, monkeypatch):
     made = []
-    monkeypatch.setattr(app, "Memory", lambda *args: made.append(ResponseCache(*args)) or made[-1])
+    monkeypatch.setattr(app, "ResponseCache", lambda *args: made.append(ResponseCache(*args)) or made[-1])
     with a_service(tmp_path) as service:
         told(service, service.create())
         assert len(made[0]) == 1

@@ -1071,12 +1071,12 @@ def test_a_certificate_is_for_the_name_that_was_asked(tls, host, said):
     """In a process of its own: the authorities are read once."""
     code = """if True:
         import asyncio, sys
-        from exposurekit.service.http.client import Outbound, Unanswered
+        from exposurekit.service.http.client import Outbound, FetchError
         async def resolve(host, port):
             return [("127.0.0.1", int(sys.argv[2]))]
         try:
             print(asyncio.run(Outbound(opened=["127.0.0.0/8"], resolve=resolve).fetch(sys.argv[1])).status)
-        except Unanswered as error:
+        except FetchError as error:
             print(error.reason)
     """
 
@@ -1176,7 +1176,7 @@ def test_an_answer_and_the_door_show_nothing():
     answered, _ = fetched(
         lambda _: whole(headers=[("X", PLANTED)], body=PLANTED.encode()), path=f"/{PLANTED}"
     )
-    assert repr(answered) == "Answered(status=200)"
+    assert repr(answered) == "Response(status=200)"
     assert repr(Outbound(opened=LOOPBACK)) == "Outbound()"
 
 

@@ -13,7 +13,7 @@ import exposurekit as ek
 from exposurekit import analysis, charts
 from exposurekit.client.base import BaseClient, Settings
 
-SUBPACKAGES = ("analysis", "charts", "frames", "markup", "widgets")
+SUBPACKAGES = ("analysis", "charts", "frames", "sanitize", "widgets")
 SCREEN_ROWS, SCREEN_COLUMNS = 50, 80
 
 
@@ -41,7 +41,9 @@ def declared():
 
 def test_type_checkers_read_the_names_that_are_there():
     loaded = {name: f"exposurekit.{module}" for name, module in ek._MODULES.items()}
-    assert declared() == loaded | dict.fromkeys(SUBPACKAGES, "exposurekit")
+    parents = {name: f"exposurekit.{path}".rpartition(".")[0] for name, path in ek._SUBPACKAGES.items()}
+    assert tuple(parents) == ("analysis", "charts", "frames", "widgets", "sanitize")
+    assert declared() == loaded | parents
     assert {*dir(ek)} == {*declared(), "__version__"}
 
 

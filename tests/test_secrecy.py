@@ -180,7 +180,7 @@ def test_no_log_holds_any_of_it_whatever_happens(tmp_path, log):
     lines = [line for line in log.lines if not line.startswith(CLIENT)]
     assert any("operation=get_user status=200" in line for line in lines)
     assert any("status=500" in line for line in lines)
-    assert any("fault=Sealed at=" in line for line in lines)
+    assert any("fault=DecryptionError at=" in line for line in lines)
     assert any(line.startswith("sqlalchemy.engine") for line in lines)
     for value in values | {canary}:
         assert not [line for line in lines if value.decode() in line], value
@@ -192,7 +192,7 @@ def test_a_fault_is_told_by_its_type_and_its_place(tmp_path, log):
         service.work(lambda work: work.run(update(tables.users), {"sealed": b"spoiled"}))
         assert service.call("GET", f"/users/{user['id']}", user).status_code == 500
     [line] = [line for line in log.lines if "fault=" in line]
-    assert "fault=Sealed at=exposurekit.service.storage.encryption.unseal:" in line
+    assert "fault=DecryptionError at=exposurekit.service.storage.encryption.unseal:" in line
     assert "Traceback" not in line
 
 

@@ -102,7 +102,7 @@ def test_trouble_with_one_row_is_no_other_rows_and_is_tried_again_later(house, t
     house.work(lambda work: work.run(spoil.values(sealed=b"\1" + bytes(60))))
     assert house.idle() == 3  # both scans, and an opt-out
     assert house.statuses(whole) == {"r1": "pending removal"}
-    assert f"worker=scan row={broken['id']} fault=Sealed" in log.text
+    assert f"worker=scan row={broken['id']} fault=DecryptionError" in log.text
     house.work(lambda work: work.run(spoil.values(sealed=before)))
     house.advance(hours=5)
     assert house.statuses(broken) == {}

@@ -120,8 +120,8 @@ def check_weights(weights: Mapping[str, float] | None) -> dict[str, float]:
     Raises:
         ConfigurationError: One is negative, without end, or of nothing that is known.
 
-    >>> from exposurekit.analysis.score import weights_of
-    >>> weights_of({"page": 0})["page"]
+    >>> from exposurekit.analysis.score import check_weights
+    >>> check_weights({"page": 0})["page"]
     0.0
     """
     given = dict(weights or {})

@@ -161,8 +161,8 @@ def escape(text: object) -> str:
     In a title, or the name of a trace, Plotly would put the figure's own summary in place of ``%{meta.summary}``, and
     read tags in that.
 
-    >>> from exposurekit.charts.theme import written
-    >>> written("<b>%{meta.summary}"), written("$a$")
+    >>> from exposurekit.charts.theme import escape
+    >>> escape("<b>%{meta.summary}"), escape("$a$")
     ('&lt;b&gt;%&#123;meta.summary}', '&#36;a&#36;')
     """
     return label(text).replace("%{", "%&#123;").replace("$", "&#36;")
@@ -191,8 +191,8 @@ def interval(low: float, high: float, said: Callable[[float], str]) -> str:
 def pluralize(n: int, one: str, many: str = "") -> str:
     """``1 listing``, ``2 listings``.
 
-    >>> from exposurekit.charts.theme import several
-    >>> several(1, "listing"), several(1200, "person", "people")
+    >>> from exposurekit.charts.theme import pluralize
+    >>> pluralize(1, "listing"), pluralize(1200, "person", "people")
     ('1 listing', '1,200 people')
     """
     return f"{n:,} {one if n == 1 else many or one + 's'}"
@@ -201,8 +201,8 @@ def pluralize(n: int, one: str, many: str = "") -> str:
 def format_duration(minutes: float) -> str:
     """How long something takes, in words.
 
-    >>> from exposurekit.charts.theme import lasting
-    >>> lasting(1), lasting(119.6), lasting(390)
+    >>> from exposurekit.charts.theme import format_duration
+    >>> format_duration(1), format_duration(119.6), format_duration(390)
     ('1 minute', '2.0 hours', '6.5 hours')
     """
     whole = round(minutes)

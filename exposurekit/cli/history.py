@@ -275,7 +275,7 @@ def _erase_inbox(inbox: Path | None, user: int, values: set[str]) -> str:
     """Erases them; what there is to tell of it."""
     if inbox is None:
         return "No inbox was searched: there is none beside it. Name one that lies elsewhere with --inbox."
-    from exposurekit.monitor.webhooks.parsing import VALUE_MIN, search_user_id
+    from exposurekit.monitor.webhooks.parsing import VALUE_MIN, searchable_values
     from exposurekit.monitor.webhooks.store import InboxStore
 
     letters = InboxStore(inbox)
@@ -285,7 +285,7 @@ def _erase_inbox(inbox: Path | None, user: int, values: set[str]) -> str:
         letters.close()
     return (
         f"{gone.letters} deliveries are gone from the inbox {plain(str(inbox))}, {gone.quarantined} of them quarantined; "
-        f"{gone.by_value} of them did not say whose they were and went for holding one of {len(search_user_id(values))} values "
+        f"{gone.by_value} of them did not say whose they were and went for holding one of {len(searchable_values(values))} values "
         f"of {VALUE_MIN} characters or more."
     )
 

@@ -20,7 +20,7 @@ NAMES_MISSING = (
 def label_of(file: Path) -> str:
     r"""A file's name, on one line, and with nothing in it that a terminal would obey or cannot write.
 
-    >>> named(Path("a\nError: b\x1bc.html"))
+    >>> label_of(Path("a\nError: b\x1bc.html"))
     'a Error: bc.html'
     """
     return plain(click.format_filename(file))

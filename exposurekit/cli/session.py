@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from exposurekit.errors import ConfigurationError
 
 T = TypeVar("T")
-Do = Callable[[Any], Awaitable[T]]  # with a `Work`
+Do = Callable[[Any], Awaitable[T]]  # with a `Session`
 
 
 def database(url: str, key_file: Path | None, *, makes: bool = False) -> Any:

@@ -55,8 +55,8 @@ def install_instructions(
         every: The watch's pace; cron has the nearest that goes into a day.
         options: What else the watch is told.
 
-    >>> from exposurekit.cli.systemd import told
-    >>> "ExecStart=" in told("exposure-history")
+    >>> from exposurekit.cli.systemd import install_instructions
+    >>> "ExecStart=" in install_instructions("exposure-history")
     True
     """
     command = Path(sys.argv[0]).resolve()

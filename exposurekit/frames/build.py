@@ -51,7 +51,7 @@ _ALERTS = pa.struct([("user_id", pa.int64()), ("alerts", pa.list_(_struct(TABLES
 def pack_users(users: Sequence[Mapping[str, Any]]) -> pa.Array:
     """User objects as plain dicts, as validated by the contract, packed: a tenth of the memory, nothing lost.
 
-    >>> len(frames.people([client.get_user(key).model_dump()]))
+    >>> len(frames.pack_users([client.get_user(key).model_dump()]))
     1
     """
     return pa.array(users, type=_USER, memory_pool=_POOL)
@@ -60,7 +60,7 @@ def pack_users(users: Sequence[Mapping[str, Any]]) -> pa.Array:
 def pack_alerts(alerts: Sequence[Mapping[str, Any]]) -> pa.Array:
     """``{"user_id": ..., "alerts": [...]}`` for each of some people, likewise packed.
 
-    >>> len(frames.told([{"user_id": key.id, "alerts": []}]))
+    >>> len(frames.pack_alerts([{"user_id": key.id, "alerts": []}]))
     1
     """
     return pa.array(alerts, type=_ALERTS, memory_pool=_POOL)
@@ -69,7 +69,7 @@ def pack_alerts(alerts: Sequence[Mapping[str, Any]]) -> pa.Array:
 def flatten(packed_people: Sequence[pa.Array], packed_alerts: Sequence[pa.Array]) -> Tables:
     """What `pack_users` and `pack_alerts` packed, as Arrow tables: one for each kind of thing.
 
-    >>> frames.flatten([frames.people([client.get_user(key).model_dump()])], [])["users"].num_rows
+    >>> frames.flatten([frames.pack_users([client.get_user(key).model_dump()])], [])["users"].num_rows
     1
     """
     users = pa.concat_arrays(packed_people, memory_pool=_POOL) if packed_people else pack_users([])
@@ -108,7 +108,7 @@ def steps_from_alerts(alerts: pd.DataFrame, *, beside: Sequence[str] = ()) -> pd
 
     Source: specification, "Alert".
 
-    >>> frames.steps_of(exposure.alerts()).equals(exposure.steps())
+    >>> frames.steps_from_alerts(exposure.alerts()).equals(exposure.steps())
     True
     """
     declared = [column.name for column in TABLES["steps"]]
@@ -174,7 +174,7 @@ def _stored(column: Column, items: pa.StructArray) -> pa.Array:
 def from_items(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     """Single things, ``{"user_id": ..., "item": {...}}`` each, as one Arrow table of ``records``, ``links`` or ``alerts``.
 
-    >>> frames.of_items("links", []).column_names
+    >>> frames.from_items("links", []).column_names
     ['user_id', 'url', 'title', 'contains']
     """
     items = pa.array([row["item"] for row in rows], type=_struct(TABLES[name]))
@@ -236,7 +236,7 @@ def of_rows(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 def from_users(users: Iterable[User]) -> dict[str, pd.DataFrame]:
     """Users that single calls gave, as the tables ``users``, ``records``, ``links``, ``aliases``, ...
 
-    >>> sorted(frames.of_users([client.get_user(key)]))[:3]
+    >>> sorted(frames.from_users([client.get_user(key)]))[:3]
     ['addresses', 'aliases', 'emails']
     """
     tables = flatten([pack_users([user.model_dump() for user in users])], [])
@@ -246,7 +246,7 @@ def from_users(users: Iterable[User]) -> dict[str, pd.DataFrame]:
 def from_alerts(alerts: Mapping[int, Sequence[Alert]]) -> dict[str, pd.DataFrame]:
     """Alerts that single calls gave, by user id, as the tables ``alerts`` and ``steps``.
 
-    >>> list(frames.of_alerts({key.id: client.get_user_alerts(key)}))
+    >>> list(frames.from_alerts({key.id: client.get_user_alerts(key)}))
     ['alerts', 'steps']
     """
     rows = [{"user_id": user, "alerts": [alert.model_dump() for alert in of]} for user, of in alerts.items()]

@@ -19,8 +19,8 @@ SILENT_S = 300  # a watch that lives writes at least each minute, but for the le
 class WatchStatus:
     """Written by a watch as it goes; each time whole.
 
-    >>> State(Path("watch.json"))
-    State(path=PosixPath('watch.json'))
+    >>> WatchStatus(Path("watch.json"))
+    WatchStatus(path=PosixPath('watch.json'))
     """
 
     path: Path

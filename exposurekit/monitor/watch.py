@@ -30,7 +30,7 @@ _log = logging.getLogger("exposurekit.monitor")
 
 
 class Notifies(Protocol):
-    """Who tells people what they want to be told: `telling.Teller`, which is heavy, and not everybody's."""
+    """Who tells people what they want to be told: `telling.Notifier`, which is heavy, and not everybody's."""
 
     def looked(self, history: History) -> int:
         """A history was added to."""

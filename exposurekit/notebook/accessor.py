@@ -117,7 +117,7 @@ class ExposureAccessor:
         return self._answer("best_next_fields", "records", on_file, asks=asks)
 
     def steps(self) -> pd.DataFrame:
-        """What a human must do, one row a step of each ``opt_out_procedure``: `frames.steps_of`, of alerts.
+        """What a human must do, one row a step of each ``opt_out_procedure``: `frames.steps_from_alerts`, of alerts.
 
         Raises:
             MissingColumns: These are no alerts.

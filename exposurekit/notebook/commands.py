@@ -64,8 +64,8 @@ def accepted_options(verb: str) -> tuple[str, ...]:
 def describe_command(verb: str = "") -> str:
     """The help: of one verb, or of all.
 
-    >>> from exposurekit.notebook.commands import told
-    >>> "--site NAME" in told("records")
+    >>> from exposurekit.notebook.commands import describe_command
+    >>> "--site NAME" in describe_command("records")
     True
     """
     if not verb:

@@ -26,8 +26,8 @@ def completions(before: str, desk: NotebookContext) -> tuple[str, list[str]]:
         The last word as it stands, and what to put in its place; none where the line is not about ``%exposure``.
 
     >>> from exposurekit.notebook.completion import completions
-    >>> from exposurekit.notebook.namespace import Desk
-    >>> completions("table = %exposure by-s", Desk(dict))
+    >>> from exposurekit.notebook.namespace import NotebookContext
+    >>> completions("table = %exposure by-s", NotebookContext(dict))
     ('by-s', ['by-site', 'by-state'])
     """
     line = _LINE.fullmatch(before)

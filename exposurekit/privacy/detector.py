@@ -37,8 +37,8 @@ class PersonalDataMatcher:
     Args:
         within: The one short text that it will be looked for in; None: any. What cannot stand there is not kept.
 
-    >>> from exposurekit.privacy.detector import Known
-    >>> known = Known()
+    >>> from exposurekit.privacy.detector import PersonalDataMatcher
+    >>> known = PersonalDataMatcher()
     >>> known.add_name("Ada", "Quill")
     >>> known.found_in("the listing of quill, ada"), known.found_in("ada%20QUILL"), known.found_in("a quill")
     (Counter({'name': 1}), Counter({'name': 1}), Counter())
@@ -64,7 +64,7 @@ class PersonalDataMatcher:
     def add_email(self, address: object) -> None:
         """An e-mail address: as it stands, or its signs in words; with what it has behind a plus, or without.
 
-        >>> known = Known()
+        >>> known = PersonalDataMatcher()
         >>> known.add_email("ada.quill+shop@mail.example")
         >>> known.found_in("ada.quill at mail dot example")
         Counter({'e-mail': 1})
@@ -75,7 +75,7 @@ class PersonalDataMatcher:
     def add_address(self, kind: str, address: object) -> None:
         """A street or a place, each word of it long or short: St and Street, CA and California.
 
-        >>> known = Known()
+        >>> known = PersonalDataMatcher()
         >>> known.add_address("street", "12 Acorn St")
         >>> known.found_in("12 acorn street")
         Counter({'street': 1})
@@ -88,7 +88,7 @@ class PersonalDataMatcher:
 
         Of the first its letter is enough, and the last may stand behind a title.
 
-        >>> known = Known()
+        >>> known = PersonalDataMatcher()
         >>> known.add_name("Ada", "Quill")
         >>> known.found_in("Quill, A.") == known.found_in("Ms. Quill") == known.found_in("A. Quill")
         True
@@ -127,7 +127,7 @@ class PersonalDataMatcher:
     def forget(self, text: str) -> None:
         """Look no more for what stands in a text that is about nobody: somebody may call a page as a heading is called.
 
-        >>> known = Known()
+        >>> known = PersonalDataMatcher()
         >>> known.add("title of a page", "Open listings"); known.forget("<h2>Open listings</h2>"); len(known)
         0
         """

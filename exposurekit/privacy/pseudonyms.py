@@ -44,7 +44,7 @@ def load_pseudonyms() -> Pseudonyms:
         ConfigurationError: The key is damaged, others may read it, or it can be neither read nor made.
 
     >>> from exposurekit.privacy import pseudonyms
-    >>> pseudonyms.kept().of(12) == pseudonyms.kept().of(12)
+    >>> pseudonyms.load_pseudonyms().of(12) == pseudonyms.load_pseudonyms().of(12)
     True
     """
     return Pseudonyms(key_files.load_or_create(paths.config_dir() / "pseudonyms.key", "the pseudonyms'"))

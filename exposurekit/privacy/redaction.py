@@ -77,9 +77,9 @@ def redacted(frame: pd.DataFrame) -> pd.DataFrame:
 def values_in(frame: pd.DataFrame, known: PersonalDataMatcher) -> PersonalDataMatcher:
     """Add what a table tells of people, by the names of its columns: names, addresses, pages, days of birth.
 
-    >>> from exposurekit.privacy.detector import Known
-    >>> from exposurekit.privacy.redaction import known_in
-    >>> len(known_in(exposure.records(), Known())) > 0
+    >>> from exposurekit.privacy.detector import PersonalDataMatcher
+    >>> from exposurekit.privacy.redaction import values_in
+    >>> len(values_in(exposure.records(), PersonalDataMatcher())) > 0
     True
     """
     for columns, add in _TOLD_BY.items():

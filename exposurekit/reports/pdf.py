@@ -19,7 +19,7 @@ def print_pdf(html: str) -> bytes:
     Raises:
         ConfigurationError: There is no Chromium, Chrome or Edge here, or it does not print.
 
-    >>> printed(ek.report(exposure).to_html())[:5]  # doctest: +SKIP
+    >>> print_pdf(ek.report(exposure).to_html())[:5]  # doctest: +SKIP
     b'%PDF-'
     """
     browser = find_browser()

@@ -119,7 +119,7 @@ class CachedDemo:
 def cache_for(*, people: int, days: float, seed: int) -> DemoCache | None:
     """Where demos of this making are; None: they are made too soon to be kept, or there is no place for them.
 
-    >>> shelf_for(people=25, days=90, seed=7).making["days"], shelf_for(people=2, days=1, seed=7)
+    >>> cache_for(people=25, days=90, seed=7).making["days"], cache_for(people=2, days=1, seed=7)
     ('90', None)
     """
     if people * days < WORTH_KEEPING:

@@ -6,7 +6,7 @@ from exposurekit.errors import ExposureError
 class ApiError(ExposureError):
     """An answer other than 200.
 
-    >>> str(Refusal(400, "limit is invalid", "offset is invalid"))
+    >>> str(ApiError(400, "limit is invalid", "offset is invalid"))
     'limit is invalid, offset is invalid'
     """
 

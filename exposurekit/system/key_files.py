@@ -24,8 +24,8 @@ def load_or_create(file: Path, of: str, *, missing: str = "") -> bytes:
         ConfigurationError: It is not a key, others may read it, it can be neither read nor made, or it is missing.
 
     >>> from exposurekit.system import key_files, paths
-    >>> file = paths.configured() / "example.key"
-    >>> key_files.kept(file, "the example's") == key_files.kept(file, "the example's")
+    >>> file = paths.config_dir() / "example.key"
+    >>> key_files.load_or_create(file, "the example's") == key_files.load_or_create(file, "the example's")
     True
     """
     try:

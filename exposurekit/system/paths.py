@@ -9,8 +9,8 @@ def cache_dir() -> Path:
 
     Source: XDG Base Directory Specification.
 
-    >>> from exposurekit.system.paths import cached
-    >>> cached().name
+    >>> from exposurekit.system.paths import cache_dir
+    >>> cache_dir().name
     'exposurekit'
     """
     return _base("XDG_CACHE_HOME", ".cache")
@@ -21,8 +21,8 @@ def config_dir() -> Path:
 
     Source: XDG Base Directory Specification.
 
-    >>> from exposurekit.system.paths import configured
-    >>> configured().name
+    >>> from exposurekit.system.paths import config_dir
+    >>> config_dir().name
     'exposurekit'
     """
     return _base("XDG_CONFIG_HOME", ".config")

@@ -16,8 +16,8 @@ MISSING = "—"
 def format_value(value: object) -> str:
     """One value as text; what is missing is told by a dash.
 
-    >>> from exposurekit.text.formatting import told
-    >>> told(None), told(["a", "b"]), told(1234567), told(0.12345)
+    >>> from exposurekit.text.formatting import format_value
+    >>> format_value(None), format_value(["a", "b"]), format_value(1234567), format_value(0.12345)
     ('—', 'a, b', '1,234,567', '0.123')
     """
     if isinstance(value, str):
@@ -59,8 +59,8 @@ def rows(table: pd.DataFrame) -> list[list[str]]:
 def join_list(value: Any) -> Any:
     """A value as one cell can hold it: a list as text.
 
-    >>> from exposurekit.text.formatting import joined
-    >>> joined(["a", "b"]), joined(3)
+    >>> from exposurekit.text.formatting import join_list
+    >>> join_list(["a", "b"]), join_list(3)
     ('a, b', 3)
     """
     return ", ".join(map(str, value)) if _is_list(value) else value
@@ -76,8 +76,8 @@ def escape_formula(value: Any) -> Any:
 
     Source: OWASP, CSV Injection.
 
-    >>> from exposurekit.text.formatting import defused
-    >>> defused("=1+1"), defused("Seekfolk"), defused(-1)
+    >>> from exposurekit.text.formatting import escape_formula
+    >>> escape_formula("=1+1"), escape_formula("Seekfolk"), escape_formula(-1)
     ("'=1+1", 'Seekfolk', -1)
     """
     value = join_list(value)

@@ -24,8 +24,8 @@ def html_card(title: str, facts: Mapping[str, object], *parts: str) -> str:
         facts: What there is to tell, as any values; their text is escaped.
         parts: Markup that `numbered` or `rows` made.
 
-    >>> from exposurekit.text.html_cards import card
-    >>> "&lt;b&gt;" in card("Record 7", {"site": "<b>Seekfolk</b>"})
+    >>> from exposurekit.text.html_cards import html_card
+    >>> "&lt;b&gt;" in html_card("Record 7", {"site": "<b>Seekfolk</b>"})
     True
     """
     told = "".join(
@@ -69,8 +69,8 @@ def numbered(items: Sequence[str]) -> str:
 def escape_cell(value: object) -> str:
     """A value as a card may have it: short, one line, escaped, and kept from turning the line around it.
 
-    >>> from exposurekit.text.html_cards import said
-    >>> said(True), said(None), said("<script>")
+    >>> from exposurekit.text.html_cards import escape_cell
+    >>> escape_cell(True), escape_cell(None), escape_cell("<script>")
     ('yes', 'not told', '<bdi>&lt;script&gt;</bdi>')
     """
     if value is None:
@@ -87,8 +87,8 @@ def escape_cell(value: object) -> str:
 def truncate(text: object, most: int) -> str:
     r"""A text in one line of so many characters at most, without control characters.
 
-    >>> from exposurekit.text.html_cards import short
-    >>> short("Seek\nfolk", 6)
+    >>> from exposurekit.text.html_cards import truncate
+    >>> truncate("Seek\nfolk", 6)
     'Seek …'
     """
     found = plain(text)

@@ -82,7 +82,7 @@ def plain(text: object) -> str:
 def escape_chat(text: object) -> str:
     r"""Text for a message to any chat, or a mail: one line that calls nobody, leads nowhere and looks like its words.
 
-    >>> said("@everyone [Your *account*](https://x.example)") == "(at)everyone (Your \u2217account\u2217)(https: //x.example)"
+    >>> escape_chat("@everyone [Your *account*](https://x.example)") == "(at)everyone (Your \u2217account\u2217)(https: //x.example)"
     True
     """
     text = _AT_AN_EDGE.sub("\u02cd", plain(text).translate(_IN_CHAT))
@@ -92,7 +92,7 @@ def escape_chat(text: object) -> str:
 def escape_chat_url(url: object) -> str:
     """The same for an address from outside: what stands in it for formatting is written as addresses write it.
 
-    >>> said_address("https://site.example/p/@here?x=*1*&of=a_b")
+    >>> escape_chat_url("https://site.example/p/@here?x=*1*&of=a_b")
     'https: //site.example/p/%40here?x=%2A1%2A&of=a_b'
     """
     text = _NOT_IN_ADDRESS.sub(lambda found: _percent(found[0]), plain(url).strip())
@@ -108,9 +108,9 @@ def link(url: object, words: object = None) -> str:
 
     What is no http or https address, or leaves open to which host it leads, is no link, but stands there as text.
 
-    >>> linked("https://site.example/opt-out?id=7")
+    >>> link("https://site.example/opt-out?id=7")
     '<a href="https://site.example/opt-out?id=7" target="_blank" rel="noopener noreferrer nofollow">site.example</a>'
-    >>> linked("javascript:x()"), linked("https://site.example@other.example")
+    >>> link("javascript:x()"), link("https://site.example@other.example")
     ('javascript:x()', 'https://site.example@other.example')
     """
     text = str(url).strip()

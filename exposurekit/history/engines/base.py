@@ -104,7 +104,7 @@ class Engine(Protocol):
 
         Raises:
             StaleSnapshot: A file is gone since it was listed.
-            Damaged: A file is not what was written.
+            CorruptHistory: A file is not what was written.
             TypeError: A parameter, a declared column or a column of the answer is of another type.
         """
 

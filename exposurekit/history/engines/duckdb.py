@@ -103,7 +103,7 @@ class DuckDB:
 
         Raises:
             StaleSnapshot: A file is gone since it was listed.
-            Damaged: A file is not what was written.
+            CorruptHistory: A file is not what was written.
             KeyboardInterrupt: It was stopped.
 
         >>> from exposurekit.history.engines.duckdb import DuckDB
@@ -232,7 +232,7 @@ def _sweep() -> None:
 def session_is_open(pid: int) -> bool:
     """Whether a process of this machine runs.
 
-    >>> lives(os.getpid())
+    >>> session_is_open(os.getpid())
     True
     """
     try:

@@ -56,8 +56,8 @@ class _LogCapture(logging.Handler):
 def apprise_log() -> Iterator[list[str]]:
     """What Apprise says within the block, for `reason` alone: nothing of it reaches any log.
 
-    >>> from exposurekit.monitor.notifications.apprise_errors import heard
-    >>> with heard() as said:
+    >>> from exposurekit.monitor.notifications.apprise_errors import apprise_log
+    >>> with apprise_log() as said:
     ...     logging.getLogger("apprise").warning("Failed to send, error=404.")
     >>> said
     ['Failed to send, error=404.']

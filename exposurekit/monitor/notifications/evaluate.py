@@ -56,8 +56,8 @@ class EvaluationContext:
 def latest(history: History) -> datetime:
     """When the last look ended.
 
-    >>> from exposurekit.monitor.notifications.evaluate import newest
-    >>> newest(history) == history.last_run().finished_at
+    >>> from exposurekit.monitor.notifications.evaluate import latest
+    >>> latest(history) == history.last_run().finished_at
     True
     """
     last = history.last_run()
@@ -67,10 +67,10 @@ def latest(history: History) -> datetime:
 def evaluate(rule: Rule, seen: EvaluationContext) -> list[Trigger]:
     """What happened of what a rule is about, in the order in which it is told.
 
-    >>> from exposurekit.monitor.notifications.evaluate import Seen, causes
+    >>> from exposurekit.monitor.notifications.evaluate import EvaluationContext, evaluate
     >>> from exposurekit.monitor.notifications.rules import Rule
     >>> at = history.last_run().finished_at
-    >>> causes(Rule(when="new", send="me"), Seen(history, at, at))
+    >>> evaluate(Rule(when="new", send="me"), EvaluationContext(history, at, at))
     []
     """
     return [*_FOUND[rule.when](rule, seen)]
@@ -79,10 +79,10 @@ def evaluate(rule: Rule, seen: EvaluationContext) -> list[Trigger]:
 def on_failure(rule: Rule, in_a_row: int, since: str, reason: str) -> list[Trigger]:
     """The cause of a rule about collections that fail, once so many did; ``since`` tells one streak from another.
 
-    >>> from exposurekit.monitor.notifications.evaluate import failed
+    >>> from exposurekit.monitor.notifications.evaluate import on_failure
     >>> from exposurekit.monitor.notifications.rules import Rule
     >>> rule = Rule(when="collection_failed", send="me", times=3)
-    >>> len(failed(rule, 2, "monday", "no answer")), len(failed(rule, 3, "monday", "no answer"))
+    >>> len(on_failure(rule, 2, "monday", "no answer")), len(on_failure(rule, 3, "monday", "no answer"))
     (0, 1)
     """
     if rule.when != "collection_failed" or in_a_row < rule.times:

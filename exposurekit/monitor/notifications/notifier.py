@@ -192,7 +192,7 @@ def message(notices: Sequence[Notification]) -> tuple[str, str]:
 
     >>> from exposurekit.monitor.notifications.notifier import message
     >>> at = datetime(2026, 3, 1, tzinfo=UTC)
-    >>> message([Notice("me", key, "listings are new", "Seekfolk", at) for key in "ab"])
+    >>> message([Notification("me", key, "listings are new", "Seekfolk", at) for key in "ab"])
     ('exposurekit: 2 listings are new', '2 listings are new:\n  Seekfolk (2)')
     """
     by_title: dict[str, list[str]] = {}

@@ -71,7 +71,7 @@ def mentions(body: bytes, user_id: int, values: Sequence[str]) -> Literal["id", 
 
     One that tells its user_id is about that person alone. Any other is, if its bytes hold the id as a number by itself
     or one of the values, in any case of letters: as they are, JSON-escaped, percent-encoded or with XML's references,
-    in UTF-8, UTF-16 or Latin-1. Values of fewer than `VALUE_MIN` characters are passed over: see `search_user_id`.
+    in UTF-8, UTF-16 or Latin-1. Values of fewer than `VALUE_MIN` characters are passed over: see `searchable_values`.
 
     >>> mentions(b'{"user_id": 12}', 12, []), mentions(b'{"user_id": 13}', 12, ["Ren\u00e9 Roe"])
     ('id', None)
@@ -82,7 +82,7 @@ def mentions(body: bytes, user_id: int, values: Sequence[str]) -> Literal["id", 
     if told is not None:
         return "id" if told == user_id else None
     number = re.compile(rf"(?<!\d){user_id}(?!\d)", re.ASCII)
-    wanted = search_user_id(values)
+    wanted = searchable_values(values)
     by_value = False
     for text in map(str.casefold, _texts(body)):
         if number.search(text):
@@ -91,10 +91,10 @@ def mentions(body: bytes, user_id: int, values: Sequence[str]) -> Literal["id", 
     return "value" if by_value else None
 
 
-def search_user_id(values: Iterable[str]) -> list[str]:
+def searchable_values(values: Iterable[str]) -> list[str]:
     """Those that are long enough to tell somebody by, as they are compared.
 
-    >>> searched(["a", " Juniper Roe ", "Juniper roe"])
+    >>> searchable_values(["a", " Juniper Roe ", "Juniper roe"])
     ['juniper roe']
     """
     bare = (value.strip() for value in values)

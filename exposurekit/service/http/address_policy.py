@@ -94,12 +94,12 @@ def check_host(host: str) -> None:
         host: As the connection will be made with it: lower case, ASCII, an IPv6 address without brackets.
 
     Raises:
-        Unsafe: It is the name of a metadata service, or no host in a plain spelling.
+        ForbiddenAddress: It is the name of a metadata service, or no host in a plain spelling.
 
     >>> check_host("people.example")
     >>> check_host("0x7f.1")
     Traceback (most recent call last):
-    exposurekit.service.http.address_policy.Unsafe: ...
+    exposurekit.service.http.address_policy.ForbiddenAddress: ...
     """
     if literal(host) is not None:
         return
@@ -124,7 +124,7 @@ def check_addresses(addresses: Sequence[str], opened: Sequence[Network] = ()) ->
     """Pass where a host may be visited at each of its addresses.
 
     Raises:
-        Unsafe: One of them is not an address, is not public and not opened, or is never to be visited.
+        ForbiddenAddress: One of them is not an address, is not public and not opened, or is never to be visited.
 
     >>> check_addresses(["93.184.216.34"])
     >>> check_addresses(["10.1.2.3"], networks(["10.0.0.0/8"]))

@@ -79,8 +79,8 @@ class _Fetching:
             before: Called when there is room, just before the request; what it raises ends the matter.
 
         Raises:
-            Unsafe: The address, or one that it leads to, may not be visited; or a form would go to another host.
-            Unanswered: No whole answer came.
+            ForbiddenAddress: The address, or one that it leads to, may not be visited; or a form would go to another host.
+            FetchError: No whole answer came.
 
         >>> async def status():
         ...     outbound = Outbound(opened=["127.0.0.0/8"])
@@ -170,8 +170,8 @@ class Outbound(_Fetching):
         """Resolve and vet an address now, and what it resolved to; fetches nothing. A later visit vets it again.
 
         Raises:
-            Unsafe: It may not be visited.
-            Unanswered: ``"unreachable"``: it has no address.
+            ForbiddenAddress: It may not be visited.
+            FetchError: ``"unreachable"``: it has no address.
 
         >>> asyncio.run(Outbound(opened=["127.0.0.0/8"]).check("http://127.0.0.1:8642/"))
         ('127.0.0.1',)

@@ -42,7 +42,7 @@ class Request:
         """What a caller asks for; what frames a request is not the caller's to say.
 
         Raises:
-            Unsafe: The address may not be visited.
+            ForbiddenAddress: The address may not be visited.
         """
         sent = {"user-agent": f"exposurekit/{__version__}", "accept": "*/*"}
         sent |= {name.lower(): value for name, value in headers.items()}
@@ -58,7 +58,7 @@ class Request:
         """What is asked next. Nobody but the host that was meant gets what was sent, and not in the clear.
 
         Raises:
-            Unsafe: It would go to another host, or the address may not be visited.
+            ForbiddenAddress: It would go to another host, or the address may not be visited.
         """
         url = parsed(location.replace(" ", "%20"), self.url)
         kept = set(self.headers) if url.origin() == self.url.origin() else _FOR_ANYBODY
@@ -78,7 +78,7 @@ def parsed(text: str, base: URL | None = None) -> URL:
     """The URL that a connection is made with; what can be read in two ways is refused.
 
     Raises:
-        Unsafe: It is not a plain http or https address.
+        ForbiddenAddress: It is not a plain http or https address.
     """
     if text.isprintable() and " " not in text and "\\" not in text:
         try:

@@ -60,7 +60,7 @@ class Response:
         headers: By lower-case name; what came several times is joined by commas.
         body: The bytes, unpacked.
 
-    >>> Answered(200, "https://people.example/", {"content-type": "text/plain; charset=koi8-r"}, b"\xc4\xc1").text
+    >>> Response(200, "https://people.example/", {"content-type": "text/plain; charset=koi8-r"}, b"\xc4\xc1").text
     'да'
     """
 
@@ -103,7 +103,7 @@ class Unpacking:
         """Take the next piece.
 
         Raises:
-            Unanswered: There is more than may be, or it is not packed as was said.
+            FetchError: There is more than may be, or it is not packed as was said.
         """
         self._came += len(piece)
         unpacked = self._unpacked(piece)
@@ -116,7 +116,7 @@ class Unpacking:
         """All of it.
 
         Raises:
-            Unanswered: What was packed has no end, or goes on behind it.
+            FetchError: What was packed has no end, or goes on behind it.
         """
         if self._gzip and self._came and (not self._gzip.eof or self._gzip.unused_data):
             raise FetchError("unreadable")

@@ -43,7 +43,7 @@ _SYLLABLES = (3, 4)
 def decoy_subject(place: Place) -> Subject:
     """Somebody of that place whom nobody lists.
 
-    >>> subject = invented(Place(city="Oakmere", state="CA"))
+    >>> subject = decoy_subject(Place(city="Oakmere", state="CA"))
     >>> len(subject.names), subject.places[0].city
     (1, 'Oakmere')
     """

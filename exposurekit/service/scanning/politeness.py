@@ -93,8 +93,8 @@ class PoliteFetcher:
         """Whether robots.txt allows us an address.
 
         Raises:
-            Unwelcome: It cannot be read, which forbids everything until it can.
-            Unsafe: The address is none.
+            RobotsDisallowed: It cannot be read, which forbids everything until it can.
+            ForbiddenAddress: The address is none.
         """
         try:
             parts = urlsplit(url)
@@ -142,8 +142,8 @@ class SiteSession:
 
         Raises:
             Unwelcome: robots.txt forbids it, or cannot be read.
-            Unsafe: The address may not be visited.
-            Unanswered: No whole answer came.
+            ForbiddenAddress: The address may not be visited.
+            FetchError: No whole answer came.
         """
         whole = f"{url}{'&' if '?' in url else '?'}{urlencode(params)}" if params else url
         if options.get("method", "GET") != "GET":  # where a form leads is the site's own affair

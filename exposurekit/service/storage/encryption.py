@@ -69,7 +69,7 @@ class Vault:
         """What was sealed for this purpose.
 
         Raises:
-            Sealed: It was sealed with another key or for another purpose, or it was changed.
+            DecryptionError: It was sealed with another key or for another purpose, or it was changed.
         """
         opened = self._opened([(sealed, purpose)])
         if opened is None:
@@ -80,7 +80,7 @@ class Vault:
         """What was sealed, each value for the purpose beside it, in the same order.
 
         Raises:
-            Sealed: As `unseal`, for any of them.
+            DecryptionError: As `unseal`, for any of them.
         """
         opened = self._opened(sealed)
         if opened is None:
