@@ -1,4 +1,4 @@
-"""What the README says, run as it stands: its Python, its shell line by line, its files and its pictures, on a demo."""
+"""The README and the manuals, run as they stand on a demo: Python, shell lines, files, links and pictures."""
 
 import ast
 import os
@@ -20,13 +20,24 @@ from told_kit import a_receiver
 import exposurekit as ek
 
 ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text()
+PACKAGES_WITH_MANUAL = ("history", "reports", "notebook", "monitor", "client", "service")
+MANUALS = {
+    name: (ROOT / name).read_text()
+    for name in (
+        "README.md",
+        *(f"exposurekit/{package}/README.md" for package in PACKAGES_WITH_MANUAL),
+        "tests/README.md",
+    )
+}
+README_LINES_MAX = 200
 
 
 def blocks(kind):
-    """The texts of the fenced blocks of a kind, without their indentation."""
-    found = re.findall(rf"^( *)```{kind}\n(.*?)^ *```", README, re.DOTALL | re.MULTILINE)
-    return ["\n".join(line.removeprefix(margin) for line in text.splitlines()) for margin, text in found]
+    """The fenced blocks of a kind in all manuals, without their indentation."""
+    matches = re.findall(
+        rf"^( *)```{kind}\n(.*?)^ *```", "\n".join(MANUALS.values()), re.DOTALL | re.MULTILINE
+    )
+    return ["\n".join(line.removeprefix(margin) for line in text.splitlines()) for margin, text in matches]
 
 
 PYTHON, YAML, IPYTHON = blocks("python"), blocks("yaml"), blocks("ipython")
@@ -37,10 +48,11 @@ SHELL = [line for block in blocks("sh") for line in block.splitlines()]
 INSTALLS = "python -m venv .venv && .venv/bin/pip install -e "
 # Minutes each. That they are there and say what they do is tested; what they came to stands in the README.
 MEASURES = ".venv/bin/python tests/"
-LASTS = re.compile(r"exposurekit (demo --serve|serve|worker|receive|watch .*--every)")
-STATUS = "exposurekit watch --status --history exposure-history"
+LASTS = re.compile(r"exposurekit (demo --serve|serve|worker|inbox run|watch run)")
+STATUS = "exposurekit watch status --history exposure-history"
 SAYS_THAT_IT_IS_THERE = {"demo": "ek.connect(", "watch": "watching "}
 PICTURE = re.compile(r"!\[([^]]*)\]\((\S+)\)")
+LINK = re.compile(r"(?<!!)\[[^]]*\]\(([^)\s]+)\)")
 # What a reader puts their own in place of.
 THEIRS = {
     "--port 8642": "--port 0",
@@ -122,7 +134,7 @@ class Reader(Shell):
         hook = f"http://127.0.0.1:{self._receiver.port}/hook --callback-network 127.0.0.0/8"
         its_own = {
             "postgresql+psycopg://exposure@db/exposure": self._database,
-            "https://acme.example/hook": hook,
+            "https://globex.example/hook": hook,
         }
         for told, put in (THEIRS | its_own).items():
             line = line.replace(told, put)
@@ -209,14 +221,32 @@ def test_its_rules_are_rules():
     assert len(rules.rules) == 7
 
 
-def test_its_pictures_are_there_and_small_and_say_what_they_show():
-    shown = PICTURE.findall(README)
-    assert {path.name for path in (ROOT / "notebooks" / "pictures").iterdir()} == {
-        Path(path).name for _, path in shown
+def test_readme_has_at_most_200_lines():
+    assert len(MANUALS["README.md"].splitlines()) <= README_LINES_MAX
+
+
+@pytest.mark.parametrize("name", MANUALS)
+def test_links_resolve(name):
+    for target in LINK.findall(MANUALS[name]):
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        file = (ROOT / name).parent / path
+        assert file.is_file(), target
+        headings = re.findall(r"^#+ (.*)$", file.read_text(), re.MULTILINE) if anchor else []
+        assert not anchor or anchor in {heading.lower().replace(" ", "-") for heading in headings}, target
+
+
+def test_pictures_exist_are_small_and_have_alternative_text():
+    pictures = {
+        ((ROOT / name).parent / path).resolve(): alternative
+        for name, text in MANUALS.items()
+        for alternative, path in PICTURE.findall(text)
     }
-    for said, path in shown:
-        content = (ROOT / path).read_bytes()
+    assert set((ROOT / "notebooks" / "pictures").iterdir()) == set(pictures)
+    for path, alternative in pictures.items():
+        content = path.read_bytes()
         width, height = struct.unpack(">II", content[16:24])
-        assert len(said) > 30, path
+        assert len(alternative) > 30, path
         assert content.startswith(b"\x89PNG")
         assert (600 <= width <= 2000, height <= 1600, len(content) < 300_000) == (True, True, True)
