@@ -136,11 +136,11 @@ class Exposure(Tables):
         """
         look = Snapshot(at=self.clock())
         try:
-            self._run(look.take, None, look.seen, self.progress, look.keep)
-            look.whole = True
+            self._run(look.add, None, look.progress, self.progress, look.set_deviations)
+            look.is_complete = True
         finally:
-            look.unpack()
-            if look.whole or (self._look is None and look.loaded):
+            look.flush()
+            if look.is_complete or (self._look is None and look.loaded):
                 self._look, self._shown = look, {}
         return self
 
@@ -149,7 +149,7 @@ class Exposure(Tables):
             self.refresh()
         look = self._look
         assert look is not None  # noqa: S101  refresh() sets it, or raises
-        if not look.whole:
+        if not look.is_complete:
             warn(f"{look}; refresh() loads everyone")
         return look
 
@@ -183,7 +183,7 @@ class Exposure(Tables):
         if unknown := [one for one in asked if one not in look.loaded]:
             why = "failures() names those who could not be loaded, refresh() looks again"
             raise NotFound(
-                f"Not among the people loaded: {unknown}; {why if look.whole else 'refresh() loads everyone'}."
+                f"Not among the people loaded: {unknown}; {why if look.is_complete else 'refresh() loads everyone'}."
             )
         return table[table["user_id"].isin(asked)].reset_index(drop=True)
 

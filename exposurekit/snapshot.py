@@ -80,47 +80,47 @@ class Snapshot:
 
     batches: dict[str, list[pa.Table]] = field(default_factory=lambda: {name: [] for name in frames.TABLES})
     people: list[pa.Array] = field(default_factory=list)
-    told: list[pa.Array] = field(default_factory=list)
+    alerts: list[pa.Array] = field(default_factory=list)
     secrets: dict[int, int | str] = field(default_factory=dict, repr=False)
     loaded: set[int] = field(default_factory=set)
     failed: int = 0
     done: int = 0
     total: int | None = None
-    whole: bool = False
+    is_complete: bool = False
     at: datetime = field(default_factory=utc_now)
 
     def __repr__(self) -> str:
         failed = f", {self.failed:,} more not loaded" if self.failed else ""
-        if self.whole:
+        if self.is_complete:
             return f"{len(self.loaded):,} people{failed}"
         total = "?" if self.total is None else f"{self.total:,}"
         return f"{len(self.loaded):,} of {total} people{failed}: stopped before the end"
 
-    def take(self, batch: bulk.Batch) -> None:
+    def add(self, batch: bulk.Batch) -> None:
         """Keep a batch, packed; unpack some together."""
         self.secrets.update((key.id, key.secret) for key in batch.keys)
         self.loaded.update(user["id"] for user in batch.users)
         self.failed += len(batch.failures)
         self.people.append(frames.pack_users(batch.users))
-        self.told.append(frames.pack_alerts(batch.alerts))
+        self.alerts.append(frames.pack_alerts(batch.alerts))
         if batch.failures:
             self.batches["failures"].append(
                 frames.of_rows("failures", [asdict(failure) for failure in batch.failures])
             )
         if len(self.people) >= FLUSH_EVERY:
-            self.unpack()
+            self.flush()
 
-    def unpack(self) -> None:
+    def flush(self) -> None:
         """Make tables of what was packed."""
-        for name, table in frames.flatten(self.people, self.told).items():
+        for name, table in frames.flatten(self.people, self.alerts).items():
             self.batches[name].append(table)
-        self.people, self.told = [], []
+        self.people, self.alerts = [], []
 
-    def keep(self, deviations: Deviations) -> None:
+    def set_deviations(self, deviations: Deviations) -> None:
         """Keep how the answers deviate from the specification."""
         self.batches["deviations"] = [frames.of_rows("deviations", deviations.rows())]
 
-    def seen(self, done: int, total: int | None) -> None:
+    def progress(self, done: int, total: int | None) -> None:
         """How far the load is."""
         self.done, self.total = done, total
 

@@ -47,7 +47,7 @@ def rows(table):
 
 
 def labelled(*findings):
-    """Findings as (site, label), as `History.labelled` gives them."""
+    """Findings as (site, label), as `History.with_labels` gives them."""
     table = pd.DataFrame(findings, columns=["site", "label"], dtype="object")
     return table.astype({"site": "category", "label": "str"})
 

@@ -181,7 +181,7 @@ def test_a_short_value_takes_no_letter_of_others_with_it(tmp_path):
             [("msg_1", b"unreadable, also 0042"), ("msg_2", f"https://page.example/{WHO}?".encode())]
         )
         process_inbox(letters, history)
-        assert {"a", "Al", "0042"} < history.values_of(7)
+        assert {"a", "Al", "0042"} < history.personal_values(7)
     letters.close()
     shell = Shell(tmp_path, XDG_CACHE_HOME=str(tmp_path / "cache"))  # another test may have opened a page
     run = shell.here("history", "erase", "7", "--history", "history")

@@ -45,14 +45,14 @@ class Taken(History):
         self.refused = {}
         self.synced = 0
 
-    def take(self, told, inbox):
+    def ingest_deliveries(self, told, inbox):
         if self.interrupted == "before":
             raise KeyboardInterrupt
         for user_id in (None, *(one.delivery.user_id for one in told)):
             if user_id in self.refused:
                 raise self.refused[user_id]
-        known = self.inbox_until(inbox)
-        new = super().take(told, inbox)
+        known = self.last_delivery(inbox)
+        new = super().ingest_deliveries(told, inbox)
         self.told += [(inbox, one) for one in told if one.number > known]
         if self.interrupted == "after":
             raise KeyboardInterrupt
@@ -184,7 +184,7 @@ def test_a_history_that_says_it_has_nothing_leaves_every_body_in_the_inbox(lette
     """Bodies are dropped by what the history says, and not by what it was given."""
 
     class Forgetful(Taken):
-        def inbox_until(self, _inbox):
+        def last_delivery(self, _inbox):
             return 0
 
     letters.put("msg_1", about(12))
@@ -198,7 +198,7 @@ def test_a_real_history_takes_each_delivery_in_once(letters, tmp_path):
     letters.put("msg_2", b"?")
     letters.put("msg_3", about(13))
     assert process_inbox(letters, history) == InboxResult(2, 1, frozenset({12, 13}))
-    assert history.inbox_until(letters.identity) == 3
+    assert history.last_delivery(letters.identity) == 3
     letters.put("msg_3", about(13))
     assert process_inbox(letters, history) == InboxResult()
     records = history.records()

@@ -430,7 +430,9 @@ def remembered(tmp_path_factory):
             people(*statuses, broken=[66] if day == 2 else [])
             look(day)
         told = a_delivery(2, {"listed_again": [{"record": a_record(20)}], "weather": [{"rain": "it's"}]})
-        history.take([ReceivedDelivery(1, DAWN + timedelta(days=4, hours=1), "msg_1", told)], inbox="inbox")
+        history.ingest_deliveries(
+            [ReceivedDelivery(1, DAWN + timedelta(days=4, hours=1), "msg_1", told)], inbox="inbox"
+        )
         del service.people[1]
         service.broken = {66: "no user"}
         look(6)

@@ -58,7 +58,7 @@ def kept(seen, tmp_path):
 )
 def test_only_a_whole_number_is_a_person(known, user_id):
     before = known.changes()
-    for ask in (known.erase, known.values_of):
+    for ask in (known.erase, known.personal_values):
         with pytest.raises(ConfigurationError, match="The id of a person is a whole number"):
             ask(user_id)
     assert known.changes().equals(before)
@@ -73,7 +73,7 @@ def test_a_key_of_a_person_is_no_id(known, seen):
 @pytest.mark.parametrize("kind", [int, np.int64, np.uint8, np.int32])
 def test_whole_numbers_of_any_make_are_ids(kept, kind):
     history, *_ = kept
-    assert history.values_of(kind(2))
+    assert history.personal_values(kind(2))
     assert history.erase(kind(2)) > 0
     assert set(history.changes()["user_id"]) == {1}
     assert history.erase(kind(0)) == 0

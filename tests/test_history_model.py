@@ -214,7 +214,7 @@ class Both:
         """Everything that waits, and some of what was taken in before."""
         before = self.reference.drained.get(inbox, 0)
         handed = self.told[inbox][max(0, before - again) :]
-        self.history.take([told for told, _ in handed], inbox)
+        self.history.ingest_deliveries([told for told, _ in handed], inbox)
         self.reference.take([statement for _, statement in handed], inbox)
 
     # --- what is compared -----------------------------------------------------------------------------

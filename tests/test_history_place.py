@@ -116,11 +116,11 @@ def test_of_a_history_that_is_not_there_nothing_is_known_and_none_is_made(tmp_pa
 
 def test_neither_erases_nor_finishes_nor_diffs_where_there_is_none(tmp_path):
     history = History(tmp_path / "typo")
-    for ask in (history.erase, history.values_of, lambda _: history.finish("x"), history.diff):
+    for ask in (history.erase, history.personal_values, lambda _: history.finalize("x"), history.diff):
         with pytest.raises(NotFound):
             ask(1)
     assert history.last_look_at() is None
-    assert history.waiting() == []
+    assert history.pending_runs() == []
     assert repr(history).endswith("empty)")
     assert list(tmp_path.iterdir()) == []
 
@@ -129,7 +129,7 @@ def test_neither_erases_nor_finishes_nor_diffs_where_there_is_none(tmp_path):
     "write",
     [
         lambda history, exposure: history.collect(exposure),
-        lambda history, _: history.take([], "mine"),
+        lambda history, _: history.ingest_deliveries([], "mine"),
         lambda history, _: history.note({"user_id": 1, "record_id": 11}, "seen"),
     ],
     ids=["collect", "take", "note"],

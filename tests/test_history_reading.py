@@ -162,7 +162,7 @@ def test_what_is_no_id_is_told(remembered, user):
 def test_of_whom_nothing_was_seen_nothing_is_counted(remembered):
     remembered.look(0, one=[a_record(11)])
     told = a_delivery(2, {"discovered_records": [{"record": a_record(12)}]})
-    remembered.history.take([ReceivedDelivery(1, at(0, 3), "msg_1", told)], inbox="inbox")
+    remembered.history.ingest_deliveries([ReceivedDelivery(1, at(0, 3), "msg_1", told)], inbox="inbox")
     assert remembered.history.status_over_time(user=[1, 2])["total"].tolist() == [2]
     assert remembered.history.status_over_time(user=2)["discovered"].tolist()[-1] == 1
     with pytest.raises(
@@ -185,7 +185,7 @@ def test_who_came_back_into_view_counts_once_and_is_watched_from_then_on(remembe
     remembered.look(9, one=[a_record(11, "removed")])
     [row] = remembered.history.time_to_removal(by=None).to_dict("records")
     assert [row[name] for name in ("n", "removed", "unknown", "open", "left_out")] == [1, 1, 1, 0, 0]
-    flows = remembered.history._flows(None, None)
+    flows = remembered.history._life_table(None, None)
     assert sorted(zip(flows["days"], flows["flow"], strict=True)) == [
         (0, "entered"),
         (2, "unknown"),
@@ -267,7 +267,7 @@ def test_what_nobody_can_be_seen_through_is_refused(remembered):
     for given in ({"shard": 5}, {"shard": "3/2"}, {"shard": "1/2"}, {"only": "x"}, {"only": [1.5]}):
         with pytest.raises(ConfigurationError):
             history.collect(exposure, **given)
-    assert not history.waiting()
+    assert not history.pending_runs()
 
 
 # --- the borders of a diff ----------------------------------------------------------------------------

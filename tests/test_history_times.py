@@ -137,7 +137,7 @@ def test_every_question_takes_every_kind_of_time(daily, question):
         pd.testing.assert_frame_equal(answer, answers[0])
 
 
-@pytest.mark.parametrize("question", ["time_to_removal", "survival", "flows", "forecast"])
+@pytest.mark.parametrize("question", ["time_to_removal", "survival", "life_table", "forecast"])
 def test_what_is_answered_in_days_takes_a_span_of_days(daily, question):
     ask = getattr(daily, question)
     pd.testing.assert_frame_equal(ask(as_of="14d"), ask(as_of="2026-11-08"))

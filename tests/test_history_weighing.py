@@ -113,12 +113,12 @@ def test_ticks_stay_with_their_step_where_ids_change(seen, tmp_path):
 def test_rows_are_ticked_as_they_are_given(story):
     story.look(0, one=[a_record(11), a_record(12, site="Other")])
     steps = story.exposure.refresh().steps()
-    unsaid = story.history.ticked(steps)
+    unsaid = story.history.with_ticks(steps)
     story.history.tick(steps.iloc[1], "done")
-    said = story.history.ticked(steps)
+    said = story.history.with_ticks(steps)
     assert shape(said, TICKS) == shape(unsaid, TICKS) == TICKS
     for given in (steps[::-1], pd.concat([steps, steps]), steps.set_index("step", drop=False), steps.head(0)):
-        before, ticked = given.copy(deep=True), story.history.ticked(given)
+        before, ticked = given.copy(deep=True), story.history.with_ticks(given)
         pd.testing.assert_frame_equal(ticked[[*given.columns]], before)
         pd.testing.assert_frame_equal(given, before)
         expected = [
@@ -138,12 +138,12 @@ def test_rows_of_another_kind_are_refused(story, said):
         history.label(exposure.records(), "mine")
     for other in (exposure.records(), exposure.links(), exposure.alerts()):
         with pytest.raises(ConfigurationError, match="These rows are no steps: take them from steps"):
-            history.ticked(other)
+            history.with_ticks(other)
     for other in (exposure.steps(), exposure.links(), exposure.alerts()):
         with pytest.raises(ConfigurationError, match="These rows are no records: take them from records"):
-            history.labelled(other)
+            history.with_labels(other)
     with pytest.raises(ConfigurationError, match="The row is not of records"):
-        history.labelled(exposure.records()[["user_id", "name"]])
+        history.with_labels(exposure.records()[["user_id", "name"]])
 
 
 # --- labels -----------------------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ def test_a_record_says_what_was_last_said_of_it(story):
     story.clock.set(DAWN + timedelta(days=3))
     history.label(history.records().iloc[0], "not mine", reason=HOSTILE)
     history.label(history.links().iloc[0], "mine")  # a page is no record
-    labelled = history.labelled()
+    labelled = history.with_labels()
     assert cells(labelled, "record_id", "label", "label_reason") == [
         (11, "not mine", HOSTILE),
         (12, "unsure", ""),
@@ -170,7 +170,7 @@ def test_a_record_says_what_was_last_said_of_it(story):
 def test_records_of_any_table_are_labelled_as_they_are_given(story):
     story.look(0, one=[a_record(11, reference_id="1"), a_record(12, reference_id="2")])
     records = story.exposure.refresh().records()
-    unsaid = story.history.labelled(records)
+    unsaid = story.history.with_labels(records)
     assert shape(unsaid, LABELS) == LABELS
     assert unsaid["label"].isna().all()
     story.history.label(records.iloc[1], "mine")
@@ -181,7 +181,7 @@ def test_records_of_any_table_are_labelled_as_they_are_given(story):
         records.set_index("name", drop=False),
         records.head(0),
     ):
-        labelled = story.history.labelled(given)
+        labelled = story.history.with_labels(given)
         assert cells(labelled, "record_id", "label") == [
             (record, "mine" if record == 12 else None) for record in given["record_id"]
         ]
@@ -195,7 +195,7 @@ def test_what_was_said_of_one_person_says_nothing_of_another(story):
     history.label(records[records["user_id"] == 2].iloc[0], "mine")
     history.tick(steps[steps["user_id"] == 2].iloc[0])
     [said] = cells(records[records["user_id"] == 2].head(1), "record_id")
-    assert [row for row in cells(history.labelled(), "user_id", "record_id", "label") if row[2]] == [
+    assert [row for row in cells(history.with_labels(), "user_id", "record_id", "label") if row[2]] == [
         (2, *said, "mine")
     ]
     assert cells(history.steps(), "user_id", "tick") == [(1, None), (1, None), (2, "done"), *[(2, None)] * 3]
@@ -285,7 +285,7 @@ def test_flows_are_the_episodes_by_their_age(by_id):
     by_id.look(0, one=[a_record(11), a_record(12)])
     by_id.look(2, one=[a_record(11), a_record(12, "removed"), a_record(13)])
     by_id.look(5, one=[a_record(11)])
-    flows = by_id.history.flows()
+    flows = by_id.history.life_table()
     assert shape(flows, flows.columns) == {
         "days": "int64",
         "flow": "str",
@@ -299,12 +299,12 @@ def test_flows_are_the_episodes_by_their_age(by_id):
         (3, "vanished", False, 1),
         (5, "open", True, 1),
     ]
-    early = by_id.history.flows(as_of="2026-03-02")
+    early = by_id.history.life_table(as_of="2026-03-02")
     assert sorted(cells(early, "days", "flow", "n")) == [(0, "entered", 2), (1, "open", 2)]
 
 
 def test_flows_by_site_are_the_same_ones_apart(weeks):
-    apart, together = weeks.flows("site"), weeks.flows()
+    apart, together = weeks.life_table("site"), weeks.life_table()
     assert {*apart["site"]} == {"PeepFinder", "Other"}
     keys = ["days", "flow", "left_censored"]
     summed = apart.groupby(keys)["n"].sum()
@@ -315,11 +315,11 @@ def test_flows_by_site_are_the_same_ones_apart(weeks):
 def test_flows_are_told_by_day_and_by_site_or_not_at_all(weeks):
     for by in ("user_id", "status", ""):
         with pytest.raises(ConfigurationError, match="by is one of: None, site"):
-            weeks.flows(by)
+            weeks.life_table(by)
     with pytest.raises(ConfigurationError, match="as_of is a day"):
-        weeks.flows(as_of="2026-03-09T12:00Z")
+        weeks.life_table(as_of="2026-03-09T12:00Z")
     with pytest.raises(NotFound, match="Nothing was seen by then"):
-        weeks.flows(as_of="2026-01-01")
+        weeks.life_table(as_of="2026-01-01")
 
 
 def test_the_forecast_is_of_the_newest_run(weeks):
@@ -328,7 +328,7 @@ def test_the_forecast_is_of_the_newest_run(weeks):
     still = analysis.is_open(weeks.records()["status"]).sum()
     assert table["open_now"].tolist() == [still] * 3
     end = datetime(2026, 4, 10, 23, 59, 59, 999_999, tzinfo=UTC)
-    tables = weeks.records(), weeks.flows("site"), weeks.relistings()
+    tables = weeks.records(), weeks.life_table("site"), weeks.relistings()
     assert len(tables[2]) == 1
     first = weeks.runs()["finished_at"].iloc[0]
     people = weeks.people()[["user_id"]].assign(watched_from=first)
@@ -369,7 +369,7 @@ def test_people_without_a_listing_are_followed_too(by_id):
 
 def test_an_empty_history_has_nothing_to_weigh(tmp_path):
     history = History(tmp_path / "history")
-    asked = ("steps", "labelled", "work_queue", "precision", "site_health", "flows", "forecast")
+    asked = ("steps", "with_labels", "work_queue", "precision", "site_health", "life_table", "forecast")
     for question in asked:
         with pytest.raises(NotFound, match=r"collect\(\)"):
             getattr(history, question)()
@@ -379,7 +379,7 @@ def test_people_without_anything_make_empty_tables(by_id):
     by_id.service.people[1] = Person()
     by_id.look(0)
     history = by_id.history
-    for question in ("steps", "labelled", "work_queue", "precision", "site_health", "flows"):
+    for question in ("steps", "with_labels", "work_queue", "precision", "site_health", "life_table"):
         assert len(getattr(history, question)()) == 0
     assert history.coverage()["people"].sum() == 1
     assert history.forecast()["open_now"].tolist() == [0, 0, 0]

@@ -153,7 +153,7 @@ def test_a_table_as_of_a_day_comes_from_the_history(notebook, demo):
 def test_the_work_queue_knows_what_is_ticked(notebook, demo):
     steps = demo.exposure.steps()
     assert demo.history.tick(steps.head(1)) == 1
-    same(notebook.table("work-queue"), analysis.work_queue(demo.history.ticked(steps)))
+    same(notebook.table("work-queue"), analysis.work_queue(demo.history.with_ticks(steps)))
     assert notebook.table("work-queue")["done"].sum() == 1
 
 

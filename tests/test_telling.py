@@ -180,7 +180,9 @@ def test_what_a_webhook_told_during_a_look_is_not_lost(story):
     told.look()
     told.look(only=[1])
     delivery = a_delivery(2, {"discovered_records": [{"record": a_record(29, site="Seekfolk")}]})
-    told.history.take([ReceivedDelivery(1, told.clock.now() - MINUTE, "msg_1", delivery)], "inbox")
+    told.history.ingest_deliveries(
+        [ReceivedDelivery(1, told.clock.now() - MINUTE, "msg_1", delivery)], "inbox"
+    )
     assert told.teller.looked(told.history) == 1
     assert told.teller.looked(told.history) == 0
 

@@ -26,7 +26,7 @@ def precision(records: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
 
     Args:
         records: One row a finding: ``site`` and ``label`` (``mine``, ``not mine``, ``unsure``; missing: nobody said),
-            as `History.labelled` gives them.
+            as `History.with_labels` gives them.
         level: Of the interval, between 0 and 1.
 
     Returns:

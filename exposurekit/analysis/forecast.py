@@ -59,7 +59,7 @@ def forecast(
     Args:
         records: As returned by `History.records`: ``user_id``, ``status``, ``first_seen_at``, ``changed_at`` (UTC).
             People whom the service lists no longer are left out.
-        flows: As returned by `History.flows`; with ``site`` the rates are each site's own. Removed and vanished both
+        flows: As returned by `History.life_table`; with ``site`` the rates are each site's own. Removed and vanished both
             count as ends.
         relistings: As returned by `relistings`: ``gone_days``.
         at: The instant of the tables, the end of their last day; ``days`` are counted from it.

@@ -230,7 +230,7 @@ def _history_check(kept: Any) -> Iterator[CheckResult]:
         )
     elif not broken:
         yield CheckResult("history", WELL, f"{said}; every promise holds")
-    if waiting := kept.waiting():
+    if waiting := kept.pending_runs():
         yield CheckResult(
             "runs",
             MIND,

@@ -113,7 +113,7 @@ def runs(*, history: str, as_json: bool) -> None:
     Example: exposurekit history runs
     """
     with existing_history(history) as kept:
-        table, waiting = kept.runs(), kept.waiting()
+        table, waiting = kept.runs(), kept.pending_runs()
     shown = table.drop(columns="source") if as_json else table[list(_RUN_COLUMNS)]  # a URL
     output.print_rows(_rows(shown), as_json=as_json, none="Nothing was collected yet.")
     for run in waiting:
@@ -131,7 +131,7 @@ def finish(*, history: str, run: str) -> None:
     Example: exposurekit history finish 2026-11-21
     """
     with existing_history(history) as kept:
-        click.echo(str(kept.finish(run)))
+        click.echo(str(kept.finalize(run)))
 
 
 @history.command("erase")
@@ -154,7 +154,7 @@ def erase(*, history: str, user: int, inbox: Path | None) -> None:
     place = _inbox_of(history, inbox)
     is_there = inbox is not None or place is None or is_begun(history)  # else an inbox is all there is
     with existing_history(history) if is_there else open_history(history) as kept:
-        values = kept.values_of(user) if is_there else set()
+        values = kept.personal_values(user) if is_there else set()
         # The letters first: where that fails and is done again, the history still tells what to look for.
         letters = _erase_inbox(place, user, values)
         rows = kept.erase(user) if is_there else 0

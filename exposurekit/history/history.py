@@ -154,32 +154,32 @@ class History(Weighing, Keyed):
         part, chosen = _parted(shard, run), None if only is None else ids(only)
         return self._rounds.collect(exposure, run=run, part=part, only=chosen, progress=progress)
 
-    def take(self, told: Sequence[ReceivedDelivery], inbox: str) -> int:
-        """Take in what a service told by webhook: observations of what they say, never of an absence.
+    def ingest_deliveries(self, deliveries: Sequence[ReceivedDelivery], inbox: str) -> int:
+        """Ingest webhook deliveries: each is an observation of what it says, never of an absence.
 
         Args:
-            told: Deliveries, numbered by their inbox; whatever was taken in before is left out.
-            inbox: Which inbox that is.
+            deliveries: Numbered by their inbox; those that were ingested before are skipped.
+            inbox: The identity of the inbox.
 
         Returns:
-            How many were new.
+            The number of new deliveries.
 
-        >>> history.take([], inbox="mine")
+        >>> history.ingest_deliveries([], inbox="mine")
         0
         """
         with self._store.alone():
             self._rounds.end_begun()
             self._rounds.forget(inbox)
-            known = self.inbox_until(inbox)
-            new = [one for one in told if one.number > known]
-            for stretch in segments(new):
-                self._rounds.take_stretch(stretch, inbox)
+            last = self.last_delivery(inbox)
+            new = [delivery for delivery in deliveries if delivery.number > last]
+            for segment in segments(new):
+                self._rounds.take_stretch(segment, inbox)
         return len(new)
 
-    def inbox_until(self, inbox: str) -> int:
-        """The number of the last delivery of an inbox that was taken in; 0: none.
+    def last_delivery(self, inbox: str) -> int:
+        """Return the number of the last delivery ingested from an inbox; 0 if there is none.
 
-        >>> history.inbox_until("mine")
+        >>> history.last_delivery("mine")
         0
         """
         runs = ingest.runs_table(self._store)
@@ -211,29 +211,29 @@ class History(Weighing, Keyed):
         """
         return self._store.locked(name, wait=False)
 
-    def waiting(self) -> list[Run]:
-        """Runs that are staged and not taken in: other shards are still looking, or a collector was stopped.
+    def pending_runs(self) -> list[Run]:
+        """Return the runs that are staged and not ingested: other shards are running, or a collector was stopped.
 
-        >>> history.waiting()
+        >>> history.pending_runs()
         []
         """
         return [history_runs.waiting(staged) for staged in staging.all_staged(self._store)]
 
-    def finish(self, run: str) -> Run:
-        """Take in a run whose other shards will not come; whom they did not look at is unknown, not gone.
+    def finalize(self, run: str) -> Run:
+        """Ingest a run whose remaining shards will not come; users they did not load count as missed, not as gone.
 
         Raises:
             NotFound: No such run waits.
             HistoryLocked: One of its shards is looking at this moment.
 
-        >>> history.finish("monday")
+        >>> history.finalize("monday")
         Traceback (most recent call last):
         exposurekit.errors.NotFound: No run of that name waits to be taken in
         """
         staged = staging.found(self._store, run)
         if staged is None:
             raise NotFound("No run of that name waits to be taken in")
-        return self._rounds.finish(staged)
+        return self._rounds.finalize(staged)
 
     def erase(self, user_id: int) -> int:
         """Leave nothing of a person in any file: not in the tables, their older versions, or what is staged.
@@ -263,21 +263,21 @@ class History(Weighing, Keyed):
             self._store.note_erasure(self._clock())  # first: a process may be killed before all rows are gone
             return maintenance.erase(self._store, whom)
 
-    def values_of(self, user_id: int) -> set[str]:
-        """What findings say about a person by name: names, addresses of listings and links, references.
+    def personal_values(self, user_id: int) -> set[str]:
+        """Return what findings hold about a person by name: names, addresses of listings and links, references.
 
-        For whoever has to look for traces elsewhere before they are erased here.
+        Use them to search for traces elsewhere before you erase the person here.
 
         Raises:
             ConfigurationError: This is no id.
             NotFound: There is no history.
 
-        >>> history.values_of(999_999)
+        >>> history.personal_values(999_999)
         set()
         """
         whom = one_id(user_id)
         self._store.check_is_there()
-        return maintenance.values_of(self._store, whom)
+        return maintenance.personal_values(self._store, whom)
 
     def compact(self) -> None:
         """Put many small files together; the old ones stay for a day, for whoever reads them. Done by itself, too.

@@ -153,8 +153,8 @@ def _erased_rows(store: Store, engine: DuckDB, name: str, user_id: int) -> int:
     return int(rows)
 
 
-def values_of(store: Store, user_id: int) -> set[str]:
-    """What the tables, and what is staged, know of a person by name."""
+def personal_values(store: Store, user_id: int) -> set[str]:
+    """Return what the tables and staged runs hold about a person by name."""
     found: set[str] = set()
     with DuckDB() as engine:
         for kind, columns in NAMED.items():

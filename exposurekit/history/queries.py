@@ -184,7 +184,7 @@ ORDER BY step_of.user_id, step_of.key, step_of.seq
 """
 
 
-def flows(by: str | None) -> str:
+def life_table(by: str | None) -> str:
     """Episodes by their age in days: how many began to be watched, ended (and how), or are open still.
 
     ``flow`` is ``entered`` (it began), ``returned`` (its person came back into view, and it was open before), a status,
@@ -232,8 +232,8 @@ CORE = {
     "diff": (DIFF, ("changes",)),
     "known": (KNOWN, ("changes",)),
     "listed again": (LISTED_AGAIN, ("changes",)),
-    "flows": (flows(None), ("cube",)),
-    "flows by site": (flows("site"), ("cube",)),
+    "life table": (life_table(None), ("cube",)),
+    "life table by site": (life_table("site"), ("cube",)),
     "changes": (CHANGES, ("changes",)),
     "exceptions": (EXCEPTIONS, ("exceptions",)),
     "deliveries": (DELIVERIES, ("deliveries",)),

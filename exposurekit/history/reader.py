@@ -214,7 +214,7 @@ class Reading(Stored):
         ['n', 'removed']
         """
         _check(by, (None, "site"), "by")
-        return analysis.time_to_removal(self._flows(by, as_of), by=by, left_censored=left_censored)
+        return analysis.time_to_removal(self._life_table(by, as_of), by=by, left_censored=left_censored)
 
     def survival(
         self, by: str | None = None, *, as_of: When = None, left_censored: bool = False
@@ -237,7 +237,7 @@ class Reading(Stored):
         True
         """
         _check(by, (None, "site"), "by")
-        return analysis.survival(self._flows(by, as_of), by=by, left_censored=left_censored)
+        return analysis.survival(self._life_table(by, as_of), by=by, left_censored=left_censored)
 
     def relistings(self, as_of: When = None) -> pd.DataFrame:
         """Records that were listed again after they were removed, or had vanished.

@@ -121,7 +121,7 @@ class RunManager:
         for shard in staged.waits_for:
             staged.end(ShardResult(staged.seen_at, len(staged.people(shard)), complete=False), shard)
 
-    def finish(self, staged: StagedRun) -> Run:
+    def finalize(self, staged: StagedRun) -> Run:
         """Take in a named run whose other shards will not come.
 
         Raises:

@@ -200,13 +200,13 @@ class Stored:
             )
         return asked
 
-    def _flows(self, by: str | None, as_of: When) -> pd.DataFrame:
+    def _life_table(self, by: str | None, as_of: When) -> pd.DataFrame:
         if as_of is not None and not is_day(as_of):
             raise ConfigurationError("as_of is a day, such as 2026-11-13: durations are told in days")
         moment = self._moment()
         day = min(self._until(as_of, moment), self._until(None, moment))
         given = {"kind": "record", "day": (day - EPOCH) // DAY, "upto": moment.upto}
-        return frame(self._ask(queries.flows(by), ("cube",), given))
+        return frame(self._ask(queries.life_table(by), ("cube",), given))
 
 
 @dataclass(frozen=True, slots=True)

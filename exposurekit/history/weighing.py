@@ -37,7 +37,7 @@ class Weighing(Marking):
 
         Returns:
             The columns of `Exposure.steps` (``person`` and ``form_values`` are missing without ``exposure``),
-            ``first_seen_at`` (of the alert) and those of `ticked`.
+            ``first_seen_at`` (of the alert) and those of `with_ticks`.
 
         Raises:
             NotFound: Nothing was seen by then.
@@ -50,10 +50,10 @@ class Weighing(Marking):
         alerts = self.alerts(as_of)
         listed = alerts[alerts["standing"] == analysis.LISTED].reset_index(drop=True)
         listed = tasks.without_people(listed) if exposure is None else exposure.with_people(listed)
-        return self.ticked(frames.steps_from_alerts(listed, beside=("first_seen_at",)))
+        return self.with_ticks(frames.steps_from_alerts(listed, beside=("first_seen_at",)))
 
-    def ticked(self, steps: pd.DataFrame) -> pd.DataFrame:
-        """Steps, and what was ticked of them.
+    def with_ticks(self, steps: pd.DataFrame) -> pd.DataFrame:
+        """Join the newest tick of each step to steps.
 
         Args:
             steps: As `Exposure.steps` gives them.
@@ -65,14 +65,14 @@ class Weighing(Marking):
         Raises:
             ConfigurationError: The rows are no steps.
 
-        >>> len(history.ticked(exposure.steps())) == len(exposure.steps())
+        >>> len(history.with_ticks(exposure.steps())) == len(exposure.steps())
         True
         """
         ticks = self.ticks().rename(columns={"value": "tick", "note": "tick_note", "marked_at": "ticked_at"})
         return self._beside(steps, ticks, annotations.STEP, ["tick", "tick_note", "ticked_at"])
 
-    def labelled(self, records: pd.DataFrame | None = None) -> pd.DataFrame:
-        """Records, and what was said of them: are they about the person?
+    def with_labels(self, records: pd.DataFrame | None = None) -> pd.DataFrame:
+        """Join the newest label to records: are they about the person?
 
         Args:
             records: As `Exposure.records` or `records` give them; None: those that are known now.
@@ -84,7 +84,7 @@ class Weighing(Marking):
         Raises:
             ConfigurationError: The rows are no records.
 
-        >>> "label" in history.labelled().columns
+        >>> "label" in history.with_labels().columns
         True
         """
         given = self.records() if records is None else records
@@ -150,7 +150,7 @@ class Weighing(Marking):
         >>> history.precision().columns.tolist()[:2]
         ['site', 'mine']
         """
-        return analysis.precision(self.labelled(self.records(as_of)))
+        return analysis.precision(self.with_labels(self.records(as_of)))
 
     def coverage(self) -> pd.DataFrame:
         """How long ago everybody was last seen well: `analysis.coverage`.
@@ -172,8 +172,8 @@ class Weighing(Marking):
         at = self._clock() if as_of is None else self._until(as_of)
         return analysis.site_health(self.records(as_of), at=at)
 
-    def flows(self, by: str | None = None, *, as_of: When = None) -> pd.DataFrame:
-        """Episodes of being open by their age: what `analysis.time_to_removal`, `survival` and `forecast` take.
+    def life_table(self, by: str | None = None, *, as_of: When = None) -> pd.DataFrame:
+        """Return the life table: open episodes by their age, as `analysis.time_to_removal`, `survival` and `forecast` take it.
 
         Args:
             by: ``site``, or None for all together.
@@ -187,12 +187,12 @@ class Weighing(Marking):
             NotFound: Nothing was seen by then.
             ConfigurationError: ``by`` or ``as_of`` makes no sense.
 
-        >>> sorted(history.flows().columns)
+        >>> sorted(history.life_table().columns)
         ['days', 'flow', 'left_censored', 'n']
         """
         if by not in (None, "site"):
             raise ConfigurationError("by is one of: None, site")
-        return self._flows(by, as_of)
+        return self._life_table(by, as_of)
 
     def forecast(
         self,
@@ -222,7 +222,7 @@ class Weighing(Marking):
         given = {"as_of": at, "upto": moment.upto}
         return analysis.forecast(
             self._stood("record", at, moment, _FORECAST_OF),
-            self.flows("site", as_of=as_of),
+            self.life_table("site", as_of=as_of),
             self.relistings(as_of),
             people=frame(self._ask(queries.WATCHED, ("exceptions", "runs"), given)),
             at=at,

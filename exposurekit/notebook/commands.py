@@ -139,7 +139,7 @@ def _unblocking(question: Callable[[pd.DataFrame, pd.DataFrame], pd.DataFrame]) 
 def _work_queue(desk: NotebookContext, asked: ParsedLine) -> CommandResult:
     with desk.seen(asked) as source:
         steps = _narrowed(_of(source, "steps", asked), asked)
-        ticked = steps if "tick" in steps else desk.ticked(steps)
+        ticked = steps if "tick" in steps else desk.with_ticks(steps)
         return CommandResult(analysis.work_queue(ticked), _provenance(source, asked))
 
 

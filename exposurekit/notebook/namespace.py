@@ -105,10 +105,10 @@ class NotebookContext:
         else:
             yield self.exposure()
 
-    def ticked(self, steps: pd.DataFrame) -> pd.DataFrame:
+    def with_ticks(self, steps: pd.DataFrame) -> pd.DataFrame:
         """Steps, and what was ticked of them where a history is spoken of."""
         history = self._found(History)
-        return steps if history is None else history.ticked(steps)
+        return steps if history is None else history.with_ticks(steps)
 
     def remember(self, table: pd.DataFrame) -> None:
         """Keep the sites and statuses of a table for completion."""

@@ -177,7 +177,7 @@ def _of_history(
         records,
         _listed(links),
         listed,
-        history.ticked(frames.steps_from_alerts(listed, beside=("first_seen_at",))),
+        history.with_ticks(frames.steps_from_alerts(listed, beside=("first_seen_at",))),
         _people(history) if user is None else 1,
         len(stale),
         _server(history),

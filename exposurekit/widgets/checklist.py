@@ -333,7 +333,7 @@ def _button(words: str, checklist: OptOutChecklist, ahead: int) -> Button:
 
 def _ticked(steps: pd.DataFrame, history: History | None) -> pd.DataFrame:
     if history is not None:
-        return history.ticked(steps)
+        return history.with_ticks(steps)
     nothing = pd.Series(index=steps.index, dtype="str")
     return steps.assign(tick=nothing, tick_note=nothing)
 

@@ -23,7 +23,7 @@ SHOWN = ("site", "status", "name", "age", "locations", "relations", "aliases", "
 class RecordLabels(Panel):
     """Records one by one, to say of each whether it is about the person: mine, not mine or unsure.
 
-    Begins with those that nobody labelled, of these with the ones that are open. `History.labelled` and `History.precision` use what is said here.
+    Begins with those that nobody labelled, of these with the ones that are open. `History.with_labels` and `History.precision` use what is said here.
 
     Args:
         records: As `Exposure.records` or `History.records` give them, or a part of it.
@@ -44,7 +44,7 @@ class RecordLabels(Panel):
                 "records is a table: exposure.records(), history.records(), or a part of one"
             )
         self._history = history
-        self.records = history.labelled(records.reset_index(drop=True))
+        self.records = history.with_labels(records.reset_index(drop=True))
         self._exposure = exposure
         turn = pd.DataFrame(
             {"label": self.records["label"].notna(), "closed": ~is_open(self.records["status"])}

@@ -147,7 +147,7 @@ class Scene:
         """Collect the third run, or take in what was told."""
         with opened(path, 3, store) as history:
             if self.told:
-                history.take(TOLD, INBOX)
+                history.ingest_deliveries(TOLD, INBOX)
             else:
                 history.collect(self.source, run="run-3" if self.named else None, progress=False)
 

@@ -54,7 +54,7 @@ def process_inbox(letters: InboxStore, history: History, *, batch: int = BATCH) 
         NotKept: The inbox cannot be used at this moment.
         HistoryLocked: Another process writes to the history.
     """
-    after = history.inbox_until(letters.identity)
+    after = history.last_delivery(letters.identity)
     if letters.renew(after):
         after = 0
     inbox = letters.identity
@@ -63,7 +63,7 @@ def process_inbox(letters: InboxStore, history: History, *, batch: int = BATCH) 
     user_ids: list[int] = []
     while waiting := letters.undrained(after, batch):
         taken = _ingested(letters, history, inbox, _read(letters, waiting))
-        _discard(letters, history, history.inbox_until(inbox))
+        _discard(letters, history, history.last_delivery(inbox))
         quarantined += len(waiting) - len(taken)
         user_ids += [one.delivery.user_id for one in taken]
         after = waiting[-1].number
@@ -100,7 +100,7 @@ def _ingested(
     if not told:
         return []
     try:
-        history.take(told, inbox=inbox)
+        history.ingest_deliveries(told, inbox=inbox)
     except _BY_VALUES as error:
         problem = type(error).__name__
     else:
@@ -111,6 +111,6 @@ def _ingested(
             *_ingested(letters, history, inbox, told[:half]),
             *_ingested(letters, history, inbox, told[half:]),
         ]
-    history.take([], inbox=inbox)  # fails where it is the history that is not well
+    history.ingest_deliveries([], inbox=inbox)  # fails where it is the history that is not well
     letters.quarantine(told[0].number, f"the history cannot take it in: {problem}")
     return []
