@@ -22,11 +22,11 @@ search:
   next: a.next@href
   no_results: Nobody of that name
 listings:
-  each: li.person
+  item: li.person
   name: [h2, h3]
   reference_id: "@data-reference"
 removal:
-  by: human
+  method: manual
 """
 
 
@@ -58,8 +58,8 @@ def test_a_whole_definition_is_read_with_its_defaults():
         (edited("  url:", "  methd: post\n  url:"), 8, "search.methd is not known; did you mean method?"),
         (WHOLE + "serch: {}\n", 19, "serch is not known; did you mean search?"),
         (WHOLE + "zzz: {}\n", 19, "zzz is not known"),
-        (edited("  by: human", "  by: robot"), 18, "removal.by: should be 'form' or 'human'"),
-        (edited("  by: human", "  covers: []"), 17, "removal.by is missing"),
+        (edited("  method: manual", "  method: robot"), 18, "removal.method: should be 'form' or 'manual'"),
+        (edited("  method: manual", "  also_removes: []"), 17, "removal.method is missing"),
         (edited("guide: A free directory.\n", ""), 1, "guide is missing"),
         (edited("guide: A free", "guide: 7\nguide: A free"), 3, "guide stands here a second time"),
         (
@@ -77,9 +77,9 @@ def test_a_whole_definition_is_read_with_its_defaults():
             12,
             "search.no_results: should be a list, or a text in quotes",
         ),
-        (edited("each: li.person", "each: li >"), 14, "listings.each is not CSS that can be used"),
+        (edited("item: li.person", "item: li >"), 14, "listings.item is not CSS that can be used"),
         (edited("[h2, h3]", "\n    - h2\n    - 'h3['"), 17, "listings.name is not CSS that can be used"),
-        (edited("each: li.person", "each: li@id"), 14, "listings.each finds elements; an attribute is none"),
+        (edited("item: li.person", "item: li@id"), 14, "listings.item finds elements; an attribute is none"),
         (
             edited("a.next@href", "a.next"),
             11,
@@ -146,14 +146,14 @@ def test_broken_yaml_names_its_line():
 
 
 def test_all_problems_are_told_at_once_in_the_order_of_their_lines():
-    text = edited("each: li.person", "each: li >").replace("by: human", "by: robot\nodd: 1")
+    text = edited("item: li.person", "item: li >").replace("method: manual", "method: robot\nodd: 1")
     lines = told(text)
     assert [line.split(": ")[0] for line in lines] == [f"seekfolk.yaml, line {at}" for at in (14, 18, 19)]
 
 
 def test_a_message_holds_no_value_that_was_written():
     secret = "planted-value"
-    text = edited("by: human", f"by: {secret}").replace(
+    text = edited("method: manual", f"method: {secret}").replace(
         "url: http://seekfolk.example/search", f"url: {secret}"
     )
     assert secret not in "\n".join(told(text + f"politeness: {secret}\n"))
@@ -208,10 +208,10 @@ def test_two_files_of_one_name_are_refused(tmp_path):
 
 
 def test_an_opt_out_covers_only_sites_that_are_known(tmp_path):
-    (tmp_path / "a.yaml").write_text(named("Alpha", "  covers:\n    - Beta\n    - Gama\n"))
+    (tmp_path / "a.yaml").write_text(named("Alpha", "  also_removes:\n    - Beta\n    - Gama\n"))
     (tmp_path / "b.yaml").write_text(named("Beta"))
     with pytest.raises(
-        ConfigurationError, match=r"line 21: removal\.covers names a site that is not defined"
+        ConfigurationError, match=r"line 21: removal\.also_removes names a site that is not defined"
     ):
         directory(tmp_path)
     assert list(directory(tmp_path, known=["Gama"])) == ["Alpha", "Beta"]

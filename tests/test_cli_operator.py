@@ -291,8 +291,8 @@ guide: Lists people by name.
 opt_out_procedure: [Open the form., Press Remove.]
 opt_out_url: https://places.example/opt-out
 search: {url: "https://places.example/search", no_results: Nobody}
-listings: {each: li, name: h2, reference_id: "@id"}
-removal: {by: human, user_fields_required: [first_name, address1]}
+listings: {item: li, name: h2, reference_id: "@id"}
+removal: {method: manual, user_fields_required: [first_name, address1]}
 """
 
 

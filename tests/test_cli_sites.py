@@ -69,10 +69,10 @@ search:
   url: {base_url}/{kind}
   fields: {{name: "{{first_name}} {{last_name}}"}}
   no_results: Nobody of that name
-  patience_s: 0.5
-listings: {{each: li, name: h2, reference_id: "@id"}}
+  timeout_s: 0.5
+listings: {{item: li, name: h2, reference_id: "@id"}}
 {controls}
-removal: {{by: human, user_fields_required: [last_name, city]}}
+removal: {{method: manual, user_fields_required: [last_name, city]}}
 politeness: {{delay_s: 0.001}}
 """
 
@@ -155,12 +155,12 @@ def test_the_sites_of_a_directory_are_listed(shell):
     run = shell.here("sites", "list", "--sites", ".", "--json")
     assert json.loads(run.stdout)[1] == {
         "site": "Good Site",
-        "removal": "human",
+        "removal": "manual",
         "user_fields_required": ["last_name", "city"],
         "processing_days": 7.0,
     }
     table = shell.here("sites", "list", "--sites", ".").stdout.splitlines()
-    assert re.split("  +", table[2]) == ["Good Site", "human", "last_name; city", "7"]
+    assert re.split("  +", table[2]) == ["Good Site", "manual", "last_name; city", "7"]
 
 
 def test_the_configuration_directory_may_hold_the_sites(shell):

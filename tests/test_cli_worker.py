@@ -33,8 +33,8 @@ guide: A free directory.
 opt_out_procedure: [Open the form.]
 opt_out_url: http://127.0.0.1:9/opt-out
 search: {url: "http://127.0.0.1:9/search", fields: {name: "{last_name}"}, no_results: Nobody}
-listings: {each: li, name: h2, reference_id: "@id"}
-removal: {by: human}
+listings: {item: li, name: h2, reference_id: "@id"}
+removal: {method: manual}
 politeness: {delay_s: 0, robots_txt: false}
 """
 

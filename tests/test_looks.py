@@ -120,7 +120,7 @@ MOODS = {
 
 
 def in_a_mood(name):
-    return definition(name, search={"patience_s": 0.3} if name == "slow" else {"patience_s": 5})
+    return definition(name, search={"timeout_s": 0.3} if name == "slow" else {"timeout_s": 5})
 
 
 @pytest.mark.parametrize("since", ["from the beginning", "after the control"])
@@ -338,7 +338,7 @@ def test_json_is_read(town, looked):
         return Response(json.dumps(answer).encode(), kind=JSON)
 
     town.opens("Seekfolk", Folk(search=people))
-    extractors = {"each": "people", "name": "name", "reference_id": "id", "age": "age"}
+    extractors = {"item": "people", "name": "name", "reference_id": "id", "age": "age"}
     rest = {"locations": (), "aliases": ()}
     site = definition(search={"answer": "json", "next": ()}, listings=extractors | rest)
     [listing] = looked(site).listings
@@ -350,8 +350,8 @@ def test_two_layouts_on_one_page_are_both_read(town, looked):
     town.opens(
         "Seekfolk", Folk(search=lambda asked: shown(HERS, beside=other) if HERS.fits(asked) else nobody())
     )
-    each = {"each": "li, tr", "name": ["b", "td.who"], "reference_id": ["@id", "@data-row"]}
-    site = definition(listings=each | {"age": [".age", ".years"]})
+    layouts = {"item": "li, tr", "name": ["b", "td.who"], "reference_id": ["@id", "@data-row"]}
+    site = definition(listings=layouts | {"age": [".age", ".years"]})
     assert [(one.reference_id, one.age) for one in looked(site).listings] == [("r1", 42), ("r2", 42)]
 
 
@@ -432,7 +432,7 @@ def test_no_trouble_of_a_site_clears_or_accuses_anybody(house, town, gone_once):
     """Issue: inconclusive never clears and never accuses."""
     trouble = {f"{name}s": mood for name, (mood, _) in MOODS.items()}
     sites = {name: town.opens(name, Folk([HERS])) for name in trouble}
-    patient = {"patience_s": 0.3}
+    patient = {"timeout_s": 0.3}
     house.has(*(definition(name, search=patient if name == "slows" else {}) for name in trouble))
     juniper, other = house.juniper(), house.juniper(first_name="Marigold", last_name="Otterwick")
     house.idle()

@@ -309,7 +309,7 @@ def test_a_site_that_holds_its_answer_keeps_no_other_waiting(politely, town):
     town.opens("Seekfolk", Folk())
 
     async def both(manners):
-        slow = definition("Slow", politeness={"delay_s": 0, "concurrency": 1}, search={"patience_s": 60})
+        slow = definition("Slow", politeness={"delay_s": 0, "concurrency": 1}, search={"timeout_s": 60})
         waiting = asyncio.create_task(scan_site(slow, SUBJECT, manners))
         told = await scan_site(definition(), SUBJECT, manners)
         assert not waiting.done()

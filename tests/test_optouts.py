@@ -110,7 +110,7 @@ def test_the_marks_decide_what_an_answer_means(town, sent, name):
     answer, meaning = ANSWERS[name]
     site = town.opens("Seekfolk", Folk(opt_out=lambda _: answer))
     site.others |= {"/thanks": lambda _: html(ACCEPTED), "/round": lambda _: redirect("/round")}
-    told, why = sent(definition(removal=by_form(), search={"patience_s": 0.5}))
+    told, why = sent(definition(removal=by_form(), search={"timeout_s": 0.5}))
     assert told == meaning
     assert why
     assert "Quillfeather" not in why
@@ -215,7 +215,7 @@ def test_the_cookie_of_the_page_goes_with_the_form_and_with_no_other(town, sent)
 def test_nothing_is_sent_where_the_form_cannot_be_seen(town, sent, page):
     site = town.opens("Seekfolk", Folk())
     site.others["/leave"] = lambda _: page
-    told, _ = sent(definition(removal=by_form(page=PAGE), search={"patience_s": 0.3}))
+    told, _ = sent(definition(removal=by_form(page=PAGE), search={"timeout_s": 0.3}))
     assert (told, forms(town)) == ("unclear", [])
 
 

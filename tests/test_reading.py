@@ -15,7 +15,7 @@ name: Seekfolk
 guide: A free directory.
 opt_out_procedure: [Open the form.]
 opt_out_url: http://seekfolk.example/opt-out
-removal: {by: human}
+removal: {method: manual}
 """
 HTML = parsed(
     HEAD
@@ -26,7 +26,7 @@ search:
   no_results: [Nobody of that name, 0 hits]
   blocked: [unusual traffic, cf-challenge]
 listings:
-  each: [li.person, div.card]
+  item: [li.person, div.card]
   name: [h2, .title]
   reference_id: ["@data-id", a@data-ref]
   href: a@href
@@ -48,7 +48,7 @@ search:
   no_results: '"total": 0'
   blocked: rate limit
 listings:
-  each: [people, data.people]
+  item: [people, data.people]
   name: full_name || name
   reference_id: id
   href: url

@@ -267,7 +267,7 @@ UNCLEAR = {
 @pytest.mark.parametrize("name", UNCLEAR)
 def test_an_unclear_answer_is_asked_again_ever_later_and_then_a_humans_job(house, town, name):
     """After 1 h, 6 h, 1 d and 3 d; it may have been accepted, and is not called refused."""
-    house.has(definition(removal=by_form(), search={"patience_s": 0.2}))
+    house.has(definition(removal=by_form(), search={"timeout_s": 0.2}))
     site = town.opens("Seekfolk", Folk([HERS]))
     site.opt_out = UNCLEAR[name]
     juniper = house.juniper()
@@ -357,8 +357,8 @@ def test_a_form_is_told_of_the_place_that_the_listing_shows(house, town):
 def test_one_request_covers_the_sister_sites(house, town):
     """Issue: sister sites that share an opt-out."""
     house.has(
-        definition("Left", removal=by_form("Left", covers=["Right"])),
-        definition("Right", removal=by_form("Right", covers=["Left"])),
+        definition("Left", removal=by_form("Left", also_removes=["Right"])),
+        definition("Right", removal=by_form("Right", also_removes=["Left"])),
     )
     left, right = town.opens("Left", Folk([HERS])), town.opens("Right", Folk([Card("r2")]))
     juniper = house.juniper()
@@ -374,7 +374,7 @@ def test_one_request_covers_the_sister_sites(house, town):
 
 def test_a_sister_that_is_found_later_asks_for_itself(house, town):
     house.has(
-        definition("Left", removal=by_form("Left", covers=["Right"])),
+        definition("Left", removal=by_form("Left", also_removes=["Right"])),
         definition("Right", removal=by_form("Right")),
     )
     town.opens("Left", Folk([HERS]))
@@ -658,7 +658,7 @@ def test_a_month_in_the_world_agrees_with_what_is_so(store, tmp_path, capsys):
 
 def done_by_hand(house, world, users):
     """A human's job done, at the site that is quickest; its alert has said how."""
-    jobs = [one for one in said(house, users) if world.definitions[one.site].removal.by == "human"]
+    jobs = [one for one in said(house, users) if world.definitions[one.site].removal.method == "manual"]
     assert {one.status for one in jobs} == {"discovered"}
     job = min(jobs, key=lambda one: (world.definitions[one.site].removal.processing_days, one.reference_id))
     alerts = [alert for alert in house.alerts(users[job.person]) if alert["source_type"] == "record"]
@@ -749,7 +749,7 @@ def test_a_removal_that_nobody_can_verify_is_given_up(house, town):
 
 def test_a_person_who_is_renamed_keeps_the_record_until_the_site_lets_go(house, town):
     site = town.opens("Seekfolk", Folk([HERS]))
-    house.has(definition(removal={"by": "human"}))
+    house.has(definition(removal={"method": "manual"}))
     juniper = house.juniper()
     house.idle()
     house.update(juniper, first_name="Marigold", last_name="Otterwick")
@@ -890,7 +890,7 @@ def test_however_quick_a_site_says_it_is_the_first_look_is_an_hour_later(house, 
 @ON_SQLITE
 def test_a_fault_of_ours_at_one_site_costs_its_look_alone(house, town):
     """A definition that no file could hold: the catalogue tries each selector, and Python's caller does not."""
-    house.has(definition("Odd", listings={"each": "li >"}), definition())
+    house.has(definition("Odd", listings={"item": "li >"}), definition())
     for name in ("Odd", "Seekfolk"):
         town.opens(name, Folk([HERS]))
     juniper = house.juniper()

@@ -151,7 +151,7 @@ def test_every_site_explains_itself_and_names_fields_that_somebody_can_fill(popu
         assert site.opt_out_url.startswith(f"http://{site.host}/")
         assert site.definition.controls.listed is not None
     assert sum(len(site.opt_out_procedure) == 1 for site in SITES) == 2
-    assert {site.removal for site in SITES} == {"at once", "after days", "never", "human", "relists"}
+    assert {site.removal for site in SITES} == {"at once", "after days", "never", "manual", "relists"}
 
 
 def test_no_representation_holds_a_personal_value(population):

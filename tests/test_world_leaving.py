@@ -10,8 +10,8 @@ from exposurekit.sandbox.world.sites import SITES
 from exposurekit.sandbox.world.world import World
 from exposurekit.service.clock import FrozenClock
 
-FORMS = sorted(site.name for site in SITES if site.reachable and site.definition.removal.by == "form")
-HUMAN = sorted(site.name for site in SITES if site.reachable and site.definition.removal.by == "human")
+FORMS = sorted(site.name for site in SITES if site.reachable and site.definition.removal.method == "form")
+HUMAN = sorted(site.name for site in SITES if site.reachable and site.definition.removal.method == "manual")
 FIELDS = {
     "first_name": "Nobody",
     "last_name": "Atall",
@@ -162,8 +162,8 @@ def test_some_sites_list_people_again_a_month_or_two_later(name):
 def test_a_request_on_either_sister_covers_both(name):
     with browsing(40) as browser:
         world, site = browser.world, browser.world.definitions[name]
-        [other] = site.removal.covers
-        assert world.definitions[other].removal.covers == (name,)
+        [other] = site.removal.also_removes
+        assert world.definitions[other].removal.also_removes == (name,)
         held = defaultdict(list)
         for truth in world.listings():
             if truth.visible and truth.site in {name, other} and truth.person is not None:

@@ -72,7 +72,7 @@ def test_one_site_is_slow_and_one_search_in_ten_outlasts_patience(reader):
         ).delay_s
         for first, last in people
     }
-    late = [name for name, delay_s in delays.items() if delay_s > site.search.patience_s]
+    late = [name for name, delay_s in delays.items() if delay_s > site.search.timeout_s]
     assert 0.02 < len(late) / len(people) < 0.25
     assert min(delays.values()) == SLOW_S
     for first, last in (late[0], min(delays, key=delays.__getitem__)):
@@ -116,7 +116,7 @@ def test_one_site_mixes_two_layouts_on_one_page(reader):
         for person in reader.world.people
         for node in LexborHTMLParser(
             reader.first_page(site, first_name=person.first_name, last_name=person.last_name).text
-        ).css(site.listings.each[0])
+        ).css(site.listings.item[0])
     }
     assert tags == {"article", "div"}
 
@@ -137,7 +137,7 @@ def test_the_definitions_that_the_package_ships_are_the_worlds_and_its_pages_can
     assert directory(DEFINITIONS) == world.definitions
     outcomes = set()
     for site in world.definitions.values():
-        for person in world.people[:6] if site.search.patience_s > 1 else world.people[:1]:
+        for person in world.people[:6] if site.search.timeout_s > 1 else world.people[:1]:
             home = person.addresses[0]
             asked = {"first_name": person.first_name, "last_name": person.last_name, "city": home.city}
             answer = reader.first_page(site, **asked, state=home.state)

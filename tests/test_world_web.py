@@ -99,16 +99,16 @@ def picked(node, selectors):
 
 def rows_of(site, answer):
     wanted = site.listings
-    names = [name for name in type(wanted).model_fields if name != "each"]
+    names = [name for name in type(wanted).model_fields if name != "item"]
     if site.search.answer == "json":
         told = answer.json()
         return [
             {name: jmespath.search(" || ".join(getattr(wanted, name)) or "''", each) for name in names}
-            for each in jmespath.search(wanted.each[0], told)
+            for each in jmespath.search(wanted.item[0], told)
         ]
     page = LexborHTMLParser(answer.text)
     return [
-        {name: picked(each, getattr(wanted, name)) for name in names} for each in page.css(wanted.each[0])
+        {name: picked(each, getattr(wanted, name)) for name in names} for each in page.css(wanted.item[0])
     ]
 
 
@@ -167,7 +167,7 @@ def seen_directly(browser, site):
         tuple(sorted((k, v) for k, v in each.items() if k in wanted))
         for each in everything_asked(browser.world)
     }
-    with ThreadPoolExecutor(24 if site.search.patience_s < 1 else 4) as pool:
+    with ThreadPoolExecutor(24 if site.search.timeout_s < 1 else 4) as pool:
         answers = list(pool.map(lambda each: browser.search(site, **dict(each)), sorted(asked)))
     unread = sum(not readable for _, readable in answers)
     return {one(row["reference_id"]) for rows, _ in answers for row in rows}, unread / len(answers)

@@ -194,17 +194,17 @@ def definition(name: str = "Seekfolk", **changed: Mapping[str, Any]) -> Definiti
             "blocked": BLOCKED,
             "next": "a.next@href",
             "pages_max": 3,
-            "patience_s": 5,
+            "timeout_s": 5,
         },
         "listings": {
-            "each": "li",
+            "item": "li",
             "name": "b",
             "reference_id": "@id",
             "age": ".age",
             "locations": ".place",
             "aliases": ".aka",
         },
-        "removal": {"by": "human"},
+        "removal": {"method": "manual"},
         "politeness": {"delay_s": 0, "concurrency": 8},
     }
     for part, values in changed.items():
@@ -221,7 +221,7 @@ def definition(name: str = "Seekfolk", **changed: Mapping[str, Any]) -> Definiti
 def by_form(name: str = "Seekfolk", **changed: Any) -> dict[str, Any]:
     """The removal of a site whose form the service can send."""
     form = {
-        "by": "form",
+        "method": "form",
         "url": f"http://{host(name)}/opt-out",
         "fields": {"reference": "{reference_id}", "first": "{first_name}", "last": "{last_name}"},
         "user_fields_required": ["first_name", "last_name"],
@@ -357,7 +357,7 @@ def a_house(
     database = a_database(directory, key=KEY, clock=clock)
     known = by_name(definitions)
     at_once = Politeness(delay_s=0, concurrency=16, robots_txt=False)
-    searched = None if engine is None else Engine(engine, politeness=at_once, patience_s=3)
+    searched = None if engine is None else Engine(engine, politeness=at_once, timeout_s=3)
 
     async def prepare():
         behind = await a_database(directory, key=KEY, clock=clock).open()

@@ -115,7 +115,7 @@ def sites_list(*, sites_directory: Path | None, as_json: bool) -> None:
     rows = [
         {
             "site": one.name,
-            "removal": one.removal.by,
+            "removal": one.removal.method,
             "user_fields_required": one.removal.user_fields_required,
             "processing_days": one.removal.processing_days,
         }

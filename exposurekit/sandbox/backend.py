@@ -159,7 +159,7 @@ def _worker(database: Any, world: Any) -> Any:
 
     outbound = Outbound(opened=LOOPBACK, resolve=world.resolve)
     gently = Politeness(delay_s=0, concurrency=16, robots_txt=False)
-    engine = Engine(world.search_engine, politeness=gently, patience_s=1.5)
+    engine = Engine(world.search_engine, politeness=gently, timeout_s=1.5)
     # Time stands still while its people are asked: to keep a distance would only reserve moments.
     at_once = {"politeness": Politeness(delay_s=0, concurrency=16)}
     definitions = {name: site.model_copy(update=at_once) for name, site in world.definitions.items()}

@@ -72,7 +72,7 @@ def _worker(settings, database):
 
     networks = ("127.0.0.0/8",)
     outbound = Outbound(opened=networks, resolve=resolve)
-    engine = Engine(World.search_engine, patience_s=run.PAGE_S)
+    engine = Engine(World.search_engine, timeout_s=run.PAGE_S)
     web = ScanContext(database, settings.definitions(), PoliteFetcher(outbound, database), engine)
     return Counted(web, Outbound(opened=networks), pace=settings.pace)
 

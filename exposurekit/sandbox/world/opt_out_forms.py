@@ -52,11 +52,11 @@ def submit(ground: WorldState, site: WorldSite, asked: Request) -> Response:
     if problem:
         ground.ledger.note(site.name, reference, ground.now(), accepted=False)
         # Real sites say no with 200 as well: what counts is the text.
-        status = 200 if site.definition.removal.by == "form" else 403
+        status = 200 if site.definition.removal.method == "form" else 403
         return html(document(site, f"<p>{escaped(problem)}.</p>"), status, encoding=site.encoding)
     if site.trait == "lists anybody":
         ground.ledger.note(site.name, reference, ground.now(), accepted=True)
-    elif site.definition.removal.by == "human":
+    elif site.definition.removal.method == "manual":
         return _mailed(ground, site, asked, reference)
     elif entry := ground.there(site.name, reference):
         ground.ledger.leave(entry, ground.now())
@@ -118,7 +118,7 @@ def _true_of(person: Person) -> Iterator[dict[str, str]]:
 
 def _fields(site: WorldSite) -> Mapping[str, str]:
     """The form's fields and what each is asked for; none where there is no form."""
-    if site.definition.removal.by == "form":
+    if site.definition.removal.method == "form":
         return site.definition.removal.fields
     if not _wants_captcha(site):
         return {}

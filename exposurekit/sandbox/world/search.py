@@ -110,7 +110,7 @@ def _in_json(site: WorldSite, entries: Sequence[Entry], following: str | None, d
 
 def _slowly(ground: WorldState, site: WorldSite, name: str, answer: Response) -> Response:
     too_slow = _mood(ground, site, "slow", name) < TOO_SLOW
-    delay_s = site.definition.search.patience_s + TOO_SLOW_S if too_slow else SLOW_S
+    delay_s = site.definition.search.timeout_s + TOO_SLOW_S if too_slow else SLOW_S
     return Response(answer.body, answer.status, answer.kind, delay_s=delay_s)
 
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from exposurekit.service.sites.definition import Definition
 from exposurekit.service.sites.loader import read
 
-Removal = Literal["at once", "after days", "never", "human", "relists"]
+Removal = Literal["at once", "after days", "never", "manual", "relists"]
 Trait = Literal["slow", "unsteady", "lists anybody", "blocks"]
 DEFINITIONS = Path(__file__).with_name("definitions")
 
@@ -150,7 +150,7 @@ SITES = (
     ),
     WorldSite(
         file="nosyheron",
-        removal="human",
+        removal="manual",
         listing_probability=0.75,
         asks_name=("q",),
         location_format="{city} {state}",
@@ -217,7 +217,7 @@ SITES = (
     ),
     WorldSite(
         file="brambledex",
-        removal="human",
+        removal="manual",
         listing_probability=0.45,
         asks_name=("name",),
         shows_age=False,
@@ -242,7 +242,9 @@ SITES = (
         asks_state="state",
         trait="lists anybody",
     ),
-    WorldSite(file="gatekeep", removal="human", listing_probability=0.5, asks_name=("name",), trait="blocks"),
+    WorldSite(
+        file="gatekeep", removal="manual", listing_probability=0.5, asks_name=("name",), trait="blocks"
+    ),
     WorldSite(
         file="hushledger",
         removal="after days",

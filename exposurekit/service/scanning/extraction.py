@@ -13,11 +13,12 @@ from urllib.parse import SplitResult, urldefrag, urljoin, urlsplit
 
 import jmespath
 from jmespath.exceptions import JMESPathError
-from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
+from selectolax.lexbor import LexborNode
 
 from exposurekit.service.models import Listing
 from exposurekit.service.scanning.html_text import MARKUP_MAX, one_line, shown_in, tree
 from exposurekit.service.sites.definition import Definition
+from exposurekit.service.sites.selectors import selector_parts
 
 Outcome = Literal["listings", "no results", "inconclusive"]
 
@@ -28,7 +29,6 @@ _NUMBER_MAX = 10**18  # of a number that stands for a text
 _NODE_PRICE = 50  # what finding an element costs, in characters read
 LISTS = ("relations", "aliases", "locations", "emails", "phone_numbers")
 _CLOSED = {403, 429}  # how a site says that it will not answer this one
-_SELECTOR = re.compile(r"(.*?)(?:@([\w:.-]+))?", re.DOTALL)
 # Not a part of a date, nor of a number with a point.
 _WHOLE_NUMBERS = re.compile(r"(?<![\d.,/])(?<!\d-)\d{1,3}(?![\d.,/]*\d)(?!-\d{4}|-\d\d?-\d)", re.ASCII)
 
@@ -86,8 +86,8 @@ def read(site: Definition, *, status: int, url: str, text: str) -> PageResult:
     ... opt_out_procedure: [Open the form.]
     ... opt_out_url: http://seekfolk.example/opt-out
     ... search: {url: "http://seekfolk.example/search", no_results: Nobody of that name}
-    ... listings: {each: li, name: h2, reference_id: "@id", age: .age}
-    ... removal: {by: human}
+    ... listings: {item: li, name: h2, reference_id: "@id", age: .age}
+    ... removal: {method: manual}
     ... ''')
     >>> page = "<ul><li id=r7><h2>Juniper Quillfeather</h2><i class=age>41 years</i></ul>"
     >>> found = read(site, status=200, url=site.search.url, text=page).listings[0]
@@ -186,42 +186,14 @@ def _host(parts: SplitResult) -> tuple[str, int | None]:
     return (parts.hostname or "").removeprefix("www."), None if parts.port == usual else parts.port
 
 
-def selector_parts(selector: str) -> tuple[str, str | None]:
-    """A selector's CSS and its attribute: ``a.more@href`` is both, ``@id`` the attribute alone.
-
-    >>> selector_parts("a[title='x@y.example']@href"), selector_parts("h2")
-    (("a[title='x@y.example']", 'href'), ('h2', None))
-    """
-    found = _SELECTOR.fullmatch(selector.strip())
-    return (found[1].strip(), found[2]) if found else (selector, None)
-
-
-def compiles(selector: str, answer: str) -> bool:
-    """Whether a selector can be used at all: CSS and attribute for "html", JMESPath for "json".
-
-    >>> compiles("li.person@data-id", "html"), compiles("li >", "html"), compiles("people[", "json")
-    (True, False, False)
-    """
-    try:
-        if answer == "json":
-            jmespath.compile(selector)
-        elif (parts := selector_parts(selector))[0]:
-            LexborHTMLParser("").css(parts[0])
-        else:
-            return parts[1] is not None
-    except (JMESPathError, SelectolaxError, RecursionError, ValueError):
-        return False
-    return True
-
-
 def _html_page(site: Definition, text: str) -> _Page | None:
     page = tree(text)
     if page is None or page.root is None:
         return None
-    nodes = next((found for selector in site.listings.each if (found := page.css(selector))), [])
+    nodes = next((found for selector in site.listings.item if (found := page.css(selector))), [])
     purse = _TextBudget()
     wanted = {
-        name: getattr(site.listings, name) for name in type(site.listings).model_fields if name != "each"
+        name: getattr(site.listings, name) for name in type(site.listings).model_fields if name != "item"
     }
     # Read now: afterwards what is hidden is taken out of the page, and with it perhaps a listing.
     looks = [
@@ -276,7 +248,7 @@ def _json_page(site: Definition, text: str) -> _Page | None:
         data = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    each = next((found for selector in site.listings.each if (found := _things(selector, data))), [])
+    each = next((found for selector in site.listings.item if (found := _things(selector, data))), [])
     return _Page([_in_value(item) for item in each], _in_value(data), _folded(text))
 
 

@@ -47,7 +47,7 @@ async def _sent(site: Definition, told: Mapping[str, str], caller: SiteSession) 
     form = dict(told)
     if site.removal.page is not None:
         page = await caller.fetch(
-            site.removal.page, timeout_s=site.search.patience_s, bytes_max=PAGE_BYTES_MAX
+            site.removal.page, timeout_s=site.search.timeout_s, bytes_max=PAGE_BYTES_MAX
         )
         if page.status != _OK:
             return "unclear", f"the form's page: status {page.status}"
@@ -56,7 +56,7 @@ async def _sent(site: Definition, told: Mapping[str, str], caller: SiteSession) 
         site.removal.url or "",
         method="POST",
         form=form,
-        timeout_s=site.search.patience_s,
+        timeout_s=site.search.timeout_s,
         bytes_max=PAGE_BYTES_MAX,
     )
     return _verdict(site, answer.status, answer.text)

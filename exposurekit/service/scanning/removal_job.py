@@ -118,7 +118,7 @@ async def _submit(web: ScanContext, case_: _Case) -> None:
 
 async def _sister_asks(web: ScanContext, case_: _Case) -> bool:
     """Whether a request that is being made on a sister site serves this listing too; then it waits for that."""
-    sisters = [name for name, site in web.definitions.items() if case_.site.name in site.removal.covers]
+    sisters = [name for name, site in web.definitions.items() if case_.site.name in site.removal.also_removes]
     if not sisters:
         return False
     async with web.database.writing() as work:
@@ -133,7 +133,7 @@ async def _sister_asks(web: ScanContext, case_: _Case) -> bool:
 
 async def _cover(work: Session, web: ScanContext, case_: _Case) -> None:
     """The same request serves the sister sites: their listings of the person are on their way out too."""
-    for name in case_.site.removal.covers:
+    for name in case_.site.removal.also_removes:
         sister = web.definitions.get(name)
         if sister is None:
             continue

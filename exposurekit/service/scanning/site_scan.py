@@ -131,7 +131,7 @@ async def _paged(
             return None
         if number == site.search.pages_max:
             break
-        answer = await caller.fetch(read.next, timeout_s=site.search.patience_s, bytes_max=PAGE_BYTES_MAX)
+        answer = await caller.fetch(read.next, timeout_s=site.search.timeout_s, bytes_max=PAGE_BYTES_MAX)
     return "more pages than are read"
 
 
@@ -140,7 +140,7 @@ async def _first_page(site: Definition, query: Query, caller: SiteSession) -> Re
     return await caller.fetch(
         site.search.url,
         method=site.search.method.upper(),
-        timeout_s=site.search.patience_s,
+        timeout_s=site.search.timeout_s,
         bytes_max=PAGE_BYTES_MAX,
         **asked,
     )

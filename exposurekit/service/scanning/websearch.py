@@ -33,7 +33,7 @@ class Engine:
         url: Of the search itself, such as ``http://127.0.0.1:8888/search``.
         politeness: Towards the engine.
         page_politeness: Towards each host that a result lies on.
-        patience_s: How long the engine, and each page, is waited for.
+        timeout_s: How long the engine, and each page, is waited for.
     """
 
     url: str
@@ -41,7 +41,7 @@ class Engine:
         default_factory=lambda: Politeness(delay_s=1, concurrency=2, robots_txt=False)
     )
     page_politeness: Politeness = field(default_factory=lambda: Politeness(delay_s=0, concurrency=2))
-    patience_s: float = 10
+    timeout_s: float = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ async def _results(
 ) -> list[str]:
     async with manners.calling(ENGINE, engine.politeness, still=still) as caller:
         answer = await caller.fetch(
-            engine.url, params={"q": query, "format": "json"}, timeout_s=engine.patience_s
+            engine.url, params={"q": query, "format": "json"}, timeout_s=engine.timeout_s
         )
     if answer.status != _OK:
         raise InvalidResponse(f"the search engine answered {answer.status}")
@@ -118,7 +118,7 @@ async def _page(
     """What the page holds of the person; None: nothing, or it cannot be read."""
     try:
         async with manners.calling(f"page {_host(url)}", engine.page_politeness, still=still) as caller:
-            answer = await caller.fetch(url, timeout_s=engine.patience_s, bytes_max=PAGE_BYTES_MAX)
+            answer = await caller.fetch(url, timeout_s=engine.timeout_s, bytes_max=PAGE_BYTES_MAX)
     except (FetchError, RobotsDisallowed, ForbiddenAddress):
         return None
     if answer.status != _OK:

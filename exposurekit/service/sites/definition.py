@@ -91,7 +91,7 @@ class Search(_Part):
     pages_max: Annotated[int, Field(ge=1, le=50)] = 5
     no_results: SomeTexts
     blocked: Texts = ()
-    patience_s: Annotated[float, Field(gt=0, le=60)] = 15
+    timeout_s: Annotated[float, Field(gt=0, le=60)] = 15
 
 
 class Extractors(_Part):
@@ -99,10 +99,10 @@ class Extractors(_Part):
 
     A selector is CSS, with ``@attribute`` behind it where not the text but an attribute is wanted (``@attribute``
     alone: of the listing itself). For a JSON answer it is a JMESPath expression. Several stand for several layouts:
-    the first that finds something counts. ``each`` finds the listings; the others look inside one.
+    the first that finds something counts. ``item`` finds the listings; the others look inside one.
     """
 
-    each: SomeTexts
+    item: SomeTexts
     name: SomeTexts
     reference_id: SomeTexts
     href: Texts = ()
@@ -137,7 +137,7 @@ class Controls(_Part):
 class Removal(_Part):
     """How a listing is taken down: by a form that the service sends, or by a human."""
 
-    by: Literal["form", "human"]
+    method: Literal["form", "manual"]
     user_fields_required: tuple[UserField, ...] = ()
     url: Url | None = None  # where the form goes
     page: Url | None = None  # where the form stands, if its hidden fields are wanted
@@ -146,11 +146,11 @@ class Removal(_Part):
     refused: Texts = ()
     processing_days: Annotated[float, Field(ge=0, le=365)] = 7
     give_up_days: Annotated[float, Field(gt=0, le=365)] = 45  # still listed then: a human's job
-    covers: tuple[str, ...] = ()  # sister sites that the same request serves
+    also_removes: tuple[str, ...] = ()  # sister sites that the same request serves
 
     @model_validator(mode="after")
     def _form_is_whole(self) -> Self:
-        if self.by == "form" and not (self.url and self.accepted):
+        if self.method == "form" and not (self.url and self.accepted):
             raise ValueError("a form needs url and accepted")
         return self
 
@@ -186,8 +186,8 @@ class Definition(_Part):
     ...   url: http://seekfolk.example/search
     ...   fields: {name: "{first_name} {last_name}"}
     ...   no_results: Nobody of that name
-    ... listings: {each: li.person, name: h2, reference_id: "@data-reference"}
-    ... removal: {by: human}
+    ... listings: {item: li.person, name: h2, reference_id: "@data-reference"}
+    ... removal: {method: manual}
     ... ''')
     >>> site.name, site.search.method, site.politeness.delay_s
     ('Seekfolk', 'get', 2)
@@ -217,7 +217,7 @@ class Definition(_Part):
             opt_out_procedure=self.opt_out_procedure,
             opt_out_url=self.opt_out_url,
             user_fields_required_for_removal=self.removal.user_fields_required,
-            removed_by_us=self.removal.by == "form" and not self.missing(subject),
+            removed_by_us=self.removal.method == "form" and not self.missing(subject),
         )
 
 

@@ -16,12 +16,12 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from exposurekit.errors import ConfigurationError
-from exposurekit.service.scanning.extraction import compiles, selector_parts
 from exposurekit.service.sites.definition import Definition, Extractors
+from exposurekit.service.sites.selectors import compiles, selector_parts
 from exposurekit.text.sanitize import plain
 
 SIZE_MAX, DEPTH_MAX, PROBLEMS_MAX, KEY_MAX = 100_000, 20, 50, 60
-_WITHOUT = {"each", "name", "reference_id"}  # what no listing can be read without
+_WITHOUT = {"item", "name", "reference_id"}  # what no listing can be read without
 
 Loc = tuple[int | str, ...]
 
@@ -114,10 +114,10 @@ def directory(path: Path, known: Collection[str] = ()) -> dict[str, Definition]:
 
 
 def _uncovered(one: _Loaded, names: set[str]) -> Iterator[str]:
-    for at, name in enumerate(one.definition.removal.covers):
+    for at, name in enumerate(one.definition.removal.also_removes):
         if name not in names:
-            line = _line(one.root, ("removal", "covers", at))
-            yield f"{one.where}, line {line}: removal.covers names a site that is not defined{_suggestion(name, names)}"
+            line = _line(one.root, ("removal", "also_removes", at))
+            yield f"{one.where}, line {line}: removal.also_removes names a site that is not defined{_suggestion(name, names)}"
 
 
 def _of_file(path: Path) -> _Loaded:
@@ -333,7 +333,7 @@ def _bad_selectors(root: yaml.Node, data: Any, loc: tuple[str, str], answer: Any
         kind = "JMESPath" if answer == "json" else "CSS"
         if not compiles(selector, str(answer)):
             yield _Problem(line, f"{_path(loc)} is not {kind} that can be used")
-        elif answer == "html" and loc[1] == "each" and selector_parts(selector)[1]:
+        elif answer == "html" and loc[1] == "item" and selector_parts(selector)[1]:
             yield _Problem(line, f"{_path(loc)} finds elements; an attribute is none")
         elif answer == "html" and loc[1] in {"next", "href"} and not selector_parts(selector)[1]:
             yield _Problem(line, f"{_path(loc)} needs the attribute that holds the address, as in a@href")
