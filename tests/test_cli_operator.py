@@ -340,7 +340,7 @@ def test_nothing_of_a_purged_person_is_in_any_table_nor_in_the_file(file_operato
             }
 
     before = everything()
-    values = {value for name, rows in before.items() if name not in {"integrators", "marks"} for row in rows
+    values = {value for name, rows in before.items() if name not in {"integrators", "metadata"} for row in rows
               for value in row if isinstance(value, bytes)}  # fmt: skip
     assert len(values) > 10
     assert error_of(operator.on_a_terminal("users", "purge", str(user_id), answers="n\n")).endswith(
@@ -349,7 +349,7 @@ def test_nothing_of_a_purged_person_is_in_any_table_nor_in_the_file(file_operato
     assert everything() == before
     run = operator.on_a_terminal("users", "purge", str(user_id), answers="y\n")
     assert (run.returncode, run.stdout) == (0, f"Nothing is left of {user_id} in any table.\n")
-    assert {name for name, rows in everything().items() if rows} == {"integrators", "marks"}
+    assert {name for name, rows in everything().items() if rows} == {"integrators", "metadata"}
     left = b"".join(path.read_bytes() for path in operator.directory.glob("service.db*"))
     assert not [value for value in values if value in left]
     assert "nobody of that id" in error_of(operator.here("users", "purge", str(user_id), "--yes"))
@@ -392,7 +392,7 @@ def test_deliveries_are_listed_and_dead_ones_replayed(operator):
     assert error_of(run).startswith("Error: msg_nobody: there is no dead delivery")
     assert told(operator.here("webhooks", "list", "--state", "dead", "--json")) == [oldest]
     assert ok(operator.here("webhooks", "replay", dead, dead)) == "1 deliveries are sent again.\n"
-    [again] = told(operator.here("webhooks", "list", "--state", "frozen", "--json"))
+    [again] = told(operator.here("webhooks", "list", "--state", "pending", "--json"))
     assert again["webhook_id"] == dead
     assert again["due_at"] is not None
     assert "no dead delivery" in error_of(operator.here("webhooks", "replay", dead))
@@ -403,7 +403,7 @@ def test_every_dead_delivery_is_replayed_at_once(operator):
     assert ok(operator.here("webhooks", "replay", "--all-dead")) == "1 deliveries are sent again.\n"
     assert ok(operator.here("webhooks", "replay", "--all-dead")) == "0 deliveries are sent again.\n"
     [again] = told(operator.here("webhooks", "list", "--json"))
-    assert (again["webhook_id"], again["state"]) == (dead, "frozen")
+    assert (again["webhook_id"], again["state"]) == (dead, "pending")
 
 
 def test_the_status_counts_and_names_nobody(operator):
@@ -421,14 +421,14 @@ def test_the_status_counts_and_names_nobody(operator):
     status = told(operator.here("service", "status", "--json"))
     assert list(status) == STATUS
     assert status["people"] == {"registered": 1, "active": 1, "with_consent": 1, "may_be_scanned": 1}
-    assert status["deliveries"] == {"open": 1, "frozen": 1, "delivered": 0, "dead": 0}
+    assert status["deliveries"] == {"open": 1, "pending": 1, "delivered": 0, "dead": 0}
     for kind, waiting in (("scans", 0), ("removals", 0), ("deliveries", 1)):
         counts = status["work"][kind]
         assert (counts["waiting"], counts["due"], counts["held"]) == (waiting, 1, 0), kind
         assert datetime.fromisoformat(counts["oldest_due_at"]) <= datetime.now(UTC)
     everyname, seekfolk = status["sites"]
-    assert (everyname["distrusted_looks"], everyname["last_good_look_at"]) == (1, None)
-    assert (seekfolk["looks"], seekfolk["inconclusive_rate"]) == (4, 0.5)
+    assert (everyname["untrusted_scans"], everyname["last_good_scan_at"]) == (1, None)
+    assert (seekfolk["scans"], seekfolk["inconclusive_rate"]) == (4, 0.5)
     assert seekfolk["last_reason"] == "changed layout"
     assert told(operator.here("sites", "health", "--json")) == status["sites"]
     shown = ok(operator.here("service", "status"))

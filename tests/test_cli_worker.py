@@ -174,7 +174,7 @@ def test_a_callback_in_a_network_that_the_worker_does_not_open_is_not_visited(op
     with running(inbox.app) as hook, operator.started("serve", "--port", "0", "--no-worker") as front:
         due_delivery(operator, hook, register(listening(front), credentials).id)
         with operator.started("worker") as worker:
-            assert "state=frozen" in said_until(worker, "address refused")
+            assert "state=pending" in said_until(worker, "address refused")
     assert inbox.ids == []
 
 

@@ -123,11 +123,15 @@ class Aftermath:
         async def work():
             async with self.database.writing() as work:
                 row = await work.first(select(deliveries).order_by(deliveries.c.id))
-                body = codec.decode(work.unseal("deliveries", row.user_id, row.sealed_body).encode(), "json")
+                body = codec.decode(
+                    work.unseal("deliveries", row.user_id, row.body_ciphertext).encode(), "json"
+                )
                 changed(body)
                 text = codec.encode(body, "json").decode()
-                sealed = work.seal("deliveries", row.user_id, text)
-                await work.run(update(deliveries).where(deliveries.c.id == row.id).values(sealed_body=sealed))
+                ciphertext = work.seal("deliveries", row.user_id, text)
+                await work.run(
+                    update(deliveries).where(deliveries.c.id == row.id).values(body_ciphertext=ciphertext)
+                )
                 for attempt in self.seen[row.webhook_id]:
                     attempt.body = text.encode()
 
@@ -157,7 +161,7 @@ LATE = "events outside their window of 10 minutes"
 ALERT = {"text": "New record", "source_type": "record", "source": {"record": {"id": 1}}}
 FIRST_EVENT = events.c.id == select(func.min(events.c.id)).scalar_subquery()
 FIRST = deliveries.c.id == 1
-UNTOLD = {"user_id": 1, "site": "X", "reference_digest": b"", "status": "discovered", "sealed": b""}
+UNTOLD = {"user_id": 1, "site": "X", "reference_digest": b"", "status": "discovered", "ciphertext": b""}
 IN_CHANGES = {
     "an event is deleted": (delete(events).where(FIRST_EVENT), UNLIKE),
     "a delivery is deleted": (delete(deliveries).where(FIRST), LOST),

@@ -234,15 +234,15 @@ def test_nothing_but_sealed_values_is_bound_to_a_row_of_a_person():
             ),
             *("due_at", "lease", "lease_until"),
         },
-        "details": {"id", "user_id", "kind"},
+        "user_items": {"id", "user_id", "kind"},
         "records": {
             *(
                 "id",
                 "user_id",
                 "site",
                 "status",
-                "gone_looks",
-                "tries",
+                "absences",
+                "opt_out_attempts",
                 "refused_at",
                 "created_at",
                 "changed_at",
@@ -261,4 +261,6 @@ def test_nothing_but_sealed_values_is_bound_to_a_row_of_a_person():
     }
     for name, expected in clear.items():
         columns = {column.name for column in tables.metadata.tables[name].columns}
-        assert {column for column in columns if "sealed" not in column and "digest" not in column} == expected
+        assert {
+            column for column in columns if "ciphertext" not in column and "digest" not in column
+        } == expected

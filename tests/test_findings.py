@@ -145,7 +145,7 @@ def test_a_removed_record_that_is_listed_again_is_up_for_removal_again(service, 
     found(service, jane, site=site)
     row = row_of(service, record_id)
     assert row.due_at == (service.clock.now() if site.removed_by_us else None)
-    assert (row.status, row.gone_looks, row.changed_at) == ("discovered", 0, service.clock.now())
+    assert (row.status, row.absences, row.changed_at) == ("discovered", 0, service.clock.now())
     alert = service.get(jane, "/alerts")["alerts"][-1]
     assert alert["text"] == "Listed again: People & Places lists Jane Q. Doe again, after a removal."
     assert bool(alert["opt_out_procedure"]) is not site.removed_by_us
@@ -158,7 +158,7 @@ def test_a_removal_that_a_site_had_refused_before_it_was_done_is_tried_when_it_i
         service.work(lambda work: verify_removal(work, record_id, OURS, gone=True))
     found(service, jane, site=OURS)
     row = row_of(service, record_id)
-    assert (row.due_at, row.refused_at, row.tries) == (service.clock.now(), None, 0)
+    assert (row.due_at, row.refused_at, row.opt_out_attempts) == (service.clock.now(), None, 0)
 
 
 def test_what_a_site_refused_is_not_submitted_by_itself_when_it_is_seen_again(service, jane):

@@ -69,22 +69,22 @@ def test_looks_are_counted_by_what_they_told(two):
 
 def test_a_look_that_told_something_takes_the_reason_back(two):
     two.looked(reason="blocked")
-    assert (two.all()["Seekfolk"].last_good_look_at, two.all()["Seekfolk"].last_reason) == (None, "blocked")
+    assert (two.all()["Seekfolk"].last_good_scan_at, two.all()["Seekfolk"].last_reason) == (None, "blocked")
     two.looked()
-    assert (two.all()["Seekfolk"].last_good_look_at, two.all()["Seekfolk"].last_reason) == (START, None)
+    assert (two.all()["Seekfolk"].last_good_scan_at, two.all()["Seekfolk"].last_reason) == (START, None)
 
 
 def test_a_site_that_answers_whomever_it_is_asked_for_has_had_no_good_look(two):
     two.looked(trusted=False)
     found = two.all()["Seekfolk"]
-    assert (found.last_look_at, found.last_good_look_at, found.inconclusive_rate) == (START, None, 0.0)
+    assert (found.last_scan_at, found.last_good_scan_at, found.inconclusive_rate) == (START, None, 0.0)
 
 
 def test_a_site_that_was_never_looked_at_has_no_rate(two):
     assert two.all() == {}
     two.reserve()
     found = two.all()["Seekfolk"]
-    assert (found.looks, found.inconclusive_rate, found.last_look_at) == (0, None, None)
+    assert (found.scans, found.inconclusive_rate, found.last_scan_at) == (0, None, None)
 
 
 def test_a_long_reason_is_cut(two):
@@ -95,7 +95,7 @@ def test_a_long_reason_is_cut(two):
 def test_sites_are_told_by_name_and_apart(two):
     for site in ("Zeta", "Alpha", "Alpha"):
         two.looked(site)
-    assert [(one.site, one.looks) for one in two.all().values()] == [("Alpha", 2), ("Zeta", 1)]
+    assert [(one.site, one.scans) for one in two.all().values()] == [("Alpha", 2), ("Zeta", 1)]
 
 
 def test_turns_are_spaced_across_workers(two):
@@ -128,7 +128,7 @@ def test_looks_that_are_told_at_once_are_all_counted(two):
         await asyncio.gather(*looks)
 
     two.runner.run(at_once())
-    assert two.all()["Seekfolk"].inconclusive_looks == 10
+    assert two.all()["Seekfolk"].inconclusive_scans == 10
 
 
 def test_a_site_without_a_delay_has_no_turns(two):

@@ -44,8 +44,8 @@ class Desk:
                 at = None if seconds is None else self.clock.now() + timedelta(seconds=seconds)
                 row = {
                     "integrator_id": 1,
-                    "sealed_secret": b"",
-                    "sealed": b"",
+                    "secret_ciphertext": b"",
+                    "ciphertext": b"",
                     "created_at": START,
                     "due_at": at,
                 }

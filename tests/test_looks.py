@@ -424,7 +424,7 @@ def house(home, town):
 
 
 def state(house):
-    return [(row.site, row.status, row.gone_looks, row.sealed) for row in house.rows()]
+    return [(row.site, row.status, row.absences, row.ciphertext) for row in house.rows()]
 
 
 @pytest.mark.parametrize("gone_once", [False, True], ids=["listed until then", "gone once until then"])
@@ -450,9 +450,9 @@ def test_no_trouble_of_a_site_clears_or_accuses_anybody(house, town, gone_once):
     assert house.alerts(juniper) == alerts
     assert house.records(other) == []
     for name, one in house.health().items():
-        assert one.inconclusive_looks, name
+        assert one.inconclusive_scans, name
         assert one.last_reason.startswith(MOODS[name.removesuffix("s")][1]), name
-        assert one.last_good_look_at < one.last_look_at, name
+        assert one.last_good_scan_at < one.last_scan_at, name
 
 
 def test_what_was_seen_before_the_trouble_is_a_record(house, town):
@@ -485,7 +485,7 @@ def test_a_site_that_lists_anybody_accuses_nobody_clears_nobody_and_is_trusted_a
         (juniper["id"], "quarantined", "r9"),
         (marigold["id"], "quarantined", "r9"),
     }
-    assert house.health()["Seekfolk"].distrusted_looks >= 2
+    assert house.health()["Seekfolk"].untrusted_scans >= 2
     site.search = None
     site.cards[:] = [Card("r9")]
     house.advance(days=7)

@@ -21,10 +21,11 @@ from sqlalchemy import MetaData, create_engine, text
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.accounts import consent, users
 from exposurekit.service.clock import FrozenClock
-from exposurekit.service.findings import findings
-from exposurekit.service.storage import migrations, tables
+from exposurekit.service.findings import candidates, findings
+from exposurekit.service.storage import leases, migrations, tables
 from exposurekit.service.storage.database import Database
 from exposurekit.service.storage.encryption import Vault
+from exposurekit.service.webhooks import outbox
 
 VERSIONS = Path(migrations.__file__).parent / "versions"
 STEPS = sorted(file.stem for file in VERSIONS.glob("0*.py"))
@@ -87,11 +88,20 @@ def step_of(name):
 # --- a database as it was ------------------------------------------------------------------------------
 
 
-def as_the_first_step_left_it(url):
+def as_steps_left_it(url, count):
     with connected(url) as connection:
         context = MigrationContext.configure(connection)
-        step_of(STEPS[0]).upgrade(Operations(context))
-        context.stamp(ScriptDirectory(str(VERSIONS.parent)), migrations.FIRST)
+        for name in STEPS[:count]:
+            step_of(name).upgrade(Operations(context))
+        context.stamp(ScriptDirectory(str(VERSIONS.parent)), STEPS[count - 1][:4])
+
+
+def as_the_first_step_left_it(url):
+    as_steps_left_it(url, 1)
+
+
+def as_the_second_step_left_it(url):
+    as_steps_left_it(url, 2)
 
 
 def as_it_was_before_there_were_steps(url):
@@ -99,7 +109,30 @@ def as_it_was_before_there_were_steps(url):
     change(url, "DROP TABLE alembic_version")
 
 
-OLD = [as_the_first_step_left_it, as_it_was_before_there_were_steps]
+OLD = [as_the_first_step_left_it, as_it_was_before_there_were_steps, as_the_second_step_left_it]
+OLD_IDS = ["first step", "before steps", "second step"]
+RENAMED_TABLES = {"marks": "metadata", "details": "user_items"}
+RENAMED_COLUMNS = {
+    "sealed": "ciphertext",
+    "sealed_secret": "secret_ciphertext",
+    "sealed_callback": "callback_ciphertext",
+    "sealed_body": "body_ciphertext",
+    "gone_looks": "absences",
+    "tries": "opt_out_attempts",
+    "looks": "scans",
+    "inconclusive_looks": "inconclusive_scans",
+    "distrusted_looks": "untrusted_scans",
+    "last_look_at": "last_scan_at",
+    "last_good_look_at": "last_good_scan_at",
+}
+
+
+def renamed(rows):
+    """Rows by the old table's name, as they are under the names of today."""
+    return {
+        RENAMED_TABLES.get(name, name): {RENAMED_COLUMNS.get(column, column): row[column] for column in row}
+        for name, row in rows.items()
+    }
 
 
 def fill(url):
@@ -140,13 +173,53 @@ def fill(url):
     return rows
 
 
+def fill_second(url):
+    """A row in each table that the second version added, and in the columns that it added; by table."""
+    vault = Vault(KEY)
+    digest = {"reference_digest": b"4" * 32}
+    body = '{"user_id":7,"events":["new_records"],"new_records":[]}'
+    candidate = {"listing": LISTING.stored(SITE), "reasons": ["same name"]}
+    callback = {"url": "https://acme.example/hook", "secret": None}
+    rows = {
+        "integrators": {"sealed_callback": vault.seal(callback, "callbacks:3"), "attested_by": "Acme"},
+        "records": {"tries": 2},
+        "sites": {
+            "name": SITE.name,
+            "looks": 9,
+            "inconclusive_looks": 4,
+            "distrusted_looks": 3,
+            "last_look_at": START + timedelta(days=2),
+            "last_good_look_at": START,
+            "last_reason": "blocked",
+        },
+        "candidates": {"id": 11, "user_id": 7, "site": SITE.name, "verdict": "possible", "score": 0.5}
+        | {"sealed": vault.seal(candidate, "candidates:7"), "seen_at": START}
+        | digest,
+        "deliveries": {"id": 12, "user_id": 7, "webhook_id": "msg_1", "state": "frozen", "opened_at": START}
+        | {"sealed_body": vault.seal(body, "deliveries:7"), "failed_attempts": 1, "due_at": START},
+        "events": {"id": 13, "user_id": 7, "delivery_id": 12, "kind": "new_records", "created_at": START}
+        | {"sealed": vault.seal({"id": 5}, "events:7")},
+        "attempts": {"id": 14, "delivery_id": 12, "at": START, "status": 500, "outcome": "status 500"},
+    }
+    with connected(url) as connection:
+        for name, row in rows.items():
+            table = as_declared(connection, name)
+            connection.execute(table.update() if name in {"integrators", "records"} else table.insert(), row)
+        deliveries = as_declared(connection, "deliveries")
+        for number, state in enumerate(("open", "delivered", "dead"), 20):
+            row = {"id": number, "user_id": 7, "webhook_id": f"msg_{number}", "state": state}
+            connection.execute(deliveries.insert(), row | {"opened_at": START, "failed_attempts": 0})
+    return rows
+
+
 def as_declared(connection, name):
     """A table as it is now, with instants read as the service reads them."""
-    known = MetaData()
-    known.reflect(connection, only=[name])
-    for column in known.tables[name].c:
-        column.type = tables.metadata.tables[name].c[column.name].type
-    return known.tables[name]
+    reflected = MetaData()
+    reflected.reflect(connection, only=[name])
+    declared = tables.metadata.tables[RENAMED_TABLES.get(name, name)]
+    for column in reflected.tables[name].c:
+        column.type = declared.c[RENAMED_COLUMNS.get(column.name, column.name)].type
+    return reflected.tables[name]
 
 
 def rows_of(url, names):
@@ -161,7 +234,7 @@ def rows_of(url, names):
 def test_a_database_of_the_first_version_is_brought_to_this_one_and_keeps_its_rows(url, made):
     """Issue 3, "Work that survives": migrations by Alembic from the first version on."""
     made(url)
-    before = fill(url)
+    before = renamed(fill(url))
     open_it(url)
     assert version(url) == [(migrations.NEWEST,)]
     after = rows_of(url, before)
@@ -176,7 +249,50 @@ def test_a_database_of_the_first_version_is_brought_to_this_one_and_keeps_its_ro
             if column.name not in before[name]
         }
     assert {"due_at", "lease", "lease_until"} <= after["records"][0].keys() - before["records"].keys()
-    assert after["records"][0]["tries"] == 0
+    assert after["records"][0]["opt_out_attempts"] == 0
+
+
+def test_renaming_keeps_rows_ciphertexts_and_states(url):
+    as_the_second_step_left_it(url)
+    before = fill(url)
+    for name, row in fill_second(url).items():
+        before[name] = before.get(name, {}) | row
+    open_it(url)
+    expected = renamed(before)
+    expected["deliveries"]["state"] = "pending"
+    after = {
+        name: sorted(rows, key=lambda row: row.get("id", 0)) for name, rows in rows_of(url, expected).items()
+    }
+    unchanged = {name: rows[0].items() >= expected[name].items() for name, rows in after.items()}
+    assert unchanged == dict.fromkeys(expected, True)
+    assert {row["id"]: row["state"] for row in after["deliveries"]} == {
+        12: "pending",
+        20: "open",
+        21: "delivered",
+        22: "dead",
+    }
+    assert not {*RENAMED_COLUMNS, "frozen"} & {column for rows in after.values() for column in rows[0]}
+
+
+def test_the_service_reads_what_was_encrypted_before_the_renaming(url):
+    as_the_second_step_left_it(url)
+    fill(url)
+    fill_second(url)
+
+    async def go_on(work):
+        subject = await users.subject_of(work, 7)
+        [user] = (await users.page(work, 3, {}))["users"]
+        [candidate] = await candidates.all(work)
+        lease = await leases.acquire_one(work, tables.deliveries, 12, lasts=timedelta(minutes=1))
+        delivery = await outbox.prepare(work, lease)
+        return subject, user, candidate, delivery
+
+    subject, user, candidate, delivery = open_it(url, go_on)
+    assert user == {"id": 7, "secret": "1" * 18}
+    assert subject.emails == ("x",)
+    assert candidate.reasons == ("same name",)
+    assert delivery.body == b'{"user_id":7,"events":["new_records"],"new_records":[]}'
+    assert delivery.callback.url == "https://acme.example/hook"
 
 
 @pytest.mark.parametrize("made", OLD)
@@ -222,7 +338,7 @@ def test_ids_go_on_where_they_were(url, made):
 # --- where the steps lead --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("made", [lambda _: None, *OLD], ids=["new", "first step", "before steps"])
+@pytest.mark.parametrize("made", [lambda _: None, *OLD], ids=["new", *OLD_IDS])
 def test_the_steps_lead_to_what_the_tables_declare(url, made):
     made(url)
     open_it(url)
@@ -305,10 +421,10 @@ def state(url):
 
 def test_opening_again_does_nothing(url):
     open_it(url)
-    before = state(url), rows_of(url, ["marks"]), version(url)
+    before = state(url), rows_of(url, ["metadata"]), version(url)
     for _ in range(2):
         open_it(url)
-    assert (state(url), rows_of(url, ["marks"]), version(url)) == before
+    assert (state(url), rows_of(url, ["metadata"]), version(url)) == before
 
 
 def test_a_later_version_is_refused_in_one_line_and_left_alone(url):
@@ -325,19 +441,20 @@ def test_a_later_version_is_refused_in_one_line_and_left_alone(url):
 @pytest.mark.parametrize("made", OLD)
 def test_a_step_that_fails_leaves_the_database_as_it_was(url, made):
     made(url)
-    kept = fill(url)
-    change(url, "CREATE TABLE attempts (id INTEGER)")  # in the way of the second step, in its middle
+    fill(url)
+    users_before = rows_of(url, ["users"])
+    change(url, "CREATE TABLE user_items (id INTEGER)")  # in the way of the third step, in its middle
     before = catalogue(url)
     with pytest.raises(ConfigurationError, match=r"^the database [^\n]+ cannot be opened[^\n]+$"):
         open_it(url)
     assert catalogue(url) == before
-    assert rows_of(url, ["users"])["users"] == [kept["users"]]
-    change(url, "DROP TABLE attempts")
+    assert rows_of(url, ["users"]) == users_before
+    change(url, "DROP TABLE user_items")
     open_it(url)
     assert version(url) == [(migrations.NEWEST,)]
 
 
-@pytest.mark.parametrize("made", [lambda _: None, *OLD], ids=["new", "first step", "before steps"])
+@pytest.mark.parametrize("made", [lambda _: None, *OLD], ids=["new", *OLD_IDS])
 def test_several_connections_that_open_a_database_at_once_all_succeed(url, made):
     made(url)
 
@@ -346,7 +463,7 @@ def test_several_connections_that_open_a_database_at_once_all_succeed(url, made)
 
     asyncio.run(at_once())
     assert version(url) == [(migrations.NEWEST,)]
-    assert len(rows_of(url, ["marks"])["marks"]) == 1
+    assert len(rows_of(url, ["metadata"])["metadata"]) == 1
 
 
 def test_several_processes_that_open_a_new_database_at_once_all_succeed(url):

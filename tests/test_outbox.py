@@ -270,7 +270,7 @@ def test_a_window_that_nobody_came_by_to_close_is_closed_by_the_next_event(post,
     post.find(jane, "2")
     newer, older = post.shown()
     assert (older.state, older.opened_at, newer.state, newer.opened_at) == (
-        "frozen",
+        "pending",
         START,
         "open",
         START + timedelta(hours=1),
@@ -441,23 +441,23 @@ def test_all_that_is_dead_is_replayed_and_nothing_else(post):
         post.later(seconds)
         post.work()
     post.find(people[2])
-    assert post.write(outbox.counts) == {"open": 1, "frozen": 0, "delivered": 0, "dead": 2}
+    assert post.write(outbox.counts) == {"open": 1, "pending": 0, "delivered": 0, "dead": 2}
     post.receiver.always = OK
     assert post.write(outbox.replay_all) == 2
     assert post.work() == 2
-    assert post.write(outbox.counts) == {"open": 1, "frozen": 0, "delivered": 2, "dead": 0}
+    assert post.write(outbox.counts) == {"open": 1, "pending": 0, "delivered": 2, "dead": 0}
     assert post.write(outbox.replay_all) == 0
 
 
-@pytest.mark.parametrize("state", ["unknown", "open", "frozen", "delivered", "replayed"])
+@pytest.mark.parametrize("state", ["unknown", "open", "pending", "delivered", "replayed"])
 def test_only_a_dead_delivery_is_replayed(post, jane, state):
     post.find(jane)
     known = post.shown()[0].webhook_id
     if state == "replayed":
         post.die()
         post.write(outbox.replay, known)
-    elif state in {"frozen", "delivered"}:
-        post.receiver.answers = [FAILED] if state == "frozen" else []
+    elif state in {"pending", "delivered"}:
+        post.receiver.answers = [FAILED] if state == "pending" else []
         post.later(WINDOW_S)
         post.work()
     before = post.shown()
@@ -571,7 +571,7 @@ def test_anything_else_is_a_failure_with_its_reason_and_no_redirect_is_followed(
     post.later(WINDOW_S)
     assert post.work() == 1
     [shown] = post.shown()
-    assert (shown.state, shown.last_outcome) == ("frozen", outcome)
+    assert (shown.state, shown.last_outcome) == ("pending", outcome)
     assert shown.due_at == post.clock.now() + timedelta(seconds=60)
     assert {got.path for got in post.receiver.got} == {"/hook"}
 
@@ -594,7 +594,7 @@ def test_an_integrator_who_takes_too_long_has_failed(post, jane):
     post.later(WINDOW_S)
     post.work(post.another_worker(outbound=door))
     [shown] = post.shown()
-    assert (shown.state, shown.last_outcome) == ("frozen", "time-out")
+    assert (shown.state, shown.last_outcome) == ("pending", "time-out")
     assert shown.due_at == post.clock.now() + timedelta(seconds=60)
     assert door.asked_s == ATTEMPT_S == 15
 
@@ -624,7 +624,7 @@ def test_an_address_that_is_not_opened_is_refused_without_a_connection(post, jan
     post.later(WINDOW_S)
     assert post.work(post.another_worker(outbound=Outbound())) == 0
     [shown] = post.shown()
-    assert (shown.state, shown.last_outcome, shown.attempts) == ("frozen", "address refused", 1)
+    assert (shown.state, shown.last_outcome, shown.attempts) == ("pending", "address refused", 1)
     post.later(60)
     assert post.work() == 1
     assert post.shown()[0].state == "delivered"
@@ -669,7 +669,7 @@ def test_an_attempt_that_was_interrupted_is_made_again_and_counts_once(post, jan
 
     post.run(die())
     [shown] = post.shown()
-    assert (shown.state, shown.attempts) == ("frozen", 0)
+    assert (shown.state, shown.attempts) == ("pending", 0)
     post.later(49.999)
     assert post.work() == 0
     post.later(0.001)
@@ -918,7 +918,7 @@ def test_a_callback_that_was_taken_away_loses_nothing_that_was_promised(post, ja
     post.call_back(None)
     post.later(WINDOW_S)
     assert post.work() == 0
-    assert (post.shown()[0].state, post.shown()[0].last_outcome) == ("frozen", "no callback")
+    assert (post.shown()[0].state, post.shown()[0].last_outcome) == ("pending", "no callback")
     post.call_back(Callback(post.receiver.url("/back")))
     post.later(60)
     assert post.work() == 1
@@ -1029,7 +1029,7 @@ def test_alert_change_and_event_are_one_transaction(post, jane, step):
         return {
             name: post.rows(select(table))
             for name, table in tables.metadata.tables.items()
-            if name != "marks"
+            if name != "metadata"
         }
 
     async def fail(work):
@@ -1143,11 +1143,11 @@ def test_no_log_holds_anything_personal_or_secret(post, jane, caplog):
     post.work(post.another_worker(outbound=Outbound()))
     said = "\n".join(record.getMessage() + str(record.args) for record in caplog.records)
     lines = [record.getMessage() for record in caplog.records if record.name == "exposurekit.service"]
-    assert lines[0] == f"webhook={dead.webhook_id} outcome=status 500 state=frozen"
+    assert lines[0] == f"webhook={dead.webhook_id} outcome=status 500 state=pending"
     assert lines[3].endswith("state=dead")
     assert [line.partition(" ")[2] for line in lines[4:]] == [
-        "outcome=unreadable state=frozen",
-        "outcome=address refused state=frozen",
+        "outcome=unreadable state=pending",
+        "outcome=address refused state=pending",
     ]
     secret = SECRET.removeprefix("whsec_")
     for telling in ("Jane", "Doe", "club.example", "000560228488", "/hook", "127.0.0.1", "acme", secret):

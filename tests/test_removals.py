@@ -225,7 +225,11 @@ def test_a_person_who_has_changed_is_worth_another_try(case):
     case.refuse()
     case.tomorrow()
     case.reconsider()
-    assert (case.row.due_at, case.row.refused_at, case.row.tries) == (case.service.clock.now(), None, 0)
+    assert (case.row.due_at, case.row.refused_at, case.row.opt_out_attempts) == (
+        case.service.clock.now(),
+        None,
+        0,
+    )
     assert case.status == "discovered"
     assert len(case.alerts) == 2
 
@@ -294,7 +298,7 @@ def test_whatever_happens_the_transitions_are_those_that_are_shown(case, first, 
         gone = gone + 1 if step == "look" else 0
         after = {"submit": "pending removal", "refuse": "discovered", "ignore": "discovered"}
         status = "removed" if gone == 2 else after.get(step, status)
-        assert (case.status, case.row.gone_looks) == (status, gone)
+        assert (case.status, case.row.absences) == (status, gone)
 
 
 @pytest.mark.parametrize("removed", [False, True])

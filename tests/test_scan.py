@@ -91,7 +91,7 @@ def test_a_listing_is_found_submitted_and_gone_in_two_looks_on_two_days(house, t
     house.advance(days=1.9)
     assert house.statuses(juniper) == {"r1": "pending removal"}
     house.advance(days=0.2)
-    assert [(row.gone_looks, row.status) for row in house.rows()] == [(1, "pending removal")]
+    assert [(row.absences, row.status) for row in house.rows()] == [(1, "pending removal")]
     house.advance(days=1)
     assert house.statuses(juniper) == {"r1": "removed"}
     assert house.told(juniper) == ["New record", "Opt-out submitted", "Removal verified"]
@@ -104,13 +104,13 @@ def test_it_takes_two_looks_in_a_row(house, seekfolk):
     house.idle()
     seekfolk.cards.clear()
     house.advance(days=2)
-    assert house.rows()[0].gone_looks == 1
+    assert house.rows()[0].absences == 1
     seekfolk.cards.append(HERS)
     house.advance(days=1)
-    assert house.rows()[0].gone_looks == 0
+    assert house.rows()[0].absences == 0
     seekfolk.cards.clear()
     house.advance(days=1)
-    assert (house.rows()[0].gone_looks, house.statuses(juniper)) == (1, {"r1": "pending removal"})
+    assert (house.rows()[0].absences, house.statuses(juniper)) == (1, {"r1": "pending removal"})
     house.advance(days=1)
     assert house.statuses(juniper) == {"r1": "removed"}
     assert house.told(juniper).count("Removal verified") == 1
@@ -143,9 +143,9 @@ def test_a_look_before_its_time_does_not_count(house, town):
     site.cards.clear()
     house.advance(days=9.9)  # with a scan on the seventh
     assert len(town.of("Seekfolk")) == 4
-    assert [(row.gone_looks, row.status) for row in house.rows()] == [(0, "pending removal")]
+    assert [(row.absences, row.status) for row in house.rows()] == [(0, "pending removal")]
     house.advance(days=0.2)
-    assert house.rows()[0].gone_looks == 1
+    assert house.rows()[0].absences == 1
     house.advance(days=1)
     assert house.statuses(juniper) == {"r1": "removed"}
 
@@ -158,7 +158,7 @@ def test_a_scan_and_a_look_at_the_same_moment_are_one_look(house, town):
     house.idle()
     site.cards.clear()
     house.advance(days=7)
-    assert [(row.gone_looks, row.status) for row in house.rows()] == [(1, "pending removal")]
+    assert [(row.absences, row.status) for row in house.rows()] == [(1, "pending removal")]
     house.advance(days=1)
     assert [row.status for row in house.rows()] == ["removed"]
 
@@ -234,7 +234,7 @@ def test_a_refused_listing_that_flickers_is_not_submitted_again(house, town, see
     house.idle()
     seekfolk.cards.clear()
     house.advance(days=7)
-    assert house.rows()[0].gone_looks == 1
+    assert house.rows()[0].absences == 1
     seekfolk.cards.append(HERS)
     house.advance(days=14)
     assert (len(sent(town)), house.told(juniper)) == (1, ["New record", "Opt-out refused"])
@@ -294,7 +294,7 @@ def test_an_unclear_answer_that_is_followed_by_a_clear_one_counts_for_nothing(ho
     seekfolk.opt_out = lambda _: html(f"<p>{ACCEPTED}</p>")
     house.advance(hours=1)
     assert house.statuses(juniper) == {"r1": "pending removal"}
-    assert house.rows()[0].tries == 0
+    assert house.rows()[0].opt_out_attempts == 0
     assert house.told(juniper) == ["New record", "Opt-out submitted"]
 
 
@@ -587,8 +587,8 @@ def test_a_search_engine_that_is_down_is_told_and_costs_nothing_else(store, tmp_
             house.idle()
             assert house.statuses(juniper) == {"r1": "discovered"}
             assert house.get(juniper)["user"]["is_scanning"] is False
-            assert house.health()["search engine"].inconclusive_looks == min(number, len(answers) - 1)
-        assert house.health()["Seekfolk"].inconclusive_looks == 0
+            assert house.health()["search engine"].inconclusive_scans == min(number, len(answers) - 1)
+        assert house.health()["Seekfolk"].inconclusive_scans == 0
 
 
 # --- the make-believe web ---------------------------------------------------------------------------------
@@ -650,8 +650,8 @@ def test_a_month_in_the_world_agrees_with_what_is_so(store, tmp_path, capsys):
         assert told.removed > people
         assert {one.site for one in records} <= world.reachable
         health = house.health()
-        assert health["Everyname Index"].distrusted_looks == health["Everyname Index"].looks > 0
-        assert health["Hushledger"].last_good_look_at is health["Gatekeep Records"].last_good_look_at is None
+        assert health["Everyname Index"].untrusted_scans == health["Everyname Index"].scans > 0
+        assert health["Hushledger"].last_good_scan_at is health["Gatekeep Records"].last_good_scan_at is None
         assert not world.is_listed(by_hand.site, by_hand.reference_id)
         assert house.statuses(users[by_hand.person])[by_hand.reference_id] == "removed"
 
@@ -797,10 +797,10 @@ def test_who_changes_is_cleared_when_the_listing_is_gone_and_not_before(house, t
     moves = {} if CHANGES[changed] else {"addresses": [{"id": item["id"], **ELSEWHERE[0]}]}
     house.update(jon, **CHANGES[changed], **moves)
     house.advance(days=15)
-    assert (house.statuses(jon), house.rows()[0].gone_looks) == ({"r1": "pending removal"}, 0)
+    assert (house.statuses(jon), house.rows()[0].absences) == ({"r1": "pending removal"}, 0)
     site.cards.clear()
     house.advance(days=1)
-    assert (house.statuses(jon), house.rows()[0].gone_looks) == ({"r1": "pending removal"}, 1)
+    assert (house.statuses(jon), house.rows()[0].absences) == ({"r1": "pending removal"}, 1)
     house.advance(days=1)
     assert house.statuses(jon) == {"r1": "removed"}
     assert house.told(jon) == ["New record", "Opt-out submitted", "Removal verified"]
@@ -816,7 +816,7 @@ def test_a_site_that_says_nobody_to_everybody_clears_nobody_and_says_why(house, 
     house.idle()
     site.search = lambda _: nobody()
     house.advance(days=20)
-    assert (house.statuses(juniper), house.rows()[0].gone_looks) == ({"r1": "pending removal"}, 0)
+    assert (house.statuses(juniper), house.rows()[0].absences) == ({"r1": "pending removal"}, 0)
     assert house.health()["Seekfolk"].last_reason == CONTROL_MISSING
     site.search = None
     site.cards[:] = [resident]

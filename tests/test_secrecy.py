@@ -171,7 +171,7 @@ def test_no_log_holds_any_of_it_whatever_happens(tmp_path, log):
 
         async def spoil(work):
             for table in (tables.users, tables.records, tables.links, tables.alerts):
-                await work.run(update(table), {"sealed": b"spoiled"})
+                await work.run(update(table), {"ciphertext": b"spoiled"})
 
         service.work(spoil)
         for operation in OPERATIONS[2:]:
@@ -189,7 +189,7 @@ def test_no_log_holds_any_of_it_whatever_happens(tmp_path, log):
 def test_a_fault_is_told_by_its_type_and_its_place(tmp_path, log):
     with a_service(tmp_path) as service:
         user = service.create()
-        service.work(lambda work: work.run(update(tables.users), {"sealed": b"spoiled"}))
+        service.work(lambda work: work.run(update(tables.users), {"ciphertext": b"spoiled"}))
         assert service.call("GET", f"/users/{user['id']}", user).status_code == 500
     [line] = [line for line in log.lines if "fault=" in line]
     assert "fault=DecryptionError at=exposurekit.service.storage.encryption.unseal:" in line

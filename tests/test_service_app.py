@@ -368,7 +368,7 @@ def test_a_fault_inside_is_a_500_that_says_nothing(tmp_path):
         user = service.create()
 
         async def spoil(work):
-            await work.run(update(tables.users), {"sealed": b"spoiled"})
+            await work.run(update(tables.users), {"ciphertext": b"spoiled"})
 
         service.work(spoil)
         broken = service.call("GET", f"/users/{user['id']}", user)

@@ -331,7 +331,7 @@ def about(rows, user):
 
 
 PERSONAL = {
-    *("users", "details", "records", "links", "alerts", "service_history", "consents", "candidates"),
+    *("users", "user_items", "records", "links", "alerts", "service_history", "consents", "candidates"),
     *("deliveries", "events", "attempts"),
 }
 FULL = {
@@ -371,7 +371,7 @@ def test_every_table_knows_whose_it_is_or_is_about_nobody():
     assert cascading | {"users"} == PERSONAL
     assert {table.name for table in tables.metadata.sorted_tables} - PERSONAL == {
         "integrators",
-        "marks",
+        "metadata",
         "sites",
     }
 

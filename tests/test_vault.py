@@ -41,16 +41,16 @@ def test_a_sealed_value_opens_with_its_key_alone():
 
 @given(st.integers(0, 60), st.integers(1, 255))
 def test_a_changed_byte_anywhere_is_noticed(place, change):
-    sealed = bytearray(Vault(KEY).seal("a text that is long enough to be changed", "p"))
-    sealed[place] ^= change
+    ciphertext = bytearray(Vault(KEY).seal("a text that is long enough to be changed", "p"))
+    ciphertext[place] ^= change
     with pytest.raises(DecryptionError):
-        Vault(KEY).unseal(bytes(sealed), "p")
+        Vault(KEY).unseal(bytes(ciphertext), "p")
 
 
-@pytest.mark.parametrize("sealed", [b"", b"\x01", b"\x01" + bytes(12), b"\x02" + bytes(40)])
-def test_what_was_never_sealed_does_not_open(sealed):
+@pytest.mark.parametrize("ciphertext", [b"", b"\x01", b"\x01" + bytes(12), b"\x02" + bytes(40)])
+def test_what_was_never_sealed_does_not_open(ciphertext):
     with pytest.raises(DecryptionError):
-        Vault(KEY).unseal(sealed, "p")
+        Vault(KEY).unseal(ciphertext, "p")
 
 
 def test_the_same_value_is_sealed_differently_each_time():

@@ -98,12 +98,12 @@ def test_trouble_with_one_row_is_no_other_rows_and_is_tried_again_later(house, t
     """Issue: processes that die by themselves are counted and must be 0."""
     broken, whole = house.juniper(), house.juniper()
     spoil = update(tables.users).where(tables.users.c.id == broken["id"])
-    [before] = [row.sealed for row in house.rows(tables.users) if row.id == broken["id"]]
-    house.work(lambda work: work.run(spoil.values(sealed=b"\1" + bytes(60))))
+    [before] = [row.ciphertext for row in house.rows(tables.users) if row.id == broken["id"]]
+    house.work(lambda work: work.run(spoil.values(ciphertext=b"\1" + bytes(60))))
     assert house.idle() == 3  # both scans, and an opt-out
     assert house.statuses(whole) == {"r1": "pending removal"}
     assert f"worker=scan row={broken['id']} fault=DecryptionError" in log.text
-    house.work(lambda work: work.run(spoil.values(sealed=before)))
+    house.work(lambda work: work.run(spoil.values(ciphertext=before)))
     house.advance(hours=5)
     assert house.statuses(broken) == {}
     house.advance(hours=1)
@@ -113,7 +113,7 @@ def test_trouble_with_one_row_is_no_other_rows_and_is_tried_again_later(house, t
 def test_what_is_logged_tells_nothing_of_anybody(house, seekfolk, log):
     """Issue: structured log without a key, secret or personal value."""
     user = house.juniper()
-    spoil = update(tables.records).values(sealed=b"\1" + bytes(60))
+    spoil = update(tables.records).values(ciphertext=b"\1" + bytes(60))
     house.idle()
     house.clock.advance(timedelta(days=3))
     house.work(lambda work: work.run(spoil))

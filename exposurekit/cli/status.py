@@ -66,14 +66,14 @@ async def site_health(work: Any) -> list[dict[str, Any]]:
     return [
         {
             "site": one.site,
-            "looks": one.looks,
-            "inconclusive_looks": one.inconclusive_looks,
+            "scans": one.scans,
+            "inconclusive_scans": one.inconclusive_scans,
             "inconclusive_rate": None if one.inconclusive_rate is None else round(one.inconclusive_rate, 3),
-            "distrusted_looks": one.distrusted_looks,
-            "last_look_at": one.last_look_at,
-            "last_good_look_at": one.last_good_look_at,
+            "untrusted_scans": one.untrusted_scans,
+            "last_scan_at": one.last_scan_at,
+            "last_good_scan_at": one.last_good_scan_at,
             "last_reason": one.last_reason,
         }
         for one in await statistics.all(work)
-        if one.looks
+        if one.scans
     ]

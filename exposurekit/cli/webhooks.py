@@ -29,7 +29,7 @@ def webhooks_list(
 ) -> None:
     """List the newest deliveries.
 
-    Their state is open (events are still added), frozen (being sent), or dead (every attempt failed).
+    Their state is open (events are still added), pending (being sent), or dead (every attempt failed).
 
     Example: exposurekit webhooks list --state dead
     """

@@ -117,7 +117,7 @@ class Backend:
 
         async with self._database.reading() as work:
             deliveries = [
-                await outbox.all(work, state=state, limit=_ALL) for state in (outbox.OPEN, outbox.FROZEN)
+                await outbox.all(work, state=state, limit=_ALL) for state in (outbox.OPEN, outbox.PENDING)
             ]
         return sum(delivery.events for some in deliveries for delivery in some)
 

@@ -113,7 +113,7 @@ async def unrest(work: Session) -> dict[str, int]:
         "scans due": [tables.users.c.due_at <= now],
         "scans running": [tables.users.c.is_scanning.is_(True)],
         "removals under way": [tables.records.c.due_at.is_not(None)],
-        "deliveries open or frozen": [tables.deliveries.c.state.in_([outbox.OPEN, outbox.FROZEN])],
+        "deliveries open or frozen": [tables.deliveries.c.state.in_([outbox.OPEN, outbox.PENDING])],
     }
     found: Counter[str] = Counter()
     for name, conditions in asked.items():
@@ -139,7 +139,7 @@ def _alert_key(words: Mapping[str, Any], source: Any) -> str:
 
 
 async def _users(work: Session) -> dict[int, bool]:
-    has_callback = tables.integrators.c.sealed_callback.is_not(None)
+    has_callback = tables.integrators.c.callback_ciphertext.is_not(None)
     rows = await work.all(
         select(tables.users.c.id, has_callback).select_from(tables.users.join(tables.integrators))
     )
@@ -159,10 +159,10 @@ async def _caused(work: Session, told: set[int]) -> Counter[Happening]:
         caused[row.user_id, DISCOVERED_RECORDS, str(row.id)] += 1
     urls = {}
     for row in await work.all(select(tables.links)):
-        urls[row.id] = work.unseal("links", row.user_id, row.sealed)["url"]
+        urls[row.id] = work.unseal("links", row.user_id, row.ciphertext)["url"]
         caused[row.user_id, DISCOVERED_LINKS, urls[row.id]] += 1
     for row in await work.all(select(tables.alerts)):
-        words = work.unseal("alerts", row.user_id, row.sealed)
+        words = work.unseal("alerts", row.user_id, row.ciphertext)
         del words["url"]  # specification, "Alert": absent in alerts inside webhooks
         caused[row.user_id, NEW_ALERTS, _alert_key(words, row.record_id or urls[row.link_id])] += 1
         if row.kind == Event.REMOVAL_VERIFIED:
@@ -177,7 +177,7 @@ async def _events(work: Session) -> tuple[Told, ...]:
             row.delivery_id,
             row.user_id,
             row.kind,
-            work.unseal(outbox.EVENT, row.user_id, row.sealed),
+            work.unseal(outbox.EVENT, row.user_id, row.ciphertext),
             row.created_at,
         )
         for row in rows
@@ -196,7 +196,7 @@ async def _deliveries(work: Session) -> tuple[Sent, ...]:
             row.webhook_id,
             row.state,
             row.opened_at,
-            work.unseal(outbox.BODY, row.user_id, row.sealed_body) if row.sealed_body else None,
+            work.unseal(outbox.BODY, row.user_id, row.body_ciphertext) if row.body_ciphertext else None,
             tuple(attempts[row.id]),
         )
         for row in rows

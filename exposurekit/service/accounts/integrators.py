@@ -119,7 +119,7 @@ async def all(work: Session) -> list[Integrator]:  # noqa: A001  read as integra
         integrators.c.created_at,
         counted.label("users"),
         integrators.c.attested_by,
-        integrators.c.sealed_callback.is_not(None).label("has_callback"),
+        integrators.c.callback_ciphertext.is_not(None).label("has_callback"),
     )
     return [Integrator(*tuple(row)) for row in await work.all(select(*columns).order_by(integrators.c.name))]
 

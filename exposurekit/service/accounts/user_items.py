@@ -9,22 +9,24 @@ from sqlalchemy import bindparam, delete, insert, select, update
 from exposurekit.service.accounts.list_inputs import ITEMS_MAX, KINDS, Entry
 from exposurekit.service.errors import ApiError
 from exposurekit.service.storage.database import Session
-from exposurekit.service.storage.tables import details
+from exposurekit.service.storage.tables import user_items
 
 Fields = dict[str, str]
 
 _SENT = {name: kind.sent for name, kind in KINDS.items()}
-_OF_USER = select(details.c.id, details.c.kind, details.c.sealed).where(
-    details.c.user_id == bindparam("user_id")
+_OF_USER = select(user_items.c.id, user_items.c.kind, user_items.c.ciphertext).where(
+    user_items.c.user_id == bindparam("user_id")
 )
-_INSERT = insert(details)
-_UPDATE = update(details).where(details.c.id == bindparam("detail_id")).values(sealed=bindparam("new"))
-_DELETE = delete(details).where(details.c.id == bindparam("detail_id"))
+_INSERT = insert(user_items)
+_UPDATE = (
+    update(user_items).where(user_items.c.id == bindparam("item_id")).values(ciphertext=bindparam("new"))
+)
+_DELETE = delete(user_items).where(user_items.c.id == bindparam("item_id"))
 
 
-def shown(kind: str, detail_id: int, fields: Fields) -> dict[str, Any]:
+def shown(kind: str, item_id: int, fields: Fields) -> dict[str, Any]:
     """An item as the specification describes it."""
-    item: dict[str, Any] = {"id": detail_id, **{name: fields[name] for name in _SENT[kind]}}
+    item: dict[str, Any] = {"id": item_id, **{name: fields[name] for name in _SENT[kind]}}
     if kind == "addresses":
         item["address2"] = item["address2"] or None  # the one field of an item that may be null
     return item
@@ -34,7 +36,7 @@ async def lists_of(work: Session, user_id: int) -> dict[str, list[Fields]]:
     """The four lists as they are kept, oldest item first."""
     lists: dict[str, list[Fields]] = {kind: [] for kind in KINDS}
     for row in sorted(await work.all(_OF_USER, {"user_id": user_id}), key=lambda row: int(row.id)):
-        lists[row.kind].append(work.unseal(row.kind, user_id, row.sealed))
+        lists[row.kind].append(work.unseal(row.kind, user_id, row.ciphertext))
     return lists
 
 
@@ -52,7 +54,7 @@ async def change(work: Session, user_id: int, lists: Mapping[str, Sequence[Entry
         return False
     stored: dict[str, dict[int, Fields]] = {kind: {} for kind in KINDS}
     for row in await work.all(_OF_USER, {"user_id": user_id}):
-        stored[row.kind][row.id] = work.unseal(row.kind, user_id, row.sealed)
+        stored[row.kind][row.id] = work.unseal(row.kind, user_id, row.ciphertext)
     plans = {kind: _planned(kind, stored[kind], entries) for kind, entries in given.items()}
     if problems := [problem for plan in plans.values() for problem in plan.problems]:
         raise ApiError(400, *problems)
@@ -99,13 +101,13 @@ async def _carry_out(work: Session, user_id: int, kind: str, plan: _Plan) -> Non
     if plan.updated:
         changes = plan.updated.items()
         await work.run(
-            _UPDATE, [{"detail_id": key, "new": work.seal(kind, user_id, new)} for key, new in changes]
+            _UPDATE, [{"item_id": key, "new": work.seal(kind, user_id, new)} for key, new in changes]
         )
     if plan.deleted:
-        await work.run(_DELETE, [{"detail_id": key} for key in plan.deleted])
+        await work.run(_DELETE, [{"item_id": key} for key in plan.deleted])
     if plan.appended:
         rows = [
-            {"user_id": user_id, "kind": kind, "sealed": work.seal(kind, user_id, new)}
+            {"user_id": user_id, "kind": kind, "ciphertext": work.seal(kind, user_id, new)}
             for new in plan.appended
         ]
         await work.run(_INSERT, rows)

@@ -26,7 +26,7 @@ UNKNOWN_USER = "the user's id or secret is not accepted"  # the same words which
 _NAMES = ("first_name", "middle_name", "last_name")
 PERSON, SECRET = "users", "secrets"  # the parts that a person's row is sealed for
 
-_users, _details, _records = tables.users.c, tables.details.c, tables.records.c
+_users, _user_items, _records = tables.users.c, tables.user_items.c, tables.records.c
 _links, _history = tables.links.c, tables.service_history.c
 
 
@@ -40,7 +40,7 @@ class Account:
 
     id: int
     secret: str = field(repr=False)
-    sealed: bytes = field(repr=False)
+    ciphertext: bytes = field(repr=False)
     is_scanning: bool
     identification_on_file: bool
     version: int = 0
@@ -64,16 +64,16 @@ async def create(work: Session, integrator_id: int, values: Mapping[str, Any]) -
     if integrator is None:
         raise ApiError(401, integrators.NOT_ACCEPTED)  # it was removed meanwhile
     # The row comes first: what is sealed is bound to its id.
-    row = {"integrator_id": integrator_id, "sealed_secret": b"", "sealed": b"", "created_at": now}
+    row = {"integrator_id": integrator_id, "secret_ciphertext": b"", "ciphertext": b"", "created_at": now}
     user_id = await work.add(_INSERT, row)
-    sealed_secret, sealed = work.seal(SECRET, user_id, secret), work.seal(PERSON, user_id, person)
-    await work.run(_SEAL, {"user_id": user_id, "new_secret": sealed_secret, "new": sealed})
+    secret_ciphertext, ciphertext = work.seal(SECRET, user_id, secret), work.seal(PERSON, user_id, person)
+    await work.run(_SEAL, {"user_id": user_id, "new_secret": secret_ciphertext, "new": ciphertext})
     await user_items.change(work, user_id, values)
     await consent.activate(work, user_id)
     if integrator.attested_by is not None:
         await consent.consent(work, user_id, given_by=integrator.attested_by)
     is_scanning = integrator.attested_by is not None
-    return Account(user_id, secret, sealed, is_scanning=is_scanning, identification_on_file=False)
+    return Account(user_id, secret, ciphertext, is_scanning=is_scanning, identification_on_file=False)
 
 
 async def update(work: Session, account: Account, values: Mapping[str, Any]) -> Account:
@@ -87,23 +87,23 @@ async def update(work: Session, account: Account, values: Mapping[str, Any]) -> 
     except consent.NoSuchUser:
         raise ApiError(401, UNKNOWN_USER) from None
     [row] = await work.all(_PERSON, {"user_id": account.id})
-    person = work.unseal(PERSON, account.id, row.sealed)
+    person = work.unseal(PERSON, account.id, row.ciphertext)
     changed = person | {name: values[name] for name in person if name in values}
-    sealed = row.sealed
+    ciphertext = row.ciphertext
     if changed != person:
-        sealed = work.seal(PERSON, account.id, changed)
-        await work.run(_UPDATE, {"user_id": account.id, "new": sealed})
+        ciphertext = work.seal(PERSON, account.id, changed)
+        await work.run(_UPDATE, {"user_id": account.id, "new": ciphertext})
     # Both, always: an item's id that is not theirs is refused even where nothing else has changed.
     if await user_items.change(work, account.id, values) or changed != person:
         await removals.reconsider(work, account.id)
-    return replace(account, sealed=sealed)
+    return replace(account, ciphertext=ciphertext)
 
 
 async def page(work: Session, integrator_id: int, values: Mapping[str, Any]) -> dict[str, Any]:
     """One page of an integrator's users, in order of id."""
     [(count,)] = await work.rows(_COUNT, {"integrator_id": integrator_id})
     rows = await work.rows(_PAGE, _bounds(integrator_id, values))
-    opened = work.unseal_all([(SECRET, user_id, sealed) for user_id, sealed in rows])
+    opened = work.unseal_all([(SECRET, user_id, ciphertext) for user_id, ciphertext in rows])
     users = [{"id": row[0], "secret": secret} for row, secret in zip(rows, opened, strict=True)]
     # not shown: which of count and total is returned; both are, and both count all of the integrator's users
     return {"count": count, "total": count, "users": users}
@@ -130,10 +130,10 @@ async def show(work: Session, account: Account, *, with_removal_fields: bool = F
         part: [] for part in (*KINDS, "records", "links", "service_history")
     }
     rows = sorted(await work.rows(_EVERYTHING, {"user_id": account.id}), key=itemgetter(1))
-    person = work.unseal(PERSON, account.id, account.sealed)
+    person = work.unseal(PERSON, account.id, account.ciphertext)
     opened = iter(work.unseal_all([(row[0], account.id, row[-1]) for row in rows if row[-1] is not None]))
-    for part, row_id, state, site, at, sealed in rows:
-        stored: Any = None if sealed is None else next(opened)
+    for part, row_id, state, site, at, ciphertext in rows:
+        stored: Any = None if ciphertext is None else next(opened)
         shown: dict[str, Any]
         if part == "records":
             shown = shown_record(row_id, site, state, stored, with_removal_fields=with_removal_fields)
@@ -170,12 +170,12 @@ async def subject_of(work: Session, user_id: int) -> Subject | None:
     row = await work.first(_PERSON, {"user_id": user_id})
     if row is None:
         return None
-    return Subject.of(work.unseal(PERSON, user_id, row.sealed), await user_items.lists_of(work, user_id))
+    return Subject.of(work.unseal(PERSON, user_id, row.ciphertext), await user_items.lists_of(work, user_id))
 
 
-def secret_of(work: Session, user_id: int, sealed: bytes) -> str:
+def secret_of(work: Session, user_id: int, ciphertext: bytes) -> str:
     """A person's secret, opened."""
-    return str(work.unseal(SECRET, user_id, sealed))
+    return str(work.unseal(SECRET, user_id, ciphertext))
 
 
 _INSERT = sql.insert(tables.users)
@@ -188,15 +188,15 @@ _ONE = _users.id == bindparam("user_id")
 _SEAL = (
     sql.update(tables.users)
     .where(_ONE)
-    .values(sealed_secret=bindparam("new_secret"), sealed=bindparam("new"))
+    .values(secret_ciphertext=bindparam("new_secret"), ciphertext=bindparam("new"))
 )
-_UPDATE = sql.update(tables.users).where(_ONE).values(sealed=bindparam("new"))
+_UPDATE = sql.update(tables.users).where(_ONE).values(ciphertext=bindparam("new"))
 _STATE = sql.select(_users.is_scanning).where(_ONE)
-_PERSON = sql.select(_users.sealed).where(_ONE)
+_PERSON = sql.select(_users.ciphertext).where(_ONE)
 _OWN = _users.integrator_id == bindparam("integrator_id")
 _COUNT = sql.select(sql.func.count().label("users")).select_from(tables.users).where(_OWN)
 _PAGE = (
-    sql.select(_users.id, _users.sealed_secret)
+    sql.select(_users.id, _users.secret_ciphertext)
     .where(_OWN)
     .order_by(_users.id)
     .limit(bindparam("limit"))
@@ -234,10 +234,10 @@ def _part(name: str, *columns: sql.ColumnElement[Any]) -> sql.Select[Any]:
 
 # One statement for the five tables: the way to a database costs more than the rows.
 _EVERYTHING = sql.union_all(
-    sql.select(_details.kind, _details.id, _NO_TEXT, _NO_TEXT, _NO_INSTANT, _details.sealed).where(
-        _details.user_id == bindparam("user_id")
-    ),
-    _part("records", _records.id, _records.status, _records.site, _NO_INSTANT, _records.sealed),
-    _part("links", _links.id, _NO_TEXT, _NO_TEXT, _NO_INSTANT, _links.sealed),
+    sql.select(
+        _user_items.kind, _user_items.id, _NO_TEXT, _NO_TEXT, _NO_INSTANT, _user_items.ciphertext
+    ).where(_user_items.user_id == bindparam("user_id")),
+    _part("records", _records.id, _records.status, _records.site, _NO_INSTANT, _records.ciphertext),
+    _part("links", _links.id, _NO_TEXT, _NO_TEXT, _NO_INSTANT, _links.ciphertext),
     _part("service_history", _history.id, _history.event, _NO_TEXT, _history.at, _NO_BYTES),
 )

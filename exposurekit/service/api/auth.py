@@ -68,8 +68,8 @@ class _KnownUser(NamedTuple):
     name: str
     api_secret_digest: bytes
     user_id: int | None
-    sealed_secret: bytes
-    sealed: bytes
+    secret_ciphertext: bytes
+    ciphertext: bytes
     is_scanning: bool
     identification_on_file: bool
     version: int
@@ -81,8 +81,8 @@ _CALLER = (
         tables.integrators.c.name,
         tables.integrators.c.api_secret_digest,
         tables.users.c.id,
-        tables.users.c.sealed_secret,
-        tables.users.c.sealed,
+        tables.users.c.secret_ciphertext,
+        tables.users.c.ciphertext,
         tables.users.c.is_scanning,
         tables.users.c.identification_on_file,
         tables.users.c.version,
@@ -133,13 +133,13 @@ def _account(work: Session, user_id: int, secret: str, known: _KnownUser) -> Acc
     # One secret is opened and compared, known user or not, so that both ways take the same work.
     decoy = _decoy(work.vault)
     there = known.user_id is not None
-    owner, sealed = (user_id, known.sealed_secret) if there else (NO_USER, decoy)
-    if not _same(users.secret_of(work, owner, sealed), secret) or not there:
+    owner, ciphertext = (user_id, known.secret_ciphertext) if there else (NO_USER, decoy)
+    if not _same(users.secret_of(work, owner, ciphertext), secret) or not there:
         raise ApiError(401, users.UNKNOWN_USER)
     return Account(
         user_id,
         secret,
-        known.sealed,
+        known.ciphertext,
         is_scanning=known.is_scanning,
         identification_on_file=known.identification_on_file,
         version=known.version,

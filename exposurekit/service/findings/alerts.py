@@ -127,7 +127,7 @@ async def _add(
         "kind": event.value,
         "record_id": record_id,
         "link_id": link_id,
-        "sealed": work.seal("alerts", user_id, words),
+        "ciphertext": work.seal("alerts", user_id, words),
         "created_at": work.clock.now(),
     }
     await work.add(_INSERT, row)

@@ -49,7 +49,7 @@ async def keep(work: Session, user_id: int, site: str, listing: Listing, judged:
     row: dict[str, Any] = {
         "verdict": judged.verdict,
         "score": judged.score,
-        "sealed": work.seal(CANDIDATE, user_id, stored),
+        "ciphertext": work.seal(CANDIDATE, user_id, stored),
         "seen_at": work.clock.now(),
     }
     same = _same(work, user_id, site, listing)
@@ -127,7 +127,7 @@ def _same(work: Session, user_id: int, site: str, listing: Listing) -> dict[str,
 
 
 def _opened(work: Session, row: Row[Any]) -> Candidate:
-    stored = work.unseal(CANDIDATE, row.user_id, row.sealed)
+    stored = work.unseal(CANDIDATE, row.user_id, row.ciphertext)
     listing = Listing.of_stored(stored["listing"])
     reasons = tuple(stored["reasons"])
     return Candidate(row.id, row.user_id, row.site, row.verdict, row.score, row.seen_at, reasons, listing)

@@ -35,9 +35,14 @@ async def discover_record(work: Session, user_id: int, listing: Listing, site: S
     known = await work.first(_KNOWN_RECORD, {"user_id": user_id, "site": site.name, "digest": digest})
     if known is None:
         return await _add_record(work, user_id, digest, listing, site)
-    seen: dict[str, Any] = {"sealed": work.seal("records", user_id, listing.stored(site)), "gone_looks": 0}
+    seen: dict[str, Any] = {"ciphertext": work.seal("records", user_id, listing.stored(site)), "absences": 0}
     if known.status == REMOVED:
-        seen |= {"status": DISCOVERED, "changed_at": work.clock.now(), "refused_at": None, "tries": 0}
+        seen |= {
+            "status": DISCOVERED,
+            "changed_at": work.clock.now(),
+            "refused_at": None,
+            "opt_out_attempts": 0,
+        }
     if _opt_out_is_due(known, site):
         seen |= {"due_at": work.clock.now()}
     await work.run(update(tables.records).where(_records.id == known.id), seen)
@@ -55,12 +60,12 @@ async def discover_link(work: Session, user_id: int, page: Page) -> int:
     """
     await consent.lock_user(work, user_id)
     digest = work.vault.fingerprint(f"{user_id}\0{page.url}", "url")
-    sealed = work.seal("links", user_id, page.shown())
+    ciphertext = work.seal("links", user_id, page.shown())
     known = await work.first(_KNOWN_LINK, {"user_id": user_id, "digest": digest})
     if known is not None:
-        await work.run(update(tables.links).where(_links.id == known.id), {"sealed": sealed})
+        await work.run(update(tables.links).where(_links.id == known.id), {"ciphertext": ciphertext})
         return int(known.id)
-    row = {"user_id": user_id, "url_digest": digest, "sealed": sealed, "created_at": work.clock.now()}
+    row = {"user_id": user_id, "url_digest": digest, "ciphertext": ciphertext, "created_at": work.clock.now()}
     link_id = await work.add(insert(tables.links), row)
     await alerts.about_link(work, user_id, link_id, page)
     return link_id
@@ -86,7 +91,9 @@ async def record_of(work: Session, user_id: int, record_id: int) -> dict[str, An
 
 async def links_of(work: Session, user_id: int) -> list[dict[str, Any]]:
     """A person's links, oldest first."""
-    return [work.unseal("links", user_id, row.sealed) for row in await work.all(_LINKS, {"user_id": user_id})]
+    return [
+        work.unseal("links", user_id, row.ciphertext) for row in await work.all(_LINKS, {"user_id": user_id})
+    ]
 
 
 async def alerts_of(work: Session, user_id: int) -> list[dict[str, Any]]:
@@ -104,19 +111,19 @@ _KNOWN_LINK = select(_links.id).where(
     _links.user_id == bindparam("user_id"), _links.url_digest == bindparam("digest")
 )
 _RECORDS: Select[Any] = (
-    select(_records.id, _records.site, _records.status, _records.sealed)
+    select(_records.id, _records.site, _records.status, _records.ciphertext)
     .where(_records.user_id == bindparam("user_id"))
     .order_by(_records.id)
 )
-_LINKS = select(_links.sealed).where(_links.user_id == bindparam("user_id")).order_by(_links.id)
+_LINKS = select(_links.ciphertext).where(_links.user_id == bindparam("user_id")).order_by(_links.id)
 _ALERTS = (
     select(
-        _alerts.sealed.label("words"),
+        _alerts.ciphertext.label("words"),
         _records.id,
         _records.site,
         _records.status,
-        _records.sealed,
-        _links.sealed.label("link"),
+        _records.ciphertext,
+        _links.ciphertext.label("link"),
     )
     .select_from(tables.alerts.outerjoin(tables.records).outerjoin(tables.links))
     .where(_alerts.user_id == bindparam("user_id"))
@@ -137,7 +144,7 @@ async def _add_record(work: Session, user_id: int, digest: bytes, listing: Listi
         "site": site.name,
         "reference_digest": digest,
         "status": DISCOVERED,
-        "sealed": work.seal("records", user_id, listing.stored(site)),
+        "ciphertext": work.seal("records", user_id, listing.stored(site)),
         "created_at": now,
         "changed_at": now,
         "due_at": now if site.removed_by_us else None,
@@ -152,7 +159,7 @@ def _found(record_id: int, listing: Listing, site: Site) -> dict[str, Any]:
 
 
 def _record(work: Session, user_id: int, row: Row[Any]) -> dict[str, Any]:
-    return shown_record(row.id, row.site, row.status, work.unseal("records", user_id, row.sealed))
+    return shown_record(row.id, row.site, row.status, work.unseal("records", user_id, row.ciphertext))
 
 
 def _source(work: Session, user_id: int, row: Row[Any]) -> dict[str, Any]:

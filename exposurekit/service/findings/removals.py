@@ -47,7 +47,7 @@ async def submit_removal(
         WrongStatus: The record is not ``discovered``.
     """
     record = await _held(work, record_id, site, {DISCOVERED}, "submitted for removal")
-    await _change(work, record, status=PENDING_REMOVAL, due_at=look_at, tries=0)
+    await _change(work, record, status=PENDING_REMOVAL, due_at=look_at, opt_out_attempts=0)
     await _tell(work, Event.OPT_OUT_SUBMITTED, record, site, PENDING_REMOVAL)
 
 
@@ -71,11 +71,11 @@ async def verify_removal(
         WrongStatus: The record is ``removed`` already.
     """
     record = await _held(work, record_id, site, _LISTED, "verified as removed")
-    looks = record.gone_looks + 1 if gone else 0
+    looks = record.absences + 1 if gone else 0
     if looks < confirmations:
-        await _change(work, record, status=record.status, gone_looks=looks, due_at=look_at)
+        await _change(work, record, status=record.status, absences=looks, due_at=look_at)
         return record.status
-    await _change(work, record, status=REMOVED, gone_looks=looks, due_at=None)
+    await _change(work, record, status=REMOVED, absences=looks, due_at=None)
     await _tell(work, Event.REMOVAL_VERIFIED, record, site, REMOVED)
     return REMOVED
 
@@ -97,7 +97,7 @@ async def refuse_removal(
 async def reconsider(work: Session, user_id: int) -> None:
     """The person has changed: what could not be submitted, or was refused, may be submitted now."""
     ours = and_(records.c.user_id == user_id, records.c.status == DISCOVERED, records.c.due_at.is_(None))
-    again = {"due_at": work.clock.now(), "refused_at": None, "tries": 0}
+    again = {"due_at": work.clock.now(), "refused_at": None, "opt_out_attempts": 0}
     await work.run(update(records).where(ours).values(**again))
 
 
@@ -106,14 +106,14 @@ class _Record:
     id: int
     user_id: int
     status: str
-    gone_looks: int
+    absences: int
     stored: Mapping[str, Any] = field(repr=False)
 
 
 _OWNER = select(records.c.user_id).where(
     records.c.id == bindparam("record_id"), records.c.site == bindparam("site")
 )
-_HELD = select(records.c.user_id, records.c.status, records.c.gone_looks, records.c.sealed).where(
+_HELD = select(records.c.user_id, records.c.status, records.c.absences, records.c.ciphertext).where(
     records.c.id == bindparam("record_id")
 )
 
@@ -131,12 +131,12 @@ async def _held(
     if row.status not in statuses:
         wanted = " or ".join(sorted(statuses))
         raise WrongStatus(f"a record that is {row.status} cannot be {step}: it must be {wanted}")
-    stored: dict[str, Any] = work.unseal("records", row.user_id, row.sealed)
-    return _Record(record_id, row.user_id, row.status, row.gone_looks, stored)
+    stored: dict[str, Any] = work.unseal("records", row.user_id, row.ciphertext)
+    return _Record(record_id, row.user_id, row.status, row.absences, stored)
 
 
-async def _change(work: Session, record: _Record, *, status: str, gone_looks: int = 0, **more: Any) -> None:
-    changed: dict[str, Any] = {"status": status, "gone_looks": gone_looks, **more}
+async def _change(work: Session, record: _Record, *, status: str, absences: int = 0, **more: Any) -> None:
+    changed: dict[str, Any] = {"status": status, "absences": absences, **more}
     if status != record.status:
         changed["changed_at"] = work.clock.now()
     await work.run(update(records).where(records.c.id == record.id), changed)

@@ -30,7 +30,9 @@ async def known_listings(work: Session, user_id: int) -> dict[str, list[Listing]
     """What each site lists of a person, as far as is known; what was removed is not among it."""
     known: dict[str, list[Listing]] = {}
     for row in await work.all(_LISTED, {"user_id": user_id}):
-        known.setdefault(row.site, []).append(Listing.of_stored(work.unseal("records", user_id, row.sealed)))
+        known.setdefault(row.site, []).append(
+            Listing.of_stored(work.unseal("records", user_id, row.ciphertext))
+        )
     return known
 
 
@@ -84,7 +86,7 @@ async def save_result(
             await findings.discover_record(work, user_id, listing, site.site(subject))
             await _still_listed(work, row, site, subject, about)
     for row in unseen.values():
-        if told.tells_absence_of(Listing.of_stored(work.unseal("records", user_id, row.sealed))):
+        if told.tells_absence_of(Listing.of_stored(work.unseal("records", user_id, row.ciphertext))):
             await _not_listed(work, row, site, subject, about)
     await statistics.record_scan(work, site.name, reason=told.inconclusive, trusted=told.trusted)
 
@@ -106,7 +108,7 @@ async def _find(
 
 def _is_same(work: Session, user_id: int, row: Row[Any], listing: Listing, match: Match) -> bool:
     """Whether what stands under a record's reference is still the same; sites give references to others again."""
-    before = Listing.of_stored(work.unseal("records", user_id, row.sealed))
+    before = Listing.of_stored(work.unseal("records", user_id, row.ciphertext))
     return match.verdict != "other" or listing.name.casefold() == before.name.casefold()
 
 
@@ -141,7 +143,7 @@ def _counts(work: Session, row: Row[Any], about: Lease | None) -> bool:
     """Whether this look is one of those in a row: it was due, and nobody else is taking it at this moment."""
     now = work.clock.now()
     is_due = row.due_at is None or row.due_at <= now
-    waits_for_opt_out = row.status == DISCOVERED and row.due_at is not None and not row.gone_looks
+    waits_for_opt_out = row.status == DISCOVERED and row.due_at is not None and not row.absences
     others = row.lease is not None and row.lease_until > now and (about is None or row.lease != about.token)
     return is_due and not others and not waits_for_opt_out
 
@@ -150,17 +152,17 @@ def _next_scan(now: datetime, site: Definition) -> datetime:
     return now + timedelta(days=site.verification.every_days)
 
 
-_LISTED = select(records.c.site, records.c.sealed).where(
+_LISTED = select(records.c.site, records.c.ciphertext).where(
     records.c.user_id == bindparam("user_id"), records.c.status != REMOVED
 )
 _KNOWN = select(
     records.c.id,
     records.c.reference_digest,
     records.c.status,
-    records.c.gone_looks,
+    records.c.absences,
     records.c.changed_at,
     records.c.due_at,
     records.c.lease,
     records.c.lease_until,
-    records.c.sealed,
+    records.c.ciphertext,
 ).where(records.c.user_id == bindparam("user_id"), records.c.site == bindparam("site"))

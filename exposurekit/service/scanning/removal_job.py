@@ -39,7 +39,7 @@ class _Case:
     subject: Subject = field(repr=False)
     stored: Mapping[str, Any] = field(repr=False)
     known: Sequence[Listing] = field(repr=False)
-    tries: int = 0
+    opt_out_attempts: int = 0
 
 
 async def remove(web: ScanContext, lease: Lease) -> None:
@@ -53,14 +53,14 @@ async def remove(web: ScanContext, lease: Lease) -> None:
         subject = None
         if row is not None and await consent.may_scan(work, row.user_id):
             subject = await users.subject_of(work, row.user_id)
-        stored = None if row is None else work.unseal("records", row.user_id, row.sealed)
+        stored = None if row is None else work.unseal("records", row.user_id, row.ciphertext)
         known = {} if row is None else await known_listings(work, row.user_id)
     site = None if row is None else web.definitions.get(row.site)
     if row is None or site is None or subject is None or stored is None:
         await _finish(web, lease)
         return
-    case_ = _Case(lease, row.user_id, site, subject, stored, known.get(row.site, []), row.tries)
-    if row.status == PENDING_REMOVAL or row.gone_looks:
+    case_ = _Case(lease, row.user_id, site, subject, stored, known.get(row.site, []), row.opt_out_attempts)
+    if row.status == PENDING_REMOVAL or row.absences:
         await _verify(web, case_)
     elif row.status == DISCOVERED and row.refused_at is None and site.site(subject).removed_by_us:
         await _submit(web, case_)
@@ -102,9 +102,11 @@ async def _submit(web: ScanContext, case_: _Case) -> None:
             # A sister's request has served it meanwhile.
             await leases.clear(work, records, records.c.id == record_id)
             return
-        if answer == "unclear" and case_.tries < len(RETRY_AFTER):
-            again = now + RETRY_AFTER[case_.tries]
-            await leases.complete(work, records, case_.lease, due_at=again, tries=case_.tries + 1)
+        if answer == "unclear" and case_.opt_out_attempts < len(RETRY_AFTER):
+            again = now + RETRY_AFTER[case_.opt_out_attempts]
+            await leases.complete(
+                work, records, case_.lease, due_at=again, opt_out_attempts=case_.opt_out_attempts + 1
+            )
             return
         await leases.complete(work, records, case_.lease, due_at=None)
         told = case_.site.site(case_.subject)
@@ -187,10 +189,10 @@ _RECORD = select(
     records.c.user_id,
     records.c.site,
     records.c.status,
-    records.c.gone_looks,
-    records.c.tries,
+    records.c.absences,
+    records.c.opt_out_attempts,
     records.c.refused_at,
-    records.c.sealed,
+    records.c.ciphertext,
 ).where(records.c.id == bindparam("record_id"))
 _STILL_DISCOVERED = select(records.c.id).where(
     records.c.id == bindparam("record_id"), records.c.status == DISCOVERED

@@ -17,11 +17,11 @@ class Health:
     """What is known about a site's behaviour. Counts are looks, since the beginning."""
 
     site: str
-    looks: int
-    inconclusive_looks: int
-    distrusted_looks: int
-    last_look_at: datetime | None
-    last_good_look_at: datetime | None
+    scans: int
+    inconclusive_scans: int
+    untrusted_scans: int
+    last_scan_at: datetime | None
+    last_good_scan_at: datetime | None
     last_reason: str | None
 
     @property
@@ -31,7 +31,7 @@ class Health:
         >>> Health("Seekfolk", 8, 2, 0, None, None, None).inconclusive_rate
         0.25
         """
-        return self.inconclusive_looks / self.looks if self.looks else None
+        return self.inconclusive_scans / self.scans if self.scans else None
 
 
 async def record_scan(work: Session, site: str, *, reason: str | None, trusted: bool) -> None:
@@ -40,11 +40,11 @@ async def record_scan(work: Session, site: str, *, reason: str | None, trusted: 
     now = work.clock.now()
     good = reason is None and trusted
     changed = {
-        "looks": row.looks + 1,
-        "inconclusive_looks": row.inconclusive_looks + (reason is not None),
-        "distrusted_looks": row.distrusted_looks + (not trusted),
-        "last_look_at": now,
-        "last_good_look_at": now if good else row.last_good_look_at,
+        "scans": row.scans + 1,
+        "inconclusive_scans": row.inconclusive_scans + (reason is not None),
+        "untrusted_scans": row.untrusted_scans + (not trusted),
+        "last_scan_at": now,
+        "last_good_scan_at": now if good else row.last_good_scan_at,
         "last_reason": None if reason is None else reason[:REASON_MAX],
     }
     await work.run(_CHANGE.values(**changed), {"site": site})
@@ -66,18 +66,18 @@ async def all(work: Session) -> list[Health]:  # noqa: A001  read as health.all
 
 # Both databases know these words; SQLAlchemy would spell them for each apart.
 _INSERT_MISSING = text(
-    "INSERT INTO sites (name, looks, inconclusive_looks, distrusted_looks) VALUES (:site, 0, 0, 0) "
+    "INSERT INTO sites (name, scans, inconclusive_scans, untrusted_scans) VALUES (:site, 0, 0, 0) "
     "ON CONFLICT DO NOTHING"
 )
 _CHANGE = update(sites).where(sites.c.name == bindparam("site"))
 _HELD = select(sites).where(sites.c.name == bindparam("site")).with_for_update()
 _ALL = select(
     sites.c.name,
-    sites.c.looks,
-    sites.c.inconclusive_looks,
-    sites.c.distrusted_looks,
-    sites.c.last_look_at,
-    sites.c.last_good_look_at,
+    sites.c.scans,
+    sites.c.inconclusive_scans,
+    sites.c.untrusted_scans,
+    sites.c.last_scan_at,
+    sites.c.last_good_scan_at,
     sites.c.last_reason,
 ).order_by(sites.c.name)
 

@@ -40,13 +40,13 @@ class Session:
         """A value for one part of what is kept about one person; it opens nowhere else."""
         return self.vault.seal(value, f"{part}:{user_id}")
 
-    def unseal(self, part: str, user_id: int, sealed: bytes) -> Any:
+    def unseal(self, part: str, user_id: int, ciphertext: bytes) -> Any:
         """What was sealed for this part of this person."""
-        return self.vault.unseal(sealed, f"{part}:{user_id}")
+        return self.vault.unseal(ciphertext, f"{part}:{user_id}")
 
-    def unseal_all(self, sealed: Iterable[tuple[str, int, bytes]]) -> list[Any]:
+    def unseal_all(self, ciphertext: Iterable[tuple[str, int, bytes]]) -> list[Any]:
         """As `unseal`, of many a part, a person and what was sealed for them; in the same order."""
-        return self.vault.unseal_all([(one, f"{part}:{user_id}") for part, user_id, one in sealed])
+        return self.vault.unseal_all([(one, f"{part}:{user_id}") for part, user_id, one in ciphertext])
 
     async def all(self, statement: Executable, values: Values = None) -> Sequence[Row[Any]]:
         """Every row."""
@@ -133,7 +133,7 @@ class Database:
             await work.connection.run_sync(migrations.migrate)
             if not await _knows_key(work):
                 mark = {"name": "key fingerprint", "value": self.vault.key_fingerprint}
-                await work.run(insert(tables.marks), mark)
+                await work.run(insert(tables.service_metadata), mark)
 
     async def scrub(self) -> bool:
         """See that what was deleted lies in no log of the database either; whether that could be done now."""
@@ -198,7 +198,7 @@ def _parsed(url: str) -> URL:
 
 async def _knows_key(work: Session) -> bool:
     """Whether it was made with this key; False: with none yet."""
-    marks = tables.marks.c
+    marks = tables.service_metadata.c
     row = await work.first(select(marks.value).where(marks.name == "key fingerprint"))
     if row is not None and row.value != work.vault.key_fingerprint:
         raise ConfigurationError(

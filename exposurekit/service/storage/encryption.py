@@ -65,34 +65,34 @@ class Vault:
         nonce = os.urandom(_NONCE_BYTES)
         return _VERSION + nonce + self._cipher.encrypt(nonce, codec.encode(value, "json"), purpose.encode())
 
-    def unseal(self, sealed: bytes, purpose: str) -> Any:
+    def unseal(self, ciphertext: bytes, purpose: str) -> Any:
         """What was sealed for this purpose.
 
         Raises:
             DecryptionError: It was sealed with another key or for another purpose, or it was changed.
         """
-        opened = self._opened([(sealed, purpose)])
+        opened = self._opened([(ciphertext, purpose)])
         if opened is None:
             raise DecryptionError(_CLOSED)
         return opened[0]
 
-    def unseal_all(self, sealed: Sequence[tuple[bytes, str]]) -> list[Any]:
+    def unseal_all(self, ciphertext: Sequence[tuple[bytes, str]]) -> list[Any]:
         """What was sealed, each value for the purpose beside it, in the same order.
 
         Raises:
             DecryptionError: As `unseal`, for any of them.
         """
-        opened = self._opened(sealed)
+        opened = self._opened(ciphertext)
         if opened is None:
             raise DecryptionError(_CLOSED)
         return opened
 
-    def _opened(self, sealed: Sequence[tuple[bytes, str]]) -> list[Any] | None:
+    def _opened(self, ciphertext: Sequence[tuple[bytes, str]]) -> list[Any] | None:
         decrypt = self._cipher.decrypt
         try:
             texts = [
                 decrypt(one[1:_HEAD_BYTES], one[_HEAD_BYTES:], purpose.encode())
-                for one, purpose in sealed
+                for one, purpose in ciphertext
                 if one[:1] == _VERSION
             ]
             # What opens is what `seal` wrote, and needs none of the guards of a stranger's body: 1 us a record, not 6,
@@ -100,7 +100,7 @@ class Vault:
             opened = from_json(b"[%b]" % b",".join(texts), cache_strings="keys")
         except (InvalidTag, ValueError):
             return None
-        return opened if len(opened) == len(sealed) else None
+        return opened if len(opened) == len(ciphertext) else None
 
     def fingerprint(self, text: str, domain: str) -> bytes:
         """The same 32 bytes for the same text and domain; without the key nobody can make or test them."""

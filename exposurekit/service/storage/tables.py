@@ -76,8 +76,8 @@ def _due(table: str) -> tuple[Column[datetime], Column[str], Column[datetime], I
     )
 
 
-marks = Table(
-    "marks",
+service_metadata = Table(
+    "metadata",
     metadata,
     Column("name", String(40), primary_key=True),
     Column("value", String(200), nullable=False),
@@ -89,7 +89,7 @@ integrators = Table(
     Column("name", String(64), nullable=False, unique=True),
     Column("api_key_digest", LargeBinary(32), nullable=False, unique=True),
     Column("api_secret_digest", LargeBinary(32), nullable=False),
-    Column("sealed_callback", LargeBinary),  # url, signing secret
+    Column("callback_ciphertext", LargeBinary),  # url, signing secret
     Column("attested_by", String(200)),  # who answers for the consent of everyone it registers
     Column("attested_at", Instant),
     Column("created_at", Instant, nullable=False),
@@ -100,8 +100,8 @@ users = Table(
     metadata,
     _id(),
     Column("integrator_id", ID, _owner("integrators"), nullable=False),
-    Column("sealed_secret", LargeBinary, nullable=False),  # apart: List users opens a thousand of these
-    Column("sealed", LargeBinary, nullable=False),  # first_name, middle_name, last_name, birth_date
+    Column("secret_ciphertext", LargeBinary, nullable=False),  # apart: List users opens a thousand of these
+    Column("ciphertext", LargeBinary, nullable=False),  # first_name, middle_name, last_name, birth_date
     Column("is_scanning", Boolean, nullable=False, default=False),
     Column("identification_on_file", Boolean, nullable=False, default=False),
     Column("created_at", Instant, nullable=False),
@@ -113,15 +113,15 @@ users = Table(
     Index("users_of_integrator", "integrator_id", "id"),
     sqlite_autoincrement=True,
 )
-details = Table(
-    "details",
+user_items = Table(
+    "user_items",
     metadata,
     _id(),
     _user(index=True),
     Column(
         "kind", String(20), nullable=False
     ),  # the list it is in: aliases, emails, phone_numbers, addresses
-    Column("sealed", LargeBinary, nullable=False),
+    Column("ciphertext", LargeBinary, nullable=False),
     sqlite_autoincrement=True,
 )
 records = Table(
@@ -132,13 +132,13 @@ records = Table(
     Column("site", String(200), nullable=False),
     Column("reference_digest", LargeBinary(32), nullable=False),
     Column("status", String(40), nullable=False),
-    Column("gone_looks", Integer, nullable=False, default=0),
-    Column("sealed", LargeBinary, nullable=False),  # the listing, and what its removal needs
+    Column("absences", Integer, nullable=False, default=0),
+    Column("ciphertext", LargeBinary, nullable=False),  # the listing, and what its removal needs
     Column("created_at", Instant, nullable=False),
     Column("changed_at", Instant, nullable=False),
-    Column("tries", Integer, nullable=False, default=0, server_default=text("0")),  # of an opt-out, in vain
+    Column("opt_out_attempts", Integer, nullable=False, default=0, server_default=text("0")),  # in vain
     Column("refused_at", Instant),  # the site said no, or nothing: a human's job
-    *_due("records"),  # discovered: the opt-out; pending removal: the next look
+    *_due("records"),  # discovered: the opt-out; pending removal: the next scan
     UniqueConstraint("user_id", "site", "reference_digest"),
     sqlite_autoincrement=True,
 )
@@ -148,7 +148,7 @@ links = Table(
     _id(),
     _user(),
     Column("url_digest", LargeBinary(32), nullable=False),
-    Column("sealed", LargeBinary, nullable=False),  # url, title, contains
+    Column("ciphertext", LargeBinary, nullable=False),  # url, title, contains
     Column("created_at", Instant, nullable=False),
     UniqueConstraint("user_id", "url_digest"),
     sqlite_autoincrement=True,
@@ -161,7 +161,7 @@ alerts = Table(
     Column("kind", String(40), nullable=False),
     Column("record_id", ID, _owner("records"), index=True),
     Column("link_id", ID, _owner("links"), index=True),
-    Column("sealed", LargeBinary, nullable=False),  # text, html, url, guide, opt_out_procedure
+    Column("ciphertext", LargeBinary, nullable=False),  # text, html, url, guide, opt_out_procedure
     Column("created_at", Instant, nullable=False),
     sqlite_autoincrement=True,
 )
@@ -195,7 +195,7 @@ candidates = Table(
     Column("reference_digest", LargeBinary(32), nullable=False),
     Column("verdict", String(20), nullable=False),  # possible, quarantined, rejected
     Column("score", Float, nullable=False),
-    Column("sealed", LargeBinary, nullable=False),  # the listing, and the reasons
+    Column("ciphertext", LargeBinary, nullable=False),  # the listing, and the reasons
     Column("seen_at", Instant, nullable=False),
     UniqueConstraint("user_id", "site", "reference_digest"),
     sqlite_autoincrement=True,
@@ -206,12 +206,12 @@ deliveries = Table(
     _id(),
     _user(index=True),
     Column("webhook_id", String(64), nullable=False, unique=True),
-    Column("state", String(20), nullable=False),  # open, frozen, delivered, dead
+    Column("state", String(20), nullable=False),  # open, pending, delivered, dead
     Column("opened_at", Instant, nullable=False),
-    Column("sealed_body", LargeBinary),  # from when the window closed on, the same bytes
+    Column("body_ciphertext", LargeBinary),  # from when the window closed on, the same bytes
     Column("failed_attempts", Integer, nullable=False, default=0),  # since it was last put in line
     Column("ended_at", Instant),
-    *_due("deliveries"),  # open: when the window closes; frozen: the next attempt
+    *_due("deliveries"),  # open: when the window closes; pending: the next attempt
     Index(
         "one_open_window",
         "user_id",
@@ -228,7 +228,7 @@ events = Table(
     _user(index=True),
     Column("delivery_id", ID, _owner("deliveries"), nullable=False, index=True),
     Column("kind", String(40), nullable=False),  # the group of the body that it stands in
-    Column("sealed", LargeBinary, nullable=False),  # the item of that group
+    Column("ciphertext", LargeBinary, nullable=False),  # the item of that group
     Column("created_at", Instant, nullable=False),
     sqlite_autoincrement=True,
 )
@@ -247,10 +247,10 @@ sites = Table(
     metadata,
     Column("name", String(200), primary_key=True),
     Column("next_request_at", Instant),  # politeness, across workers
-    Column("looks", Integer, nullable=False, default=0),
-    Column("inconclusive_looks", Integer, nullable=False, default=0),
-    Column("distrusted_looks", Integer, nullable=False, default=0),
-    Column("last_look_at", Instant),
-    Column("last_good_look_at", Instant),
-    Column("last_reason", String(80)),  # why the last look told nothing; null: it told something
+    Column("scans", Integer, nullable=False, default=0),
+    Column("inconclusive_scans", Integer, nullable=False, default=0),
+    Column("untrusted_scans", Integer, nullable=False, default=0),
+    Column("last_scan_at", Instant),
+    Column("last_good_scan_at", Instant),
+    Column("last_reason", String(80)),  # why the last site scan was inconclusive; null: it was not
 )

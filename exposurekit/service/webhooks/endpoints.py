@@ -84,10 +84,12 @@ async def put(work: Session, name: str, callback: Callback | None) -> None:
     found = await work.first(select(integrators.c.id).where(integrators.c.name == name))
     if found is None:
         raise ConfigurationError(UNKNOWN)
-    sealed = None
+    ciphertext = None
     if callback is not None:
-        sealed = work.seal(CALLBACK, found.id, {"url": callback.url, "secret": callback.secret})
-    await work.run(update(integrators).where(integrators.c.id == found.id).values(sealed_callback=sealed))
+        ciphertext = work.seal(CALLBACK, found.id, {"url": callback.url, "secret": callback.secret})
+    await work.run(
+        update(integrators).where(integrators.c.id == found.id).values(callback_ciphertext=ciphertext)
+    )
 
 
 async def find(work: Session, name: str) -> Callback | None:
@@ -97,11 +99,11 @@ async def find(work: Session, name: str) -> Callback | None:
         ConfigurationError: There is no such integrator.
     """
     row = await work.first(
-        select(integrators.c.id, integrators.c.sealed_callback).where(integrators.c.name == name)
+        select(integrators.c.id, integrators.c.callback_ciphertext).where(integrators.c.name == name)
     )
     if row is None:
         raise ConfigurationError(UNKNOWN)
-    return decrypted(work, row.id, row.sealed_callback) if row.sealed_callback else None
+    return decrypted(work, row.id, row.callback_ciphertext) if row.callback_ciphertext else None
 
 
 async def vet(url: str, *, opened_networks: Iterable[str] = (), resolve: Resolve | None = None) -> None:
@@ -134,7 +136,7 @@ async def vet(url: str, *, opened_networks: Iterable[str] = (), resolve: Resolve
     raise ConfigurationError(f"the callback is refused: {problem}")
 
 
-def decrypted(work: Session, integrator_id: int, sealed: bytes) -> Callback:
+def decrypted(work: Session, integrator_id: int, ciphertext: bytes) -> Callback:
     """The callback in an integrator's row."""
-    stored = work.unseal(CALLBACK, integrator_id, sealed)
+    stored = work.unseal(CALLBACK, integrator_id, ciphertext)
     return Callback(stored["url"], stored["secret"])

@@ -32,7 +32,7 @@ from exposurekit.service.storage.leases import Lease
 from exposurekit.service.storage.tables import attempts, deliveries, events, integrators, users
 from exposurekit.service.webhooks import endpoints
 
-OPEN, FROZEN, DELIVERED, DEAD = STATES
+OPEN, PENDING, DELIVERED, DEAD = STATES
 BODY, EVENT = "deliveries", "events"  # the parts that bodies and items are sealed for
 
 
@@ -74,7 +74,7 @@ async def enqueue_event(work: Session, user_id: int, kind: str, item: Mapping[st
         "user_id": user_id,
         "delivery_id": await _window(work, user_id, now),
         "kind": kind,
-        "sealed": work.seal(EVENT, user_id, dict(item)),
+        "ciphertext": work.seal(EVENT, user_id, dict(item)),
         "created_at": now,
     }
     await work.add(_INSERT_EVENT, row)
@@ -90,10 +90,12 @@ async def prepare(work: Session, lease: Lease) -> PreparedDelivery:
         with suppress(consent.NoSuchUser):  # forgotten this moment, and the delivery too
             await consent.lock_user(work, known.user_id)  # whoever is adding to the window ends first
     row = await _held(work, lease)
-    sealed = row.sealed_body or await _freeze(work, row.id, row.user_id)
-    body: str = work.unseal(BODY, row.user_id, sealed)
-    sealed_callback = row.sealed_callback
-    callback = endpoints.decrypted(work, row.integrator_id, sealed_callback) if sealed_callback else None
+    ciphertext = row.body_ciphertext or await _freeze(work, row.id, row.user_id)
+    body: str = work.unseal(BODY, row.user_id, ciphertext)
+    callback_ciphertext = row.callback_ciphertext
+    callback = (
+        endpoints.decrypted(work, row.integrator_id, callback_ciphertext) if callback_ciphertext else None
+    )
     return PreparedDelivery(lease, row.webhook_id, body.encode(), callback)
 
 
@@ -123,7 +125,7 @@ async def record_attempt(work: Session, lease: Lease, *, status: int | None, out
         return DEAD
     again = now + RETRY_DELAYS[failed - 1]
     await leases.complete(work, deliveries, lease, due_at=again, failed_attempts=failed)
-    return FROZEN
+    return PENDING
 
 
 async def all(  # noqa: A001  read as webhooks.all
@@ -164,7 +166,7 @@ async def forget_delivered(work: Session, before: datetime) -> int:
 
 
 async def _replay(work: Session, which: ColumnElement[bool]) -> int:
-    again = {"state": FROZEN, "failed_attempts": 0, "ended_at": None, "due_at": work.clock.now()}
+    again = {"state": PENDING, "failed_attempts": 0, "ended_at": None, "due_at": work.clock.now()}
     return await work.run(update(deliveries).where(which, deliveries.c.state == DEAD).values(**again))
 
 
@@ -187,13 +189,13 @@ async def _window(work: Session, user_id: int, now: datetime) -> int:
 async def _freeze(work: Session, delivery_id: int, user_id: int) -> bytes:
     groups: dict[str, list[Any]] = {}
     for row in await work.all(_EVENTS, {"delivery_id": delivery_id}):
-        groups.setdefault(row.kind, []).append(work.unseal(EVENT, user_id, row.sealed))
+        groups.setdefault(row.kind, []).append(work.unseal(EVENT, user_id, row.ciphertext))
     told = [name for name in GROUPS if name in groups]
     body = {"user_id": user_id, "events": told, **{name: groups[name] for name in told}}
-    sealed = work.seal(BODY, user_id, codec.encode(body, "json").decode())
-    frozen = {"state": FROZEN, "sealed_body": sealed}
+    ciphertext = work.seal(BODY, user_id, codec.encode(body, "json").decode())
+    frozen = {"state": PENDING, "body_ciphertext": ciphertext}
     await work.run(update(deliveries).where(deliveries.c.id == delivery_id).values(**frozen))
-    return sealed
+    return ciphertext
 
 
 async def _held(work: Session, lease: Lease) -> Row[Any]:
@@ -206,14 +208,14 @@ _INSERT_EVENT = insert(events)
 _HAS_CALLBACK = (
     select(users.c.id)
     .join(integrators)
-    .where(users.c.id == bindparam("user_id"), integrators.c.sealed_callback.is_not(None))
+    .where(users.c.id == bindparam("user_id"), integrators.c.callback_ciphertext.is_not(None))
 )
 # The literal text is what the partial index says: a bound state would not be planned with it on PostgreSQL.
 _OPEN = select(deliveries.c.id, deliveries.c.opened_at).where(
     deliveries.c.user_id == bindparam("user_id"), deliveries.c.state == "open"
 )
 _EVENTS = (
-    select(events.c.kind, events.c.sealed)
+    select(events.c.kind, events.c.ciphertext)
     .where(events.c.delivery_id == bindparam("delivery_id"))
     .order_by(events.c.id)
 )
@@ -223,9 +225,9 @@ _DELIVERY = (
         deliveries.c.user_id,
         deliveries.c.webhook_id,
         deliveries.c.failed_attempts,
-        deliveries.c.sealed_body,
+        deliveries.c.body_ciphertext,
         users.c.integrator_id,
-        integrators.c.sealed_callback,
+        integrators.c.callback_ciphertext,
     )
     .select_from(deliveries.join(users).join(integrators))
     .where(deliveries.c.id == bindparam("delivery_id"))

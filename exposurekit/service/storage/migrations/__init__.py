@@ -14,8 +14,7 @@ from sqlalchemy import Connection, inspect, text
 
 from exposurekit.errors import ConfigurationError
 
-FIRST, NEWEST = "0001", "0002"
-_KNOWN = (FIRST, NEWEST)
+REVISIONS = FIRST, *_, NEWEST = "0001", "0002", "0003"
 _ONE_AT_A_TIME = text("SELECT pg_advisory_xact_lock(7249130582)")  # any number that nobody else takes
 
 
@@ -52,7 +51,7 @@ def migrate(connection: Connection) -> None:
 
 def _version(context: MigrationContext) -> str | None:
     heads = context.get_current_heads()
-    if len(heads) > 1 or any(head not in _KNOWN and head < NEWEST for head in heads):
+    if len(heads) > 1 or any(head not in REVISIONS and head < NEWEST for head in heads):
         raise ConfigurationError(
             "this database says of itself versions that never were: restore it from a copy"
         )
