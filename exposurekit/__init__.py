@@ -64,6 +64,7 @@ if TYPE_CHECKING:  # for type checkers and editors; `_MODULES` is what runs, and
     from exposurekit.errors import ConfigurationError as ConfigurationError
     from exposurekit.errors import ConnectionFailed as ConnectionFailed
     from exposurekit.errors import ExposureError as ExposureError
+    from exposurekit.errors import InvalidArgument as InvalidArgument
     from exposurekit.errors import InvalidResponse as InvalidResponse
     from exposurekit.errors import MissingColumns as MissingColumns
     from exposurekit.errors import NotFound as NotFound
@@ -93,7 +94,15 @@ _MODULES = {
     **dict.fromkeys(("History", "Run", "Diff", "ReceivedDelivery", "HistoryLocked"), "history"),
     **dict.fromkeys(("User", "UserKey", "Record", "Link", "Alert"), "contract.models"),
     **dict.fromkeys(
-        ("ExposureError", "ConfigurationError", "MissingColumns", "NotFound", "ScanTimeout"), "errors"
+        (
+            "ExposureError",
+            "ConfigurationError",
+            "InvalidArgument",
+            "MissingColumns",
+            "NotFound",
+            "ScanTimeout",
+        ),
+        "errors",
     ),
     **dict.fromkeys(
         ("APIStatusError", "BadRequest", "Unauthorized", "ConnectionFailed", "InvalidResponse"), "errors"

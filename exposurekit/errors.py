@@ -4,6 +4,7 @@
 
     ExposureError
     ├── ConfigurationError   a setting is missing or invalid
+    ├── InvalidArgument      a wrong argument; also a ValueError
     ├── APIStatusError       the service answered with an error status
     │   ├── BadRequest       400: fields missing or invalid
     │   └── Unauthorized     401: key, secret or user secret not accepted
@@ -33,6 +34,10 @@ class ExposureError(Exception):
 
 class ConfigurationError(ExposureError):
     """A setting is missing or makes no sense; the message says which, and what to set."""
+
+
+class InvalidArgument(ExposureError, ValueError):
+    """An argument has a value that the function does not accept; the message says which values it accepts."""
 
 
 class APIStatusError(ExposureError):

@@ -39,8 +39,8 @@ def export(
     path: str | os.PathLike[str],
     *,
     user: int | None = None,
-    personal: bool = False,
-    of: Exposure | History | None = None,
+    include_personal: bool = False,
+    source: Exposure | History | None = None,
 ) -> Path:
     """Write a table, or the manual work, to a file; whole or not at all, for its owner alone.
 
@@ -50,10 +50,10 @@ def export(
             ``.xlsx``: a box, a task or a row for each listing, with what tells it from others and what to enter.
         path: Its ending says what it becomes.
         user: The manual work of this person alone.
-        personal: Whether everything is written. Otherwise of a table the columns that are known to be harmless
+        include_personal: Whether everything is written. Otherwise of a table the columns that are known to be harmless
             (`redaction.redacted`), and of the manual work what at least five people are told in the same words, each
             listing by its site and a pseudonym; then it is searched for what is known of everyone.
-        of: Where a table comes from: what is left of it is searched for all that is known of everyone there. None: for
+        source: Where a table comes from: what is left of it is searched for all that is known of everyone there. None: for
             what the table itself tells of them. Of the manual work of a history: an `Exposure`, for whose the listings
             are and what to enter.
 
@@ -69,7 +69,7 @@ def export(
 
     >>> ek.export(exposure.records(), "records.csv").name
     'records.csv'
-    >>> print(ek.export(exposure, "queue.md", personal=True).read_text().splitlines()[0])
+    >>> print(ek.export(exposure, "queue.md", include_personal=True).read_text().splitlines()[0])
     # What a human must do
     """
     file = Path(path)
@@ -79,20 +79,23 @@ def export(
                 "user goes with the manual work; of a table, give the rows that are about them"
             )
         form = _form(file, _TABLES, "a table")
-        write(file, form(what if personal else _harmless(what, of)))
+        write(file, form(what if include_personal else _harmless(what, source)))
         return file
     if not isinstance(what, Exposure | History):
         raise ConfigurationError(
             "What can be exported is a table, or an Exposure or a History for its manual work"
         )
     queue_form = _form(file, _QUEUES, "the manual work")
-    beside = of if isinstance(of, Exposure) and isinstance(what, History) else None
+    beside = source if isinstance(source, Exposure) and isinstance(what, History) else None
     manual = report_data(
-        what, exposure=beside, user=user, pseudonyms=None if personal else pseudonyms.load_pseudonyms()
+        what,
+        exposure=beside,
+        user=user,
+        pseudonyms=None if include_personal else pseudonyms.load_pseudonyms(),
     )
     queue, left_out = _queue(manual)
     told = queue_form(manual, queue, left_out)
-    if not personal:
+    if not include_personal:
         text = formatting.as_csv(_queue_table(queue)) if queue_form is _queue_excel else told.decode()
         leak_check.check_text(
             re.sub(r"\r\n[ \t]", "", text), leak_check.matcher_for(manual.exposure, manual.history)
@@ -101,13 +104,16 @@ def export(
     return file
 
 
-def _harmless(table: pd.DataFrame, of: Exposure | History | None) -> pd.DataFrame:
-    kept = with_index(redacted(table))
-    if of is not None:
-        known = leak_check.matcher_for(*((of, None) if isinstance(of, Exposure) else (None, of)))
-        leak_check.check_text(formatting.as_csv(kept.select_dtypes(exclude=["number", "datetimetz"])), known)
-        leak_check.check_text("\n".join(map(str, kept.columns)), known)
-    return kept
+def _harmless(table: pd.DataFrame, source: Exposure | History | None) -> pd.DataFrame:
+    harmless = with_index(redacted(table))
+    if source is not None:
+        matcher = leak_check.matcher_for(
+            *((source, None) if isinstance(source, Exposure) else (None, source))
+        )
+        texts = harmless.select_dtypes(exclude=["number", "datetimetz"])
+        leak_check.check_text(formatting.as_csv(texts), matcher)
+        leak_check.check_text("\n".join(map(str, harmless.columns)), matcher)
+    return harmless
 
 
 def _form(file: Path, forms: Mapping[str, Callable[..., bytes]], of: str) -> Callable[..., bytes]:

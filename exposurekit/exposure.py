@@ -12,10 +12,9 @@ from exposurekit.analysis import tasks
 from exposurekit.analysis.selection import Choice, select
 from exposurekit.client import Client, background, bulk
 from exposurekit.client.base import Settings
-from exposurekit.client.client import as_async
 from exposurekit.client.progress import progress_bar
 from exposurekit.contract.models import UserKey
-from exposurekit.errors import ConfigurationError, NotFound, warn
+from exposurekit.errors import ConfigurationError, InvalidArgument, NotFound, warn
 from exposurekit.snapshot import Deviations, Snapshot, ids_of, utc_now
 from exposurekit.tables import ON_FILE, People, Tables
 from exposurekit.text.html_cards import html_card
@@ -35,19 +34,19 @@ class Exposure(Tables):
     clock: Callable[[], datetime] = staticmethod(utc_now)  # what `as_of` goes by; a sandbox has its own
 
     def __init__(
-        self, client: Client, *, at_once: int = bulk.CONCURRENCY, progress: bool | None = None
+        self, client: Client, *, concurrency: int = bulk.CONCURRENCY, progress: bool | None = None
     ) -> None:
         """Look through this client.
 
         Args:
             client: The connection.
-            at_once: People asked about at the same time.
+            concurrency: Number of concurrent requests.
             progress: Whether to show a progress bar; None: in a notebook and in a terminal.
         """
-        if at_once < 1:
-            raise ConfigurationError("at_once is one or more")
+        if concurrency < 1:
+            raise InvalidArgument("concurrency must be at least 1")
         self.client = client
-        self.at_once = at_once
+        self.concurrency = concurrency
         self.progress = progress
         self._look: Snapshot | None = None
         self._shown: dict[str, pd.DataFrame] = {}
@@ -239,16 +238,20 @@ class Exposure(Tables):
             seen(done, total)
 
         async def load() -> None:
-            async with as_async(self.client, self.at_once) as client:
+            async with self.client.as_async(self.concurrency) as client:
                 load = bulk.load(
-                    client, deviations.counting(take), at_once=self.at_once, progress=count, choose=choose
+                    client,
+                    deviations.counting(take),
+                    concurrency=self.concurrency,
+                    progress=count,
+                    choose=choose,
                 )
                 found.append(await load)
                 deviations.add_listing(found[0])
 
         try:
             with progress_bar("people", shown) as bar:
-                background.run_in_background(load, lambda: bar(*far[0]))
+                background.run_in_background(load(), lambda: bar(*far[0]))
         finally:
             keep(deviations)
         deviations.warn()
@@ -259,7 +262,7 @@ def connect(
     base_url: str | None = None,
     *,
     client: Client | None = None,
-    at_once: int = bulk.CONCURRENCY,
+    concurrency: int = bulk.CONCURRENCY,
     progress: bool | None = None,
     **settings: Unpack[Settings],
 ) -> Exposure:
@@ -268,7 +271,7 @@ def connect(
     Args:
         base_url: What precedes ``/api/``; else from ``EXPOSUREKIT_BASE_URL`` or a ``.env`` file.
         client: A `Client` that stands already; then nothing else of the connection may be given.
-        at_once: People asked about at the same time.
+        concurrency: Number of concurrent requests.
         progress: Whether to show a progress bar; None: in a notebook and in a terminal.
         settings: ``integration_name``, ``api_key``, ``api_secret``, ``strict`` and all else that `Client` takes.
 
@@ -280,4 +283,4 @@ def connect(
     """
     if client is not None and (base_url or settings):
         raise ConfigurationError("connect() takes a client or the settings of one, not both")
-    return Exposure(client or Client(base_url, **settings), at_once=at_once, progress=progress)
+    return Exposure(client or Client(base_url, **settings), concurrency=concurrency, progress=progress)

@@ -15,7 +15,7 @@ import pandas as pd
 from exposurekit.client import AsyncClient, Client, RetryPolicy
 
 FACES = ("blocking", "awaiting")
-AT_ONCE = RetryPolicy(first_s=0)  # retries, and no sleep between
+AT_ONCE = RetryPolicy(initial_delay=0)  # retries, and no sleep between
 
 
 class Awaited:

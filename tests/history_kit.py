@@ -184,7 +184,7 @@ def seen_through(service: Service) -> Iterator[Exposure]:
             integration_name="acme",
             api_key="key",
             api_secret="secret",
-            retries=RetryPolicy(retries=0, first_s=0),
+            retries=RetryPolicy(max_retries=0, initial_delay=0),
         ) as client,
     ):
         yield Exposure(client, progress=False)

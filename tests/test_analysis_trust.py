@@ -28,7 +28,7 @@ WENT = ["whole", "partial", "failed", "missed", "other"]
 COVERAGE = {"last_seen_well": "str", **dict.fromkeys([*WENT, "people"], "int64")}
 HEALTH = {
     "site": "str",
-    **dict.fromkeys(["open", "vanished", "at_once"], "int64"),
+    **dict.fromkeys(["open", "vanished", "vanished_at_once"], "int64"),
     **dict.fromkeys(["newest_at", "changed_at"], "datetime64[us, UTC]"),
     "quiet_days": "float64",
     "is_doubtful": "bool",

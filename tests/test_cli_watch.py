@@ -137,7 +137,7 @@ def test_it_receives_while_a_slow_service_is_looked_at_and_ends_amid(shell, flee
 def test_of_a_watch_that_was_killed_the_status_says_that_it_is_gone(shell, fleet):
     fleet.fault = faults.server_error()
     with shell.started(*WATCH) as process:
-        said_until(process, "a look failed: List users was refused (500")
+        said_until(process, "a look failed: List users failed (500")
         eventually(lambda: status(shell)[1]["failures_in_a_row"])
         code, told = status(shell)
         assert code == 1

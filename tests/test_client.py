@@ -284,7 +284,7 @@ def test_a_wrong_secret_is_unauthorized_in_every_manner(client):
 
 
 def test_an_unknown_record_is_a_bad_request_in_every_manner(client, manner):
-    with pytest.raises(BadRequest, match=r"^Get record was refused \(400"):
+    with pytest.raises(BadRequest, match=r"^Get record failed \(400"):
         client.get_record(Meaning(manner).key(MIRABEL), 9999)
 
 

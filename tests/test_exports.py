@@ -61,7 +61,7 @@ def sheet(file):
 @pytest.mark.parametrize("name", ["records", "users", "alerts", "steps", "service_history", "on_file"])
 def test_every_table_goes_into_every_form(exposure, tmp_path, name, form):
     table = exposure[name]
-    file = ek.export(table, tmp_path / f"table{form}", personal=True)
+    file = ek.export(table, tmp_path / f"table{form}", include_personal=True)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     again = read_again(file)
     if form == ".xlsx":
@@ -87,9 +87,9 @@ def test_formulas_are_text_in_a_spreadsheet(tmp_path):
     table = pd.DataFrame(
         {"site": ["=1+1", "+2", "-3", "@x", "|y", "plain", "https://site.example"], "n": range(7)}
     )
-    csv = pd.read_csv(ek.export(table, tmp_path / "t.csv", personal=True))
+    csv = pd.read_csv(ek.export(table, tmp_path / "t.csv", include_personal=True))
     assert not [cell for cell in csv["site"] if cell.startswith(("=", "+", "-", "@", "|"))]
-    rows, texts = sheet(ek.export(table, tmp_path / "t.xlsx", personal=True))
+    rows, texts = sheet(ek.export(table, tmp_path / "t.xlsx", include_personal=True))
     assert rows == 8
     assert {"=1+1", "+2", "https://site.example"} <= set(texts)
 
@@ -98,13 +98,13 @@ def test_instants_in_excel_are_utc_and_lists_are_text(tmp_path):
     table = pd.DataFrame(
         {"at": pd.to_datetime(["2026-03-01T20:00+02:00"], utc=True), "fields": [["email", "zip"]], "n": [1]}
     )
-    _, texts = sheet(ek.export(table, tmp_path / "t.xlsx", personal=True))
+    _, texts = sheet(ek.export(table, tmp_path / "t.xlsx", include_personal=True))
     assert "email, zip" in texts
 
 
 def test_a_table_that_excel_cannot_hold_is_told(tmp_path):
     with pytest.raises(ConfigurationError, match=r"1,048,575 rows.*\.csv"):
-        ek.export(pd.DataFrame({"n": range(1_048_576)}), tmp_path / "t.xlsx", personal=True)
+        ek.export(pd.DataFrame({"n": range(1_048_576)}), tmp_path / "t.xlsx", include_personal=True)
     assert not (tmp_path / "t.xlsx").exists()
 
 
@@ -122,14 +122,16 @@ def test_a_table_that_excel_cannot_hold_is_told(tmp_path):
 def test_a_text_that_excel_would_cut_is_told_and_not_written(tmp_path, table):
     table = pd.DataFrame({"n": 1, **table})
     with pytest.raises(ConfigurationError, match=r"32,767 characters.*column 2 .*\.csv") as refused:
-        ek.export(table, tmp_path / "t.xlsx", personal=True)
+        ek.export(table, tmp_path / "t.xlsx", include_personal=True)
     assert "xx" not in str(refused.value)
     assert list(tmp_path.iterdir()) == []
-    assert ek.export(table, tmp_path / "t.csv", personal=True).stat().st_size > 32_768
+    assert ek.export(table, tmp_path / "t.csv", include_personal=True).stat().st_size > 32_768
 
 
 def test_the_longest_text_of_a_cell_is_written_whole(tmp_path):
-    _, texts = sheet(ek.export(pd.DataFrame({"site": ["x" * 32_767]}), tmp_path / "t.xlsx", personal=True))
+    _, texts = sheet(
+        ek.export(pd.DataFrame({"site": ["x" * 32_767]}), tmp_path / "t.xlsx", include_personal=True)
+    )
     assert "x" * 32_767 in texts
 
 
@@ -145,7 +147,7 @@ def test_the_longest_text_of_a_cell_is_written_whole(tmp_path):
     ids=["instants", "without a zone", "days", "of several kinds", "category"],
 )
 def test_days_before_the_calendar_of_excel_are_text(tmp_path, days):
-    file = ek.export(pd.DataFrame({"birth_date": days}), tmp_path / "t.xlsx", personal=True)
+    file = ek.export(pd.DataFrame({"birth_date": days}), tmp_path / "t.xlsx", include_personal=True)
     assert sheet(file)[1] == ["birth_date", "1850-01-01", "1900-02-28"]
     with zipfile.ZipFile(file) as book:
         cells = book.read("xl/worksheets/sheet1.xml").decode()
@@ -154,7 +156,7 @@ def test_days_before_the_calendar_of_excel_are_text(tmp_path, days):
 
 def test_an_early_instant_keeps_its_time_of_day(tmp_path):
     table = pd.DataFrame({"at": pd.to_datetime(["1850-01-01T10:30+02:00"], utc=True)})
-    assert "1850-01-01 08:30:00" in sheet(ek.export(table, tmp_path / "t.xlsx", personal=True))[1]
+    assert "1850-01-01 08:30:00" in sheet(ek.export(table, tmp_path / "t.xlsx", include_personal=True))[1]
 
 
 @pytest.mark.parametrize(
@@ -176,7 +178,7 @@ def test_what_cannot_be_is_told(exposure, tmp_path, what, name, said):
 
 
 def test_the_manual_work_is_a_list_to_tick_off(exposure, tmp_path):
-    text = ek.export(exposure, tmp_path / "queue.md", personal=True).read_text()
+    text = ek.export(exposure, tmp_path / "queue.md", include_personal=True).read_text()
     assert text.startswith("# What a human must do\n")
     assert text.count("- [ ] ") > 10
     queue = ek.analysis.work_queue(exposure.steps())
@@ -189,7 +191,7 @@ def test_the_manual_work_is_a_list_to_tick_off(exposure, tmp_path):
 
 def test_the_manual_work_is_rows_of_excel(exposure, tmp_path):
     queue = ek.analysis.work_queue(exposure.steps())
-    _, texts = sheet(ek.export(exposure, tmp_path / "queue.xlsx", personal=True))
+    _, texts = sheet(ek.export(exposure, tmp_path / "queue.xlsx", include_personal=True))
     for name in ("reference_id", "name", "href", "guide"):
         assert {html.escape(one, quote=False) for one in queue[name].dropna()} <= {*texts}
     assert any(one.startswith("1. ") and "\n2. " in one for one in texts)
@@ -201,7 +203,7 @@ def test_the_manual_work_is_rows_of_excel(exposure, tmp_path):
 
 def test_a_table_in_excel_numbers_its_steps(exposure, tmp_path):
     queue = ek.analysis.work_queue(exposure.steps())
-    _, texts = sheet(ek.export(queue, tmp_path / "queue.xlsx", personal=True))
+    _, texts = sheet(ek.export(queue, tmp_path / "queue.xlsx", include_personal=True))
     assert any(one.startswith("1. ") and "\n2. " in one for one in texts)
     assert any("\nemail: " in one for one in texts)
 
@@ -209,8 +211,8 @@ def test_a_table_in_excel_numbers_its_steps(exposure, tmp_path):
 def test_of_a_history_an_exposure_adds_what_to_enter(tmp_path):
     with seen_through(kit.three_people()) as exposure:
         history = kit.a_history(tmp_path, exposure, Clock())
-        alone = ek.export(history, tmp_path / "alone.md", personal=True).read_text()
-        both = ek.export(history, tmp_path / "both.md", personal=True, of=exposure).read_text()
+        alone = ek.export(history, tmp_path / "alone.md", include_personal=True).read_text()
+        both = ek.export(history, tmp_path / "both.md", include_personal=True, source=exposure).read_text()
     assert "Enter e\\-mail" not in alone
     assert alone.count(NO_VALUES) == 1
     assert NO_VALUES not in both
@@ -224,7 +226,7 @@ def test_of_a_page_the_queue_says_what_it_contains_and_enters_nothing(tmp_path):
         links=[page | {"contains": ["email", "phone"]}], alerts=[an_alert("Seen", page)]
     )
     with seen_through(service) as exposure:
-        text = ek.export(exposure, tmp_path / "queue.md", personal=True).read_text().replace("\\", "")
+        text = ek.export(exposure, tmp_path / "queue.md", include_personal=True).read_text().replace("\\", "")
         html_page = ek.report(exposure).to_html()
     assert "- Contains: email, phone\n" in text
     assert "- On file full name: " in text
@@ -237,9 +239,9 @@ def test_what_is_missing_stands_once_in_every_form_of_the_queue(tmp_path):
     with seen_through(kit.three_people()) as exposure:
         history = kit.a_history(tmp_path, exposure, Clock())
         calendar = icalendar.Calendar.from_ical(
-            ek.export(history, tmp_path / "queue.ics", personal=True).read_bytes()
+            ek.export(history, tmp_path / "queue.ics", include_personal=True).read_bytes()
         )
-        _, texts = sheet(ek.export(history, tmp_path / "queue.xlsx", personal=True))
+        _, texts = sheet(ek.export(history, tmp_path / "queue.xlsx", include_personal=True))
         shared = ek.export(history, tmp_path / "shared.md").read_text()
     assert str(calendar["COMMENT"]) == NO_VALUES
     assert not [task for task in calendar.walk("VTODO") if "missing" in str(task["DESCRIPTION"])]
@@ -249,7 +251,7 @@ def test_what_is_missing_stands_once_in_every_form_of_the_queue(tmp_path):
 
 def test_the_manual_work_is_tasks(exposure, tmp_path):
     calendar = icalendar.Calendar.from_ical(
-        ek.export(exposure, tmp_path / "queue.ics", personal=True).read_bytes()
+        ek.export(exposure, tmp_path / "queue.ics", include_personal=True).read_bytes()
     )
     tasks = [*calendar.walk("VTODO")]
     assert len({str(task["UID"]) for task in tasks}) == len(tasks) > 5
@@ -269,7 +271,9 @@ def test_shared_it_tells_nobody_and_says_what_is_left_out(exposure, world, tmp_p
 
 def test_the_same_work_has_the_same_name_in_the_next_export(exposure, tmp_path):
     first, second = (
-        re.findall(r"UID:(\S+)", ek.export(exposure, tmp_path / f"{n}.ics", personal=True).read_text())
+        re.findall(
+            r"UID:(\S+)", ek.export(exposure, tmp_path / f"{n}.ics", include_personal=True).read_text()
+        )
         for n in "ab"
     )
     assert first == second
@@ -280,7 +284,7 @@ def test_hostile_texts_are_text(tmp_path, name):
     service = Service()
     service.people = {number: hostile_demo.hostile(number, text) for number, text in enumerate(PAYLOADS, 1)}
     with seen_through(service) as exposure:
-        text = ek.export(exposure, tmp_path / name, personal=True).read_text()
+        text = ek.export(exposure, tmp_path / name, include_personal=True).read_text()
     if name.endswith(".md"):
         bare = re.sub(r"\\.", "", text)
         assert not re.search(r"<(?!https?://)|\]\(|!\[", bare)
@@ -306,10 +310,10 @@ def test_a_name_in_what_everybody_is_told_is_found(tmp_path):
 def test_of_a_history_it_is_what_is_not_ticked(tmp_path):
     with seen_through(kit.three_people()) as exposure:
         history = kit.a_history(tmp_path, exposure, Clock())
-        first = ek.export(history, tmp_path / "a.md", personal=True).read_text()
+        first = ek.export(history, tmp_path / "a.md", include_personal=True).read_text()
         for _, step in history.steps().iterrows():
             history.tick(step)
-        second = ek.export(history, tmp_path / "b.md", personal=True).read_text()
+        second = ek.export(history, tmp_path / "b.md", include_personal=True).read_text()
     assert "- [ ] " in first
     assert "- [ ] " not in second
 
@@ -318,14 +322,14 @@ def test_a_table_is_searched_for_everyone_it_comes_from(exposure, tmp_path):
     name = exposure.records()["name"].dropna().iloc[0]
     named = ek.analysis.by_site(exposure.records()).assign(site=f"{name} Finder")
     with pytest.raises(Leak):
-        ek.export(named, tmp_path / "sites.csv", of=exposure)
+        ek.export(named, tmp_path / "sites.csv", source=exposure)
     assert not (tmp_path / "sites.csv").exists()
 
 
 def test_what_parquet_cannot_hold_is_told_without_its_values(tmp_path):
     table = pd.DataFrame({"site": [1, "Zinnia"]}, dtype=object)
     with pytest.raises(ConfigurationError, match="values of several kinds") as refused:
-        ek.export(table, tmp_path / "t.parquet", personal=True)
+        ek.export(table, tmp_path / "t.parquet", include_personal=True)
     assert "Zinnia" not in str(refused.value)
     assert list(tmp_path.iterdir()) == []
 
@@ -340,7 +344,7 @@ def test_a_user_goes_with_the_work_alone(tmp_path):
 )
 def test_no_text_of_a_csv_is_a_formula_wherever_it_is_opened(tmp_path, text):
     table = pd.DataFrame({"site": [text], text: [1]})
-    written = ek.export(table, tmp_path / "t.csv", personal=True).read_text()
+    written = ek.export(table, tmp_path / "t.csv", include_personal=True).read_text()
     for separator in (",", ";", "\t"):
         for row in csv.reader(io.StringIO(written), delimiter=separator):
             assert not [cell for cell in row if re.match(r"[\s\x00\u200b]*[=+@|%\uff1d-]", cell)]
@@ -356,7 +360,7 @@ def test_what_stands_in_an_index_is_searched_too(tmp_path):
         counts = records.groupby("site", observed=True).size().rename("n").to_frame()
         for table in (records.set_index("site"), counts):
             with pytest.raises(Leak):
-                ek.export(table, tmp_path / "table.csv", of=exposure)
+                ek.export(table, tmp_path / "table.csv", source=exposure)
         with pytest.raises(Leak):
             records.set_index("site").exposure.redact()
         with pytest.raises(Leak):
@@ -372,7 +376,7 @@ def test_lists_are_text_with_commas_wherever_the_table_is_from(exposure, tmp_pat
     with History(tmp_path / "history") as history:
         history.collect(exposure, progress=False)
         for name, table in (("loaded", exposure.records()), ("remembered", history.records())):
-            path = ek.export(table, tmp_path / f"{name}{ending}", personal=True)
+            path = ek.export(table, tmp_path / f"{name}{ending}", include_personal=True)
             text = (
                 path.read_text()
                 if ending == ".csv"

@@ -29,7 +29,7 @@ from test_client import ALL_MANNERS, Meaning, answering, format_of
 import exposurekit as ek
 from exposurekit import frames
 from exposurekit.contract.models import UserKey
-from exposurekit.errors import APIStatusError, ConfigurationError, ConnectionFailed, NotFound
+from exposurekit.errors import APIStatusError, ConfigurationError, ConnectionFailed, InvalidArgument, NotFound
 
 TABLES = tuple(name for name in frames.TABLES if name not in {"failures", "deviations"})
 ACCESS = {
@@ -300,10 +300,10 @@ def test_a_client_that_stands_already_is_used(exposure):
         ek.connect(client=exposure.client, api_key="x")
 
 
-@pytest.mark.parametrize("at_once", [0, -1])
-def test_nobody_at_once_is_refused(at_once):
-    with pytest.raises(ConfigurationError, match="at_once is one or more"):
-        look("https://service.example", at_once=at_once)
+@pytest.mark.parametrize("concurrency", [0, -1])
+def test_concurrency_below_one_is_refused(concurrency):
+    with pytest.raises(InvalidArgument, match="concurrency must be at least 1"):
+        look("https://service.example", concurrency=concurrency)
 
 
 class OnlyBlocking(httpx.BaseTransport):
@@ -386,7 +386,7 @@ def test_a_progress_bar_is_shown_where_somebody_looks(progress, terminal, shown)
 INTERRUPTED = """
 import json, sys, threading, time, warnings
 import exposurekit as ek
-exposure = ek.connect(sys.argv[1], integration_name="acme", api_key="k", api_secret="s", progress=False, at_once=4)
+exposure = ek.connect(sys.argv[1], integration_name="acme", api_key="k", api_secret="s", progress=False, concurrency=4)
 try:
     exposure.users()
 except KeyboardInterrupt:

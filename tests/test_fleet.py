@@ -19,7 +19,7 @@ def load(server, **how):
     async def work():
         settings = {"integration_name": "acme", "api_key": "key", "api_secret": "secret", "retries": AT_ONCE}
         async with AsyncClient(server.base_url, **settings) as client:
-            client.connections = how.get("at_once", bulk.CONCURRENCY)
+            client.connections = how.get("concurrency", bulk.CONCURRENCY)
             await bulk.load(client, batches.append, progress=lambda *now: seen.append(now), **how)
 
     asyncio.run(work())
@@ -46,12 +46,12 @@ class Crowd:
             self.now -= 1
 
 
-@pytest.mark.parametrize("at_once", [1, 3, 8, 20])
-def test_as_many_people_as_asked_for_are_asked_about_at_once(at_once):
-    crowd = Crowd(waits_for=at_once)
+@pytest.mark.parametrize("concurrency", [1, 3, 8, 20])
+def test_as_many_people_as_asked_for_are_asked_about_at_once(concurrency):
+    crowd = Crowd(waits_for=concurrency)
     with faults.running(many(range(1, 41), crowd)) as server:
-        load(server, at_once=at_once)
-    assert crowd.most == at_once
+        load(server, concurrency=concurrency)
+    assert crowd.most == concurrency
 
 
 def test_everyone_is_given_once_in_the_order_of_the_list():

@@ -250,7 +250,7 @@ def test_a_site_of_which_all_vanished_is_doubtful(by_id):
     assert not by_id.history.site_health()["is_doubtful"].any()
     by_id.look(4, one=[*fine, a_record(6)])
     by_id.clock.set(DAWN + timedelta(days=6, hours=1))
-    shown = ["site", "open", "vanished", "at_once", "quiet_days", "is_doubtful"]
+    shown = ["site", "open", "vanished", "vanished_at_once", "quiet_days", "is_doubtful"]
     assert cells(by_id.history.site_health(), *shown) == [
         ("PeepFinder", 1, 5, 5, 2.0, True),
         ("Fine", 2, 0, 0, 6.0, False),

@@ -289,7 +289,7 @@ def test_a_record_that_is_none_or_has_no_id_costs_that_record(item):
 
 
 def test_a_single_call_warns_of_what_it_left_out():
-    with pytest.warns(UserWarning, match=r"^List user records: .* items were lost at records$"):
+    with pytest.warns(UserWarning, match=r"^List user records: .* dropped at records$"):
         found = protocol.model(
             calls.list_user_records(KEY), ACCESS, answer({"records": [{"record": RECORD}, 7]})
         )
@@ -299,7 +299,7 @@ def test_a_single_call_warns_of_what_it_left_out():
 @pytest.mark.parametrize("body", [{"error": "no"}, {"errors": []}, {"x": 1}, {}, [], None, 7, "text"])
 @pytest.mark.parametrize("call", [GET, calls.list_user_records(KEY), calls.list_users()])
 def test_what_is_no_answer_is_no_empty_one(call, body):
-    with pytest.raises(InvalidResponse, match="cannot be read"):
+    with pytest.raises(InvalidResponse, match="invalid response"):
         protocol.model(call, ACCESS, answer(body))
 
 
@@ -363,7 +363,7 @@ def test_the_id_and_secret_of_a_new_user_are_never_lost(content):
     with contextlib.suppress(InvalidResponse):
         protocol.model(CREATE, STRICT, Response(201, {}, content))
         return
-    with pytest.raises(InvalidResponse, match="keep the error's user_key") as caught:
+    with pytest.raises(InvalidResponse, match="save the error's user_key") as caught:
         protocol.model(CREATE, STRICT, Response(201, {}, content))
     key = caught.value.user_key
     assert (key.id, key.secret) == (12345, "ab12")
@@ -373,7 +373,7 @@ def test_the_id_and_secret_of_a_new_user_are_never_lost(content):
 @pytest.mark.parametrize("content", [b"", b"{}", b"<html>", b'{"user": {"id": 1', WHOLE[:24]])
 def test_an_answer_without_a_key_says_to_look_first(content):
     with pytest.raises(
-        InvalidResponse, match=r"may have been registered.*look before you repeat it"
+        InvalidResponse, match=r"may have been created.*check before you repeat the call"
     ) as caught:
         protocol.model(CREATE, ACCESS, Response(200, {}, content))
     assert caught.value.user_key is None
@@ -484,7 +484,7 @@ def test_a_listed_user_without_a_secret_makes_the_list_incomplete():
         exposure = connect(server)
         with pytest.warns(UserWarning, match="deviate"):
             listing = exposure.stream(lambda _batch: None)
-    assert (listing.listed, listing.unreadable, listing.is_complete) == (1, 3, False)
+    assert (listing.returned, listing.unreadable, listing.is_complete) == (1, 3, False)
 
 
 # --- odd transport ------------------------------------------------------------------------------------

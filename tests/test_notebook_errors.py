@@ -113,7 +113,7 @@ def test_a_refused_connection_shows_neither_key_nor_place_in_the_code(demo, plac
     notebook = Notebook()
     notebook("%xmode Verbose")
     capsys.readouterr()
-    with pytest.raises(UsageError, match="List users was refused"):
+    with pytest.raises(UsageError, match="List users failed"):
         notebook("%exposure records")
     out, err = capsys.readouterr()
     assert err.startswith("UsageError: ")

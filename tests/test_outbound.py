@@ -523,8 +523,8 @@ def test_a_network_that_is_none_is_told_at_once(opened):
 
 
 def test_nothing_at_once_is_told_at_once():
-    with pytest.raises(ConfigurationError, match="at_once"):
-        Outbound(at_once=0)
+    with pytest.raises(ConfigurationError, match="concurrency"):
+        Outbound(concurrency=0)
 
 
 # --- what is asked --------------------------------------------------------------------------------------
@@ -1184,7 +1184,7 @@ def test_an_answer_and_the_door_show_nothing():
 
 
 def test_it_works_in_one_loop_after_another():
-    outbound = Outbound(opened=LOOPBACK, at_once=1)
+    outbound = Outbound(opened=LOOPBACK, concurrency=1)
 
     async def once():
         async with a_site() as site:
@@ -1210,7 +1210,7 @@ def test_so_many_run_at_once_and_the_others_time_has_not_begun():
 
     async def once():
         async with a_site(slowly) as site:
-            outbound = Outbound(opened=LOOPBACK, at_once=2)
+            outbound = Outbound(opened=LOOPBACK, concurrency=2)
             await asyncio.gather(*(outbound.fetch(site.url(), timeout_s=0.5) for _ in range(8)))
 
     asyncio.run(once())
@@ -1227,7 +1227,7 @@ def test_a_fetch_that_is_cancelled_is_cancelled():
             yield b""
 
         async with a_site(silence) as site:
-            task = asyncio.ensure_future(Outbound(opened=LOOPBACK, at_once=1).fetch(site.url()))
+            task = asyncio.ensure_future(Outbound(opened=LOOPBACK, concurrency=1).fetch(site.url()))
             await arrived.wait()
             task.cancel()
             with pytest.raises(asyncio.CancelledError):

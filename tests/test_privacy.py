@@ -216,7 +216,7 @@ def assert_no_canary(shown):
 
 def settings(**more):
     known = {"integration_name": "acme", "api_key": KEY, "api_secret": SECRET}
-    return known | {"retries": RetryPolicy(1, first_s=0)} | more
+    return known | {"retries": RetryPolicy(1, initial_delay=0)} | more
 
 
 # --- the canary test ----------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ def test_no_operation_shows_a_canary_however_it_ends(face, script):
         listening() as heard,
         connected(face, server.base_url, **settings(timeout=SHORT_S if waits else 10)) as client,
     ):
-        shown = [repr(client), str(client), repr(client.access), repr(client.patience)]
+        shown = [repr(client), str(client), repr(client.access), repr(client.retry_policy)]
         for ask in OPERATIONS.values():
             try:
                 shown += of_value(ask(client))

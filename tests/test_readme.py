@@ -93,7 +93,7 @@ def test_its_python_runs_as_it_stands(demo, monkeypatch, capsys, tmp_path):
     scope["client"].close()
     said = capsys.readouterr().out
     assert "listings of" in said
-    assert "Get user was refused (401" in said
+    assert "Get user failed (401" in said
 
 
 @pytest.mark.long

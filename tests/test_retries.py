@@ -12,7 +12,7 @@ from exposurekit.client.retry import Response, RetryPolicy, TransportFailure, re
 from exposurekit.errors import ConfigurationError
 
 BUSY = (429, 502, 503, 504)
-WITHOUT_JITTER = RetryPolicy(first_s=0)
+WITHOUT_JITTER = RetryPolicy(initial_delay=0)
 
 
 def wait(outcome, *, tries=1, repeatable=True, patience=WITHOUT_JITTER):
@@ -41,7 +41,7 @@ def test_an_answer_to_a_call_that_may_not_be_repeated_is_final(status, asked):
     assert wait(answer(status, asked), repeatable=False) is None
 
 
-@pytest.mark.parametrize("lost", [TransportFailure.cut(), TransportFailure.too_late()])
+@pytest.mark.parametrize("lost", [TransportFailure.disconnected(), TransportFailure.timeout()])
 def test_a_lost_answer_is_asked_for_again_only_where_the_call_may_be_repeated(lost):
     assert wait(lost) == 0
     assert wait(lost, repeatable=False) is None
@@ -51,23 +51,23 @@ def test_an_answer_that_is_too_large_is_not_asked_for_again():
     assert wait(TransportFailure.too_large()) is None
 
 
-@pytest.mark.parametrize("lost", [TransportFailure.nobody(), TransportFailure.too_late(maybe_received=False)])
+@pytest.mark.parametrize("lost", [TransportFailure.refused(), TransportFailure.timeout(maybe_received=False)])
 def test_what_was_never_sent_may_always_be_sent(lost):
     assert wait(lost, repeatable=False) == 0
 
 
 @pytest.mark.parametrize("retries", [0, 1, 3])
 def test_there_are_as_many_retries_as_were_asked_for(retries):
-    patience = RetryPolicy(retries, first_s=0)
+    patience = RetryPolicy(retries, initial_delay=0)
     waits = [wait(answer(503), tries=tries, patience=patience) for tries in range(1, retries + 3)]
     assert waits == [0] * retries + [None, None]
 
 
 @pytest.mark.parametrize("tries", range(1, 12))
 def test_the_wait_doubles_with_full_jitter_up_to_the_longest(tries):
-    patience = RetryPolicy(retries=20, first_s=0.5, longest_s=7)
+    patience = RetryPolicy(max_retries=20, initial_delay=0.5, max_delay=7)
     most = min(7, 0.5 * 2 ** (tries - 1))
-    waits = [wait(TransportFailure.cut(), tries=tries, patience=patience) for _ in range(400)]
+    waits = [wait(TransportFailure.disconnected(), tries=tries, patience=patience) for _ in range(400)]
     assert 0 <= min(waits) < 0.2 * most
     assert 0.8 * most < max(waits) <= most
 
@@ -90,7 +90,7 @@ def test_a_date_that_has_passed_asks_for_no_wait():
 
 @pytest.mark.parametrize("asked", ["61", "86400", "999999999", "Fri, 31 Dec 2999 23:59:59 GMT"])
 def test_a_wait_longer_than_patience_ends_the_call(asked):
-    assert wait(answer(429, asked), patience=RetryPolicy(longest_s=60)) is None
+    assert wait(answer(429, asked), patience=RetryPolicy(max_delay=60)) is None
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_a_wait_longer_than_patience_ends_the_call(asked):
 )
 def test_a_wait_that_makes_no_sense_is_as_good_as_none(asked):
     assert retry_after(asked) is None
-    assert 0 <= wait(answer(429, asked), patience=RetryPolicy(first_s=0.5)) <= 0.5
+    assert 0 <= wait(answer(429, asked), patience=RetryPolicy(initial_delay=0.5)) <= 0.5
 
 
 @given(
@@ -112,11 +112,11 @@ def test_any_retry_after_is_a_finite_wait_or_none(text):
     assert found is None or (found >= 0 and math.isfinite(found))
 
 
-@pytest.mark.parametrize("settings", [{"retries": -1}, {"first_s": -0.1}, {"longest_s": -1}])
+@pytest.mark.parametrize("settings", [{"max_retries": -1}, {"initial_delay": -0.1}, {"max_delay": -1}])
 def test_patience_below_zero_is_refused(settings):
-    with pytest.raises(ConfigurationError, match="retries and waiting times are zero or more"):
+    with pytest.raises(ConfigurationError, match="must be 0 or more"):
         RetryPolicy(**settings)
 
 
 def test_an_answer_shows_its_status_and_size_alone():
-    assert repr(Response(200, {"x-name": "Juniper"}, b"Juniper")) == "Answer(200, 7 bytes)"
+    assert repr(Response(200, {"x-name": "Juniper"}, b"Juniper")) == "Response(200, 7 bytes)"

@@ -229,37 +229,37 @@ def test_a_good_answer_is_a_reply():
         (
             301,
             APIStatusError,
-            "Redirects are not followed, since the address holds the key: give the final base_url.",
+            "Redirects are not followed because the path contains the key: set base_url to the final address.",
         ),
         (
             302,
             APIStatusError,
-            "Redirects are not followed, since the address holds the key: give the final base_url.",
+            "Redirects are not followed because the path contains the key: set base_url to the final address.",
         ),
-        (400, BadRequest, "Check the fields that were given."),
-        (401, Unauthorized, "The api_key, the api_secret, or the user's id and secret were not accepted."),
+        (400, BadRequest, "Check the fields you sent."),
+        (401, Unauthorized, "Check api_key, api_secret, and the user's id and secret."),
         (403, APIStatusError, ""),
-        (404, APIStatusError, "There is no such address: check base_url, which is what precedes /api/."),
+        (404, APIStatusError, "No such path: check base_url, the part before /api/."),
         (405, APIStatusError, ""),
         (413, APIStatusError, "The request is too large."),
-        (415, APIStatusError, "The service does not read this body_encoding: try the other one."),
+        (415, APIStatusError, "The service does not accept this body_encoding: try the other one."),
         (429, APIStatusError, "Too many requests."),
-        (500, APIStatusError, "The service failed; try again later."),
-        (503, APIStatusError, "The service failed; try again later."),
-        (599, APIStatusError, "The service failed; try again later."),
+        (500, APIStatusError, "The service failed: try again later."),
+        (503, APIStatusError, "The service failed: try again later."),
+        (599, APIStatusError, "The service failed: try again later."),
     ],
 )
 def test_each_status_is_an_error_that_says_what_to_do(status, kind, todo):
     error = refusal(GET, status)
     assert type(error) is kind
     assert (error.status, error.operation, error.retry_after_s) == (status, "Get user", None)
-    assert str(error) == f"Get user was refused ({status}). {todo}".strip()
+    assert str(error) == f"Get user failed ({status}). {todo}".strip()
 
 
 def test_a_refusal_tells_how_long_the_service_asks_to_wait():
     error = refusal(GET, 429, headers={"retry-after": "90"})
     assert error.retry_after_s == 90
-    assert str(error).endswith("Too many requests. It asks to wait 90 s.")
+    assert str(error).endswith("Too many requests. The service asks to wait 90 s.")
 
 
 @pytest.mark.parametrize(
@@ -281,7 +281,7 @@ def test_a_refusal_tells_how_long_the_service_asks_to_wait():
 @pytest.mark.parametrize("format", ["json", "xml"])
 def test_a_reason_is_read_from_any_usual_body(body, format):  # noqa: A002
     error = refusal(CREATE, 400, body, format=format)
-    assert str(error) == "Create user was refused (400: city is missing). Check the fields that were given."
+    assert str(error) == "Create user failed (400: city is missing). Check the fields you sent."
 
 
 @pytest.mark.parametrize(
@@ -302,9 +302,7 @@ def test_a_reason_is_read_from_any_usual_body(body, format):  # noqa: A002
     ],
 )
 def test_a_body_without_a_reason_gives_none(body):
-    assert (
-        str(refusal(CREATE, 400, body)) == "Create user was refused (400). Check the fields that were given."
-    )
+    assert str(refusal(CREATE, 400, body)) == "Create user failed (400). Check the fields you sent."
 
 
 def test_several_reasons_stand_beside_each_other():
@@ -333,7 +331,7 @@ def test_several_reasons_stand_beside_each_other():
 )
 def test_what_was_sent_and_what_looks_personal_is_masked_in_a_reason(said, shown):
     error = refusal(CREATE, 400, json.dumps({"error": said}).encode())
-    assert str(error).startswith(f"Create user was refused (400: {shown}")
+    assert str(error).startswith(f"Create user failed (400: {shown}")
 
 
 @given(
@@ -353,9 +351,9 @@ def test_no_name_that_was_sent_stands_in_a_message(names, sentence):
 
 
 LOST = [
-    TransportFailure.nobody(),
-    TransportFailure.cut(),
-    TransportFailure.too_late(),
+    TransportFailure.refused(),
+    TransportFailure.disconnected(),
+    TransportFailure.timeout(),
     TransportFailure.too_large(),
 ]
 
@@ -367,8 +365,8 @@ def test_a_lost_answer_says_whether_the_service_may_have_received_the_request(ca
         protocol.model(call, access(), lost)
     error = caught.value
     assert (error.operation, error.maybe_received) == (call.operation.title, lost.maybe_received)
-    assert str(error).startswith(f"{call.operation.title} got no whole answer: {lost.reason}.")
-    assert ("look before you repeat it" in str(error)) == (lost.maybe_received and not call.repeatable)
+    assert str(error).startswith(f"{call.operation.title} failed: {lost.reason}.")
+    assert ("check before you repeat it" in str(error)) == (lost.maybe_received and not call.repeatable)
     assert ("Is the service running" in str(error)) == (not lost.maybe_received)
 
 
@@ -407,8 +405,8 @@ def changed(**fields):
         (changed(records=[{"x": 1}]), "user.records.0.id is missing"),
         (changed(emails=[{"id": 1}]), "user.emails.0.address is missing"),
         (changed(addresses={"0": {}}), "user.addresses is not as described"),
-        (b"<html><body>Juniper</body></html>", "it is a web page; is base_url the service's?"),
-        (b"\n <!doctype html><HTML>Juniper", "it is a web page; is base_url the service's?"),
+        (b"<html><body>Juniper</body></html>", "it is an HTML page; check base_url"),
+        (b"\n <!doctype html><HTML>Juniper", "it is an HTML page; check base_url"),
     ],
 )
 def test_an_unreadable_body_says_where_and_never_what(body, problem):
@@ -421,10 +419,10 @@ def test_an_unreadable_body_says_where_and_never_what(body, problem):
             reader(GET, strict, Response(200, {}, body))
         message = str(caught.value)
         if problem == "it is not JSON":
-            assert message.startswith("Get user: the answer cannot be read: ")
+            assert message.startswith("Get user: invalid response: ")
             assert "not JSON" in message
         else:
-            assert message.startswith(f"Get user: the answer cannot be read: {problem}")
+            assert message.startswith(f"Get user: invalid response: {problem}")
         assert "Juniper" not in message
         assert caught.value.__cause__ is None
         assert caught.value.__context__ is None
@@ -435,7 +433,7 @@ def test_an_unreadable_body_says_where_and_never_what(body, problem):
 )
 def test_unreadable_xml_is_unreadable_alike(body):
     for reader in (protocol.model, protocol.row):
-        with pytest.raises(InvalidResponse, match=r"^Get user: the answer cannot be read: "):
+        with pytest.raises(InvalidResponse, match=r"^Get user: invalid response: "):
             reader(GET, access(format="xml"), Response(200, {}, body))
 
 

@@ -107,10 +107,10 @@ def a_scene(directory: Path) -> Iterator[Scene]:
     directory.mkdir()
     clock = FrozenClock(START)
     fleet = Fleet(clock.now)
-    at_once = RetryPolicy(retries=0, first_s=0)
+    no_delay = RetryPolicy(max_retries=0, initial_delay=0)
     with (
         faults.running(fleet) as server,
-        Client(server.base_url, retries=at_once, **CREDENTIALS) as client,
+        Client(server.base_url, retries=no_delay, **CREDENTIALS) as client,
         History(directory, clock=clock.now) as history,
     ):
         exposure = Exposure(client, progress=False)

@@ -356,8 +356,8 @@ def a_house(
     clock = clock or FrozenClock(START)
     database = a_database(directory, key=KEY, clock=clock)
     known = by_name(definitions)
-    at_once = Politeness(delay_s=0, concurrency=16, robots_txt=False)
-    searched = None if engine is None else Engine(engine, politeness=at_once, timeout_s=3)
+    unthrottled = Politeness(delay_s=0, concurrency=16, robots_txt=False)
+    searched = None if engine is None else Engine(engine, politeness=unthrottled, timeout_s=3)
 
     async def prepare():
         behind = await a_database(directory, key=KEY, clock=clock).open()

@@ -18,7 +18,16 @@ AGES = {"within a day": 1.0, "within a week": 7.0, "within a month": 30.0, "long
 OUTCOMES = ("whole", "partial", "failed", "missed", OTHER)
 _DAY_S = 86_400
 MANY, MOST = 5, 0.5
-_HEALTH = ("site", "open", VANISHED, "at_once", "newest_at", "changed_at", "quiet_days", "is_doubtful")
+_HEALTH = (
+    "site",
+    "open",
+    VANISHED,
+    "vanished_at_once",
+    "newest_at",
+    "changed_at",
+    "quiet_days",
+    "is_doubtful",
+)
 
 
 def precision(records: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
@@ -111,7 +120,7 @@ def site_health(records: pd.DataFrame, *, at: datetime) -> pd.DataFrame:
 
     Returns:
         One row a site, doubtful ones first, then by name: ``site`` (text), ``open``, ``vanished`` (records, int64),
-        ``at_once`` (the most that vanished at one instant, int64), ``newest_at`` (when a record was last seen for the
+        ``vanished_at_once`` (the most that vanished at one instant, int64), ``newest_at`` (when a record was last seen for the
         first time), ``changed_at`` (when anything last changed; datetime64[us, UTC]), ``quiet_days`` (since then,
         float64), ``is_doubtful`` (bool: at some instant five or more vanished, and these were half or more of what was
         open until then).
@@ -134,7 +143,9 @@ def site_health(records: pd.DataFrame, *, at: datetime) -> pd.DataFrame:
     )
     found = rows.groupby("site")
     table = found.agg({"open": "sum", VANISHED: "sum", "newest_at": "max", "changed_at": "max"})
-    table = table.join(_together(rows)).astype({"open": "int64", VANISHED: "int64", "at_once": "int64"})
+    table = table.join(_together(rows)).astype(
+        {"open": "int64", VANISHED: "int64", "vanished_at_once": "int64"}
+    )
     table["quiet_days"] = (instant(at) - instants(table["changed_at"])) / np.timedelta64(_DAY_S, "s")
     table = table.reset_index().astype({"site": "str"})[[*_HEALTH]]
     return table.sort_values(["is_doubtful", "site"], ascending=[False, True], ignore_index=True)
@@ -147,7 +158,7 @@ def _together(rows: pd.DataFrame) -> pd.DataFrame:
     moves = pd.concat([came, went[~rows["open"]]]).groupby(["site", "at"]).sum()
     before = moves["n"].groupby("site").cumsum() - moves["n"]
     much = (moves["gone"] >= MANY) & (moves["gone"] >= MOST * before)
-    return pd.DataFrame({"at_once": moves["gone"], "is_doubtful": much}).groupby("site").max()
+    return pd.DataFrame({"vanished_at_once": moves["gone"], "is_doubtful": much}).groupby("site").max()
 
 
 def _wilson(hits: "pd.Series[Any]", of: "pd.Series[Any]", level: float) -> dict[str, Any]:

@@ -42,7 +42,7 @@ from exposurekit.charts.theme import (
 )
 
 _SHARES = ("site", "mine", "not mine", "unsure", "unlabelled", "precision", "low", "high")
-_HEALTH = ("site", "open", VANISHED, "at_once", "quiet_days", "is_doubtful")
+_HEALTH = ("site", "open", VANISHED, "vanished_at_once", "quiet_days", "is_doubtful")
 _LOOKS = dict(
     zip(
         OUTCOMES,
@@ -202,7 +202,7 @@ def site_health(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     check_input("site_health", table, _HEALTH)
     if table.empty:
         return empty_chart("No site has a listing", provenance=provenance)
-    order = ["is_doubtful", "at_once", "open"]
+    order = ["is_doubtful", "vanished_at_once", "open"]
     ranked = table.sort_values(order, ascending=False, kind="stable", ignore_index=True)
     shown = ranked.head(SHOWN)
     names = [
@@ -226,9 +226,12 @@ def _standing(table: pd.DataFrame, said: list[str]) -> list[go.Bar]:
     doubtful = table["is_doubtful"].astype("bool")
     parts = {
         "open": (table["open"], (BLUE, "")),
-        _AT_ONCE: (table["at_once"].where(~doubtful, 0), (SKY, "\\")),
-        f"{_AT_ONCE}, doubtful": (table["at_once"].where(doubtful, 0), (VERMILION, "x")),
-        _BEFORE: ((table[VANISHED] - table["at_once"]).clip(lower=0), (COLOURS[OTHER], PATTERNS[OTHER])),
+        _AT_ONCE: (table["vanished_at_once"].where(~doubtful, 0), (SKY, "\\")),
+        f"{_AT_ONCE}, doubtful": (table["vanished_at_once"].where(doubtful, 0), (VERMILION, "x")),
+        _BEFORE: (
+            (table[VANISHED] - table["vanished_at_once"]).clip(lower=0),
+            (COLOURS[OTHER], PATTERNS[OTHER]),
+        ),
     }
     return [
         bars(name, n.tolist(), said, look) for name, (n, look) in parts.items() if name == "open" or n.any()
@@ -237,7 +240,7 @@ def _standing(table: pd.DataFrame, said: list[str]) -> list[go.Bar]:
 
 def _how(row: dict[Any, Any]) -> str:
     quiet = "" if pd.isna(row["quiet_days"]) else f"; nothing changed for {row['quiet_days']:,.1f} days"
-    return f"{row['open']:,} open, {row[VANISHED]:,} vanished, {row['at_once']:,} of them at once{quiet}"
+    return f"{row['open']:,} open, {row[VANISHED]:,} vanished, {row['most']:,} of them at once{quiet}"
 
 
 def _broken(table: pd.DataFrame) -> str:
@@ -248,11 +251,11 @@ def _broken(table: pd.DataFrame) -> str:
         return (
             f"{pluralize(len(doubtful), 'site looks', 'sites look')} broken rather than left: {names}{rest}"
         )
-    at_once = int(table["at_once"].max())
-    first = table[table["at_once"] == at_once]
+    most = int(table["vanished_at_once"].max())
+    first = table[table["vanished_at_once"] == most]
     where = tied(row_labels(first, "site"), "sites")
-    most = f"; the most that vanished at once is {at_once:,}, on {where}"
-    return f"No site looks broken{most if at_once else ''}"
+    largest = f"; the most that vanished at once is {most:,}, on {where}"
+    return f"No site looks broken{largest if most else ''}"
 
 
 def _states(table: pd.DataFrame) -> str:

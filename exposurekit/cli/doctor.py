@@ -133,7 +133,7 @@ def _service(_history: str) -> Iterator[CheckResult]:
         )
         return
     try:
-        with Client(retries=RetryPolicy(retries=0, first_s=0)) as client:
+        with Client(retries=RetryPolicy(max_retries=0, initial_delay=0)) as client:
             yield from _request_check(client)
     except ExposureError as error:
         yield CheckResult("credentials", ILL, str(error), "mend the setting that it names")
@@ -144,7 +144,7 @@ def _request_check(client: Any) -> Iterator[CheckResult]:
     from exposurekit.client.retry import Response
 
     call, began = calls.list_users(limit=1), time.monotonic()
-    outcome = client.outcome(call)
+    outcome = client.send(call)
     took_ms = (time.monotonic() - began) * 1000
     try:
         protocol.plain_values(call, client.access, outcome)

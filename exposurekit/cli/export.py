@@ -72,13 +72,13 @@ def export(*, table: str, history: str, out: Path, user: int | None, personal: b
     check_writable(out)
     if table in LIVE:
         exposure = exposurekit.connect()
-        file = exposurekit.export(exposure[table], out, personal=personal, of=exposure)
+        file = exposurekit.export(exposure[table], out, include_personal=personal, source=exposure)
         lacks_names = False
     else:
         with existing_history(history) as kept:
             what: Any = kept if table == QUEUE else getattr(kept, table)()
             of: Any = exposurekit.connect() if live else kept
-            file = exposurekit.export(what, out, user=user, personal=personal, of=of)
+            file = exposurekit.export(what, out, user=user, include_personal=personal, source=of)
             lacks_names = table == QUEUE and personal and not live and _has_work(kept, user)
     kept_back = "" if personal else " Nothing personal is in it; --personal writes everything."
     click.echo(f"Wrote {label_of(file)}, {file.stat().st_size:,} bytes.{kept_back}")

@@ -1,4 +1,4 @@
-"""Awaiting work run behind a waiting caller: works inside a notebook's running loop, and stops when the cell stops."""
+"""Run a coroutine from blocking code, inside a running event loop too, and cancel it on Ctrl-C."""
 
 import asyncio
 import contextlib
@@ -7,47 +7,51 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, wait
 from typing import Any
 
-LOOK_S = 0.1
+TICK_S = 0.1
 
 
-def run_in_background(work: Callable[[], Coroutine[Any, Any, None]], watch: Callable[[], None]) -> None:
-    """Run to the end, calling ``watch`` ten times a second and once more at the end.
+def run_in_background(coro: Coroutine[Any, Any, None], on_tick: Callable[[], None]) -> None:
+    """Run a coroutine to its end in a thread of its own.
 
-    The caller's thread only waits, so Ctrl-C reaches it at once; the work is cancelled then and waited for:
-    no further call begins, and nothing goes on behind the stopped cell.
+    The calling thread only waits, so Ctrl-C interrupts it immediately; the coroutine is then cancelled and awaited,
+    so no request starts after the cell has stopped.
+
+    Args:
+        coro: The coroutine.
+        on_tick: Called in the calling thread ten times a second, and once more at the end.
     """
-    begun: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[None]]] = Future()
-    ended: Future[None] = Future()
-    thread = threading.Thread(target=_live, args=(work, begun, ended), name="exposurekit", daemon=True)
+    started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[None]]] = Future()
+    finished: Future[None] = Future()
+    thread = threading.Thread(target=_run, args=(coro, started, finished), name="exposurekit", daemon=True)
     thread.start()
     try:
-        while not wait([ended], timeout=LOOK_S).done:
-            watch()
-        watch()
+        while not wait([finished], timeout=TICK_S).done:
+            on_tick()
+        on_tick()
     except BaseException:
-        loop, task = begun.result()
-        with contextlib.suppress(RuntimeError):  # it ended by itself just now
+        loop, task = started.result()
+        with contextlib.suppress(RuntimeError):  # the loop has just closed
             loop.call_soon_threadsafe(task.cancel)
         raise
     finally:
         thread.join()
-    ended.result()
+    finished.result()
 
 
-def _live(
-    work: Callable[[], Coroutine[Any, Any, None]],
-    begun: "Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[None]]]",
-    ended: "Future[None]",
+def _run(
+    coro: Coroutine[Any, Any, None],
+    started: "Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[None]]]",
+    finished: "Future[None]",
 ) -> None:
     async def main() -> None:
         task = asyncio.current_task()
         assert task is not None  # noqa: S101  a running coroutine has a task
-        begun.set_result((asyncio.get_running_loop(), task))
-        await work()
+        started.set_result((asyncio.get_running_loop(), task))
+        await coro
 
     try:
         asyncio.run(main())
     except BaseException as error:  # noqa: BLE001  carried over to the waiting thread
-        ended.set_exception(error)
+        finished.set_exception(error)
     else:
-        ended.set_result(None)
+        finished.set_result(None)

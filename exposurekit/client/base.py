@@ -93,7 +93,7 @@ class BaseClient:
         if not isinstance(retries, int | RetryPolicy):
             raise ConfigurationError("retries is a number, or a RetryPolicy")
         self.timeout = timeout
-        self.patience = retries if isinstance(retries, RetryPolicy) else RetryPolicy(retries)
+        self.retry_policy = retries if isinstance(retries, RetryPolicy) else RetryPolicy(retries)
         self.transport = transport
 
     def __repr__(self) -> str:
@@ -106,4 +106,4 @@ class BaseClient:
 
     def wait_s(self, call: Call[R, T], outcome: Result, tries: int) -> float | None:
         """Seconds to wait before the next try, or None where the outcome is final."""
-        return self.patience.wait_s(outcome, tries=tries, repeatable=call.repeatable)
+        return self.retry_policy.wait_s(outcome, tries=tries, repeatable=call.repeatable)

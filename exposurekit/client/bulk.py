@@ -27,24 +27,24 @@ Choose = Callable[[int], bool]
 
 @dataclass(frozen=True, slots=True)
 class UserListing:
-    """How List users went.
+    """What List users returned, over all pages.
 
     Attributes:
-        listed: How many people it listed.
-        told: How many there are by its own count; None: it does not count them.
-        unreadable: How many more it listed whose id or secret could not be read.
-        deviations: How its answers deviate from the specification, and for how many users.
+        returned: Number of users returned.
+        reported_total: The service's own count of users; None if it reports none.
+        unreadable: Number of further users whose id or secret could not be read.
+        deviations: Deviations from the specification, each with the number of users it affects.
     """
 
-    listed: int
-    told: int | None
+    returned: int
+    reported_total: int | None
     unreadable: int = 0
     deviations: Mapping[Deviation, int] = field(default_factory=dict)
 
     @property
     def is_complete(self) -> bool:
-        """Whether nobody was missed: pages shift where somebody leaves between two of them."""
-        return not self.unreadable and (self.told is None or self.told == self.listed)
+        """Whether no user was missed. Pages shift if a user is deleted while they are fetched."""
+        return not self.unreadable and self.reported_total in {None, self.returned}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ async def load(
     client: AsyncClient,
     take: Callable[[Batch], None],
     *,
-    at_once: int = CONCURRENCY,
+    concurrency: int = CONCURRENCY,
     window: int = PREFETCH,
     progress: Progress | None = None,
     choose: Choose | None = None,
@@ -95,7 +95,7 @@ async def load(
     Args:
         client: With as many connections as people at once.
         take: Is given each batch as it is done; also the last, unfinished one where the load is cancelled.
-        at_once: People asked about at the same time.
+        concurrency: People asked about at the same time.
         window: People asked about before their answers are read; memory grows with this, not with how many there are.
         progress: Called with people done and people in all (None where the service does not count them).
         choose: Whether to ask about somebody who is listed; None: about everyone.
@@ -114,7 +114,7 @@ async def load(
             if progress:
                 progress(done, total)
 
-        await _batch(client, keys, at_once, take, one_more)
+        await _batch(client, keys, concurrency, take, one_more)
 
     total = None
     async for page in client.iter_pages(notes=notes):
@@ -134,7 +134,7 @@ async def load(
 async def _batch(
     client: AsyncClient,
     keys: list[UserKey],
-    at_once: int,
+    concurrency: int,
     take: Callable[[Batch], None],
     one_more: Callable[[], None],
 ) -> None:
@@ -148,7 +148,7 @@ async def _batch(
 
     try:
         async with asyncio.TaskGroup() as group:
-            for _ in range(min(at_once, len(keys))):
+            for _ in range(min(concurrency, len(keys))):
                 group.create_task(work())
     finally:
         # Read only now, a few people at a time: bytes wait cheaply, and the dicts of a few die young, before the
@@ -169,12 +169,12 @@ class _UserResponses:
 
 async def _fetch(client: AsyncClient, key: UserKey) -> _UserResponses:
     call: calls.Call[Any, Any] = calls.get_user(key)
-    outcome = await client.outcome(call)
+    outcome = await client.send(call)
     user = (call, outcome)
     if not protocol.is_success(outcome):
         return _UserResponses(key, user, None)
     call = calls.get_user_alerts(key)
-    return _UserResponses(key, user, (call, await client.outcome(call)))
+    return _UserResponses(key, user, (call, await client.send(call)))
 
 
 def _read(client: AsyncClient, answers: Sequence[_UserResponses]) -> Batch:

@@ -34,7 +34,7 @@ def _blocking(build: Callable[P, Call[R, T]]) -> Callable[Concatenate["Client", 
         if isinstance(call, Exception):
             raise call
         try:
-            outcome = self.outcome(call)
+            outcome = self.send(call)
         except KeyboardInterrupt as stopped:  # the frames below hold addresses and bodies
             raise stopped.with_traceback(None) from None
         return protocol.model(call, self.access, outcome)
@@ -52,7 +52,7 @@ def _awaiting(build: Callable[P, Call[R, T]]) -> Callable[Concatenate["AsyncClie
         if isinstance(call, Exception):
             raise call
         try:
-            outcome = await self.outcome(call)
+            outcome = await self.send(call)
         except asyncio.CancelledError as stopped:
             raise stopped.with_traceback(None) from None
         return protocol.model(call, self.access, outcome)
@@ -141,11 +141,11 @@ class Client(BaseClient):
 
         return probe.table(self)
 
-    def outcome(self, call: Call[R, T]) -> Result:
+    def send(self, call: Call[R, T]) -> Result:
         """What a call comes to, after as many tries as it may have: the bytes, before they mean anything.
 
-        >>> client.outcome(calls.list_users(limit=1))
-        Answer(200, ... bytes)
+        >>> client.send(calls.list_users(limit=1))
+        Response(200, ... bytes)
         """
         tries = 0
         while True:
@@ -165,6 +165,13 @@ class Client(BaseClient):
         from exposurekit.client.transports.httpx import Blocking
 
         return Blocking(self.transport)
+
+    def as_async(self, connections: int = 8) -> "AsyncClient":
+        """An `AsyncClient` with the same settings and this many connections."""
+        client = object.__new__(AsyncClient)
+        settings = {name: value for name, value in vars(self).items() if name != "_carrier"}
+        vars(client).update(settings, connections=connections)
+        return client
 
     def _repr_html_(self) -> str:
         return _card(self)
@@ -230,7 +237,7 @@ class AsyncClient(BaseClient):
         paging, listed = Paging(page_size), set[int]()
         while not paging.done:
             call = calls.list_users(paging.limit, paging.offset)
-            page = protocol.model(call, self.access, await self.outcome(call), notes)
+            page = protocol.model(call, self.access, await self.send(call), notes)
             fresh = calls.unlisted(page, listed)
             yield page.model_copy(update={"users": fresh})
             paging = paging.after(page, fresh=len(fresh))
@@ -263,11 +270,11 @@ class AsyncClient(BaseClient):
             pause = min(pause * 1.5, 10 * POLL_S)
         return user
 
-    async def outcome(self, call: Call[R, T]) -> Result:
+    async def send(self, call: Call[R, T]) -> Result:
         """What a call comes to, after as many tries as it may have: the bytes, before they mean anything.
 
-        >>> awaited(lambda client: client.outcome(calls.list_users(limit=1)))
-        Answer(200, ... bytes)
+        >>> awaited(lambda client: client.send(calls.list_users(limit=1)))
+        Response(200, ... bytes)
         """
         tries = 0
         while True:
@@ -314,17 +321,9 @@ def _card(client: BaseClient) -> str:
         "integration": access.integration_name,
         "format": access.format,
         "seconds a try": f"{client.timeout:g}",
-        "further tries": client.patience.retries,
+        "further tries": client.retry_policy.max_retries,
     }
     return html_card(type(client).__name__, facts)
-
-
-def as_async(client: Client, connections: int) -> AsyncClient:
-    """The awaiting twin of a blocking client, with this many connections."""
-    made = object.__new__(AsyncClient)
-    kept = {name: value for name, value in vars(client).items() if name != "_carrier"}
-    vars(made).update(kept, connections=connections)
-    return made
 
 
 def _check_time(left_s: float, timeout: float) -> None:

@@ -35,7 +35,7 @@ def points(client: Any) -> list[tuple[str, str]]:
         ConnectionFailed: Nobody answers.
     """
     call = calls.list_users()
-    page = protocol.plain_values(call, client.access, client.outcome(call))
+    page = protocol.plain_values(call, client.access, client.send(call))
     listed = page["users"] if isinstance(page, dict) and isinstance(page.get("users"), list) else []
     keys = [
         (one["id"], one["secret"])
@@ -81,12 +81,12 @@ def deviations(client: Any, keys: list[Any] | None = None) -> list[Deviation]:
     notes: protocol.Notes = Counter()
     if keys is None:
         call = calls.list_users(limit=_PEOPLE)
-        outcome = client.outcome(call)
+        outcome = client.send(call)
         keys = [(key.id, key.secret) for key in protocol.model(call, client.access, outcome, Counter()).users]
         notes.update(protocol.deviations(call, client.access, outcome))
     for call in _calls(keys[:_PEOPLE]):
         with suppress(ExposureError):
-            notes.update(protocol.deviations(call, client.access, client.outcome(call)))
+            notes.update(protocol.deviations(call, client.access, client.send(call)))
     return [deviation for deviation, _ in notes.most_common()]
 
 
@@ -145,18 +145,18 @@ def _of_users(users: list[dict[str, Any]]) -> dict[str, Callable[[], str]]:
 
 def _ask(client: Any, call: Call[Any, Any]) -> Any:
     try:
-        return protocol.plain_values(call, client.access, client.outcome(call))
+        return protocol.plain_values(call, client.access, client.send(call))
     except ExposureError:
         return None
 
 
 def _status(client: Any, call: Call[Any, Any]) -> str:
-    outcome = client.outcome(call)
+    outcome = client.send(call)
     return str(outcome.status) if isinstance(outcome, Response) else UNTOLD
 
 
 def _error(client: Any) -> str:
-    outcome = _otherwise(client, api_secret="").outcome(calls.list_users(limit=1))
+    outcome = _otherwise(client, api_secret="").send(calls.list_users(limit=1))
     if not isinstance(outcome, Response):
         return UNTOLD
     try:
@@ -171,7 +171,7 @@ def _reads(client: Any, format: str, **manner: Any) -> str:  # noqa: A002  the s
     call = calls.list_users(limit=1)
     other = _otherwise(client, format=format, **manner)
     try:
-        protocol.model(call, other.access, other.outcome(call))
+        protocol.model(call, other.access, other.send(call))
     except ExposureError as error:
         return f"no ({type(error).__name__})"
     return "yes"

@@ -54,11 +54,11 @@ _VOCABULARY = {
     *("valid", "value", "missing", "invalid", "empty", "blank", "accepted"),
 }
 _WHAT_TO_DO = {
-    400: "Check the fields that were given.",
-    401: "The api_key, the api_secret, or the user's id and secret were not accepted.",
-    404: "There is no such address: check base_url, which is what precedes /api/.",
+    400: "Check the fields you sent.",
+    401: "Check api_key, api_secret, and the user's id and secret.",
+    404: "No such path: check base_url, the part before /api/.",
     413: "The request is too large.",
-    415: "The service does not read this body_encoding: try the other one.",
+    415: "The service does not accept this body_encoding: try the other one.",
     429: "Too many requests.",
 }
 
@@ -202,7 +202,7 @@ def _note(call: Call[R, T], reading: Reading, notes: Notes | None) -> None:
         notes.update(reading.deviations)
     elif costly := [one.field for one in reading.deviations if one.costs_item]:
         fields = ", ".join(dict.fromkeys(costly))
-        warn(f"{call.operation.title}: the answer was read in part; items were lost at {fields}")
+        warn(f"{call.operation.title}: items that could not be read were dropped at {fields}")
 
 
 def plain_values(call: Call[R, T], access: ClientConfig, outcome: Result) -> Any:
@@ -244,20 +244,20 @@ def _checked(call: Call[R, T], access: ClientConfig, outcome: Result, read: Call
     except InvalidResponse as error:
         problem = str(error)
     if _WEB_PAGE.match(outcome.body):
-        problem = "it is a web page; is base_url the service's?"
-    message = f"{call.operation.title}: the answer cannot be read: {problem}"
+        problem = "it is an HTML page; check base_url"
+    message = f"{call.operation.title}: invalid response: {problem}"
     if call.operation is not CREATE_USER:
         raise InvalidResponse(message)
     account = _account(outcome.body)
     if account is None or access.strict:
         key = account and UserKey(id=account["id"], secret=account["secret"])
         todo = (
-            "The user was registered: keep the error's user_key."
+            "The user was created: save the error's user_key."
             if key
-            else "The user may have been registered all the same: look before you repeat it."
+            else "The user may have been created: check before you repeat the call."
         )
         raise InvalidResponse(f"{message}. {todo}", user_key=key)
-    warn(f"{message}. Its id and secret were read; take the rest from get_user()")
+    warn(f"{message}. Its id and secret were read; call get_user() for the rest")
     return lenient.as_model(call.reply, {"user": account}, call.operation.title).value
 
 
@@ -284,11 +284,11 @@ def _account_in(values: Any) -> dict[str, Any] | None:
 
 def _unreached(call: Call[R, T], lost: TransportFailure) -> NoReturn:
     title = call.operation.title
-    message = f"{title} got no whole answer: {lost.reason}."
-    if lost == TransportFailure.nobody():
-        message += " Is the service running, and base_url right?"
+    message = f"{title} failed: {lost.reason}."
+    if lost == TransportFailure.refused():
+        message += " Is the service running? Check base_url or EXPOSUREKIT_BASE_URL."
     elif lost.maybe_received and not call.repeatable:
-        message += " It may have been carried out all the same: look before you repeat it."
+        message += " The service may have processed it: check before you repeat it."
     raise ConnectionFailed(message, operation=title, maybe_received=lost.maybe_received)
 
 
@@ -297,15 +297,17 @@ def _refuse(call: Call[R, T], access: ClientConfig, answer: Response) -> NoRetur
     kind = {BAD_REQUEST: BadRequest, UNAUTHORIZED: Unauthorized}.get(answer.status, APIStatusError)
     title, status, wait = call.operation.title, answer.status, answer.retry_after_s
     said = _reason(call, access, answer)
-    message = f"{title} was refused ({status}{': ' + said if said else ''})."
+    message = f"{title} failed ({status}{': ' + said if said else ''})."
     if 300 <= status < BAD_REQUEST:  # noqa: PLR2004  redirections
-        todo = "Redirects are not followed, since the address holds the key: give the final base_url."
+        todo = (
+            "Redirects are not followed because the path contains the key: set base_url to the final address."
+        )
     else:
-        todo = _WHAT_TO_DO.get(status, "The service failed; try again later." if status >= 500 else "")  # noqa: PLR2004
+        todo = _WHAT_TO_DO.get(status, "The service failed: try again later." if status >= 500 else "")  # noqa: PLR2004
     if said and status == UNAUTHORIZED:
-        todo = "Check the credentials, and that base_url is their service's."
+        todo = "Check the credentials, and that base_url is the service they belong to."
     if wait is not None:
-        todo += f" It asks to wait {wait:.0f} s."
+        todo += f" The service asks to wait {wait:.0f} s."
     raise kind(f"{message} {todo}".strip(), status=status, operation=title, retry_after_s=wait)
 
 

@@ -19,7 +19,7 @@ class Response:
     body: bytes
 
     def __repr__(self) -> str:
-        return f"Answer({self.status}, {len(self.body)} bytes)"
+        return f"Response({self.status}, {len(self.body)} bytes)"
 
     @property
     def retry_after_s(self) -> float | None:
@@ -39,37 +39,37 @@ class TransportFailure:
     final: bool = False
 
     @classmethod
-    def nobody(cls) -> "TransportFailure":
+    def refused(cls) -> "TransportFailure":
         """No connection came about."""
-        return cls("nothing listens at that address", maybe_received=False)
+        return cls("connection refused", maybe_received=False)
 
     @classmethod
-    def unknown(cls) -> "TransportFailure":
+    def dns(cls) -> "TransportFailure":
         """The host's name has no address."""
-        return cls("that host is not known", maybe_received=False)
+        return cls("host name not found", maybe_received=False)
 
     @classmethod
-    def insecure(cls) -> "TransportFailure":
+    def tls(cls) -> "TransportFailure":
         """No TLS connection came about."""
         return cls(
-            "no secure connection came about: it speaks plain http, or its certificate is not valid",
+            "no TLS connection: the service speaks plain HTTP, or its certificate is invalid",
             maybe_received=False,
         )
 
     @classmethod
-    def cut(cls) -> "TransportFailure":
+    def disconnected(cls) -> "TransportFailure":
         """The connection ended before the answer did, or what came was no HTTP."""
-        return cls("the connection was lost")
+        return cls("connection lost before the response was complete")
 
     @classmethod
-    def too_late(cls, *, maybe_received: bool = True) -> "TransportFailure":
+    def timeout(cls, *, maybe_received: bool = True) -> "TransportFailure":
         """The time for one try ran out."""
-        return cls("no answer came in time", maybe_received)
+        return cls("no response before the timeout", maybe_received)
 
     @classmethod
     def too_large(cls) -> "TransportFailure":
         """The answer was given up, so that it does not fill the memory."""
-        return cls("its answer is too large", final=True)
+        return cls("the response is too large", final=True)
 
 
 Result = Response | TransportFailure
@@ -80,21 +80,23 @@ class RetryPolicy:
     """How often a call that may be repeated is repeated, and how long to wait between.
 
     Args:
-        retries: Further tries after the first.
-        first_s: Seconds before the first retry at most; doubled for each further one, with full jitter.
-        longest_s: Seconds of waiting at most, also where ``Retry-After`` asks for more: then the call ends.
+        max_retries: Further tries after the first.
+        initial_delay: Seconds before the first retry at most; doubled for each further one, with full jitter.
+        max_delay: Seconds of waiting at most, also where ``Retry-After`` asks for more: then the call ends.
 
-    >>> RetryPolicy(retries=5).retries
+    >>> RetryPolicy(max_retries=5).max_retries
     5
     """
 
-    retries: int = 3
-    first_s: float = 0.5
-    longest_s: float = 60.0
+    max_retries: int = 3
+    initial_delay: float = 0.5
+    max_delay: float = 60.0
 
     def __post_init__(self) -> None:
-        if self.retries < 0 or self.first_s < 0 or self.longest_s < 0:
-            raise ConfigurationError("retries and waiting times are zero or more")
+        if self.max_retries < 0 or self.initial_delay < 0 or self.max_delay < 0:
+            raise ConfigurationError(
+                "RetryPolicy: max_retries, initial_delay and max_delay must be 0 or more"
+            )
 
     def wait_s(self, outcome: Result, *, tries: int, repeatable: bool) -> float | None:
         """Seconds to wait before the next try, or None where this outcome is final.
@@ -104,7 +106,7 @@ class RetryPolicy:
             tries: Tries made so far.
             repeatable: Whether the call may reach the service twice.
         """
-        if tries > self.retries:
+        if tries > self.max_retries:
             return None
         asked = None
         if isinstance(outcome, Response):
@@ -114,8 +116,8 @@ class RetryPolicy:
         elif outcome.final or (outcome.maybe_received and not repeatable):
             return None
         if asked is not None:
-            return asked if asked <= self.longest_s else None
-        most = min(self.longest_s, self.first_s * 2 ** (tries - 1))
+            return asked if asked <= self.max_delay else None
+        most = min(self.max_delay, self.initial_delay * 2 ** (tries - 1))
         return random.uniform(0, most)  # noqa: S311  jitter, not a secret
 
 

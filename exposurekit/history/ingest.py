@@ -278,8 +278,8 @@ class _Ingest:
             for name, text in texts.items()
             if (found := self._found(cursor, name, text, buckets)) is not None
         }
-        at_once = 2 if held > maintenance.ROWS_FEW else 1
-        with ThreadPoolExecutor(at_once) as writers:  # each compresses what it writes
+        threads = 2 if held > maintenance.ROWS_FEW else 1
+        with ThreadPoolExecutor(threads) as writers:  # each compresses what it writes
             [*writers.map(lambda name: self._store.append(name, tables[name], once=once), tables)]
 
     def _found(self, cursor: Any, name: str, text: str, buckets: tuple[int, int]) -> Any:

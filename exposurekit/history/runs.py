@@ -90,7 +90,7 @@ class RunManager:
                 staged.remove()  # nobody could be listed: there is nothing to go on with
             raise
         collector.flush()
-        staged.end(ShardResult(self.clock(), listing.listed, listing.is_complete), shard)
+        staged.end(ShardResult(self.clock(), listing.returned, listing.is_complete), shard)
 
     def taken_in(self, staged: StagedRun) -> Run:
         """Take a run in, if all of its shards ended; what it brought."""

@@ -30,7 +30,7 @@ NUMBERS = frozenset((
     "minutes", "listings_a_minute", "listed", "whole", "partial", "failed", "missed", "absent", "unlisted", "late",
     "registered", "complete", "deliveries", "new", "came_into_view", "relisted", "changed", "out_of_view",
     "links_new", "links_vanished", "alerts_new", "alerts_vanished", "left_censored", "open_s", "gone_days", "days",
-    "quiet_days", "at_once", "mine", "not mine", "unsure", "unlabelled", "precision", "low", "high", "open_now",
+    "quiet_days", "vanished_at_once", "mine", "not mine", "unsure", "unlabelled", "precision", "low", "high", "open_now",
     "of_open", "of_gone", "of_new", "beyond", "left_out", "median_days", "median_low", "median_high", "never",
     "never_low", "never_high", "followed_days", "at_risk", "censored", "survival", "is_scanning",
     "identification_on_file", "is_known", "is_doubtful", "status", "pages", "of_listings", "of_pages", "score",

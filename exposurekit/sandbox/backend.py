@@ -161,8 +161,8 @@ def _worker(database: Any, world: Any) -> Any:
     gently = Politeness(delay_s=0, concurrency=16, robots_txt=False)
     engine = Engine(world.search_engine, politeness=gently, timeout_s=1.5)
     # Time stands still while its people are asked: to keep a distance would only reserve moments.
-    at_once = {"politeness": Politeness(delay_s=0, concurrency=16)}
-    definitions = {name: site.model_copy(update=at_once) for name, site in world.definitions.items()}
+    unthrottled = {"politeness": Politeness(delay_s=0, concurrency=16)}
+    definitions = {name: site.model_copy(update=unthrottled) for name, site in world.definitions.items()}
     web = ScanContext(database, definitions, PoliteFetcher(outbound, database), engine)
     pace = WorkerConfig(
         scans=25, removals=50, idle_s=0.2

@@ -54,7 +54,7 @@ class DailySource:
     @property
     def waits_at_most(self) -> int:
         """How many looks like this one may wait."""
-        return max(1, PEOPLE_WAITING // max(1, self.listing.listed))
+        return max(1, PEOPLE_WAITING // max(1, self.listing.returned))
 
 
 class DailyCollector:

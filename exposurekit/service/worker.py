@@ -57,7 +57,7 @@ class _JobType:
 
     name: str
     table: Table
-    at_once: int
+    concurrency: int
     seconds: float
     do: Callable[[Lease], Awaitable[None]]
 
@@ -162,9 +162,9 @@ class Worker:
         await self._done(self._kinds[0], lease)
 
     @property
-    def scans_at_once(self) -> int:
+    def scan_concurrency(self) -> int:
         """How many people are scanned at once."""
-        return self._kinds[0].at_once
+        return self._kinds[0].concurrency
 
     @property
     def scan_lasts(self) -> timedelta:
@@ -328,13 +328,13 @@ class _JobSlots:
     @property
     def room(self) -> int:
         """How much more can be begun."""
-        return self.kind.at_once - len(self.running)
+        return self.kind.concurrency - len(self.running)
 
     @property
     def worth_filling(self) -> bool:
         """Whether to take more: a row costs a transaction, and so do eight; but nobody waits long for them."""
         waited = time.monotonic() - self.filled_at >= FILL_AFTER_S
-        return self.room * 4 >= self.kind.at_once or (self.room > 0 and waited)
+        return self.room * 4 >= self.kind.concurrency or (self.room > 0 and waited)
 
     def drop_ended(self) -> int:
         """Forget what is done; how much."""

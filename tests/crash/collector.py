@@ -29,7 +29,7 @@ def collect(path: str, base_url: str, run: str) -> Iterator[dict[str, Any]]:
     collector.PEOPLE_A_PART = 40
     access = {"integration_name": "acme", "api_key": "key", "api_secret": "secret"}
     with (
-        Client(base_url, **access, retries=RetryPolicy(retries=0, first_s=0)) as client,
+        Client(base_url, **access, retries=RetryPolicy(max_retries=0, initial_delay=0)) as client,
         History(path) as history,
     ):
         found = history.collect(Exposure(client, progress=False), run=run)

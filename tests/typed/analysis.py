@@ -19,7 +19,7 @@ with ek.demo(people=10, seed=7, days=14) as demo:
     demo.advance(days=3)
 
 exposure: ek.Exposure = ek.connect(
-    "https://service.example", integration_name="acme", api_key="key", timeout=10, at_once=4
+    "https://service.example", integration_name="acme", api_key="key", timeout=10, concurrency=4
 )
 records = exposure.records(user=[1, 2], site="Nosy Heron", status=["discovered", "pending removal"])
 links = exposure.links(contains="email")

@@ -72,15 +72,19 @@ class Awaiting:
             finally:
                 response.release()
         except aiohttp.ClientConnectorDNSError:
-            return TransportFailure.unknown()
+            return TransportFailure.dns()
         except (aiohttp.ClientSSLError, aiohttp.ServerFingerprintMismatch):
-            return TransportFailure.insecure()
+            return TransportFailure.tls()
         except aiohttp.ClientConnectorError:
-            return TransportFailure.nobody()
+            return TransportFailure.refused()
         except TimeoutError:
-            return TransportFailure.too_late()
+            return TransportFailure.timeout()
         except Exception as error:  # noqa: BLE001  whatever it raises may hold the URL, and ends here
-            return TransportFailure.too_large() if isinstance(error, BodyTooLarge) else TransportFailure.cut()
+            return (
+                TransportFailure.too_large()
+                if isinstance(error, BodyTooLarge)
+                else TransportFailure.disconnected()
+            )
 
     async def aclose(self) -> None:
         """Close the connections that are kept open."""

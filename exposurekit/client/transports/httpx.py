@@ -43,7 +43,7 @@ class Blocking:
                 for piece in _pieces(response):
                     body.feed(piece)
                     if time.monotonic() > until:
-                        return TransportFailure.too_late()
+                        return TransportFailure.timeout()
                 _close_if_more(response)
                 return Response(response.status_code, response.headers, body.whole())
         except BodyTooLarge:
@@ -146,12 +146,12 @@ def _failure_of(error: Exception, *never_sent: type[Exception]) -> TransportFail
     received = not isinstance(error, never_sent)
     if isinstance(error, httpx.ConnectError):
         if _caused_by(error, socket.gaierror):
-            return TransportFailure.unknown()
+            return TransportFailure.dns()
         if _caused_by(error, ssl.SSLError):
-            return TransportFailure.insecure()
+            return TransportFailure.tls()
     if isinstance(error, httpx.TimeoutException | TimeoutError):
-        return TransportFailure.too_late(maybe_received=received)
-    return TransportFailure.cut() if received else TransportFailure.nobody()
+        return TransportFailure.timeout(maybe_received=received)
+    return TransportFailure.disconnected() if received else TransportFailure.refused()
 
 
 def _caused_by(error: BaseException, kind: type[BaseException]) -> bool:

@@ -38,7 +38,7 @@ class ScanWaiter:
 
     async def take(self, work: Session, user_id: int) -> Lease | None:
         """The scan of a person who was just registered, before any other worker can have it; if there is room."""
-        if self._worker is None or len(self._running) >= self._worker.scans_at_once:
+        if self._worker is None or len(self._running) >= self._worker.scan_concurrency:
             return None
         return await leases.acquire_one(work, users, user_id, lasts=self._worker.scan_lasts)
 
@@ -49,7 +49,7 @@ class ScanWaiter:
             return
         if lease is None:
             return  # too many wait already: this one is told that the scan goes on
-        if len(self._running) >= self._worker.scans_at_once:  # others came between the taking and now
+        if len(self._running) >= self._worker.scan_concurrency:  # others came between the taking and now
             await self._let_go([lease])
             return
         task = asyncio.create_task(self._worker.scan(lease))

@@ -144,10 +144,10 @@ class Outbound(_Fetching):
         opened: Networks in CIDR form that may be visited though they are not public. Link-local addresses and
             metadata services never may, whatever is opened.
         resolve: Tells a host's addresses and the ports to connect to; without it the system does.
-        at_once: How many requests run at once; the others wait, and their time has not begun.
+        concurrency: Maximum number of concurrent requests; the timeout of a waiting request has not started.
 
     Raises:
-        ConfigurationError: A network is not in CIDR form, or `at_once` is less than 1.
+        ConfigurationError: A network is not in CIDR form, or `concurrency` is less than 1.
 
     >>> asyncio.run(Outbound().check("http://127.0.0.1:8642/"))
     Traceback (most recent call last):
@@ -155,11 +155,11 @@ class Outbound(_Fetching):
     """
 
     def __init__(
-        self, *, opened: Iterable[str] = (), resolve: Resolve | None = None, at_once: int = 100
+        self, *, opened: Iterable[str] = (), resolve: Resolve | None = None, concurrency: int = 100
     ) -> None:
-        if at_once < 1:
-            raise ConfigurationError("at_once is how many requests run at once: at least 1")
-        super().__init__(_VettingResolver(opened, resolve, at_once))
+        if concurrency < 1:
+            raise ConfigurationError("concurrency must be at least 1 (concurrent requests)")
+        super().__init__(_VettingResolver(opened, resolve, concurrency))
         for name in ("aiohttp.client", "aiohttp.internal"):
             logging.getLogger(name).addFilter(_nothing)
 
@@ -209,10 +209,10 @@ class Outbound(_Fetching):
 class _VettingResolver(AbstractResolver):
     """Opens connections, and only to addresses that it vetted: aiohttp connects to what its resolver gives."""
 
-    def __init__(self, opened: Iterable[str], resolve: Resolve | None, at_once: int) -> None:
+    def __init__(self, opened: Iterable[str], resolve: Resolve | None, concurrency: int) -> None:
         self._opened = networks(opened)
         self._resolve = resolve or self._ask_the_system
-        self._at_once = at_once
+        self._concurrency = concurrency
         self._rooms: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
         # Of its own: a name server that does not answer holds a thread, and the loop's few have other work.
         self._threads = ThreadPoolExecutor(_RESOLVING_AT_ONCE, "exposurekit-resolve")
@@ -224,7 +224,7 @@ class _VettingResolver(AbstractResolver):
             raise FetchError("unreachable")
         if loop not in self._rooms:
             self._rooms = {used: room for used, room in self._rooms.items() if not used.is_closed()}
-            self._rooms[loop] = asyncio.Semaphore(self._at_once)
+            self._rooms[loop] = asyncio.Semaphore(self._concurrency)
         return self._rooms[loop]
 
     def session(self, cookies: AbstractCookieJar, *, kept: bool) -> aiohttp.ClientSession:

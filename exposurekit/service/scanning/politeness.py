@@ -58,7 +58,7 @@ class PoliteFetcher:
         self._database = database
         self._robots: dict[str, _RobotsRules] = {}
         self._reading: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._at_once: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self._gates: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     @asynccontextmanager
     async def calling(
@@ -71,7 +71,7 @@ class PoliteFetcher:
             politeness: Towards it.
             still: Asked before each request whether there may be one more.
         """
-        gate = self._at_once.setdefault(site, asyncio.Semaphore(politeness.concurrency))
+        gate = self._gates.setdefault(site, asyncio.Semaphore(politeness.concurrency))
         async with gate, self._outbound.visit() as visit:
             yield SiteSession(self, site, politeness, visit, still=still)
 

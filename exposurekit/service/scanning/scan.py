@@ -113,7 +113,7 @@ class _Scan:
     subject: Subject
     known: Mapping[str, Sequence[Listing]]
     deadline: float
-    at_once: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(SITES_AT_ONCE))
+    site_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(SITES_AT_ONCE))
 
     async def still(self) -> None:
         """Make sure, before each request, that the person is still ours to look for."""
@@ -121,7 +121,7 @@ class _Scan:
 
     async def look_at(self, site: Definition) -> None:
         """Look at one site, and keep what it told."""
-        async with self.at_once:
+        async with self.site_slots:
             told = await self._look_in_time(site)
         judged = await match_listings(self.subject, told, self.web.database.clock.now().date())
         async with self.web.database.writing() as work:
