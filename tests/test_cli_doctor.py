@@ -69,7 +69,7 @@ def test_where_nothing_is_set_up_each_line_says_what_to_do(shell):
     assert "exposurekit demo" in found["credentials"]["do"]
     assert found["history"]["do"] == "exposurekit collect"
     assert "duckdb" in found["versions"]["said"]
-    assert all(one["do"] for one in found.values() if one["state"] != "well")
+    assert all(one["do"] for one in found.values() if one["state"] != "ok")
 
 
 def test_where_all_is_well_it_says_so(shell, tmp_path):
@@ -80,7 +80,7 @@ def test_where_all_is_well_it_says_so(shell, tmp_path):
     assert code == 0
     assert "accepts the credentials" in found["service"]["said"]
     assert "every promise holds" in found["history"]["said"]
-    assert found["people"]["state"] == "well"
+    assert found["people"]["state"] == "ok"
 
 
 def test_answers_that_deviate_are_reported(shell):
@@ -92,7 +92,7 @@ def test_answers_that_deviate_are_reported(shell):
     with faults.running(many([1], meddle)) as server:
         connected(shell, server.base_url)
         _, found = examined(shell)
-    assert found["answers"]["state"] == "mind"
+    assert found["answers"]["state"] == "warn"
     assert "Get user: middle_name null" in found["answers"]["said"]
     assert "exposure.deviations()" in found["answers"]["do"]
 
@@ -102,11 +102,11 @@ def test_what_is_ill_is_told_with_what_to_do_and_without_a_secret(shell):
         connected(shell, server.base_url)
         run = shell.here("doctor")
     assert run.returncode == 1
-    assert "ill   credentials: " in run.stdout
+    assert "fail  credentials: " in run.stdout
     assert "-> set the integration's name" in run.stdout
     connected(shell, "http://127.0.0.1:9")
     gone = shell.here("doctor")
-    assert "ill   service: " in gone.stdout
+    assert "fail  service: " in gone.stdout
     for secret in (KEY, SECRET):
         assert secret not in run.stdout + gone.stdout + run.stderr + gone.stderr
 
@@ -122,18 +122,18 @@ def test_a_clock_that_goes_wrong_is_told(shell):
     assert found["clock"]["said"].startswith("this machine's and the service's are 7,2")
 
 
-def test_a_damaged_history_is_ill(shell, kept):
+def test_a_damaged_history_fails(shell, kept):
     for file in kept.rglob("*.parquet"):
         file.write_bytes(b"not what was written")
     code, found = examined(shell)
     assert code == 1
-    assert found["history"]["state"] == "ill"
+    assert found["history"]["state"] == "fail"
 
 
 def test_people_not_seen_and_old_looks_are_told(shell, kept):
     code, found = examined(shell)
     assert code == 0
-    assert found["history"]["state"] == "mind"
+    assert found["history"]["state"] == "warn"
     assert "3 runs, the last " in found["history"]["said"]
 
 
@@ -239,8 +239,8 @@ def test_a_shell_completes_words(shell, kind):
 
 
 def test_the_installation_that_is_printed_names_this_one(shell, tmp_path):
-    text = shell.here("watch", "--install-help").stdout
-    assert f"ExecStart={shell_command(text)} watch --history {tmp_path / 'history'} --every 6h" in text
+    text = shell.here("watch", "install").stdout
+    assert f"ExecStart={shell_command(text)} watch run --history {tmp_path / 'history'} --every 6h" in text
     assert "crontab -e" in text
     assert not (tmp_path / "history").exists()
 
@@ -260,7 +260,7 @@ def test_what_is_installed_is_told_what_the_watch_is_told(shell, tmp_path, every
         "--signing-secret",
         "whsec_c2VjcmV0",
     )
-    text = shell.here("watch", *words, "--install-help").stdout
+    text = shell.here("watch", "install", *words).stdout
     assert f"--every {every} --receive 8787 --host 127.0.0.1 --rules {tmp_path / 'rules.yaml'}\n" in text
     assert f"EnvironmentFile={tmp_path / '.env'}" in text
     assert f"\n17 {hours} * * * cd {tmp_path} && set -a && . {tmp_path / '.env'} && " in text
@@ -276,13 +276,13 @@ def test_rules_are_read_before_a_watch_begins(shell, tmp_path):
     rules.write_text("send_to: {me: 'nosuch://pa55word'}\nrules: [{when: new, send: me}]")
     rules.chmod(0o600)
     connected(shell, "http://127.0.0.1:9")
-    for words in (("--send-test",), ()):
-        run = shell.here("watch", "--rules", str(rules), *words)
+    for words in (("notifications", "test"), ("watch", "run")):
+        run = shell.here(*words, "--rules", str(rules))
         assert run.returncode == 1
         assert "send_to, me: this is no address" in error_of(run)
         assert "pa55word" not in run.stderr
 
 
 def test_the_help_names_every_verb():
-    verbs = "demo serve worker integrator sites webhooks users collect watch receive report export check doctor open"
+    verbs = "demo serve worker integrator sites webhooks users collect watch inbox notifications report export check doctor open"
     assert set(verbs.split()) <= set(cli.commands)

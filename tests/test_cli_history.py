@@ -171,7 +171,8 @@ def test_a_shard_without_a_run_says_what_to_give(shell):
     "path", ["s3://AKIA:sekret@bucket/x", "http://user:sekret@host.example/x", "file", "/proc/x"]
 )
 @pytest.mark.parametrize(
-    "words", [("collect",), ("history", "runs"), ("history", "erase", "1"), ("watch",), ("receive",)]
+    "words",
+    [("collect",), ("history", "runs"), ("history", "erase", "1"), ("watch", "run"), ("inbox", "run")],
 )
 def test_a_path_that_is_none_is_told_in_a_line_that_does_not_repeat_it(shell, words, path):
     (shell.directory / "file").touch()
@@ -181,12 +182,12 @@ def test_a_path_that_is_none_is_told_in_a_line_that_does_not_repeat_it(shell, wo
 
 
 def test_a_history_stays_with_what_records_are_known_by_and_is_made_with_what_is_said(shell):
-    first = shell.here("collect", "--history", "history", "--records-by", "reference")
+    first = shell.here("collect", "--history", "history", "--record-key", "reference")
     assert first.returncode == 0
     again = shell.here("collect", "--history", "history")
     assert "20 people seen well" in again.stdout
-    for command in ("collect", "watch"):
-        run = shell.here(command, "--history", "history", "--records-by", "id")
+    for command in (("collect",), ("watch", "run")):
+        run = shell.here(*command, "--history", "history", "--record-key", "id")
         assert run.returncode == 1
         assert "reference" in error_of(run)
     with History(shell.directory / "history", records_by="reference") as history:
@@ -216,11 +217,11 @@ def test_a_collection_that_is_stopped_goes_on_where_it_stood(shell, fleet, numbe
     is_silent_about(shell, rest)
 
 
-@pytest.mark.parametrize(("command", "gone"), [("collect", "BASE_URL"), ("watch", "API_KEY")])
+@pytest.mark.parametrize(("command", "gone"), [(["collect"], "BASE_URL"), (["watch", "run"], "API_KEY")])
 def test_without_a_connection_it_says_what_to_set_and_makes_nothing(tmp_path, command, gone):
     shell = shell_of(tmp_path, "http://127.0.0.1:9")
     del shell.environment[f"EXPOSUREKIT_{gone}"]
-    run = shell(command, "--history", "history")
+    run = shell(*command, "--history", "history")
     assert run.returncode == 1
     assert f"EXPOSUREKIT_{gone}" in error_of(run)
     assert list(tmp_path.iterdir()) == []
@@ -255,14 +256,16 @@ def test_statuses_are_shown_in_prose_and_as_json(copy):
     assert head.split()[:2] == ["period", "at"]
     assert first.split()[2:5] == ["2", "0", "0"]
     assert last.split()[2:5] == ["1", "0", "1"]
-    [row] = json.loads(copy.here("history", "show", "--by", "user_id", "--json").stdout)[:1]
+    [row] = json.loads(copy.here("history", "show", "--group-by", "user_id", "--json").stdout)[:1]
     assert (row["user_id"], row["removed"], row["total"]) == (1, 1, 1)
     links = copy.here("history", "show", "--kind", "link", "--json")
     assert (links.returncode, links.stderr) == (0, "")
     assert json.loads(links.stdout)[0]["total"] == 0
 
 
-@pytest.mark.parametrize("words", [("show", "--by", "site"), ("runs",), ("runs", "--json"), ("finish", "x")])
+@pytest.mark.parametrize(
+    "words", [("show", "--group-by", "site"), ("runs",), ("runs", "--json"), ("finish", "x")]
+)
 def test_hostile_text_does_not_reach_the_terminal(copy, words):
     run = copy.here("history", *words)
     if words[0] == "show":

@@ -128,7 +128,7 @@ def test_an_attestation_is_given_and_taken_back(operator):
         ["integrator", "attest", "acme", "--by", "Jo", "--nobody"],
         ["integrator", "set-callback", "acme", HOOK, "--new-secret", "--secret", "-"],
         ["webhooks", "replay"],
-        ["webhooks", "replay", "msg_1", "--all-dead"],
+        ["webhooks", "replay", "msg_1", "--all"],
         ["webhooks", "list", "--state", "lost"],
         ["users", "purge", "1"],
         ["users", "purge", "0", "--yes"],
@@ -400,8 +400,8 @@ def test_deliveries_are_listed_and_dead_ones_replayed(operator):
 
 def test_every_dead_delivery_is_replayed_at_once(operator):
     dead = kill(operator, jane(operator, url=HOOK))
-    assert ok(operator.here("webhooks", "replay", "--all-dead")) == "1 deliveries are sent again.\n"
-    assert ok(operator.here("webhooks", "replay", "--all-dead")) == "0 deliveries are sent again.\n"
+    assert ok(operator.here("webhooks", "replay", "--all")) == "1 deliveries are sent again.\n"
+    assert ok(operator.here("webhooks", "replay", "--all")) == "0 deliveries are sent again.\n"
     [again] = told(operator.here("webhooks", "list", "--json"))
     assert (again["webhook_id"], again["state"]) == (dead, "pending")
 

@@ -86,7 +86,7 @@ def test_manual_work_without_names_says_how_to_get_them(shell, tmp_path, words, 
 
 
 def test_the_ids_are_listed_as_the_error_says(shell):
-    run = shell.here("history", "show", "--by", "user_id")
+    run = shell.here("history", "show", "--group-by", "user_id")
     assert run.returncode == 0, run.stderr
     assert "user id" in run.stdout
 

@@ -20,7 +20,7 @@ from exposurekit.monitor.webhooks.store import utc_now
 pytestmark = pytest.mark.long  # processes of their own
 
 PATIENCE_S = 60
-WATCH = ("watch", "--every", "1h")
+WATCH = ("watch", "run", "--every", "1h")
 SEEN = f"{len(PEOPLE)} people seen well"
 
 
@@ -43,7 +43,7 @@ def shell(fleet, tmp_path):
 
 
 def status(shell):
-    run = shell.here("watch", "--status", "--json")
+    run = shell.here("watch", "status", "--json")
     return run.returncode, json.loads(run.stdout)
 
 
@@ -64,7 +64,7 @@ def ended(process, number=signal.SIGTERM):
     """How it ended, and all that it says from now on."""
     process.send_signal(number)
     out, err = process.communicate(timeout=PATIENCE_S)
-    assert err.endswith("Stopped; what was seen is kept.\n")
+    assert err.endswith("Stopped. Everything collected so far is stored.\n")
     assert "Traceback" not in err
     return process.returncode, out + err
 
@@ -93,10 +93,10 @@ def test_it_looks_receives_what_is_signed_and_ends_while_it_waits(shell, fleet):
         eventually(lambda: status(shell)[1]["taken_in"])
         assert said_until(process, "deliveries: ").endswith("deliveries: 1 taken in, 0 quarantined\n")
         second = shell(*WATCH, "--receive", "0")
-        assert "watch --status tells" in error_of(second)
+        assert "watch status shows" in error_of(second)
         assert second.returncode == 1
-        prose = shell.here("watch", "--status")
-        assert (prose.returncode, prose.stdout.splitlines()[0]) == (0, "The watch is well.")
+        prose = shell.here("watch", "status")
+        assert (prose.returncode, prose.stdout.splitlines()[0]) == (0, "The watch is running well.")
         code, told = status(shell)
         assert (code, told["alive"], told["taken_in"], told["failures_in_a_row"]) == (0, True, 1, 0)
         code, rest = ended(process)
@@ -144,9 +144,9 @@ def test_of_a_watch_that_was_killed_the_status_says_that_it_is_gone(shell, fleet
         assert told["problem"].startswith("it failed once: a look failed: List users")
         process.kill()
         process.wait()
-    prose = shell.here("watch", "--status")
+    prose = shell.here("watch", "status")
     assert prose.returncode == 1
-    assert prose.stdout.splitlines()[0] == "The watch is not well: its process is gone."
+    assert prose.stdout.splitlines()[0] == "Problem: its process is gone."
     fleet.fault = None
     with shell.started(*WATCH) as process:
         looked = said_until(process, SEEN)
@@ -171,10 +171,10 @@ def test_a_watch_that_begins_anew_still_tells_the_last_look_and_the_last_error(s
             r"every 1h; next look at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", said_until(process, "watching ")
         )
         code, told = status(shell)
-        prose = shell.here("watch", "--status").stdout
+        prose = shell.here("watch", "status").stdout
         ended(process)
     assert (code, told["last_run"], told["failures_in_a_row"]) == (0, looked, 0)
-    assert f"  last look: {looked['finished_at']}, {SEEN}, 0 failed\n" in prose
+    assert f"  last run: {looked['finished_at']}, {len(PEOPLE)} users loaded completely, 0 failed\n" in prose
     assert prose.endswith("  last error: 2026-03-01T20:00:00+00:00, a look failed\n")
 
 
@@ -185,7 +185,7 @@ def test_where_a_watch_cannot_begin_no_path_for_webhooks_is_made_or_told(shell):
         ended(process)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         in_use = shell(*WATCH, "--receive", str(taken.getsockname()[1]))
-    assert "watch --status tells" in error_of(second)
+    assert "watch status shows" in error_of(second)
     assert "it is in use" in in_use.stderr
     assert "Traceback" not in in_use.stderr
     assert (second.stdout, in_use.stdout, second.returncode, in_use.returncode) == ("", "", 1, 1)
@@ -195,11 +195,11 @@ def test_where_a_watch_cannot_begin_no_path_for_webhooks_is_made_or_told(shell):
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["--status"], 1, "No watch was begun with this history"),
-        (["--every", "0s"], 2, "a span of time is a number and its unit"),
-        (["--every", "soon"], 2, "a span of time is a number and its unit"),
-        (["--history", "s3://bucket/history"], 1, "in a directory of this machine"),
-        (["--receive", "0", "--path-secret", "short"], 1, "a path secret has 16 to 200"),
+        (["status"], 1, "No watch was begun with this history"),
+        (["run", "--every", "0s"], 2, "a span of time is a number and its unit"),
+        (["run", "--every", "soon"], 2, "a span of time is a number and its unit"),
+        (["run", "--history", "s3://bucket/history"], 1, "a watch needs a directory on this machine"),
+        (["run", "--receive", "0", "--path-secret", "short"], 1, "a path secret has 16 to 200"),
     ],
 )
 def test_what_it_cannot_watch_with_is_told(shell, words, code, said):

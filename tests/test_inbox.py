@@ -54,13 +54,13 @@ def held(letters):
 
 
 def bodies(letters):
-    return [letter.body for letter in letters.undrained(0)]
+    return [letter.body for letter in letters.unprocessed()]
 
 
 def test_a_delivery_at_the_path_is_on_the_disk_when_it_is_answered(by_path, letters):
     answer = by_path.post(f"/{PATH}?from=somewhere", content=b"\x00\xff", headers={"webhook-id": "msg_1"})
     assert (answer.status_code, answer.content) == (204, b"")
-    [letter] = letters.undrained(0)
+    [letter] = letters.unprocessed()
     assert (letter.webhook_id, letter.body) == ("msg_1", b"\x00\xff")
 
 
@@ -181,7 +181,7 @@ def test_on_a_full_disk_what_was_not_kept_is_not_answered_as_if_it_were(tmp_path
     assert process.returncode == 0
     assert set(statuses.values()) == {204, 503}
     assert statuses[300_000] == 503
-    kept = [len(letter.body) for letter in InboxStore(file).undrained(0)]
+    kept = [len(letter.body) for letter in InboxStore(file).unprocessed()]
     assert kept == [size for size in sizes if statuses[size] == 204]
 
 

@@ -36,13 +36,13 @@ def about(user_id, **more):
 
 
 def numbers(letters):
-    return [letter.number for letter in letters.undrained(0)]
+    return [letter.number for letter in letters.unprocessed()]
 
 
 def test_a_letter_is_kept_as_it_came_and_with_its_instant(letters):
     body = bytes(range(256))
     assert letters.put("msg_1", body) is True
-    [letter] = letters.undrained(0)
+    [letter] = letters.unprocessed()
     assert (letter.number, letter.received_at, letter.webhook_id, letter.body) == (1, START, "msg_1", body)
     assert letters.body(1) == body
     assert letters.body(2) is None
@@ -93,7 +93,7 @@ def test_the_same_id_with_the_same_bytes_is_the_same_letter_for_ninety_days(lett
 
 def test_the_same_id_with_other_bytes_is_another_letter(letters):
     assert letters.put_all([("msg_1", b"{}"), ("msg_1", b"[]"), ("msg_1", b"{}")]) == [True, True, False]
-    assert [letter.body for letter in letters.undrained(0)] == [b"{}", b"[]"]
+    assert [letter.body for letter in letters.unprocessed()] == [b"{}", b"[]"]
 
 
 def test_without_an_id_the_same_bytes_are_the_same_letter_while_a_sender_tries_again(letters, clock):
@@ -108,12 +108,12 @@ def test_without_an_id_the_same_bytes_are_the_same_letter_while_a_sender_tries_a
 
 def test_letters_are_given_in_order_past_a_number_and_in_bounded_batches(letters):
     letters.put_all([(f"msg_{number}", b"%d" % number) for number in range(1, 8)])
-    assert [letter.number for letter in letters.undrained(2, 3)] == [3, 4, 5]
+    assert [letter.number for letter in letters.unprocessed(2, 3)] == [3, 4, 5]
     large = b"x" * (room.BATCH_BYTES // 2)
     letters.put_all([(f"large_{number}", large) for number in range(3)])
     letters.put("larger", large * 3)
-    assert [letter.number for letter in letters.undrained(7)] == [8, 9]
-    assert [letter.number for letter in letters.undrained(10)] == [11]
+    assert [letter.number for letter in letters.unprocessed(7)] == [8, 9]
+    assert [letter.number for letter in letters.unprocessed(10)] == [11]
 
 
 def test_what_is_quarantined_is_listed_without_its_body_and_never_forgotten(letters):
@@ -267,7 +267,7 @@ def test_after_an_erasure_no_byte_of_the_person_is_in_any_file(letters, tmp_path
     for number in range(61, 70):
         letters.quarantine(number, "not JSON")
     letters.forget(20)
-    kept = len(letters.undrained(0))
+    kept = len(letters.unprocessed())
     assert letters.erase(12, [canary]) == Erased(20 + 9, 9, quarantined=9)
     assert letters.erase(13) == Erased(kept - 20, 0)
     files = {file.name: file.read_bytes() for file in tmp_path.iterdir()}

@@ -38,7 +38,7 @@ _CELL_MAX, _CELL_MIN = 48, 8
 @click.option("--people", default=25, type=click.IntRange(0, 5000), help="How many people to invent.")
 @click.option("--days", default=14, type=click.IntRange(0, 3650), help="How many days pass.")
 @click.option("--seed", default=7, help="The same seed gives the same people and listings.")
-@click.option("--anew", is_flag=True, help="Do not use the cache of an earlier demo.")
+@click.option("--no-cache", is_flag=True, help="Do not use the cache of an earlier demo.")
 @click.option(
     "--history",
     metavar="DIR",
@@ -57,7 +57,7 @@ _CELL_MAX, _CELL_MIN = 48, 8
     "--json", "as_json", is_flag=True, help="End with one line of JSON: the connection, and what was made."
 )
 def demo(
-    *, people: int, days: int, seed: int, anew: bool, history: Path, out: Path, serve: bool, as_json: bool
+    *, people: int, days: int, seed: int, no_cache: bool, history: Path, out: Path, serve: bool, as_json: bool
 ) -> None:
     """Start a sandbox: the service, invented people and sites.
 
@@ -73,7 +73,7 @@ def demo(
 
     check_writable(out)
     _check_history(history)
-    with running_demo(people, days=days, seed=seed, cache=not anew) as shown:
+    with running_demo(people, days=days, seed=seed, cache=not no_cache) as shown:
         _print_text(
             f"The service runs at {shown.connection['base_url']}. {people} invented people are registered, "
             f"and {days} days have passed."

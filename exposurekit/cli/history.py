@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from exposurekit.cli import browser, output
-from exposurekit.cli.options import ID, history_option, json_option, local_option, records_by_option
+from exposurekit.cli.options import ID, history_option, json_option, local_option, record_key_option
 from exposurekit.cli.sections import Group
 from exposurekit.errors import ConfigurationError, NotFound
 from exposurekit.text.sanitize import plain
@@ -22,7 +22,7 @@ _RUN_COLUMNS = (
 
 @click.command()
 @history_option
-@records_by_option
+@record_key_option
 @click.option(
     "--run",
     help="The name of the run, such as 2026-11-21; collecting the same name again adds nothing. Default: a new one.",
@@ -33,7 +33,7 @@ _RUN_COLUMNS = (
 def collect(
     *,
     history: str,
-    records_by: str | None,
+    record_key: str | None,
     run: str | None,
     shard: str | None,
     users: tuple[int, ...],
@@ -53,7 +53,7 @@ def collect(
         raise ConfigurationError("the shards of a run share its name: give the run a name, too: --run NAME")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     exposure = connect()
-    with open_history(history, records_by) as kept:
+    with open_history(history, record_key) as kept:
         try:
             found = kept.collect(exposure, run=run, shard=shard, only=users or None)
         except KeyboardInterrupt:
@@ -89,18 +89,18 @@ def history() -> None:
 @click.option(
     "--every", default="day", type=click.Choice(("run", "day", "week", "month")), help="One row for each."
 )
-@click.option("--by", type=click.Choice(("site", "user_id")), help="Count separately by this column.")
+@click.option("--group-by", type=click.Choice(("site", "user_id")), help="Count separately by this column.")
 @click.option(
     "--kind", default="record", type=click.Choice(("record", "link", "alert")), help="What is counted."
 )
 @json_option
-def show(*, history: str, every: str, by: str | None, kind: str, as_json: bool) -> None:
+def show(*, history: str, every: str, group_by: str | None, kind: str, as_json: bool) -> None:
     """Show how many records had each status over time.
 
     Example: exposurekit history show --every week
     """
     with existing_history(history) as kept:
-        table = kept.status_over_time(by=by, every=every, kind=kind)
+        table = kept.status_over_time(by=group_by, every=every, kind=kind)
     output.print_rows(_rows(table), as_json=as_json, none="Nothing was collected yet.")
 
 
@@ -208,11 +208,11 @@ def compact(*, history: str) -> None:
     click.echo("Done. The old files stay for a day, for whoever reads them.")
 
 
-def open_history(path: str, records_by: str | None = None) -> Any:
+def open_history(path: str, record_key: str | None = None) -> Any:
     """A history, made where there is none."""
     from exposurekit.history import History
 
-    return History(path, records_by=records_by)
+    return History(path, records_by=record_key)
 
 
 def existing_history(path: str) -> Any:

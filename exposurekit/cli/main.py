@@ -1,4 +1,4 @@
-"""Every command, and what becomes of its errors: one line each, and an exit code. Ends no process."""
+"""The `exposurekit` command: its groups, and how errors become one line and an exit code."""
 
 import os
 import sys
@@ -15,12 +15,13 @@ from exposurekit.cli import (
     doctor,
     export,
     history,
+    inbox,
     integrator,
-    receive,
+    notifications,
     report,
     serve,
+    service,
     sites,
-    status,
     users,
     watch,
     webhooks,
@@ -49,9 +50,12 @@ SERVICE_PACKAGES = (
 SECTIONS = {
     "Get started": (demo.demo, doctor.doctor, completion.completion),
     "See what is listed": (report.report, open_command.open_page, export.export),
-    "Monitor over time": (history.collect, watch.watch, receive.receive, check.check, history.history),
+    "Monitor over time": (
+        *(history.collect, watch.watch, inbox.inbox),
+        *(notifications.notifications, check.check, history.history),
+    ),
     "Operate the service": (
-        *(serve.serve, serve.worker, status.service, sites.sites),
+        *(serve.serve, serve.worker, service.service, sites.sites),
         *(integrator.integrator, users.users, webhooks.webhooks),
     ),
 }
@@ -73,14 +77,13 @@ def cli(*, debug: bool) -> None:
 
 
 def run(words: Sequence[str]) -> int:
-    """What the words say is done; the exit code.
+    """Run a command line and return its exit code.
 
     Raises:
-        KeyboardInterrupt: It was stopped.
+        KeyboardInterrupt: The user pressed Ctrl-C.
     """
     debug = "--debug" in words
     try:
-        # What a command ends with is returned here; with standalone mode off nothing exits.
         return cli.main(list(words), prog_name="exposurekit", standalone_mode=False) or 0
     except click.ClickException as error:
         error.show()
@@ -95,7 +98,7 @@ def run(words: Sequence[str]) -> int:
         if debug or error.name not in SERVICE_PACKAGES:
             raise
         return _error_text(NEEDS_SERVICE)
-    except BrokenPipeError:  # whoever read has had enough
+    except BrokenPipeError:  # the reader of the pipe closed it
         _give_up_output()
         return 1
     except OSError as error:
@@ -117,5 +120,5 @@ def _is_of_output(error: OSError) -> bool:
 
 
 def _give_up_output() -> None:
-    """Nobody gets it; else what is left of it would be tried once more as Python ends."""
+    """Discard the rest of the output, or Python would try to flush it at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

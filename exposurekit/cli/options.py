@@ -122,11 +122,11 @@ class Span(click.ParamType[timedelta]):
         return timedelta(seconds=seconds)
 
     @staticmethod
-    def told(span: timedelta) -> str:
-        """As it is given, in the largest unit of which it is so many.
+    def format(span: timedelta) -> str:
+        """A duration as the option takes it, in the largest unit that fits.
 
         >>> from exposurekit.cli.options import Span
-        >>> Span.told(timedelta(hours=6)), Span.told(timedelta(minutes=90))
+        >>> Span.format(timedelta(hours=6)), Span.format(timedelta(minutes=90))
         ('6h', '90m')
         """
         seconds = span.total_seconds()
@@ -150,8 +150,8 @@ class When(click.ParamType[str]):
         return str(value)
 
 
-records_by_option = click.option(
-    "--records-by",
+record_key_option = click.option(
+    "--record-key",
     type=click.Choice(("id", "reference")),
     help="What identifies a record: its id; or its site and reference_id, for a service that gives a listing another id at "
     "each scan. Default: as the history was created; id for a new one.",

@@ -15,7 +15,7 @@ import click
 from exposurekit.cli import output, session
 from exposurekit.cli.options import database_option, json_option, key_option, sites_option
 from exposurekit.cli.sections import Group
-from exposurekit.cli.status import NO_LOOKS, site_health
+from exposurekit.cli.service import NO_LOOKS, site_health
 from exposurekit.errors import ConfigurationError
 from exposurekit.text.sanitize import plain
 

@@ -22,7 +22,7 @@ WorkingDirectory={directory}
 # EXPOSUREKIT_BASE_URL, _INTEGRATION_NAME, _API_KEY and _API_SECRET, and what rules and webhooks take from the
 # environment, one a line; chmod 600.
 EnvironmentFile={environment}
-ExecStart={command} watch --history {history} {options}
+ExecStart={command} watch run --history {history} {options}
 Restart=always
 RestartSec=60
 # A look that is stopped is kept, and goes on; writing what was seen may take a while.
@@ -37,7 +37,7 @@ UMask=0077
 WantedBy=multi-user.target
 
 # then: systemctl daemon-reload && systemctl enable --now exposurekit-watch
-# and:  {command} watch --history {history} --status
+# and:  {command} watch status --history {history}
 
 # 2. or cron, without webhooks: crontab -e
 SHELL=/bin/sh
@@ -71,7 +71,7 @@ def install_instructions(
         command=shlex.quote(str(command)),
         history=shlex.quote(str(place or history)),
         environment=shlex.quote(str(Path.cwd() / kept)),
-        options=shlex.join(["--every", Span.told(every), *options]),
+        options=shlex.join(["--every", Span.format(every), *options]),
         hours="*" if hours == 1 else f"*/{hours}" if hours < _HOURS[-1] else "3",
         kept_in=shlex.quote(str(place.parent if place else Path.cwd())),
     )

@@ -42,25 +42,25 @@ def webhooks_list(
 
 @webhooks.command("replay")
 @click.argument("webhook_ids", metavar="[WEBHOOK_ID]...", nargs=-1)
-@click.option("--all-dead", is_flag=True, help="Replay every dead delivery.")
+@click.option("--all", "replay_all", is_flag=True, help="Replay every dead delivery.")
 @database_option
 @key_option
 def webhooks_replay(
-    *, webhook_ids: tuple[str, ...], all_dead: bool, database: str, key_file: Path | None
+    *, webhook_ids: tuple[str, ...], replay_all: bool, database: str, key_file: Path | None
 ) -> None:
     """Send dead deliveries again.
 
     They start over with the same ids and the same bytes. Either all of those named are sent, or none.
 
-    Example: exposurekit webhooks replay --all-dead
+    Example: exposurekit webhooks replay --all
     """
     from exposurekit.service.webhooks import outbox
 
-    if bool(webhook_ids) is all_dead:
-        raise click.UsageError("name the deliveries, or say --all-dead")
+    if bool(webhook_ids) is replay_all:
+        raise click.UsageError("name the deliveries, or use --all")
 
     async def replay(work: Any) -> int:
-        if all_dead:
+        if replay_all:
             return await outbox.replay_all(work)
         ids = tuple(dict.fromkeys(webhook_ids))
         for webhook_id in ids:

@@ -61,7 +61,7 @@ class WatchStatus:
             self._value["quarantined"] = self._value.get("quarantined", 0) + quarantined
             self._put(at, inbox_error=None)
 
-    def undrained(self, at: datetime, reason: str) -> bool:
+    def ingest_failed(self, at: datetime, reason: str) -> bool:
         """The inbox could not be drained; it will try again. True: that is news."""
         before = self._value.get("inbox_error")
         self._put(at, inbox_error=reason)
@@ -113,14 +113,14 @@ def read(path: Path) -> dict[str, Any]:
 
     >>> read(Path("nowhere.json"))
     Traceback (most recent call last):
-    exposurekit.errors.NotFound: No watch was begun with this history: exposurekit watch begins one
+    exposurekit.errors.NotFound: No watch was begun with this history: exposurekit watch run starts one
     """
     try:
         value: dict[str, Any] = json.loads(path.read_text())
         value["alive"] = value["state"] != "stopped" and _runs(int(value["pid"]), value.get("born"))
         return value | {"problem": _problem(value)}
     except FileNotFoundError:
-        raise NotFound("No watch was begun with this history: exposurekit watch begins one") from None
+        raise NotFound("No watch was begun with this history: exposurekit watch run starts one") from None
     except OSError as error:
         problem = f"cannot be read: {error.strerror}. Ask as its owner"
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):

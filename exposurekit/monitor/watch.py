@@ -204,7 +204,7 @@ class Watch:
         self._hints |= user_ids
 
     def _undrained(self, error: Exception) -> None:
-        if self.state.undrained(self.clock(), reason := _reason(error)):
+        if self.state.ingest_failed(self.clock(), reason := _reason(error)):
             _log.warning("the inbox could not be drained: %s", reason)
 
     def _look_if_due(self) -> None:
@@ -317,7 +317,7 @@ class Watch:
             try:
                 stack.enter_context(self.history.lock("watch"))
             except HistoryLocked:
-                told = "watch --status tells how it is doing"
+                told = "exposurekit watch status shows how it is doing"
                 raise HistoryLocked(f"Another process watches with this history already; {told}") from None
             yield
 

@@ -1,4 +1,4 @@
-"""The inbox's crash test, a command: `exposurekit receive` killed under load; what it answered well is kept, once.
+"""The inbox's crash test, a command: `exposurekit inbox run` killed under load; what it answered well is kept, once.
 
     python tests/crash/receiver_run.py [--kills 30] [--seed 1] [--senders 6]
 
@@ -59,7 +59,7 @@ class Receiver:
     def start(self) -> None:
         """Begin, and after an end again."""
         self._starts += 1
-        words = ["receive", "--history", self.inbox.parent, "--port", str(self.port)]
+        words = ["inbox", "run", "--history", self.inbox.parent, "--port", str(self.port)]
         environment = {**os.environ, "EXPOSUREKIT_WEBHOOK_SIGNING_SECRET": self.secret}
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(

@@ -61,7 +61,7 @@ def process_inbox(letters: InboxStore, history: History, *, batch: int = BATCH) 
     _discard(letters, history, after)
     quarantined = 0
     user_ids: list[int] = []
-    while waiting := letters.undrained(after, batch):
+    while waiting := letters.unprocessed(after, batch):
         taken = _ingested(letters, history, inbox, _read(letters, waiting))
         _discard(letters, history, history.last_delivery(inbox))
         quarantined += len(waiting) - len(taken)
@@ -72,7 +72,7 @@ def process_inbox(letters: InboxStore, history: History, *, batch: int = BATCH) 
 
 def _discard(letters: InboxStore, history: History, until: int) -> None:
     """Drop bodies; what a loss of power could take from the history the inbox still has."""
-    oldest = letters.undrained(0, 1)
+    oldest = letters.unprocessed(0, 1)
     if oldest and oldest[0].number <= until:
         history.sync()
     letters.forget(until)

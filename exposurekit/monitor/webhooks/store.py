@@ -175,7 +175,7 @@ class InboxStore:
         with self._database.writing() as connection:
             return [_put(connection, at, webhook_id, body) for webhook_id, body in received]
 
-    def undrained(self, after: int, limit: int = 500) -> list[InboxMessage]:
+    def unprocessed(self, after: int = 0, limit: int = 500) -> list[InboxMessage]:
         """The first letters past a number, none of them quarantined; at most `limit`, and about `BATCH_BYTES`."""
         with self._database.reading() as connection:
             sizes = connection.execute(

@@ -15,13 +15,13 @@ import pytest
 from cli_kit import Shell, error_of, said_until
 from inbox_kit import BODY, PATH, SECRET, signed_headers
 
-from exposurekit.cli.receive import create_receiver, receiving
+from exposurekit.cli.inbox import create_receiver, receiving
 from exposurekit.monitor.webhooks.store import InboxStore, utc_now
 from exposurekit.service.webhooks.endpoints import new_secret
 from exposurekit.system.asgi_server import _is_loopback
 
 PATIENCE_S = 60
-RECEIVE = ("receive", "--history", "history", "--port", "0")
+RECEIVE = ("inbox", "run", "--history", "history", "--port", "0")
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def ended(process, number=signal.SIGTERM):
 def kept(shell):
     letters = InboxStore(shell.directory / "history" / "inbox.db")
     try:
-        return [letter.body for letter in letters.undrained(0)]
+        return [letter.body for letter in letters.unprocessed()]
     finally:
         letters.close()
 
@@ -81,7 +81,7 @@ def test_on_a_terminal_the_path_is_told_each_time(tmp_path):
             door = create_receiver(str(tmp_path), inbox=None, path_secret=None, signing_secrets=())
             with receiving(door, "127.0.0.1", 0):
                 pass
-            door.letters.close()
+            door.messages.close()
         told = os.read(ours, 10_000).decode()
     os.close(ours)
     assert told.count((tmp_path / "inbox.path").read_text().strip()) == 2
@@ -94,7 +94,7 @@ def test_secrets_by_environment_are_told_nowhere(tmp_path):
         EXPOSUREKIT_WEBHOOK_SIGNING_SECRET=f"{new_secret()} {SECRET}",
         EXPOSUREKIT_HISTORY="history",
     )
-    with shell.started("receive", "--port", "0") as process:
+    with shell.started("inbox", "run", "--port", "0") as process:
         base_url = listening(process)
         answers = [
             httpx.post(f"{base_url}/{PATH}", content=BODY, headers=headers).status_code
@@ -102,7 +102,7 @@ def test_secrets_by_environment_are_told_nowhere(tmp_path):
         ]
         log = ended(process)
         said = process.stdout.read()
-    assert said == f"Webhooks are received at {base_url}, at the path that was given\n"
+    assert said == f"Webhooks are received at {base_url}, at the path you configured\n"
     assert answers == [204, 401, 401]
     assert not [secret for secret in (PATH, SECRET, "msg_1") if secret in log + said]
     assert not (shell.directory / "history" / "inbox.path").exists()
@@ -124,7 +124,7 @@ def test_where_it_cannot_begin_no_path_is_made_or_told(shell):
     history.mkdir()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        in_use = shell("receive", "--history", "history", "--port", port)
+        in_use = shell("inbox", "run", "--history", "history", "--port", port)
     (history / "inbox.db").write_text("a letter to nobody, long enough to be no database at all" * 9)
     another = shell(*RECEIVE)
     assert "it is in use" in error_of(in_use)
@@ -156,40 +156,48 @@ def test_what_is_quarantined_is_listed_and_shown_without_harm_to_a_terminal(shel
     body = b'\x1b[31mred\x00\xff\xe2\x80\xaeturned "\xc3\xab"\n'
     letters.put_all([("msg_1", body), ("msg_2", b"{}")])
     letters.quarantine(1, "not JSON: expected value at line 1 column 1")
-    listed = shell.here("receive", "--history", "history", "--quarantined")
+    listed = shell.here("inbox", "quarantine", "--history", "history")
     head, row = listed.stdout.splitlines()
     assert head.split() == ["number", "received", "at", "reason", "size"]
     assert row.startswith("1")
     assert "not JSON" in row
-    [told] = json.loads(
-        shell.here("receive", "--inbox", "history/inbox.db", "--quarantined", "--json").stdout
-    )
+    [told] = json.loads(shell.here("inbox", "quarantine", "--inbox", "history/inbox.db", "--json").stdout)
     assert (told["number"], told["size"]) == (1, len(body))
-    shown = shell.here("receive", "--history", "history", "--show", "1")
+    shown = shell.here("inbox", "quarantine", "1", "--history", "history")
     assert shown.stdout == '\\x1b[31mred\\x00\\xff\\u202eturned "ë"\n'
+
+
+def test_waiting_deliveries_are_listed_without_their_bodies(shell, letters):
+    letters.put_all([("msg_1", BODY.encode()), ("msg_2", b"{}")])
+    letters.quarantine(2, "not JSON")
+    listed = shell.here("inbox", "list", "--history", "history", "--json")
+    [delivery] = json.loads(listed.stdout)
+    assert (delivery["number"], delivery["webhook_id"], delivery["size"]) == (1, "msg_1", len(BODY))
+    assert sorted(delivery) == ["number", "received_at", "size", "webhook_id"]
 
 
 def test_where_nothing_is_quarantined_it_says_so(shell, letters):
     letters.counts()
-    listed = shell.here("receive", "--history", "history", "--quarantined")
+    listed = shell.here("inbox", "quarantine", "--history", "history")
     assert (listed.stdout, listed.stderr) == ("", "Nothing is quarantined.\n")
-    assert "no such letter" in error_of(shell.here("receive", "--history", "history", "--show", "1"))
+    assert "no such delivery" in error_of(shell.here("inbox", "quarantine", "1", "--history", "history"))
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--history", "s3://bucket/history"], "name its file with --inbox"),
-        (["--history", "h", "--quarantined"], "there is no such inbox yet"),
-        (["--history", "h", "--path-secret", "s3cret"], "a path secret has 16 to 200"),
-        (["--history", "h", "--signing-secret", "s3cret"], "base64 of at least 16 bytes"),
-        (["--history", "file"], "cannot be made"),
-        (["--history", "h", "--host", "192.0.2.1"], "cannot listen on 192.0.2.1 port 8787"),
+        (["run", "--history", "s3://bucket/history"], "name its file with --inbox"),
+        (["quarantine", "--history", "h"], "no inbox in h/inbox.db"),
+        (["list", "--history", "h"], "exposurekit inbox run creates one"),
+        (["run", "--history", "h", "--path-secret", "s3cret"], "a path secret has 16 to 200"),
+        (["run", "--history", "h", "--signing-secret", "s3cret"], "base64 of at least 16 bytes"),
+        (["run", "--history", "file"], "cannot create the inbox's directory"),
+        (["run", "--history", "h", "--host", "192.0.2.1"], "cannot listen on 192.0.2.1 port 8787"),
     ],
 )
 def test_what_it_cannot_receive_with_is_told_in_one_line(shell, words, said):
     (shell.directory / "file").touch()
-    run = shell("receive", *words)
+    run = shell("inbox", *words)
     assert run.returncode == 1
     assert said in error_of(run)
     assert "s3cret" not in run.stderr
@@ -197,9 +205,7 @@ def test_what_it_cannot_receive_with_is_told_in_one_line(shell, words, said):
 
 def test_a_kept_path_that_was_spoiled_is_not_used(shell):
     (shell.directory / "inbox.path").write_text("short\n")
-    assert "or is spoiled: remove its file" in error_of(
-        shell("receive", "--inbox", "inbox.db", "--port", "0")
-    )
+    assert "damaged: remove its file" in error_of(shell("inbox", "run", "--inbox", "inbox.db", "--port", "0"))
 
 
 @pytest.mark.parametrize(
