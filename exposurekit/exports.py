@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from exposurekit.analysis.tasks import NOT_ON_FILE, Task
-from exposurekit.errors import ConfigurationError
+from exposurekit.errors import InvalidArgument
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
 from exposurekit.privacy import pseudonyms
@@ -61,7 +61,7 @@ def export(
         The path.
 
     Raises:
-        ConfigurationError: The ending is another, the file cannot be written, or Excel cannot hold the table.
+        InvalidArgument: The ending is another, the file cannot be written, or Excel cannot hold the table.
         Leak: What would be written tells a person's data though it should not; nothing is written.
 
     In CSV and Excel no text is a formula. Instants are UTC; Excel and CSV hold lists as text. In Excel so are days before
@@ -75,14 +75,14 @@ def export(
     file = Path(path)
     if isinstance(what, pd.DataFrame):
         if user is not None:
-            raise ConfigurationError(
+            raise InvalidArgument(
                 "user goes with the manual work; of a table, give the rows that are about them"
             )
         form = _form(file, _TABLES, "a table")
         write(file, form(what if include_personal else _harmless(what, source)))
         return file
     if not isinstance(what, Exposure | History):
-        raise ConfigurationError(
+        raise InvalidArgument(
             "What can be exported is a table, or an Exposure or a History for its manual work"
         )
     queue_form = _form(file, _QUEUES, "the manual work")
@@ -118,7 +118,7 @@ def _harmless(table: pd.DataFrame, source: Exposure | History | None) -> pd.Data
 
 def _form(file: Path, forms: Mapping[str, Callable[..., bytes]], of: str) -> Callable[..., bytes]:
     if (form := forms.get(file.suffix.lower())) is None:
-        raise ConfigurationError(f"The ending of the file says what {of} becomes: one of {', '.join(forms)}")
+        raise InvalidArgument(f"The ending of the file says what {of} becomes: one of {', '.join(forms)}")
     return form
 
 
@@ -132,7 +132,7 @@ def _csv(table: pd.DataFrame) -> bytes:
 def _excel(table: pd.DataFrame) -> bytes:
     table = with_index(table)
     if len(table) > ROWS_OF_EXCEL:
-        raise ConfigurationError(
+        raise InvalidArgument(
             f"Excel holds {ROWS_OF_EXCEL:,} rows, and the table has {len(table):,}: write a .csv or a .parquet"
         )
     flat = _flat(table)
@@ -151,7 +151,7 @@ def _parquet(table: pd.DataFrame) -> bytes:
     try:
         made = pa.Table.from_pandas(with_index(table), preserve_index=False)
     except pa.ArrowException:  # it would tell the value
-        raise ConfigurationError(
+        raise InvalidArgument(
             "A column holds values of several kinds, which Parquet cannot: make them one, or write a .csv"
         ) from None
     pq.write_table(made.replace_schema_metadata(None), file)
@@ -200,7 +200,7 @@ def _check_lengths(flat: pd.DataFrame) -> None:
     for place, (name, column) in enumerate(flat.items(), 1):
         longest = max(len(str(one).encode("utf-16-le", "surrogatepass")) // 2 for one in (name, *column))
         if longest > CHARACTERS_OF_EXCEL:
-            raise ConfigurationError(
+            raise InvalidArgument(
                 f"Excel holds {CHARACTERS_OF_EXCEL:,} characters in a cell, and column {place} of the table has "
                 f"{longest:,} in one: write a .csv or a .parquet"
             )

@@ -14,7 +14,7 @@ from exposurekit.client import Client, background, bulk
 from exposurekit.client.base import Settings
 from exposurekit.client.progress import progress_bar
 from exposurekit.contract.models import UserKey
-from exposurekit.errors import ConfigurationError, InvalidArgument, NotFound, warn
+from exposurekit.errors import InvalidArgument, NotFound, warn
 from exposurekit.snapshot import Deviations, Snapshot, ids_of, utc_now
 from exposurekit.tables import ON_FILE, People, Tables
 from exposurekit.text.html_cards import html_card
@@ -276,11 +276,12 @@ def connect(
         settings: ``integration_name``, ``api_key``, ``api_secret``, ``strict`` and all else that `Client` takes.
 
     Raises:
-        ConfigurationError: A setting is missing or makes no sense; the message says what to set.
+        ConfigurationError: A setting is missing or invalid; the message says what to set.
+        InvalidArgument: ``concurrency`` is less than 1, or both a client and settings were given.
 
     >>> ek.connect(client=client)
     Exposure(Client('http://127.0.0.1:...', integration_name='demo'), not loaded yet)
     """
     if client is not None and (base_url or settings):
-        raise ConfigurationError("connect() takes a client or the settings of one, not both")
+        raise InvalidArgument("connect() takes a client or the settings of one, not both")
     return Exposure(client or Client(base_url, **settings), concurrency=concurrency, progress=progress)

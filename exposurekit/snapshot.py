@@ -12,7 +12,7 @@ import pyarrow as pa
 from exposurekit import frames
 from exposurekit.client import bulk
 from exposurekit.contract.deviations import Deviation
-from exposurekit.errors import ConfigurationError, warn
+from exposurekit.errors import InvalidArgument, warn
 
 FLUSH_EVERY = 6  # packed batches that wait to become tables together
 
@@ -129,7 +129,7 @@ def ids_of(user: Any) -> list[int]:
     """The ids of the people who are asked for: of one, or of several.
 
     Raises:
-        ConfigurationError: These are none.
+        InvalidArgument: These are none.
 
     >>> from exposurekit.snapshot import ids_of
     >>> ids_of(12), ids_of([1, 2])
@@ -142,4 +142,4 @@ def ids_of(user: Any) -> list[int]:
             ids = [int(one) for one in several]
         if ids == several:
             return ids
-    raise ConfigurationError("user is the id of a person, or a list of ids")
+    raise InvalidArgument("user is the id of a person, or a list of ids")

@@ -9,7 +9,7 @@ from history_kit import Clock, Person, Service, a_link, a_record, an_alert, seen
 
 import exposurekit as ek
 from exposurekit import analysis, charts
-from exposurekit.errors import ConfigurationError, MissingColumns
+from exposurekit.errors import InvalidArgument, MissingColumns
 from exposurekit.history import History
 from exposurekit.notebook import accessor
 from exposurekit.privacy.redaction import INSTANTS, NUMBERS, WORDS, redacted
@@ -127,7 +127,7 @@ def test_a_chart_of_what_is_on_file(exposure):
 
 @pytest.mark.parametrize("question", ["redact", "__init__", "chart", "describe", "by-site", ""])
 def test_what_is_no_chart_is_told_which_there_are(exposure, question):
-    with pytest.raises(ConfigurationError, match="draws one of: by_site, by_user"):
+    with pytest.raises(InvalidArgument, match="draws one of: by_site, by_user"):
         exposure.records().exposure.chart(question)
 
 

@@ -11,7 +11,7 @@ from calibration.worlds import AT, KINDS, Life
 
 from exposurekit import frames
 from exposurekit.analysis import forecast, survival, time_to_removal
-from exposurekit.errors import ConfigurationError, MissingColumns
+from exposurekit.errors import InvalidArgument, MissingColumns
 
 NOW = datetime(2026, 6, 30, 23, 59, 59, 999_999, tzinfo=UTC)  # as of a day: its end
 DAY = timedelta(days=1)
@@ -415,18 +415,18 @@ def test_nothing_gives_the_same_columns():
 
 @pytest.mark.parametrize("days", [[], [0], [30, -1]], ids=str)
 def test_a_horizon_is_a_day_or_more(days):
-    with pytest.raises(ConfigurationError, match="days are one or more"):
+    with pytest.raises(InvalidArgument, match="days are one or more"):
         forecast(*a_chain(), at=NOW, days=days)
 
 
 @pytest.mark.parametrize("level", [0, 1, -1, 95, float("nan")])
 def test_a_level_is_a_share(level):
-    with pytest.raises(ConfigurationError, match="level is between 0 and 1"):
+    with pytest.raises(InvalidArgument, match="level is between 0 and 1"):
         forecast(*a_chain(), at=NOW, level=level)
 
 
 def test_arrivals_are_counted_over_a_day_or_more():
-    with pytest.raises(ConfigurationError, match="arrivals_days is one or more"):
+    with pytest.raises(InvalidArgument, match="arrivals_days is one or more"):
         forecast(*a_chain(), at=NOW, arrivals_days=0)
 
 

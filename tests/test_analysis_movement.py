@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exposurekit.analysis import changes, diff, diff_counts
-from exposurekit.errors import ConfigurationError, MissingColumns
+from exposurekit.errors import InvalidArgument, MissingColumns
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 CAUSES = [
@@ -106,7 +106,7 @@ def test_no_changes_move_nothing_whatever_their_columns_hold():
 
 
 def test_time_does_not_run_back():
-    with pytest.raises(ConfigurationError, match="until a later one"):
+    with pytest.raises(InvalidArgument, match="until a later one"):
         changes(transitions(), START, START - timedelta(seconds=1), open_before=0)
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exposurekit.analysis import counts, status_over_time
-from exposurekit.errors import ConfigurationError, MissingColumns
+from exposurekit.errors import InvalidArgument, MissingColumns
 
 START = datetime(2026, 2, 26, tzinfo=UTC)  # a Thursday, before the end of a month
 COUNTS = ["discovered", "pending removal", "removed", "other", "total", "vanished", "unknown"]
@@ -225,7 +225,7 @@ def test_tables_that_lack_columns_and_words_that_are_none_are_told():
         status_over_time(transitions(), looks().drop(columns="unseen"))
     with pytest.raises(MissingColumns, match="counts needs the columns n,"):
         counts(transitions().drop(columns="n"))
-    with pytest.raises(ConfigurationError, match="every is one of run, day, week, month"):
+    with pytest.raises(InvalidArgument, match="every is one of run, day, week, month"):
         status_over_time(transitions(), looks(), every="year")
 
 

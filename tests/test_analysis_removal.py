@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exposurekit.analysis import survival, time_to_removal
-from exposurekit.errors import ConfigurationError, MissingColumns
+from exposurekit.errors import InvalidArgument, MissingColumns
 
 # Weeks in remission with 6-mercaptopurine; + was still in remission when last seen. Freireich et al., Blood 21 (1963),
 # 699; Gehan, Biometrika 52 (1965), 203.
@@ -223,7 +223,7 @@ def test_a_higher_level_is_a_wider_band(level, narrower):
 @pytest.mark.parametrize("level", [0, 1, -1, 95, math.nan])
 def test_a_level_is_a_share(level):
     for question in (survival, time_to_removal):
-        with pytest.raises(ConfigurationError, match="between 0 and 1"):
+        with pytest.raises(InvalidArgument, match="between 0 and 1"):
             question(remission(), level=level)
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exposurekit import analysis
-from exposurekit.errors import ConfigurationError, MissingColumns
+from exposurekit.errors import InvalidArgument, MissingColumns
 
 STATUSES = ["discovered", "pending removal", "removed", "verifying", "vanished", "unknown"]
 POINTS = {"discovered": 3, "pending removal": 2, "verifying": 3}
@@ -51,7 +51,7 @@ def test_of_nobody_there_is_no_row():
     "weights", [{"removed": 1}, {"page": -1}, {"page": float("inf")}, {"page": float("nan")}]
 )
 def test_a_weight_is_of_something_known_and_not_negative(weights):
-    with pytest.raises(ConfigurationError):
+    with pytest.raises(InvalidArgument):
         analysis.score(records(), links(), weights=weights)
 
 

@@ -12,7 +12,7 @@ from payloads import TEXT
 
 from exposurekit import frames
 from exposurekit.analysis import coverage, precision, site_health
-from exposurekit.errors import ConfigurationError, MissingColumns
+from exposurekit.errors import InvalidArgument, MissingColumns
 
 NOW = datetime(2026, 3, 8, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -124,7 +124,7 @@ def inverse_erf(level):
 
 @pytest.mark.parametrize("level", [0, 1, -0.5, 95, math.nan])
 def test_a_level_is_a_share(level):
-    with pytest.raises(ConfigurationError, match="level is between 0 and 1"):
+    with pytest.raises(InvalidArgument, match="level is between 0 and 1"):
         precision(labelled(("A", "mine")), level=level)
 
 

@@ -14,7 +14,7 @@ from exposurekit import frames
 from exposurekit.analysis import best_next_fields, blockers, on_file
 from exposurekit.analysis.blockers import CALLED, FIELDS
 from exposurekit.contract.models import User
-from exposurekit.errors import ConfigurationError, MissingColumns
+from exposurekit.errors import InvalidArgument, MissingColumns
 
 LISTS = pd.ArrowDtype(pa.list_(pa.string()))
 REQUIRED = "user_fields_required_for_removal"
@@ -318,7 +318,7 @@ def test_asks_that_are_as_good_stand_by_how_many_they_free_then_by_name_then_by_
 
 @pytest.mark.parametrize("asks", [0, -1])
 def test_somebody_has_to_be_asked_for_something(asks):
-    with pytest.raises(ConfigurationError, match="asks is one or more"):
+    with pytest.raises(InvalidArgument, match="asks is one or more"):
         best_next_fields(listings(), have(), asks=asks)
 
 

@@ -12,7 +12,7 @@ from payloads import TEXT
 from exposurekit import frames
 from exposurekit.analysis import work_queue
 from exposurekit.contract.models import Alert
-from exposurekit.errors import ConfigurationError, MissingColumns
+from exposurekit.errors import InvalidArgument, MissingColumns
 
 DAWN = datetime(2026, 3, 1, tzinfo=UTC)
 QUEUE = {
@@ -242,7 +242,7 @@ def test_the_minutes_are_the_analysts_to_set():
 )
 def test_minutes_that_are_none_are_refused(visit, step):
     with pytest.raises(
-        ConfigurationError, match="visit_minutes and step_minutes are minutes, and not both zero"
+        InvalidArgument, match="visit_minutes and step_minutes are minutes, and not both zero"
     ):
         work_queue(steps(alert(1, 0, 1)), visit_minutes=visit, step_minutes=step)
 

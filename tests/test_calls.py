@@ -12,7 +12,7 @@ from exposurekit.client import calls
 from exposurekit.client.calls import Paging
 from exposurekit.contract.inputs import EmailItem
 from exposurekit.contract.models import Email, UserKey, UserPage
-from exposurekit.errors import ConfigurationError
+from exposurekit.errors import InvalidArgument
 
 KEY = UserKey(id=12, secret="ab12")
 PERSON = {
@@ -122,7 +122,7 @@ def test_a_birth_date_may_be_seconds_a_date_or_text(given, seconds):
     "given", ["29.02.1980", "1981-02-29", "yesterday", [], {}, object(), float("nan"), float("inf")]
 )
 def test_a_birth_date_that_is_none_is_refused_without_showing_it(given):
-    with pytest.raises(ConfigurationError) as caught:
+    with pytest.raises(InvalidArgument) as caught:
         calls.update_user(KEY, birth_date=given)
     assert str(caught.value) == "birth_date is epoch seconds, a date, or a date as text such as 1980-02-29"
 
@@ -165,7 +165,7 @@ def test_items_of_the_contract_are_taken_as_they_are():
     ],
 )
 def test_an_item_that_a_service_would_drop_in_silence_is_refused_with_a_hint(name, items, message):
-    with pytest.raises(ConfigurationError) as caught:
+    with pytest.raises(InvalidArgument) as caught:
         calls.update_user(KEY, **{name: items})
     assert str(caught.value) == message
 
@@ -174,7 +174,7 @@ def test_an_item_that_a_service_would_drop_in_silence_is_refused_with_a_hint(nam
     ("name", "items"), [("aliases", [7]), ("addresses", ["1 Fir Way"]), ("emails", [None])]
 )
 def test_an_item_that_is_no_object_is_refused(name, items):
-    with pytest.raises(ConfigurationError, match=f"^an item of {name} is no object; it takes id, "):
+    with pytest.raises(InvalidArgument, match=f"^an item of {name} is no object; it takes id, "):
         calls.update_user(KEY, **{name: items})
 
 
@@ -191,7 +191,7 @@ def test_a_key_is_kept_exactly(key):
 )
 def test_what_is_no_key_is_refused(key):
     with pytest.raises(
-        ConfigurationError, match="a user's key is a UserKey, a User, or a pair of id and secret"
+        InvalidArgument, match="a user's key is a UserKey, a User, or a pair of id and secret"
     ):
         calls.get_user(key)
 
@@ -240,7 +240,7 @@ def test_a_service_that_ignores_the_offset_is_not_asked_for_ever():
 
 @pytest.mark.parametrize("value", ["\ud800", pd.NA, object(), 1.5])
 def test_what_cannot_be_sent_is_refused_by_its_name(value):
-    with pytest.raises(ConfigurationError, match="middle_name has a value that cannot be sent"):
+    with pytest.raises(InvalidArgument, match="middle_name has a value that cannot be sent"):
         calls.update_user(KEY, middle_name=value)
 
 

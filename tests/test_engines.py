@@ -18,7 +18,7 @@ from deltalake import DeltaTable, write_deltalake
 from history_kit import DAWN, Clock, Person, Service, a_delivery, a_link, a_record, an_alert, seen_through
 from spark_kit import cluster  # noqa: F401  a fixture
 
-from exposurekit.errors import ConfigurationError
+from exposurekit.errors import ConfigurationError, InvalidArgument
 from exposurekit.history import History, ReceivedDelivery, queries
 from exposurekit.history.engines.duckdb import DuckDB, Files, StaleSnapshot, engine_of
 
@@ -492,7 +492,7 @@ def test_a_history_on_a_cluster_answers_as_it_does_here(cluster, remembered):  #
 
 @pytest.mark.parametrize("unknown", ["postgres", "spark:7077", 7, object()])
 def test_what_is_no_engine_is_told(unknown):
-    with pytest.raises(ConfigurationError, match="Spark"):
+    with pytest.raises((ConfigurationError, InvalidArgument), match="Spark"):
         engine_of(unknown)
 
 

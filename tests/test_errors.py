@@ -9,6 +9,7 @@ from exposurekit import errors
 
 MADE = [
     errors.ConfigurationError("set it"),
+    errors.InvalidArgument("0 to 1"),
     errors.Unauthorized("no", status=401, operation="Get user"),
     errors.APIStatusError("later", status=429, operation="Get user", retry_after_s=2.0),
     errors.ConnectionFailed("cut", operation="Create user", maybe_received=True),

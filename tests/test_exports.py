@@ -19,7 +19,7 @@ from sharing.worlds import a_world, told
 
 import exposurekit as ek
 from exposurekit.analysis.tasks import NO_VALUES
-from exposurekit.errors import ConfigurationError, Leak
+from exposurekit.errors import ConfigurationError, InvalidArgument, Leak
 from exposurekit.history import History
 
 FORMS = (".csv", ".xlsx", ".parquet")
@@ -103,7 +103,7 @@ def test_instants_in_excel_are_utc_and_lists_are_text(tmp_path):
 
 
 def test_a_table_that_excel_cannot_hold_is_told(tmp_path):
-    with pytest.raises(ConfigurationError, match=r"1,048,575 rows.*\.csv"):
+    with pytest.raises(InvalidArgument, match=r"1,048,575 rows.*\.csv"):
         ek.export(pd.DataFrame({"n": range(1_048_576)}), tmp_path / "t.xlsx", include_personal=True)
     assert not (tmp_path / "t.xlsx").exists()
 
@@ -121,7 +121,7 @@ def test_a_table_that_excel_cannot_hold_is_told(tmp_path):
 )
 def test_a_text_that_excel_would_cut_is_told_and_not_written(tmp_path, table):
     table = pd.DataFrame({"n": 1, **table})
-    with pytest.raises(ConfigurationError, match=r"32,767 characters.*column 2 .*\.csv") as refused:
+    with pytest.raises(InvalidArgument, match=r"32,767 characters.*column 2 .*\.csv") as refused:
         ek.export(table, tmp_path / "t.xlsx", include_personal=True)
     assert "xx" not in str(refused.value)
     assert list(tmp_path.iterdir()) == []
@@ -170,7 +170,7 @@ def test_an_early_instant_keeps_its_time_of_day(tmp_path):
 )
 def test_what_cannot_be_is_told(exposure, tmp_path, what, name, said):
     of = {"table": exposure.records(), "exposure": exposure, "nothing": None}
-    with pytest.raises(ConfigurationError, match=re.escape(said)):
+    with pytest.raises((ConfigurationError, InvalidArgument), match=re.escape(said)):
         ek.export(of[what], tmp_path / name)
 
 
@@ -328,14 +328,14 @@ def test_a_table_is_searched_for_everyone_it_comes_from(exposure, tmp_path):
 
 def test_what_parquet_cannot_hold_is_told_without_its_values(tmp_path):
     table = pd.DataFrame({"site": [1, "Zinnia"]}, dtype=object)
-    with pytest.raises(ConfigurationError, match="values of several kinds") as refused:
+    with pytest.raises(InvalidArgument, match="values of several kinds") as refused:
         ek.export(table, tmp_path / "t.parquet", include_personal=True)
     assert "Zinnia" not in str(refused.value)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_user_goes_with_the_work_alone(tmp_path):
-    with pytest.raises(ConfigurationError, match="user goes with the manual work"):
+    with pytest.raises(InvalidArgument, match="user goes with the manual work"):
         ek.export(pd.DataFrame({"site": ["a"]}), tmp_path / "t.csv", user=1)
 
 

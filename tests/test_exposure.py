@@ -29,7 +29,7 @@ from test_client import ALL_MANNERS, Meaning, answering, format_of
 import exposurekit as ek
 from exposurekit import frames
 from exposurekit.contract.models import UserKey
-from exposurekit.errors import APIStatusError, ConfigurationError, ConnectionFailed, InvalidArgument, NotFound
+from exposurekit.errors import APIStatusError, ConnectionFailed, InvalidArgument, NotFound
 
 TABLES = tuple(name for name in frames.TABLES if name not in {"failures", "deviations"})
 ACCESS = {
@@ -296,7 +296,7 @@ def test_a_client_that_stands_already_is_used(exposure):
         104,
         107,
     ]
-    with pytest.raises(ConfigurationError, match="takes a client or the settings of one, not both"):
+    with pytest.raises(InvalidArgument, match="takes a client or the settings of one, not both"):
         ek.connect(client=exposure.client, api_key="x")
 
 
@@ -478,7 +478,7 @@ def test_ctrl_c_in_a_refresh_keeps_the_whole_tables(tmp_path):
 def test_what_is_no_id_is_refused_without_being_shown(user):
     with (
         faults.running(many([12])) as server,
-        pytest.raises(ConfigurationError, match="id of a person") as refusal,
+        pytest.raises(InvalidArgument, match="id of a person") as refusal,
     ):
         look(server.base_url).records(user)
     assert "s3cret" not in str(refusal.value)

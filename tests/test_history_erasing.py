@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from history_kit import DAWN, Clock, Person, Service, a_link, a_record, an_alert, seen_through
 
-from exposurekit.errors import ConfigurationError
+from exposurekit.errors import ConfigurationError, InvalidArgument
 from exposurekit.history import History
 
 DAY = timedelta(days=1)
@@ -59,14 +59,14 @@ def kept(seen, tmp_path):
 def test_only_a_whole_number_is_a_person(known, user_id):
     before = known.changes()
     for ask in (known.erase, known.personal_values):
-        with pytest.raises(ConfigurationError, match="The id of a person is a whole number"):
+        with pytest.raises(InvalidArgument, match="The id of a person is a whole number"):
             ask(user_id)
     assert known.changes().equals(before)
 
 
 def test_a_key_of_a_person_is_no_id(known, seen):
     _, exposure = seen
-    with pytest.raises(ConfigurationError):
+    with pytest.raises(InvalidArgument):
         known.erase(exposure.key(2))
 
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from history_kit import DAWN, Clock, Person, Service, a_link, a_record, an_alert, seen_through
 
-from exposurekit.errors import ConfigurationError
+from exposurekit.errors import InvalidArgument
 from exposurekit.history import History
 
 TABLES = {"record": "records", "link": "links", "alert": "alerts"}
@@ -114,7 +114,7 @@ def test_a_row_that_does_not_tell_which_thing_it_is_is_refused(seen, tmp_path, t
     history = History(tmp_path / "history", records_by="reference")
     whole = getattr(exposure.refresh(), table)()
     mark = history.tick if table == "steps" else history.label
-    with pytest.raises(ConfigurationError, match=f"no {lacking}"):
+    with pytest.raises(InvalidArgument, match=f"no {lacking}"):
         mark(whole.drop(columns=lacking), *(["mine"] if table != "steps" else []))
     assert list(tmp_path.iterdir()) == []
 
@@ -122,7 +122,7 @@ def test_a_row_that_does_not_tell_which_thing_it_is_is_refused(seen, tmp_path, t
 def test_a_record_whose_reference_is_missing_is_refused(seen, tmp_path):
     history = History(tmp_path / "history", records_by="reference")
     row = {"user_id": 1, "record_id": 11, "site": "PeepFinder", "reference_id": None}
-    with pytest.raises(ConfigurationError, match="no reference_id"):
+    with pytest.raises(InvalidArgument, match="no reference_id"):
         history.label(row, "mine")
 
 
@@ -136,21 +136,21 @@ def test_what_is_no_text_is_neither_reason_nor_note(tmp_path, words):
         lambda: history.tick(step, note=words),
     )
     for mark in marks:
-        with pytest.raises(ConfigurationError, match="is text, such as"):
+        with pytest.raises(InvalidArgument, match="is text, such as"):
             mark()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_note_that_says_nothing_is_refused(tmp_path):
     for nothing in ("", " \n"):
-        with pytest.raises(ConfigurationError, match="A note says something"):
+        with pytest.raises(InvalidArgument, match="A note says something"):
             History(tmp_path / "history").note({"user_id": 1, "record_id": 11}, nothing)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_kind_that_is_none_is_refused(tmp_path):
     history = History(tmp_path / "history")
-    with pytest.raises(ConfigurationError, match="A kind is one of: record, link, alert, step"):
+    with pytest.raises(InvalidArgument, match="A kind is one of: record, link, alert, step"):
         history.label({"user_id": 1, "kind": "person", "key": 7}, "mine")
 
 

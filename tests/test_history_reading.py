@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from history_kit import Clock, Person, Service, a_delivery, a_link, a_record, an_alert, seen_through
 
-from exposurekit.errors import ConfigurationError, NotFound
+from exposurekit.errors import InvalidArgument, NotFound
 from exposurekit.history import History, ReceivedDelivery, stored
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
@@ -155,7 +155,7 @@ def test_a_person_is_asked_about_by_any_whole_number(remembered, user):
 @pytest.mark.parametrize("user", ["1", b"1", True, 1.5, ["x"], [None], 2**63, pd.DataFrame({"user_id": [1]})])
 def test_what_is_no_id_is_told(remembered, user):
     remembered.look(0, one=[a_record(11)])
-    with pytest.raises(ConfigurationError, match="id of a person"):
+    with pytest.raises(InvalidArgument, match="id of a person"):
         remembered.history.status_over_time(user=user)
 
 
@@ -226,7 +226,7 @@ def test_a_duration_is_asked_for_until_the_end_of_a_day(remembered, question):
     remembered.look(3)
     ask = getattr(remembered.history, question)
     for instant in (at(2), "2026-03-03T12:00Z", pd.Timestamp("2026-03-03")):
-        with pytest.raises(ConfigurationError, match="as_of is a day, such as 2026-11-13"):
+        with pytest.raises(InvalidArgument, match="as_of is a day, such as 2026-11-13"):
             ask(as_of=instant)
     pd.testing.assert_frame_equal(ask(as_of=date(2026, 3, 3)), ask(as_of="2026-03-03"))
     assert not ask(as_of="2026-03-03").equals(ask())
@@ -253,19 +253,19 @@ def test_what_is_no_time_is_refused_by_every_question(remembered, when):
     remembered.look(0, one=[a_record(11)])
     history = remembered.history
     for ask in (history.diff, history.records, history.by_site, history.stale):
-        with pytest.raises(ConfigurationError, match="A time is 14d, 2w or 36h"):
+        with pytest.raises(InvalidArgument, match="A time is 14d, 2w or 36h"):
             ask(when)
 
 
 def test_what_nobody_can_be_seen_through_is_refused(remembered):
     history, exposure = remembered.history, remembered.exposure
     for source in ("x", None, exposure.client):
-        with pytest.raises(ConfigurationError, match="collect\\(\\) looks through an Exposure"):
+        with pytest.raises(InvalidArgument, match="collect\\(\\) looks through an Exposure"):
             history.collect(source)
-    with pytest.raises(ConfigurationError, match="The name of a run is some plain text"):
+    with pytest.raises(InvalidArgument, match="The name of a run is some plain text"):
         history.collect(exposure, run=5)
     for given in ({"shard": 5}, {"shard": "3/2"}, {"shard": "1/2"}, {"only": "x"}, {"only": [1.5]}):
-        with pytest.raises(ConfigurationError):
+        with pytest.raises(InvalidArgument):
             history.collect(exposure, **given)
     assert not history.pending_runs()
 
@@ -280,7 +280,7 @@ def test_a_diff_from_after_the_last_look_says_what_is_known_until_when(remembere
     for a, b in ((at(5), None), ("2026-03-05", "2026-03-07")):
         with pytest.raises(NotFound, match="Nothing is known after 2026-03-02 02:00 UTC"):
             history.diff(a, b)
-    with pytest.raises(ConfigurationError, match="b is the later one"):
+    with pytest.raises(InvalidArgument, match="b is the later one"):
         history.diff("2026-03-02", "2026-03-01")
 
 

@@ -9,7 +9,7 @@ from history_kit import Clock, Person, Service, a_record, seen_through
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exposurekit.errors import ConfigurationError, NotFound
+from exposurekit.errors import InvalidArgument, NotFound
 from exposurekit.history import History
 from exposurekit.history.times import end_of_day, format_time, is_day, parse_time
 from exposurekit.reports import report
@@ -50,7 +50,7 @@ def test_each_way_to_say_a_time_is_read(given, meant):
     "given", ["soon", "14", "d", "-3d", "14m", "1.5d", "14dd", "2026-13-01", "999999d", "", 14, None]
 )
 def test_what_is_no_time_is_refused_with_a_list_of_what_is(given):
-    with pytest.raises(ConfigurationError) as refusal:
+    with pytest.raises(InvalidArgument) as refusal:
         parse_time(given, now=NOW)
     for accepted in (
         "14d",
@@ -68,7 +68,7 @@ def test_what_is_no_time_is_refused_with_a_list_of_what_is(given):
 
 
 def test_a_span_before_the_first_of_all_days_is_refused():
-    with pytest.raises(ConfigurationError):
+    with pytest.raises(InvalidArgument):
         parse_time("99999d", now=datetime(100, 1, 1, tzinfo=UTC))
 
 
@@ -141,7 +141,7 @@ def test_every_question_takes_every_kind_of_time(daily, question):
 def test_what_is_answered_in_days_takes_a_span_of_days(daily, question):
     ask = getattr(daily, question)
     pd.testing.assert_frame_equal(ask(as_of="14d"), ask(as_of="2026-11-08"))
-    with pytest.raises(ConfigurationError, match="as_of is a day"):
+    with pytest.raises(InvalidArgument, match="as_of is a day"):
         ask(as_of="36h")
 
 

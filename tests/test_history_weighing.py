@@ -7,7 +7,7 @@ import pytest
 from history_kit import DAWN, Clock, Person, Service, a_link, a_record, an_alert, seen_through
 
 from exposurekit import analysis, frames
-from exposurekit.errors import ConfigurationError, MissingColumns, NotFound
+from exposurekit.errors import InvalidArgument, MissingColumns, NotFound
 from exposurekit.history import History
 
 TICKS = {"tick": "str", "tick_note": "str", "ticked_at": "datetime64[us, UTC]"}
@@ -137,12 +137,12 @@ def test_rows_of_another_kind_are_refused(story, said):
         history.tick(exposure.steps())
         history.label(exposure.records(), "mine")
     for other in (exposure.records(), exposure.links(), exposure.alerts()):
-        with pytest.raises(ConfigurationError, match="These rows are no steps: take them from steps"):
+        with pytest.raises(InvalidArgument, match="These rows are no steps: take them from steps"):
             history.with_ticks(other)
     for other in (exposure.steps(), exposure.links(), exposure.alerts()):
-        with pytest.raises(ConfigurationError, match="These rows are no records: take them from records"):
+        with pytest.raises(InvalidArgument, match="These rows are no records: take them from records"):
             history.with_labels(other)
-    with pytest.raises(ConfigurationError, match="The row is not of records"):
+    with pytest.raises(InvalidArgument, match="The row is not of records"):
         history.with_labels(exposure.records()[["user_id", "name"]])
 
 
@@ -314,9 +314,9 @@ def test_flows_by_site_are_the_same_ones_apart(weeks):
 
 def test_flows_are_told_by_day_and_by_site_or_not_at_all(weeks):
     for by in ("user_id", "status", ""):
-        with pytest.raises(ConfigurationError, match="by is one of: None, site"):
+        with pytest.raises(InvalidArgument, match="by is one of: None, site"):
             weeks.life_table(by)
-    with pytest.raises(ConfigurationError, match="as_of is a day"):
+    with pytest.raises(InvalidArgument, match="as_of is a day"):
         weeks.life_table(as_of="2026-03-09T12:00Z")
     with pytest.raises(NotFound, match="Nothing was seen by then"):
         weeks.life_table(as_of="2026-01-01")

@@ -19,7 +19,7 @@ from hostile_texts import PAYLOADS
 import exposurekit as ek
 from exposurekit import analysis
 from exposurekit.analysis.tasks import NO_VALUES, FormValue, Task
-from exposurekit.errors import ConfigurationError, NotFound
+from exposurekit.errors import ConfigurationError, InvalidArgument, NotFound
 from exposurekit.history import History
 from exposurekit.reports import write
 from exposurekit.reports.manual_steps import removals
@@ -257,18 +257,18 @@ def test_a_long_table_says_how_much_more_there_is():
     ids=str,
 )
 def test_what_does_not_go_together_is_refused(looked, asked):
-    with pytest.raises(ConfigurationError):
+    with pytest.raises(InvalidArgument):
         ek.report(looked[1], **asked)
 
 
 def test_what_is_no_source_and_who_was_never_seen_are_refused(looked, tmp_path):
-    with pytest.raises(ConfigurationError, match="A report is of an Exposure or a History"):
+    with pytest.raises(InvalidArgument, match="A report is of an Exposure or a History"):
         ek.report(pd.DataFrame())
     with pytest.raises(NotFound):
         ek.report(looked[1], user=99)
     with pytest.raises(NotFound):
         ek.report(History(tmp_path / "nothing"))
-    with pytest.raises(ConfigurationError, match="asked of a history"):
+    with pytest.raises(InvalidArgument, match="asked of a history"):
         ek.report(looked[0], since=FIRST)
 
 
@@ -383,7 +383,7 @@ def test_a_file_that_cannot_be_written_is_told_and_leaves_nothing(looked, tmp_pa
     (tmp_path / "taken.html").mkdir()
     with pytest.raises(ConfigurationError, match="cannot be written"):
         ek.report(looked[0], tmp_path / "taken.html")
-    with pytest.raises(ConfigurationError, match=r"fleet\.docx ends with none of \.html, \.htm, \.pdf"):
+    with pytest.raises(InvalidArgument, match=r"fleet\.docx ends with none of \.html, \.htm, \.pdf"):
         ek.report(looked[0], tmp_path / "fleet.docx")
     assert [one.name for one in tmp_path.iterdir()] == ["taken.html"]
 

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from exposurekit.client.retry import Response, RetryPolicy, TransportFailure, retry_after
-from exposurekit.errors import ConfigurationError
+from exposurekit.errors import InvalidArgument
 
 BUSY = (429, 502, 503, 504)
 WITHOUT_JITTER = RetryPolicy(initial_delay=0)
@@ -114,7 +114,7 @@ def test_any_retry_after_is_a_finite_wait_or_none(text):
 
 @pytest.mark.parametrize("settings", [{"max_retries": -1}, {"initial_delay": -0.1}, {"max_delay": -1}])
 def test_patience_below_zero_is_refused(settings):
-    with pytest.raises(ConfigurationError, match="must be 0 or more"):
+    with pytest.raises(InvalidArgument, match="must be 0 or more"):
         RetryPolicy(**settings)
 
 

@@ -11,7 +11,7 @@ from exposurekit import analysis, charts
 from exposurekit.analysis.questions import OF_EXPOSURE
 from exposurekit.analysis.selection import select
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
-from exposurekit.errors import ConfigurationError, MissingColumns
+from exposurekit.errors import InvalidArgument, MissingColumns
 from exposurekit.notebook.commands import VERBS
 
 CHARTS = sorted({*charts.__all__} & {*analysis.__all__})
@@ -71,7 +71,7 @@ def test_a_site_that_no_record_has_warns_and_names_the_nearest(exposure):
 
 @pytest.mark.parametrize("wrong", [3, ["a", 3], [None]])
 def test_what_is_no_text_is_refused(exposure, wrong):
-    with pytest.raises(ConfigurationError, match="site takes a text or several"):
+    with pytest.raises(InvalidArgument, match="site takes a text or several"):
         exposure.records(site=wrong)
 
 
@@ -126,5 +126,5 @@ def test_a_chart_of_records_says_both_calls(exposure):
 
 @pytest.mark.parametrize("name", CHARTS)
 def test_a_chart_of_no_table_says_what_to_pass(exposure, name):
-    with pytest.raises(ConfigurationError, match=rf"charts\.{name} draws a DataFrame: pass "):
+    with pytest.raises(InvalidArgument, match=rf"charts\.{name} draws a DataFrame: pass "):
         getattr(charts, name)(exposure)

@@ -8,7 +8,7 @@ import pytest
 import widgets_kit as kit
 from history_kit import Clock, Person, Service, a_link, a_record, an_alert, seen_through
 
-from exposurekit.errors import ConfigurationError, ExposureError, NotFound
+from exposurekit.errors import ExposureError, InvalidArgument, NotFound
 from exposurekit.history import History
 from exposurekit.widgets import OptOutChecklist
 from exposurekit.widgets.copying import CopyTable
@@ -164,7 +164,7 @@ def test_a_table_without_alerts_works(history):
     assert checklist.error is None
     assert "No alerts." in kit.html_of(checklist)
     assert repr(checklist) == "OptOutChecklist: 0 of 0 alerts that need somebody done; 0 alerts in all"
-    with pytest.raises(ConfigurationError, match="no alert"):
+    with pytest.raises(InvalidArgument, match="no alert"):
         _ = checklist.alert
 
 
@@ -188,7 +188,7 @@ def test_a_history_that_is_not_there_is_told_at_once(alerts, tmp_path):
 
 @pytest.mark.parametrize("alerts", [None, [], "alerts"])
 def test_what_is_no_table_is_refused(alerts):
-    with pytest.raises(ConfigurationError, match="alerts is a table"):
+    with pytest.raises(InvalidArgument, match="alerts is a table"):
         OptOutChecklist(alerts)
 
 

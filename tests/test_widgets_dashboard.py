@@ -13,7 +13,7 @@ import widgets_kit as kit
 from history_kit import DAWN, Clock, Person, a_record, seen_through
 
 from exposurekit import analysis, charts
-from exposurekit.errors import ConfigurationError, NotFound
+from exposurekit.errors import InvalidArgument, NotFound
 from exposurekit.history import History
 from exposurekit.widgets import Dashboard, Explorer
 from exposurekit.widgets.filtering import Filter
@@ -275,7 +275,7 @@ def test_a_day_is_picked_in_any_form(dated, day):
     "picked", [{"day": "yesterday"}, {"sites": "PeepFinder"}, {"statuses": "removed"}], ids=str
 )
 def test_a_pick_of_no_such_form_is_refused(dated, picked):
-    with pytest.raises(ConfigurationError):
+    with pytest.raises(InvalidArgument):
         dated.pick(**picked)
     assert (dated.day, dated.sites, dated.statuses) == (None, (), ())
 
@@ -318,7 +318,7 @@ def test_counts_over_time_end_with_the_day(dated):
 
 def test_a_day_without_a_history_is_a_clear_error(looked):
     dashboard = Dashboard(looked[0])
-    with pytest.raises(ConfigurationError, match="A day is asked of a history, and this dashboard has none"):
+    with pytest.raises(InvalidArgument, match="A day is asked of a history, and this dashboard has none"):
         dashboard.pick(day="2026-03-01", sites=["PeepFinder"])
     assert (dashboard.day, dashboard.sites) == (None, ())
 
@@ -372,7 +372,7 @@ def test_a_person_is_found_by_name_while_it_is_typed(looked):
         box.value = shared
     dashboard.pick(user=label)
     assert (dashboard.users, box.value) == ((2,), label)
-    with pytest.raises(ConfigurationError, match="people match this name: give the id"):
+    with pytest.raises(InvalidArgument, match="people match this name: give the id"):
         dashboard.pick(user=shared)
     assert dashboard.users == (2,)
 
@@ -451,9 +451,9 @@ def test_a_chart_that_cannot_heed_a_pick_says_so(dated):
 
 
 def test_a_question_that_is_none_changes_nothing(dated):
-    with pytest.raises(ConfigurationError, match="question is one of: by_user"):
+    with pytest.raises(InvalidArgument, match="question is one of: by_user"):
         dated.ask("by_moon")
-    with pytest.raises(ConfigurationError):
+    with pytest.raises(InvalidArgument):
         dated.ask("blockers")
     assert dated.question == "by_user"
 
@@ -523,9 +523,9 @@ def test_a_history_without_records_works(tmp_path):
 
 def test_neither_service_nor_history_and_an_empty_history_are_refused(tmp_path):
     for wrong in ({"exposure": pd.DataFrame()}, {"exposure": "history"}, {"history": 7}):
-        with pytest.raises(ConfigurationError, match="Give an exposure"):
+        with pytest.raises(InvalidArgument, match="Give an exposure"):
             Dashboard(**wrong)
-    with pytest.raises(ConfigurationError, match="Give an exposure"):
+    with pytest.raises(InvalidArgument, match="Give an exposure"):
         Dashboard()
     with pytest.raises(NotFound):
         Dashboard(history=History(tmp_path / "nothing"))

@@ -10,7 +10,7 @@ import widgets_kit as kit
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exposurekit.errors import ConfigurationError
+from exposurekit.errors import InvalidArgument
 from exposurekit.widgets import Explorer
 from exposurekit.widgets.explorer import CHOICES, PAGES
 from exposurekit.widgets.filtering import Filter, TextIndex, unordered
@@ -217,7 +217,7 @@ def test_columns_of_lists_are_shown_and_not_offered():
     offered = [value for _, value in kit.the(explorer, ipywidgets.Dropdown, "Column").options]
     assert not {"lists", "listed", "mixed"} & {*offered}
     assert kit.grid(explorer).rows[0][1][-1] == "a, b"
-    with pytest.raises(ConfigurationError, match="a column of lists has none"):
+    with pytest.raises(InvalidArgument, match="a column of lists has none"):
         explorer.choose("lists", [["a"]])
 
 
@@ -274,14 +274,14 @@ def test_values_without_an_order_are_shown_and_not_offered():
     ids=["a list", "none", "doubled", "alike", "two words", "a keyword", "no name"],
 )
 def test_what_is_no_table_or_no_name_is_refused(frame, name):
-    with pytest.raises(ConfigurationError):
+    with pytest.raises(InvalidArgument):
         Explorer(frame, name=name)
 
 
 @pytest.mark.parametrize(("column", "values"), [("none", ["a"]), ("site", "removed")])
 def test_what_no_column_may_be_is_refused(column, values):
     explorer = Explorer(kit.records(3))
-    with pytest.raises(ConfigurationError):
+    with pytest.raises(InvalidArgument):
         explorer.choose(column, values)
     assert len(explorer.frame) == 3
 

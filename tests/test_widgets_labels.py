@@ -7,7 +7,7 @@ import pytest
 import widgets_kit as kit
 from history_kit import Clock, Person, Service, a_record, seen_through
 
-from exposurekit.errors import ConfigurationError, ExposureError
+from exposurekit.errors import ExposureError, InvalidArgument
 from exposurekit.history import History
 from exposurekit.widgets import RecordLabels
 
@@ -85,7 +85,7 @@ def test_at_either_end_it_stays(records, history):
 
 def test_a_label_that_is_none_is_refused_and_nothing_moves(records, history):
     labels = RecordLabels(records, history)
-    with pytest.raises(ConfigurationError):
+    with pytest.raises(InvalidArgument):
         labels.label("perhaps")
     assert labels.record["record_id"] == in_turn(records)[0]
     assert repr(labels) == "RecordLabels: 0 of 9 records labelled"
@@ -98,13 +98,13 @@ def test_a_table_without_records_works_and_a_label_of_nothing_is_told(history):
     assert "No records." in kit.html_of(labels)
     kit.strike(labels, "m")
     assert kit.alerted(labels) == "There is no record to show"
-    assert isinstance(labels.error, ConfigurationError)
+    assert isinstance(labels.error, InvalidArgument)
     assert repr(labels) == "RecordLabels: 0 of 0 records labelled"
 
 
 @pytest.mark.parametrize("records", [None, [], "records"])
 def test_what_is_no_table_is_refused(records, history):
-    with pytest.raises(ConfigurationError, match="records is a table"):
+    with pytest.raises(InvalidArgument, match="records is a table"):
         RecordLabels(records, history)
 
 

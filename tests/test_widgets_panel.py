@@ -10,7 +10,7 @@ from history_kit import Clock, Person, Service, a_link, a_record, an_alert, seen
 from hostile_texts import PAYLOADS
 
 from exposurekit import widgets
-from exposurekit.errors import ConfigurationError, ConnectionFailed
+from exposurekit.errors import ConfigurationError, ConnectionFailed, InvalidArgument
 from exposurekit.history import History
 from exposurekit.widgets import (
     ConnectionPanel,
@@ -301,7 +301,7 @@ def test_a_history_alone_has_nothing_to_look_at_again(looked, tmp_path):
 
 
 def test_neither_is_refused():
-    with pytest.raises(ConfigurationError, match="Give an exposure"):
+    with pytest.raises(InvalidArgument, match="Give an exposure"):
         ConnectionPanel()
 
 

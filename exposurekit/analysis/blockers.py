@@ -10,7 +10,7 @@ import pandas as pd
 
 from exposurekit.analysis.statuses import is_open
 from exposurekit.contract.types import PENDING_REMOVAL
-from exposurekit.errors import ConfigurationError, MissingColumns
+from exposurekit.errors import InvalidArgument, MissingColumns
 
 # not shown: the complete set of names; these are the fields of a user, and what else they are called
 CALLED = {
@@ -130,7 +130,7 @@ def best_next_fields(records: pd.DataFrame, on_file: pd.DataFrame, *, asks: int 
 
     Raises:
         MissingColumns: A table lacks a column.
-        ConfigurationError: ``asks`` is less than one.
+        InvalidArgument: ``asks`` is less than one.
 
     Source: Chvatal, A greedy heuristic for the set-covering problem, Math. Oper. Res. 4 (1979), 233.
 
@@ -149,7 +149,7 @@ def best_next_fields(records: pd.DataFrame, on_file: pd.DataFrame, *, asks: int 
     1      2        2       email         1         3
     """
     if asks < 1:
-        raise ConfigurationError("asks is one or more")
+        raise InvalidArgument("asks is one or more")
     missing = _missing("best_next_fields", records, on_file)
     best = [*islice(_asks(_lacking(missing)), asks)]
     removals = [gain for _, gain, _ in best]

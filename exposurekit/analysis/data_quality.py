@@ -9,7 +9,7 @@ import pandas as pd
 
 from exposurekit.analysis.grouping import aware, instant, instants
 from exposurekit.analysis.statuses import OTHER, VANISHED, is_open
-from exposurekit.errors import ConfigurationError, MissingColumns
+from exposurekit.errors import InvalidArgument, MissingColumns
 
 MINE, NOT_MINE, UNSURE = "mine", "not mine", "unsure"
 UNLABELLED = "unlabelled"
@@ -46,7 +46,7 @@ def precision(records: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
 
     Raises:
         MissingColumns: ``records`` lacks a column.
-        ConfigurationError: ``level`` is not between 0 and 1.
+        InvalidArgument: ``level`` is not between 0 and 1.
 
     Source: the interval by Wilson, J. Am. Stat. Assoc. 22 (1927), 209.
 
@@ -57,7 +57,7 @@ def precision(records: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
     """
     MissingColumns.check("precision", records.columns, ("site", "label"))
     if not 0 < level < 1:
-        raise ConfigurationError("level is between 0 and 1, such as 0.95")
+        raise InvalidArgument("level is between 0 and 1, such as 0.95")
     label = records["label"].astype("str").fillna(UNLABELLED)
     columns = [MINE, NOT_MINE, UNSURE, UNLABELLED]
     table = pd.crosstab(records["site"].astype("str"), label).reindex(columns=columns, fill_value=0)

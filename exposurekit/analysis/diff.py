@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from exposurekit.analysis.grouping import instant, instants
 from exposurekit.analysis.statuses import CLOSED, UNKNOWN, VANISHED, is_open
 from exposurekit.contract.types import REMOVED
-from exposurekit.errors import ConfigurationError, MissingColumns
+from exposurekit.errors import InvalidArgument, MissingColumns
 
 OPEN_BEFORE, OPEN_AFTER = "open before", "open after"
 NEW, INTO_VIEW, AGAIN = "new", "came into view", "listed again"
@@ -40,7 +40,7 @@ def changes(transitions: pd.DataFrame, a: datetime, b: datetime, *, open_before:
 
     Raises:
         MissingColumns: ``transitions`` lacks a column.
-        ConfigurationError: ``b`` is before ``a``.
+        InvalidArgument: ``b`` is before ``a``.
 
     >>> transitions = pd.DataFrame(
     ...     {
@@ -61,7 +61,7 @@ def changes(transitions: pd.DataFrame, a: datetime, b: datetime, *, open_before:
     needed = ("at", "prev_status", "status", "left_censored", "n")
     MissingColumns.check("changes", transitions.columns, needed)
     if instant(b) < instant(a):
-        raise ConfigurationError("changes are asked for from an instant until a later one")
+        raise InvalidArgument("changes are asked for from an instant until a later one")
     at = instants(transitions["at"])
     within = transitions[(at > instant(a)) & (at <= instant(b))]
     n = within["n"].astype("int64").groupby(_cause_of_change(within)).sum()

@@ -13,7 +13,7 @@ from exposurekit.analysis.arrivals import Arrivals, arrivals
 from exposurekit.analysis.grouping import Ints, add, grouped, instant, instants
 from exposurekit.analysis.statuses import CLOSED, UNKNOWN
 from exposurekit.analysis.survival import ENTERED, OPEN, RETURNED
-from exposurekit.errors import ConfigurationError, MissingColumns
+from exposurekit.errors import InvalidArgument, MissingColumns
 
 HORIZONS = (30, 60, 90)
 ARRIVALS_DAYS = 120
@@ -78,7 +78,7 @@ def forecast(
 
     Raises:
         MissingColumns: A table lacks a column.
-        ConfigurationError: A horizon is less than a day, or ``level`` not between 0 and 1.
+        InvalidArgument: A horizon is less than a day, or ``level`` not between 0 and 1.
 
     Source: Kaplan and Meier's estimate by age with a beta posterior (Hjort, Ann. Statist. 18 (1990), 1259); returns and
     removals as an alternating renewal process, Cox, Renewal Theory (1962), 7; the Bayesian bootstrap, Rubin, Ann.
@@ -95,9 +95,9 @@ def forecast(
     if people is not None:
         MissingColumns.check("forecast, of its people,", people.columns, ("user_id", "watched_from"))
     if not days or min(days) < 1 or not 0 < level < 1:
-        raise ConfigurationError("days are one or more, and level is between 0 and 1")
+        raise InvalidArgument("days are one or more, and level is between 0 and 1")
     if arrivals_days < 1:
-        raise ConfigurationError("arrivals_days is one or more")
+        raise InvalidArgument("arrivals_days is one or more")
     chance = np.random.default_rng(_SEED)
     known = records[~_out_of_view(records)]
     followed, baseline = _still_open(flows, chance)

@@ -9,7 +9,7 @@ import pandas as pd
 from exposurekit.analysis.diff import AGAIN, CHANGED, INTO_VIEW, NEW, OUT_OF_VIEW
 from exposurekit.analysis.statuses import OTHER, VANISHED, is_open
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED, STATUSES
-from exposurekit.errors import ConfigurationError, MissingColumns
+from exposurekit.errors import InvalidArgument, MissingColumns
 
 PAGE = "page"
 # Points for each open listing by its status, and for each page. Not measured: a choice, which `weights` replaces.
@@ -39,7 +39,7 @@ def score(
 
     Raises:
         MissingColumns: A table lacks a column.
-        ConfigurationError: A weight is negative, without end, or of nothing that is known.
+        InvalidArgument: A weight is negative, without end, or of nothing that is known.
 
     >>> table = analysis.score(exposure.records(), exposure.links())
     >>> bool((table["score"] == table["of_listings"] + table["of_pages"]).all())
@@ -88,7 +88,7 @@ def score_changes(
 
     Raises:
         MissingColumns: A table lacks a column.
-        ConfigurationError: As of `score`.
+        InvalidArgument: As of `score`.
 
     >>> moved = pd.DataFrame({"before": ["discovered"], "after": ["removed"], "what": ["removed"]})
     >>> table = analysis.score_changes(moved, moved.head(0), score_before=9)
@@ -118,7 +118,7 @@ def check_weights(weights: Mapping[str, float] | None) -> dict[str, float]:
     """All weights: those that are given, and for the rest the usual ones.
 
     Raises:
-        ConfigurationError: One is negative, without end, or of nothing that is known.
+        InvalidArgument: One is negative, without end, or of nothing that is known.
 
     >>> from exposurekit.analysis.score import check_weights
     >>> check_weights({"page": 0})["page"]
@@ -126,10 +126,10 @@ def check_weights(weights: Mapping[str, float] | None) -> dict[str, float]:
     """
     given = dict(weights or {})
     if strange := sorted(map(str, given.keys() - WEIGHTS.keys())):
-        raise ConfigurationError(f"There are weights for {', '.join(WEIGHTS)}; not for {', '.join(strange)}")
+        raise InvalidArgument(f"There are weights for {', '.join(WEIGHTS)}; not for {', '.join(strange)}")
     weighed = {name: float(points) for name, points in (dict(WEIGHTS) | given).items()}
     if not all(0 <= points < np.inf for points in weighed.values()):
-        raise ConfigurationError("A weight is a number of points, zero or more")
+        raise InvalidArgument("A weight is a number of points, zero or more")
     return weighed
 
 

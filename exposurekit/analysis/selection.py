@@ -8,7 +8,7 @@ import pandas as pd
 
 from exposurekit.analysis.statuses import NOT_LISTED
 from exposurekit.contract.types import STATUSES
-from exposurekit.errors import ConfigurationError
+from exposurekit.errors import InvalidArgument
 from exposurekit.text.html_cards import NAME_MAX, truncate
 from exposurekit.text.sanitize import plain
 
@@ -27,7 +27,7 @@ def select(table: pd.DataFrame, choices: Mapping[str, Choice]) -> tuple[pd.DataF
         the nearest value that there is.
 
     Raises:
-        ConfigurationError: A choice is neither a text nor several.
+        InvalidArgument: A choice is neither a text nor several.
 
     >>> from exposurekit.analysis.selection import select
     >>> rows, doubts = select(exposure.records(), {"site": "nosy hern", "status": None})
@@ -53,7 +53,7 @@ def select(table: pd.DataFrame, choices: Mapping[str, Choice]) -> tuple[pd.DataF
 def _folded(column: str, choice: str | Iterable[str]) -> set[str]:
     values = [choice] if isinstance(choice, str) else [*choice] if isinstance(choice, Iterable) else [None]
     if not all(isinstance(value, str) for value in values):
-        raise ConfigurationError(f"{column} takes a text or several, such as {column}=['...', '...']")
+        raise InvalidArgument(f"{column} takes a text or several, such as {column}=['...', '...']")
     return {str(value).casefold() for value in values}
 
 

@@ -10,7 +10,7 @@ from exposurekit.analysis.counts import with_total
 from exposurekit.analysis.grouping import Instants, Ints, add, aware, columns_of, grouped, instants
 from exposurekit.analysis.statuses import OTHER, UNKNOWN, VANISHED
 from exposurekit.contract.types import STATUSES
-from exposurekit.errors import ConfigurationError, MissingColumns
+from exposurekit.errors import InvalidArgument, MissingColumns
 
 Every = Literal["run", "day", "week", "month"]
 EVERY: tuple[Every, ...] = ("run", "day", "week", "month")
@@ -48,7 +48,7 @@ def status_over_time(
 
     Raises:
         MissingColumns: A table lacks a column.
-        ConfigurationError: ``every`` is none of the four.
+        InvalidArgument: ``every`` is none of the four.
 
     >>> transitions = pd.DataFrame(
     ...     {
@@ -96,7 +96,7 @@ def _periods(transitions: pd.DataFrame, looks: pd.DataFrame, every: Every) -> tu
 def _starts(at: Instants, every: Every) -> Instants:
     """When the period of each instant began."""
     if every not in EVERY:
-        raise ConfigurationError(f"every is one of {', '.join(EVERY)}")
+        raise InvalidArgument(f"every is one of {', '.join(EVERY)}")
     if every == "run":
         return at
     if every == "month":

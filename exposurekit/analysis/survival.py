@@ -12,7 +12,7 @@ import pandas as pd
 from exposurekit.analysis.grouping import Ints, add, columns_of, grouped
 from exposurekit.analysis.statuses import UNKNOWN, VANISHED
 from exposurekit.contract.types import REMOVED
-from exposurekit.errors import ConfigurationError, MissingColumns
+from exposurekit.errors import InvalidArgument, MissingColumns
 
 ENTERED, RETURNED, OPEN = "entered", "returned", "open"
 EXITS = (REMOVED, VANISHED, UNKNOWN, OPEN)
@@ -47,7 +47,7 @@ def time_to_removal(
 
     Raises:
         MissingColumns: ``flows`` lacks a column.
-        ConfigurationError: ``level`` is not between 0 and 1.
+        InvalidArgument: ``level`` is not between 0 and 1.
 
     Source: Kaplan and Meier, J. Am. Stat. Assoc. 53 (1958), 457; at risk with delayed entry, Greenwood's variance and
     the log(-log) interval as in Klein and Moeschberger, Survival Analysis, 2nd ed., 4.2 to 4.6, and Kalbfleisch and
@@ -106,7 +106,7 @@ def survival(
 
     Raises:
         MissingColumns: ``flows`` lacks a column.
-        ConfigurationError: ``level`` is not between 0 and 1.
+        InvalidArgument: ``level`` is not between 0 and 1.
 
     Source: as of `time_to_removal`.
 
@@ -133,7 +133,7 @@ def _check(question: str, flows: pd.DataFrame, by: str | None, level: float) -> 
     needed = ("days", "flow", "left_censored", "n", *([] if by is None else [by]))
     MissingColumns.check(question, flows.columns, needed)
     if not 0 < level < 1:
-        raise ConfigurationError("level is between 0 and 1, such as 0.95")
+        raise InvalidArgument("level is between 0 and 1, such as 0.95")
 
 
 def _sums(group: Ints, n: Ints, groups: int) -> Ints:

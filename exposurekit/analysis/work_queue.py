@@ -8,7 +8,7 @@ import pandas as pd
 from exposurekit.analysis.grouping import Instants, aware, instants
 from exposurekit.analysis.statuses import is_open
 from exposurekit.contract.types import PENDING_REMOVAL
-from exposurekit.errors import ConfigurationError, MissingColumns
+from exposurekit.errors import InvalidArgument, MissingColumns
 from exposurekit.frames import DETAILS, LISTS_DTYPE
 
 DONE, UNABLE, TO_DO, STARTED = "done", "unable", "open", "started"
@@ -46,7 +46,7 @@ def work_queue(
 
     Raises:
         MissingColumns: ``steps`` lacks a column.
-        ConfigurationError: A time is negative or without end, or both are zero.
+        InvalidArgument: A time is negative or without end, or both are zero.
 
     Source: specification, "Alert", ``opt_out_procedure``.
 
@@ -56,7 +56,7 @@ def work_queue(
     needed = ("user_id", "alert_number", "step_number", "record_id", "site", "status", "url")
     MissingColumns.check("work_queue", steps.columns, needed)
     if not (min(visit_minutes, step_minutes) >= 0 and 0 < visit_minutes + step_minutes < np.inf):
-        raise ConfigurationError("visit_minutes and step_minutes are minutes, and not both zero")
+        raise InvalidArgument("visit_minutes and step_minutes are minutes, and not both zero")
     alerts = _newest(_alerts(_needed(steps)))
     left = alerts["steps"] - alerts["done"] - alerts["unable"]
     alerts["minutes"] = (

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pandas as pd
 
 from exposurekit.analysis.questions import advice
-from exposurekit.errors import ConfigurationError, MissingColumns
+from exposurekit.errors import InvalidArgument, MissingColumns
 
 
 def check_input(chart: str, table: pd.DataFrame, columns: Iterable[str]) -> None:
@@ -13,13 +13,13 @@ def check_input(chart: str, table: pd.DataFrame, columns: Iterable[str]) -> None
 
     Raises:
         MissingColumns: It lacks some; the message says which table to pass.
-        ConfigurationError: It is no table.
+        InvalidArgument: It is no table.
 
     >>> charts.by_site(exposure.records())
     Traceback (most recent call last):
     exposurekit.errors.MissingColumns: charts.by_site needs ...: pass analysis.by_site(records), or call records...
     """
     if not isinstance(table, pd.DataFrame):
-        raise ConfigurationError(f"charts.{chart} draws a DataFrame: {advice(chart)}")
+        raise InvalidArgument(f"charts.{chart} draws a DataFrame: {advice(chart)}")
     if missing := [column for column in columns if column not in table]:
         raise MissingColumns(f"charts.{chart}", missing, advice=advice(chart))

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from exposurekit.errors import ConfigurationError
+from exposurekit.errors import ConfigurationError, InvalidArgument
 from exposurekit.service.constants import WHO_MAX
 from exposurekit.text.sanitize import plain
 
@@ -145,7 +145,7 @@ class When(click.ParamType[str]):
 
         try:
             parse_time(value, now=datetime.now(UTC))
-        except ConfigurationError as error:
+        except InvalidArgument as error:
             self.fail(str(error), param, ctx)
         return str(value)
 

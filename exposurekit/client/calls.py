@@ -28,7 +28,7 @@ from exposurekit.contract.models import (
     UserReply,
 )
 from exposurekit.contract.operations import Operation
-from exposurekit.errors import ConfigurationError
+from exposurekit.errors import InvalidArgument
 
 R = TypeVar("R", bound=Reply)
 T = TypeVar("T")
@@ -261,7 +261,7 @@ def user_key(key: Key) -> UserKey:
     if isinstance(key, tuple) and len(key) == 2:  # noqa: PLR2004  an id and a secret
         with suppress(ValidationError):
             return UserKey(id=key[0], secret=key[1])
-    raise ConfigurationError("a user's key is a UserKey, a User, or a pair of id and secret")
+    raise InvalidArgument("a user's key is a UserKey, a User, or a pair of id and secret")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from exposurekit.client.base import BaseClient, Settings
 from exposurekit.client.calls import Call, Key, Paging
 from exposurekit.client.retry import Result
 from exposurekit.contract.models import Reply, User, UserKey, UserPage
-from exposurekit.errors import ConfigurationError, ScanTimeout
+from exposurekit.errors import InvalidArgument, ScanTimeout
 from exposurekit.text.html_cards import html_card
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _new_client(build: Callable[..., Call[R, T]], args: Any, kwargs: Any) -> Cal
     """The call, or why there is none; its traceback shows no person either."""
     try:
         return build(*args, **kwargs)
-    except (ConfigurationError, TypeError) as error:
+    except (InvalidArgument, TypeError) as error:
         return error.with_traceback(None)
 
 

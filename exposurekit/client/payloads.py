@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from exposurekit.contract.inputs import AddressItem, AliasItem, EmailItem, Item, PhoneNumberItem
 from exposurekit.contract.models import Resource
 from exposurekit.contract.types import epoch_seconds
-from exposurekit.errors import ConfigurationError
+from exposurekit.errors import InvalidArgument
 
 Items = Iterable[Mapping[str, Any] | Item]
 
@@ -20,7 +20,7 @@ def user_payload(
     """The five details that Create user and Update user share, as plain values.
 
     Raises:
-        ConfigurationError: An item has a field that the specification does not know, or a date is none.
+        InvalidArgument: An item has a field that the specification does not know, or a date is none.
     """
     return {
         "birth_date": "" if _is_blank(birth_date) else _birth_date(birth_date),
@@ -37,7 +37,7 @@ def _birth_date(value: Any) -> int | None:
         return None if seconds is None else int(seconds)
     except (ValueError, TypeError, OverflowError):
         problem = "birth_date is epoch seconds, a date, or a date as text such as 1980-02-29"
-    raise ConfigurationError(problem)
+    raise InvalidArgument(problem)
 
 
 def _is_blank(value: Any) -> bool:
@@ -50,7 +50,7 @@ def _items(name: str, model: type[Item], items: Any, text: str | None = None) ->
     if _is_blank(items):
         return ""  # clears the list
     if isinstance(items, str | Mapping) or not isinstance(items, Iterable):
-        raise ConfigurationError(f"{name} is a list")
+        raise InvalidArgument(f"{name} is a list")
     return [_item(name, model, {text: item} if text and isinstance(item, str) else item) for item in items]
 
 
@@ -65,7 +65,7 @@ def _item(name: str, model: type[Item], item: Any) -> dict[str, Any]:
         problem = f"has an invalid {where[0]}" if where else "is no object"
     if problem:
         known = ", ".join(field.alias or key for key, field in model.model_fields.items())
-        raise ConfigurationError(f"an item of {name} {problem}; it takes {known}")
+        raise InvalidArgument(f"an item of {name} {problem}; it takes {known}")
     return checked.model_dump(by_alias=True, exclude_none=True)
 
 
@@ -73,12 +73,12 @@ def given_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     """What was given: neither None nor an empty list, which would change nothing.
 
     Raises:
-        ConfigurationError: A value cannot be sent; the message names its parameter.
+        InvalidArgument: A value cannot be sent; the message names its parameter.
     """
     found = {name: value for name, value in values.items() if value is not None}
     for name, value in found.items():
         if not _can_be_sent(value):
-            raise ConfigurationError(
+            raise InvalidArgument(
                 f"{name} has a value that cannot be sent: it takes text, numbers and lists of these"
             )
     return {name: value for name, value in found.items() if not (isinstance(value, list) and not value)}

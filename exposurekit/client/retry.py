@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from exposurekit.errors import ConfigurationError
+from exposurekit.errors import InvalidArgument
 
 ASK_AGAIN = frozenset({429, 502, 503, 504})
 
@@ -94,9 +94,7 @@ class RetryPolicy:
 
     def __post_init__(self) -> None:
         if self.max_retries < 0 or self.initial_delay < 0 or self.max_delay < 0:
-            raise ConfigurationError(
-                "RetryPolicy: max_retries, initial_delay and max_delay must be 0 or more"
-            )
+            raise InvalidArgument("RetryPolicy: max_retries, initial_delay and max_delay must be 0 or more")
 
     def wait_s(self, outcome: Result, *, tries: int, repeatable: bool) -> float | None:
         """Seconds to wait before the next try, or None where this outcome is final.

@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow as pa
 from pydantic import BaseModel
 
-from exposurekit.errors import ConfigurationError
+from exposurekit.errors import InvalidArgument
 from exposurekit.history import identity
 from exposurekit.history.storage.schema import KINDS, TABLES
 
@@ -28,7 +28,7 @@ def rows(thing: Rows) -> list[dict[str, Any]]:
     [{'user_id': 1, 'record_id': 2}]
     """
     if isinstance(thing, BaseModel):
-        raise ConfigurationError(
+        raise InvalidArgument(
             "Point at a row of records(), alerts() or steps(): a single record does not say whose it is"
         )
     if isinstance(thing, pd.DataFrame):
@@ -39,7 +39,7 @@ def rows(thing: Rows) -> list[dict[str, Any]]:
         return [dict(thing)]
     if hasattr(thing, "_asdict"):
         return [thing._asdict()]
-    raise ConfigurationError(
+    raise InvalidArgument(
         "Point at a row of records(), links(), alerts() or steps(), or at several rows as a table"
     )
 
@@ -55,13 +55,11 @@ def key_columns(row: Mapping[str, Any], records_by: str) -> dict[str, Any]:
             and text.
 
     Raises:
-        ConfigurationError: The row does not tell.
+        InvalidArgument: The row does not tell.
     """
     told = {name: _value(value) for name, value in row.items()}
     if told.get("user_id") is None:
-        raise ConfigurationError(
-            "The row has no user_id: take it from records(), links(), alerts() or steps()"
-        )
+        raise InvalidArgument("The row has no user_id: take it from records(), links(), alerts() or steps()")
     kind, key = _kind_and_key(told, records_by)
     number = told.get("step_number", told.get("step")) if kind == STEP else None
     return {"user_id": int(told["user_id"]), "kind": kind, "key": key, "step": number}
@@ -86,16 +84,14 @@ def _kind_and_key(row: Mapping[str, Any], records_by: str) -> tuple[str, int]:
         return "record", identity.record_key(int(row["record_id"]), site, reference, by=records_by)
     if "title" in row:
         return "link", identity.link_key(row.get("url"), row["title"])
-    raise ConfigurationError(
-        "The row is not of records(), links(), alerts() or steps(): it lacks their columns"
-    )
+    raise InvalidArgument("The row is not of records(), links(), alerts() or steps(): it lacks their columns")
 
 
 def _of(row: Mapping[str, Any], names: Iterable[str], *, filled: bool = False) -> list[Any]:
     """What these columns say, which have to be there."""
     for name in names:
         if name not in row or (filled and row[name] is None):
-            raise ConfigurationError(
+            raise InvalidArgument(
                 f"The row has no {name}, by which it is told from others: take it from a whole row"
             )
     return [row[name] for name in names]
@@ -114,10 +110,10 @@ def check_annotation(value: str, allowed: tuple[str, ...], what: str) -> str:
     """One of the words that a mark may be.
 
     Raises:
-        ConfigurationError: It is none of them.
+        InvalidArgument: It is none of them.
     """
     if value not in allowed:
-        raise ConfigurationError(f"A {what} is one of: {', '.join(allowed)}")
+        raise InvalidArgument(f"A {what} is one of: {', '.join(allowed)}")
     return value
 
 
@@ -125,10 +121,10 @@ def text_values(text: str, what: str) -> str:
     """What somebody wrote, if it is text.
 
     Raises:
-        ConfigurationError: It is not.
+        InvalidArgument: It is not.
     """
     if not isinstance(text, str):
-        raise ConfigurationError(f"A {what} is text, such as 'another birth year'")
+        raise InvalidArgument(f"A {what} is text, such as 'another birth year'")
     return text
 
 

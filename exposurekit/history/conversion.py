@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 
 from exposurekit.analysis import tasks
-from exposurekit.errors import ConfigurationError
+from exposurekit.errors import InvalidArgument
 
 People = int | Iterable[int] | None
 _POINTS = (["record_id"], ["site", "href"], ["site"])
@@ -19,14 +19,14 @@ def one_id(user_id: object) -> int:
     """The id of one person: a whole number, and nothing that only reads like one.
 
     Raises:
-        ConfigurationError: It is none.
+        InvalidArgument: It is none.
 
     >>> one_id(np.int64(3))
     3
     """
     if isinstance(user_id, Integral) and not isinstance(user_id, bool) and 0 <= int(user_id) < 2**63:
         return int(user_id)
-    raise ConfigurationError(
+    raise InvalidArgument(
         "The id of a person is a whole number of 0 or more, such as 12: take it from user_id"
     )
 
@@ -35,7 +35,7 @@ def ids(user: Any) -> list[int]:
     """One id of a person, or several, as `Exposure` takes them.
 
     Raises:
-        ConfigurationError: These are no ids.
+        InvalidArgument: These are no ids.
 
     >>> ids(np.int64(3)), ids([1, 2])
     ([3], [1, 2])
@@ -47,7 +47,7 @@ def ids(user: Any) -> list[int]:
             found = [int(one) for one in several]
         if found == several and all(-(2**63) <= one < 2**63 for one in found):
             return found
-    raise ConfigurationError("user is the id of a person, or a list of ids")
+    raise InvalidArgument("user is the id of a person, or a list of ids")
 
 
 def frame(table: pa.Table) -> pd.DataFrame:

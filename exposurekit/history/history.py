@@ -9,7 +9,7 @@ from typing import Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from exposurekit.errors import ConfigurationError, NotFound
+from exposurekit.errors import InvalidArgument, NotFound
 from exposurekit.frames.key_access import Keyed
 from exposurekit.history import ingest, maintenance, staging
 from exposurekit.history import runs as history_runs
@@ -70,11 +70,12 @@ class History(Weighing, Keyed):
             storage_options: As deltalake takes them, for a path that is not local.
 
         Raises:
-            ConfigurationError: ``records_by`` is not what the history was made with, an argument makes no sense, or the path
-                cannot be reached, is a file, or holds other things.
+            InvalidArgument: An argument is invalid.
+            ConfigurationError: The history was made with another ``records_by``; or the path cannot be reached, is a
+                file, or holds other files.
         """
         if records_by not in (None, *RECORDS_BY):
-            raise ConfigurationError(f"records_by is one of: {', '.join(RECORDS_BY)}")
+            raise InvalidArgument(f"records_by is one of: {', '.join(RECORDS_BY)}")
         self._store = Store(path, storage_options)
         self._engine = engine_of(engine)
         self._clock = clock
@@ -142,15 +143,15 @@ class History(Weighing, Keyed):
 
         Raises:
             HistoryLocked: Another process collects at this moment; give the run a name to share it.
-            ConfigurationError: There is nobody to be seen through ``exposure``, an argument makes no sense, or the directory
-                cannot be made.
+            InvalidArgument: ``exposure`` is not an `Exposure`, or another argument is invalid.
+            ConfigurationError: The directory cannot be made.
             ExposureError: The list of users could not be had. What was seen stays staged.
 
         >>> history.collect(exposure, run="monday").new, history.collect(exposure, run="monday").run
         (0, 'monday')
         """
         if not (hasattr(exposure, "stream") and hasattr(exposure, "origin")):
-            raise ConfigurationError("collect() looks through an Exposure, as ek.connect() gives it")
+            raise InvalidArgument("collect() looks through an Exposure, as ek.connect() gives it")
         part, chosen = _parted(shard, run), None if only is None else ids(only)
         return self._rounds.collect(exposure, run=run, part=part, only=chosen, progress=progress)
 
@@ -250,7 +251,7 @@ class History(Weighing, Keyed):
             How many rows there were.
 
         Raises:
-            ConfigurationError: This is no id; nothing was erased.
+            InvalidArgument: This is no id; nothing was erased.
             NotFound: There is no history.
 
         >>> history.erase(999_999)
@@ -269,7 +270,7 @@ class History(Weighing, Keyed):
         Use them to search for traces elsewhere before you erase the person here.
 
         Raises:
-            ConfigurationError: This is no id.
+            InvalidArgument: This is no id.
             NotFound: There is no history.
 
         >>> history.personal_values(999_999)
@@ -330,13 +331,13 @@ class History(Weighing, Keyed):
 
 def _parted(shard: str | None, run: str | None) -> tuple[int, int]:
     if run is not None and not (isinstance(run, str) and run.strip() and run.isprintable()):
-        raise ConfigurationError("The name of a run is some plain text, such as 2026-11-21")
+        raise InvalidArgument("The name of a run is some plain text, such as 2026-11-21")
     if shard is None:
         return 1, 1
     with contextlib.suppress(ValueError):
         number, _, of = str(shard).partition("/")
         if 1 <= int(number) <= int(of) <= BUCKETS:
             if run is None:
-                raise ConfigurationError("The shards of a run share its name: give the run a name, too")
+                raise InvalidArgument("The shards of a run share its name: give the run a name, too")
             return int(number), int(of)
-    raise ConfigurationError(f"A shard is one of several, such as 2/8, of {BUCKETS} at most")
+    raise InvalidArgument(f"A shard is one of several, such as 2/8, of {BUCKETS} at most")

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 import pandas as pd
 
-from exposurekit.errors import ConfigurationError, NotFound
+from exposurekit.errors import InvalidArgument, NotFound
 from exposurekit.history import annotations, queries
 from exposurekit.history.conversion import frame
 from exposurekit.history.reader import Reading
@@ -29,7 +29,7 @@ class Marking(Reading):
             How many were labelled.
 
         Raises:
-            ConfigurationError: The label is none of the three, the reason is no text, or the row does not tell what it is.
+            InvalidArgument: The label is none of the three, the reason is no text, or the row does not tell what it is.
 
         >>> history.label(history.records().iloc[0], "not mine", reason="another birth year")
         1
@@ -53,7 +53,7 @@ class Marking(Reading):
             How many were ticked.
 
         Raises:
-            ConfigurationError: The state is none of the three, the note is no text, or the row is no step.
+            InvalidArgument: The state is none of the three, the note is no text, or the row is no step.
 
         >>> history.tick(exposure.steps().head(2))
         2
@@ -69,13 +69,13 @@ class Marking(Reading):
         """Write a note beside a record, link, alert or step. All notes are kept.
 
         Raises:
-            ConfigurationError: The note is no text, or says nothing; or the row does not tell what it is.
+            InvalidArgument: The note is no text, or says nothing; or the row does not tell what it is.
 
         >>> history.note(history.records().iloc[0], "asked them by letter")
         1
         """
         if not annotations.text_values(text, "note").strip():
-            raise ConfigurationError("A note says something: give a text")
+            raise InvalidArgument("A note says something: give a text")
         return self._mark(thing, annotations.NOTE, None, text)
 
     def labels(self) -> pd.DataFrame:

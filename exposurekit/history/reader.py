@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from exposurekit import analysis, frames
 from exposurekit.analysis.status_over_time import Every
 from exposurekit.contract.types import STATUSES
-from exposurekit.errors import ConfigurationError
+from exposurekit.errors import InvalidArgument
 from exposurekit.history import queries
 from exposurekit.history.conversion import People, frame, keys_of, series, with_listings
 from exposurekit.history.diff import Diff
@@ -106,7 +106,7 @@ class Reading(Stored):
 
         Raises:
             NotFound: Nothing was ever seen of one of the people asked about.
-            ConfigurationError: ``by``, ``every`` or ``kind`` is none of these, ``user`` is no id, or a time is none.
+            InvalidArgument: ``by``, ``every`` or ``kind`` is none of these, ``user`` is no id, or a time is none.
 
         >>> history.status_over_time()["total"].tolist()[-1] == len(exposure.records())
         True
@@ -168,7 +168,7 @@ class Reading(Stored):
         Raises:
             NotFound: Nothing was seen by ``a``, or by ``b``; or ``a`` lies after the last look's day: nothing is known of
                 what moved since.
-            ConfigurationError: ``b`` lies before ``a``.
+            InvalidArgument: ``b`` lies before ``a``.
 
         >>> history.diff(history.runs()["finished_at"].iloc[0]).counts.columns.tolist()
         ['what', 'n']
@@ -208,7 +208,7 @@ class Reading(Stored):
 
         Raises:
             NotFound: Nothing was seen by then.
-            ConfigurationError: ``as_of`` is an instant.
+            InvalidArgument: ``as_of`` is an instant.
 
         >>> history.time_to_removal(by=None).columns.tolist()[:2]
         ['n', 'removed']
@@ -231,7 +231,7 @@ class Reading(Stored):
 
         Raises:
             NotFound: Nothing was seen by then.
-            ConfigurationError: ``as_of`` is an instant.
+            InvalidArgument: ``as_of`` is an instant.
 
         >>> "survival" in history.survival().columns
         True
@@ -338,4 +338,4 @@ def _dated(found: pd.DataFrame) -> pd.DataFrame:
 
 def _check(value: Any, allowed: tuple[Any, ...], name: str) -> None:
     if value not in allowed:
-        raise ConfigurationError(f"{name} is one of: {', '.join(map(str, allowed))}")
+        raise InvalidArgument(f"{name} is one of: {', '.join(map(str, allowed))}")

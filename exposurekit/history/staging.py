@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.fs
 import pyarrow.parquet as pq
 
-from exposurekit.errors import ConfigurationError
+from exposurekit.errors import InvalidArgument
 from exposurekit.history.engines.duckdb import Files
 from exposurekit.history.identity import hash64
 from exposurekit.history.storage.delta import Store, draft_owner
@@ -216,12 +216,12 @@ def begun(store: Store, plan: RunSpec, shard: int = 1) -> StagedRun:
     Its start is the earliest of its shards'.
 
     Raises:
-        ConfigurationError: It was begun with other shards, or at others.
+        InvalidArgument: It was begun with other shards, or at others.
     """
     place = store.place(ROOM, _folder(plan.run))
     known = found(store, plan.run)
     if known is not None and any(getattr(known.plan, name) != getattr(plan, name) for name in _SHARED):
-        raise ConfigurationError(
+        raise InvalidArgument(
             "A run of that name was begun with other shards, or at others: take another name"
         )
     store.make(place)

@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from exposurekit.errors import ConfigurationError, NotFound
+from exposurekit.errors import InvalidArgument, NotFound
 from exposurekit.history import ingest, queries
 from exposurekit.history.conversion import People, frame, ids
 from exposurekit.history.engines.duckdb import CorruptHistory, Engine, StaleSnapshot
@@ -161,7 +161,7 @@ class Stored:
         """From when until when something moved, as far as that is known."""
         after, known = self._until(a, moment), self._until(None, moment)
         if b is not None and self._until(b, moment) < after:
-            raise ConfigurationError("diff(a, b): b is the later one")
+            raise InvalidArgument("diff(a, b): b is the later one")
         if after > known:
             raise NotFound(
                 f"Nothing is known after {moment.last_at:%Y-%m-%d %H:%M} UTC, when the last look ended"
@@ -202,7 +202,7 @@ class Stored:
 
     def _life_table(self, by: str | None, as_of: When) -> pd.DataFrame:
         if as_of is not None and not is_day(as_of):
-            raise ConfigurationError("as_of is a day, such as 2026-11-13: durations are told in days")
+            raise InvalidArgument("as_of is a day, such as 2026-11-13: durations are told in days")
         moment = self._moment()
         day = min(self._until(as_of, moment), self._until(None, moment))
         given = {"kind": "record", "day": (day - EPOCH) // DAY, "upto": moment.upto}

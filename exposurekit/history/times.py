@@ -7,7 +7,7 @@ from numbers import Number
 
 import pandas as pd
 
-from exposurekit.errors import ConfigurationError
+from exposurekit.errors import InvalidArgument
 
 When = str | date | datetime | None
 DAY = timedelta(days=1)
@@ -34,7 +34,7 @@ def parse_time(when: str | date | datetime, *, now: datetime) -> datetime:
         now: What time it is: of a sandbox by its own clock.
 
     Raises:
-        ConfigurationError: It is no time; the message lists what is.
+        InvalidArgument: It is no time; the message lists what is.
 
     >>> from exposurekit.history.times import parse_time
     >>> now = pd.Timestamp("2026-11-22T15:00Z")
@@ -48,7 +48,7 @@ def parse_time(when: str | date | datetime, *, now: datetime) -> datetime:
     with contextlib.suppress(ValueError, OverflowError):  # no time, or on the last of all days
         if not isinstance(when, Number) and not pd.isna(when) and (at := _instant(when, now)) + DAY:
             return at
-    raise ConfigurationError(ACCEPTED)
+    raise InvalidArgument(ACCEPTED)
 
 
 def is_day(when: str | date | datetime) -> bool:

@@ -9,7 +9,7 @@ import pandas as pd
 from exposurekit import analysis, frames
 from exposurekit.analysis import tasks
 from exposurekit.analysis.forecast import ARRIVALS_DAYS, HORIZONS
-from exposurekit.errors import ConfigurationError
+from exposurekit.errors import InvalidArgument
 from exposurekit.history import annotations, queries
 from exposurekit.history.conversion import frame
 from exposurekit.history.marking import Marking
@@ -63,7 +63,7 @@ class Weighing(Marking):
             ``ticked_at`` (UTC).
 
         Raises:
-            ConfigurationError: The rows are no steps.
+            InvalidArgument: The rows are no steps.
 
         >>> len(history.with_ticks(exposure.steps())) == len(exposure.steps())
         True
@@ -82,7 +82,7 @@ class Weighing(Marking):
             (text), ``labelled_at`` (UTC).
 
         Raises:
-            ConfigurationError: The rows are no records.
+            InvalidArgument: The rows are no records.
 
         >>> "label" in history.with_labels().columns
         True
@@ -113,7 +113,7 @@ class Weighing(Marking):
 
         Raises:
             NotFound: Nothing was seen by then.
-            ConfigurationError: A weight is none.
+            InvalidArgument: A weight is none.
 
         >>> history.score().columns.tolist()
         ['user_id', 'listings', 'pages', 'of_listings', 'of_pages', 'score']
@@ -132,7 +132,7 @@ class Weighing(Marking):
 
         Raises:
             NotFound: As of `diff`.
-            ConfigurationError: ``b`` lies before ``a``, or a weight is none.
+            InvalidArgument: ``b`` lies before ``a``, or a weight is none.
 
         >>> history.score_changes(history.runs()["finished_at"].iloc[0]).columns.tolist()
         ['cause', 'n', 'score']
@@ -185,13 +185,13 @@ class Weighing(Marking):
 
         Raises:
             NotFound: Nothing was seen by then.
-            ConfigurationError: ``by`` or ``as_of`` makes no sense.
+            InvalidArgument: ``by`` or ``as_of`` makes no sense.
 
         >>> sorted(history.life_table().columns)
         ['days', 'flow', 'left_censored', 'n']
         """
         if by not in (None, "site"):
-            raise ConfigurationError("by is one of: None, site")
+            raise InvalidArgument("by is one of: None, site")
         return self._life_table(by, as_of)
 
     def forecast(
@@ -212,7 +212,7 @@ class Weighing(Marking):
 
         Raises:
             NotFound: Nothing was seen by then.
-            ConfigurationError: ``as_of`` is an instant, or ``days`` or ``level`` makes no sense.
+            InvalidArgument: ``as_of`` is an instant, or ``days`` or ``level`` makes no sense.
 
         >>> history.forecast(days=[30]).columns.tolist()[:2]
         ['days', 'open_now']
@@ -245,5 +245,5 @@ class Weighing(Marking):
     def _places(self, rows: pd.DataFrame, kind: str) -> list[dict[str, Any]]:
         places = [annotations.key_columns(row, self._records_by) for row in annotations.rows(rows)]
         if any(place["kind"] != kind for place in places):
-            raise ConfigurationError(f"These rows are no {kind}s: take them from {kind}s()")
+            raise InvalidArgument(f"These rows are no {kind}s: take them from {kind}s()")
         return places

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from exposurekit.errors import ConfigurationError, MissingColumns
+from exposurekit.errors import InvalidArgument, MissingColumns
 from exposurekit.privacy.redaction import redacted
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class ExposureAccessor:
 
         Raises:
             MissingColumns: These are no records, or ``on_file`` is another table.
-            ConfigurationError: ``asks`` is less than one.
+            InvalidArgument: ``asks`` is less than one.
 
         >>> exposure.records().exposure.best_next_fields(exposure.on_file(), asks=2).columns.tolist()[:2]
         ['place', 'user_id']
@@ -172,7 +172,7 @@ class ExposureAccessor:
             A figure: see `charts`.
 
         Raises:
-            ConfigurationError: There is no such chart.
+            InvalidArgument: There is no such chart.
             MissingColumns: The table lacks columns; the message says which table to take.
 
         >>> exposure.records().exposure.chart("by_site", provenance=exposure.provenance)
@@ -182,7 +182,7 @@ class ExposureAccessor:
         from exposurekit.analysis.questions import OF_EXPOSURE
 
         if question not in OF_EXPOSURE:
-            raise ConfigurationError(f"chart(question) draws one of: {', '.join(OF_EXPOSURE)}")
+            raise InvalidArgument(f"chart(question) draws one of: {', '.join(OF_EXPOSURE)}")
         chart: charts.Chart = getattr(charts, question)(
             getattr(self, question)(*given, **options), provenance=provenance
         )

@@ -9,7 +9,7 @@ import pandas as pd
 
 from exposurekit import analysis, charts
 from exposurekit.analysis.selection import select
-from exposurekit.errors import ConfigurationError, NotFound
+from exposurekit.errors import InvalidArgument, NotFound
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
 from exposurekit.notebook.namespace import NotebookContext, Source
@@ -155,7 +155,7 @@ def _history_table(ask: Callable[[History, ParsedLine], pd.DataFrame]) -> Way:
 
 def _over_time(history: History, asked: ParsedLine) -> pd.DataFrame:
     if asked["site"] and asked["by"] != "site":
-        raise ConfigurationError("--site needs --by site: the others are not told apart")
+        raise InvalidArgument("--site needs --by site: the others are not told apart")
     return history.status_over_time(
         by=asked["by"],
         every=asked["every"] or "day",
@@ -168,9 +168,7 @@ def _over_time(history: History, asked: ParsedLine) -> pd.DataFrame:
 
 def _diff(history: History, asked: ParsedLine) -> Any:
     if asked["since"] is None:
-        raise ConfigurationError(
-            f"{asked.verb} needs --since TIME, such as --since 14d or --since 2026-11-13"
-        )
+        raise InvalidArgument(f"{asked.verb} needs --since TIME, such as --since 14d or --since 2026-11-13")
     return history.diff(asked["since"], asked["until"], kind=asked["kind"] or "record")
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 
-from exposurekit.errors import ConfigurationError, NotFound
+from exposurekit.errors import ConfigurationError, InvalidArgument, NotFound
 from exposurekit.exposure import Exposure, connect
 from exposurekit.history import History
 from exposurekit.notebook.parser import ParsedLine
@@ -41,13 +41,13 @@ class NotebookContext:
         """Speak of a variable from now on; of what it is then, if it is given another value.
 
         Raises:
-            ConfigurationError: It is no `Exposure`, `History` or demo.
+            InvalidArgument: It is no `Exposure`, `History` or demo.
         """
         value = self._names().get(name)
         found = [kind for kind in USUAL if _of(kind, value) is not None]
         if not found:
             usable = ", ".join(self.usable()) or "none yet; exposure = ek.connect() makes one"
-            raise ConfigurationError(
+            raise InvalidArgument(
                 f"use NAME takes a variable that is an Exposure, a History or a demo: {usable}"
             )
         for kind in found:

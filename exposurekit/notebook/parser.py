@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from exposurekit.errors import ConfigurationError
+from exposurekit.errors import InvalidArgument
 
 _SECRET = re.compile(r"secret|key|token|passw|credential", re.IGNORECASE)
 _ID_MAX = 2**63 - 1
@@ -39,7 +39,7 @@ class ParsedLine:
 
 def _id(text: str) -> int:
     if not (text.isascii() and text.isdecimal()) or int(text) > _ID_MAX:
-        raise ConfigurationError("--user is the id of a person, a whole number; several times for several")
+        raise InvalidArgument("--user is the id of a person, a whole number; several times for several")
     return int(text)
 
 
@@ -70,7 +70,7 @@ def parsed(line: str, takes: Mapping[str, Iterable[str]], *, named: Iterable[str
         named: The verbs that a name stands behind.
 
     Raises:
-        ConfigurationError: The line makes no sense; the message says what would.
+        InvalidArgument: The line makes no sense; the message says what would.
 
     >>> from exposurekit.notebook.parser import parsed
     >>> parsed("records --site 'Some Site' --chart", {"records": ("site", "chart")}).options
@@ -82,7 +82,7 @@ def parsed(line: str, takes: Mapping[str, Iterable[str]], *, named: Iterable[str
         return ParsedLine(options={"help": True})
     verb, rest = words[0], words[1:]
     if verb not in takes:
-        raise ConfigurationError(f"no such verb: %exposure alone lists them{_near(verb, takes)}")
+        raise InvalidArgument(f"no such verb: %exposure alone lists them{_near(verb, takes)}")
     name = rest.pop(0) if verb in named and rest and not rest[0].startswith("-") else ""
     options: dict[str, Any] = {}
     while rest:
@@ -97,14 +97,14 @@ def _words(line: str) -> list[str]:
     try:
         return [*split]
     except ValueError:
-        raise ConfigurationError("a quotation mark has no second one") from None
+        raise InvalidArgument("a quotation mark has no second one") from None
 
 
 def _check_secrets(words: list[str]) -> None:
     for word in words:
         called, _, _ = word.partition("=")
         if _SECRET.search(called) and (called.startswith("-") or "=" in word):
-            raise ConfigurationError(
+            raise InvalidArgument(
                 "no key and no secret on a line, which is kept with the notebook: change this one, and set "
                 "EXPOSUREKIT_API_KEY and EXPOSUREKIT_API_SECRET in the environment or a .env file"
             )
@@ -116,7 +116,7 @@ def _take(rest: list[str], options: dict[str, Any], verb: str, takes: Iterable[s
     name = "help" if called == "-h" else called.removeprefix("--")
     known = [f"--{one}" for one in takes]
     if not called.startswith("-") or name not in takes:
-        raise ConfigurationError(f"{verb} takes {', '.join(known)}{_near(called, known)}")
+        raise InvalidArgument(f"{verb} takes {', '.join(known)}{_near(called, known)}")
     option = OPTIONS[name]
     if not option.value:
         options[name] = True
@@ -124,9 +124,9 @@ def _take(rest: list[str], options: dict[str, Any], verb: str, takes: Iterable[s
     if not given:
         value = rest.pop(0) if rest and not rest[0].startswith("--") else ""
     if not value:
-        raise ConfigurationError(f"--{name} needs a value: {' or '.join(option.choices) or option.value}")
+        raise InvalidArgument(f"--{name} needs a value: {' or '.join(option.choices) or option.value}")
     if option.choices and value not in option.choices:
-        raise ConfigurationError(f"--{name} is one of: {', '.join(option.choices)}")
+        raise InvalidArgument(f"--{name} is one of: {', '.join(option.choices)}")
     if option.several:
         options.setdefault(name, []).append(option.read(value))
     else:

@@ -18,7 +18,7 @@ from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
 
-from exposurekit.errors import ConfigurationError
+from exposurekit.errors import ConfigurationError, InvalidArgument
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
 from exposurekit.privacy import pseudonyms
@@ -63,7 +63,8 @@ def report(
         What it says, as typed values: ``.finding``, ``.facts``, ``.sections``, ``.data``, ``.to_html()``.
 
     Raises:
-        ConfigurationError: What is asked does not go together, or the file cannot be written.
+        InvalidArgument: The arguments do not go together.
+        ConfigurationError: The file cannot be written.
         NotFound: Nothing was seen yet, or not of that person.
         Leak: What is to be shared would tell a person's data; nothing is written.
 
@@ -114,7 +115,7 @@ def _check(path: str | os.PathLike[str] | None) -> None:
     if path is None:
         return
     if Path(path).suffix.lower() not in _SUFFIXES:
-        raise ConfigurationError(
+        raise InvalidArgument(
             f"A report is a page, or a PDF: {plain(path)} ends with none of {', '.join(_SUFFIXES)}"
         )
     if not Path(path).parent.is_dir():
@@ -127,9 +128,9 @@ def _kind(kind: str | None, user: int | None, since: str | date | datetime | Non
     implied = "person" if user is not None else "changes" if since is not None else "fleet"
     asked = kind or implied
     if asked not in KINDS:
-        raise ConfigurationError(f"kind is one of: {', '.join(KINDS)}")
+        raise InvalidArgument(f"kind is one of: {', '.join(KINDS)}")
     if (asked == "changes") != (since is not None):
-        raise ConfigurationError("What changed is asked with since, and since of what changed: since='14d'")
+        raise InvalidArgument("What changed is asked with since, and since of what changed: since='14d'")
     if (asked == "person") != (user is not None):
-        raise ConfigurationError("A report of a person names them, and names nobody else: user=12")
+        raise InvalidArgument("A report of a person names them, and names nobody else: user=12")
     return asked

@@ -10,7 +10,7 @@ import pandas as pd
 import exposurekit
 from exposurekit import analysis, frames
 from exposurekit.analysis.tasks import with_pages
-from exposurekit.errors import ConfigurationError
+from exposurekit.errors import InvalidArgument
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
 from exposurekit.privacy.pseudonyms import Pseudonyms
@@ -131,14 +131,14 @@ def report_data(
         pseudonyms: What people are called where it is to be shared; None: it is not.
 
     Raises:
-        ConfigurationError: ``source`` is neither.
+        InvalidArgument: ``source`` is neither.
         NotFound: The history is empty, or the person is not known.
     """
     if isinstance(source, History):
         return _of_history(source, exposure, user, pseudonyms)
     if isinstance(source, Exposure):
         return _of_exposure(source, user, pseudonyms)
-    raise ConfigurationError(
+    raise InvalidArgument(
         "A report is of an Exposure or a History: ek.connect(), ek.History(path), demo.history"
     )
 

@@ -14,7 +14,7 @@ from exposurekit.analysis.work_queue import STEP_MINUTES, VISIT_MINUTES
 from exposurekit.charts.bars import tied
 from exposurekit.charts.theme import format_duration, percent, pluralize, short
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
-from exposurekit.errors import ConfigurationError
+from exposurekit.errors import InvalidArgument
 from exposurekit.history import Diff
 from exposurekit.history.times import format_time
 from exposurekit.reports.data import ReportData
@@ -73,7 +73,7 @@ def person(of: ReportData) -> Report:
 def changes(of: ReportData, since: str | date | datetime) -> Report:
     """What moved since an instant, or the end of a day."""
     if of.history is None:
-        raise ConfigurationError("What changed is asked of a history: ek.report(history, since=...)")
+        raise InvalidArgument("What changed is asked of a history: ek.report(history, since=...)")
     moved, points = of.history.diff(since), of.history.score_changes(since)
     after = format_time(moved.since) if of.sharing is None else f"{moved.since:%Y-%m-%d}"
     each = moved.things[moved.things["what"] != "unchanged"]

@@ -12,7 +12,7 @@ import pandas as pd
 
 from exposurekit.client import Client
 from exposurekit.client.progress import progress_bar
-from exposurekit.errors import NEEDS_SERVICE, ConfigurationError
+from exposurekit.errors import NEEDS_SERVICE, ConfigurationError, InvalidArgument
 from exposurekit.exposure import Exposure, connect
 from exposurekit.history import History
 from exposurekit.sandbox.backend import DATABASE, Backend
@@ -70,13 +70,13 @@ class Demo:
             progress: Whether to show a progress bar; None: in a notebook and in a terminal.
 
         Raises:
-            ConfigurationError: Time does not go back.
+            InvalidArgument: Time does not go back.
 
         >>> with ek.demo(people=2, days=0) as young:
         ...     young.advance(days=1)
         """
         if days < 0:
-            raise ConfigurationError("days is zero or more: time does not go back")
+            raise InvalidArgument("days is zero or more: time does not go back")
         self._pass(timedelta(days=days), progress)
         self.exposure.refresh()
 
@@ -183,7 +183,8 @@ def demo(
         progress: Whether to show a progress bar; None: in a notebook and in a terminal.
 
     Raises:
-        ConfigurationError: The extra ``service`` is not installed, or ``people`` or ``days`` is negative.
+        ConfigurationError: The extra ``service`` is not installed.
+        InvalidArgument: ``people`` or ``days`` is negative.
 
     >>> with ek.demo(people=3, days=0) as small:
     ...     len(small.exposure.users())
@@ -206,7 +207,7 @@ def demo(
 
 def _check(people: int, days: float) -> None:
     if people < 0 or days < 0:
-        raise ConfigurationError("people and days are zero or more")
+        raise InvalidArgument("people and days are zero or more")
     try:
         import exposurekit.sandbox.world.world  # noqa: F401  and all that it stands on
     except ModuleNotFoundError:

@@ -11,7 +11,7 @@ from ipywidgets import HTML, Button, Checkbox, Dropdown, HBox, IntProgress, Layo
 from exposurekit import analysis, frames
 from exposurekit.analysis.tasks import Task, tasks, with_listings, with_pages
 from exposurekit.analysis.work_queue import DONE, TO_DO, UNABLE
-from exposurekit.errors import ConfigurationError, NotFound
+from exposurekit.errors import InvalidArgument, NotFound
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
 from exposurekit.text.sanitize import escaped, plain
@@ -43,7 +43,7 @@ class OptOutChecklist(Panel):
         steps: The steps as they stand: those of `Exposure.steps`, ``tick`` and ``tick_note``.
 
     Raises:
-        ConfigurationError: ``alerts`` is no such table.
+        InvalidArgument: ``alerts`` is no such table.
 
     Source: specification, "Alert".
 
@@ -55,9 +55,7 @@ class OptOutChecklist(Panel):
         self, alerts: pd.DataFrame, history: History | None = None, *, exposure: Exposure | None = None
     ) -> None:
         if not isinstance(alerts, pd.DataFrame) or not {*_KEY, "opt_out_procedure"} <= {*alerts.columns}:
-            raise ConfigurationError(
-                "alerts is a table: exposure.alerts(), history.alerts(), or a part of one"
-            )
+            raise InvalidArgument("alerts is a table: exposure.alerts(), history.alerts(), or a part of one")
         self._history = history
         self._alerts = _described(alerts.reset_index(drop=True), exposure, history)
         self.steps = _ticked(frames.steps_from_alerts(self._alerts), history)
@@ -125,7 +123,7 @@ class OptOutChecklist(Panel):
     def alert(self) -> "pd.Series[Any]":
         """The alert that is shown."""
         if not self._order:
-            raise ConfigurationError("There is no alert to show")
+            raise InvalidArgument("There is no alert to show")
         return self._alert(self._order[self._place])
 
     def _alert(self, place: int) -> "pd.Series[Any]":

@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 from ipywidgets import HTML, Button
 
-from exposurekit.errors import ConfigurationError, NotFound
+from exposurekit.errors import InvalidArgument, NotFound
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
 from exposurekit.text.sanitize import escaped
@@ -21,7 +21,7 @@ class ConnectionPanel(Panel):
         history: A memory; None: none.
 
     Raises:
-        ConfigurationError: There is neither.
+        InvalidArgument: There is neither.
 
     >>> ek.widgets.ConnectionPanel(exposure, history)
     ConnectionPanel: http://127.0.0.1:... · demo · as of ... people; history: ... runs...
@@ -29,7 +29,7 @@ class ConnectionPanel(Panel):
 
     def __init__(self, exposure: Exposure | None = None, history: History | None = None) -> None:
         if exposure is None and history is None:
-            raise ConfigurationError("Give an exposure, a history, or both")
+            raise InvalidArgument("Give an exposure, a history, or both")
         self._exposure, self._history = exposure, history
         self._about = HTML()
         again = Button(description="Look again", disabled=exposure is None)

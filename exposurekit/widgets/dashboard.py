@@ -9,7 +9,7 @@ import pandas as pd
 from ipywidgets import HTML, Button, Dropdown, HBox, Layout, SelectionSlider, SelectMultiple
 
 from exposurekit import analysis, charts
-from exposurekit.errors import ConfigurationError
+from exposurekit.errors import InvalidArgument
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
 from exposurekit.text.sanitize import escaped, plain
@@ -40,7 +40,7 @@ class Dashboard(Panel):
         question: What the third chart answers.
 
     Raises:
-        ConfigurationError: There is neither, or something else, such as a table.
+        InvalidArgument: There is neither, or something else, such as a table.
         NotFound: The history is empty.
 
     >>> dashboard = ek.widgets.Dashboard(exposure, history)
@@ -54,7 +54,7 @@ class Dashboard(Panel):
     def __init__(self, exposure: Exposure | None = None, history: History | None = None) -> None:
         is_given = isinstance(exposure, Exposure | None) and isinstance(history, History | None)
         if not is_given or (exposure is None and history is None):
-            raise ConfigurationError(
+            raise InvalidArgument(
                 "Give an exposure, a history, or both: Dashboard(exposure), Dashboard(history=history)"
             )
         self._scope = Scope(exposure, history, _records(exposure, history, None))
@@ -110,7 +110,7 @@ class Dashboard(Panel):
             day: A day of the history, until its end in UTC; None or ``now``: now.
 
         Raises:
-            ConfigurationError: A day was asked for, and there is no history; or what is asked is of no such form, or a name
+            InvalidArgument: A day was asked for, and there is no history; or what is asked is of no such form, or a name
                 is that of several people.
             NotFound: Nothing was seen by that day, or nobody has that id or name. What was shown stays.
 
@@ -120,7 +120,7 @@ class Dashboard(Panel):
         (1, 2)
         """
         if isinstance(sites, str) or isinstance(statuses, str):
-            raise ConfigurationError("sites and statuses are lists of names, such as ['removed']")
+            raise InvalidArgument("sites and statuses are lists of names, such as ['removed']")
         asked, was = _day(day), self._scope
         of = was.all if asked == was.day else _records(was.exposure, was.history, asked)
         picked = tuple(sites or ()), tuple(statuses or ()), self._people.ids(user)
@@ -154,13 +154,13 @@ class Dashboard(Panel):
                 ``survival``, ``relistings``, ``work_queue``, ``precision``, ``site_health`` and ``forecast``.
 
         Raises:
-            ConfigurationError: It is none of these.
+            InvalidArgument: It is none of these.
 
         >>> dashboard = ek.widgets.Dashboard(exposure, history)
         >>> dashboard.ask("relistings")
         """
         if question not in self._offered:
-            raise ConfigurationError(f"question is one of: {', '.join(self._offered)}")
+            raise InvalidArgument(f"question is one of: {', '.join(self._offered)}")
         was, self.question = self.question, question
         try:
             self._show()
@@ -333,7 +333,7 @@ def _records(exposure: Exposure | None, history: History | None, day: date | Non
     if day is None and exposure is not None:
         return exposure.records()
     if history is None:
-        raise ConfigurationError("A day is asked of a history, and this dashboard has none")
+        raise InvalidArgument("A day is asked of a history, and this dashboard has none")
     return history.records(as_of=day)
 
 
@@ -351,4 +351,4 @@ def _day(day: str | date | None) -> date | None:
     try:
         return None if day in (None, NOW) else date.fromisoformat(str(day)[:10])
     except ValueError:
-        raise ConfigurationError("day is a day, such as '2026-03-01'") from None
+        raise InvalidArgument("day is a day, such as '2026-03-01'") from None

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from ipywidgets import HTML, Button, Dropdown, HBox, Layout, SelectMultiple, Textarea
 
-from exposurekit.errors import ConfigurationError
+from exposurekit.errors import InvalidArgument
 from exposurekit.text.formatting import is_missing
 from exposurekit.text.sanitize import escaped, plain
 from exposurekit.widgets import static_html
@@ -34,7 +34,7 @@ class Explorer(Panel):
         filter: What is asked now, as a value.
 
     Raises:
-        ConfigurationError: ``frame`` is no table.
+        InvalidArgument: ``frame`` is no table.
 
     >>> explorer = ek.widgets.Explorer(exposure.records(), name="records")
     >>> explorer.choose("status", ["discovered"])
@@ -44,9 +44,9 @@ class Explorer(Panel):
 
     def __init__(self, frame: pd.DataFrame, *, name: str = "frame") -> None:
         if not isinstance(frame, pd.DataFrame) or len({*map(str, frame.columns)}) < len(frame.columns):
-            raise ConfigurationError("An explorer takes a table whose columns have different names")
+            raise InvalidArgument("An explorer takes a table whose columns have different names")
         if not name.isidentifier() or iskeyword(name):
-            raise ConfigurationError("name is what the table is called in your notebook, such as records")
+            raise InvalidArgument("name is what the table is called in your notebook, such as records")
         self._frame, self._called = frame.reset_index(drop=True), name
         self._texts = TextIndex(self._frame)
         self.filter = Filter()
@@ -121,12 +121,12 @@ class Explorer(Panel):
         """Keep rows whose column has one of these values; none: any.
 
         Raises:
-            ConfigurationError: The table has no such column, or its values are lists.
+            InvalidArgument: The table has no such column, or its values are lists.
         """
         if column not in self._frame.columns:
-            raise ConfigurationError("The table has no such column")
+            raise InvalidArgument("The table has no such column")
         if isinstance(values, str) or unordered(self._frame[column]):
-            raise ConfigurationError("values is a list of what one column may be; a column of lists has none")
+            raise InvalidArgument("values is a list of what one column may be; a column of lists has none")
         chosen = {name: kept for name, kept in self.filter.chosen.items() if name != column}
         self._ask(
             Filter(

@@ -7,7 +7,7 @@ from ipywidgets import HTML, Button, HBox, Layout, Text
 
 from exposurekit.analysis.data_quality import MINE, NOT_MINE, UNSURE
 from exposurekit.analysis.statuses import is_open
-from exposurekit.errors import ConfigurationError
+from exposurekit.errors import InvalidArgument
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
 from exposurekit.text.sanitize import escaped, link
@@ -32,7 +32,7 @@ class RecordLabels(Panel):
             differs.
 
     Raises:
-        ConfigurationError: ``records`` is no such table.
+        InvalidArgument: ``records`` is no such table.
 
     >>> ek.widgets.RecordLabels(exposure.records(), history)
     RecordLabels: ... of ... records labelled
@@ -40,7 +40,7 @@ class RecordLabels(Panel):
 
     def __init__(self, records: pd.DataFrame, history: History, *, exposure: Exposure | None = None) -> None:
         if not isinstance(records, pd.DataFrame):
-            raise ConfigurationError(
+            raise InvalidArgument(
                 "records is a table: exposure.records(), history.records(), or a part of one"
             )
         self._history = history
@@ -71,10 +71,10 @@ class RecordLabels(Panel):
         """The record that is shown.
 
         Raises:
-            ConfigurationError: There is none.
+            InvalidArgument: There is none.
         """
         if not self._order:
-            raise ConfigurationError("There is no record to show")
+            raise InvalidArgument("There is no record to show")
         record: pd.Series[Any] = self.records.loc[self._order[self._place]]
         return record
 
@@ -82,7 +82,7 @@ class RecordLabels(Panel):
         """Label the record that is shown, with the reason that stands there, and show the next.
 
         Raises:
-            ConfigurationError: The label is none of the three.
+            InvalidArgument: The label is none of the three.
 
         >>> labels = ek.widgets.RecordLabels(exposure.records(), history)
         >>> labels.label("mine")

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from exposurekit.errors import ConfigurationError, NotFound
+from exposurekit.errors import InvalidArgument, NotFound
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
 from exposurekit.text.sanitize import plain
@@ -49,7 +49,7 @@ class People:
 
         Raises:
             NotFound: Nobody has one of these ids or names.
-            ConfigurationError: A name is that of several people.
+            InvalidArgument: A name is that of several people.
         """
         each = () if given is None else (given,) if isinstance(given, int | str) else given
         return tuple(dict.fromkeys(self._id(one) for one in each))
@@ -59,7 +59,7 @@ class People:
         if not found:
             raise NotFound("No person here has this id or name")
         if len(found) > 1:
-            raise ConfigurationError(f"{len(found):,} people match this name: give the id")
+            raise InvalidArgument(f"{len(found):,} people match this name: give the id")
         return found[0]
 
     def names(self, ids: Sequence[int]) -> str:

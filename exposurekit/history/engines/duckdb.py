@@ -19,7 +19,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.fs
 
-from exposurekit.errors import ConfigurationError
+from exposurekit.errors import InvalidArgument
 from exposurekit.history.engines.base import (
     DUCKDB,
     CorruptHistory,
@@ -148,7 +148,8 @@ def engine_of(engine: object = None) -> Engine:
             an engine, which is given back.
 
     Raises:
-        ConfigurationError: It is none of these, or Spark cannot be had.
+        InvalidArgument: ``engine`` is none of these.
+        ConfigurationError: Spark is not installed or cannot be reached.
 
     >>> from exposurekit.history.engines.duckdb import engine_of
     >>> type(engine_of("duckdb")).__name__
@@ -162,7 +163,7 @@ def engine_of(engine: object = None) -> Engine:
         return Spark(engine)
     if hasattr(engine, "ask"):
         return cast("Engine", engine)
-    raise ConfigurationError("An engine is None, 'duckdb', a Spark session or the address of a Spark master")
+    raise InvalidArgument("An engine is None, 'duckdb', a Spark session or the address of a Spark master")
 
 
 def write_view(cursor: duckdb.DuckDBPyConnection, name: str, table: Files | pa.Table) -> None:
