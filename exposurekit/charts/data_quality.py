@@ -240,7 +240,7 @@ def _standing(table: pd.DataFrame, said: list[str]) -> list[go.Bar]:
 
 def _how(row: dict[Any, Any]) -> str:
     quiet = "" if pd.isna(row["quiet_days"]) else f"; nothing changed for {row['quiet_days']:,.1f} days"
-    return f"{row['open']:,} open, {row[VANISHED]:,} vanished, {row['most']:,} of them at once{quiet}"
+    return f"{row['open']:,} open, {row[VANISHED]:,} vanished, {row['vanished_at_once']:,} of them at once{quiet}"
 
 
 def _broken(table: pd.DataFrame) -> str:
