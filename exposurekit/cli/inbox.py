@@ -1,6 +1,5 @@
 """`exposurekit inbox`: receive webhooks, list what waits and what could not be parsed."""
 
-import os
 import secrets
 import signal
 import sys
@@ -16,6 +15,7 @@ from exposurekit.cli.options import history_option, json_option, local_option
 from exposurekit.cli.output import print_rows
 from exposurekit.cli.sections import Group
 from exposurekit.errors import ConfigurationError, ExposureError
+from exposurekit.system.atomic_files import write_file
 from exposurekit.text.sanitize import plain
 
 _IN_CLEAR = "Other users of this machine can see a command line: prefer the variable or a .env file."
@@ -260,7 +260,9 @@ def _stored_path(file: Path) -> tuple[str, bool]:
     path, is_new = "", False
     with suppress(OSError, UnicodeError):
         if not file.exists():
-            is_new = _write_once(file, secrets.token_urlsafe(32))
+            is_new = write_file(
+                file, f"{secrets.token_urlsafe(32)}\n".encode(), overwrite=False, durable=True
+            )
         path = file.read_text(encoding="ascii").strip()
     if PATH_SECRET.fullmatch(path):
         return path, is_new
@@ -268,23 +270,6 @@ def _stored_path(file: Path) -> tuple[str, bool]:
         "the secret path stored beside the inbox is unreadable or damaged: remove its file to generate another, or use "
         "--path-secret"
     )
-
-
-def _write_once(file: Path, text: str) -> bool:
-    """Create the file atomically; return False if it exists."""
-    draft = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
-    try:
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:
-            stream.write(f"{text}\n")
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.link(draft, file)
-    except FileExistsError:
-        return False
-    else:
-        return True
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def _existing_inbox(history: str, inbox: Path | None) -> Any:

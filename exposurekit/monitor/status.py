@@ -2,7 +2,6 @@
 
 import json
 import os
-import secrets
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -11,6 +10,7 @@ from typing import Any
 
 from exposurekit.errors import ConfigurationError, ExposureError, NotFound
 from exposurekit.history import Run
+from exposurekit.system.atomic_files import write_file
 
 SILENT_S = 300  # a watch that lives writes at least each minute, but for the length of a look
 
@@ -87,21 +87,7 @@ class WatchStatus:
         if at is not None:
             self._value["at"] = _text(at)
         with suppress(OSError):  # a full disk is no reason to stop; whoever reads it sees the watch silent
-            _replace(self.path, json.dumps(self._value, default=_stated))
-
-
-def _replace(path: Path, text: str) -> None:
-    """Whole or not at all, under a name that nobody could have put something else beneath."""
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    with os.fdopen(os.open(draft, flags, 0o600), "w") as stream:
-        try:
-            stream.write(text)
-            stream.flush()
-            draft.replace(path)
-        except BaseException:
-            draft.unlink()
-            raise
+            write_file(self.path, json.dumps(self._value, default=_stated).encode())
 
 
 def read(path: Path) -> dict[str, Any]:

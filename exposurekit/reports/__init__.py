@@ -12,8 +12,6 @@
 """
 
 import os
-import secrets
-from contextlib import suppress
 from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
@@ -25,6 +23,7 @@ from exposurekit.privacy import pseudonyms
 from exposurekit.reports import leak_check, pdf, sections
 from exposurekit.reports.data import report_data
 from exposurekit.reports.model import Fact, Removal, Report, Section
+from exposurekit.system.atomic_files import write_file
 from exposurekit.text.sanitize import plain
 
 KINDS = ("fleet", "person", "changes", "sites")
@@ -97,17 +96,10 @@ def write(path: Path, content: bytes) -> None:
     Raises:
         ConfigurationError: It cannot be written.
     """
-    draft = path.parent / f".{secrets.token_hex(8)}{path.suffix}"
     try:
-        # Made anew under a name that nobody can guess, for its owner alone: whoever else may write there has no part in it.
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(content)
-        draft.replace(path)
+        write_file(path, content)
     except OSError as error:
         raise ConfigurationError(f"{plain(path)} cannot be written: {error.strerror}") from None
-    finally:  # Ctrl-C leaves none either
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
 
 
 def _check(path: str | os.PathLike[str] | None) -> None:

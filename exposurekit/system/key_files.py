@@ -7,6 +7,7 @@ import secrets
 from pathlib import Path
 
 from exposurekit.errors import ConfigurationError
+from exposurekit.system.atomic_files import write_file
 from exposurekit.text.sanitize import plain
 
 KEY_BYTES = 32
@@ -68,16 +69,6 @@ def _read(file: Path, of: str) -> bytes:
 def _make(file: Path) -> None:
     for directory in reversed([parent for parent in file.parents if not parent.exists()]):
         directory.mkdir(mode=0o700, exist_ok=True)
-    # Written whole under another name, then linked: two processes that start at once agree on one key.
-    draft = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as out:
-            out.write(base64.urlsafe_b64encode(secrets.token_bytes(KEY_BYTES)) + b"\n")
-            out.flush()
-            os.fsync(out.fileno())
-        file.hardlink_to(draft)
-    except FileExistsError:
-        pass
-    finally:
-        draft.unlink()
+    # Two processes that start together agree on one key.
+    key = base64.urlsafe_b64encode(secrets.token_bytes(KEY_BYTES)) + b"\n"
+    write_file(file, key, overwrite=False, durable=True)

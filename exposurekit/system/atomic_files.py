@@ -1,0 +1,45 @@
+"""Files that appear complete or not at all, readable by their owner alone."""
+
+import os
+import secrets
+from pathlib import Path
+
+
+def write_file(path: Path, content: bytes, *, overwrite: bool = True, durable: bool = False) -> bool:
+    """Write a file under a draft name, then move it into place.
+
+    Args:
+        path: The file.
+        content: What it holds.
+        overwrite: Replace a file that is there. Else leave it: of two processes, one writes and both read the same.
+        durable: Wait until the content is on the disk.
+
+    Returns:
+        Whether this content is now in the file.
+
+    Raises:
+        OSError: It cannot be written. No draft is left behind, also after Ctrl-C.
+
+    >>> import tempfile
+    >>> from exposurekit.system.atomic_files import write_file
+    >>> path = Path(tempfile.mkdtemp()) / "name.txt"
+    >>> write_file(path, b"one"), write_file(path, b"two", overwrite=False), path.read_bytes()
+    (True, False, b'one')
+    """
+    # Nobody else can have put a file or a link under a name that nobody can guess.
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(content)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        if overwrite:
+            draft.replace(path)
+        else:
+            path.hardlink_to(draft)
+    except FileExistsError:
+        return False
+    finally:
+        draft.unlink(missing_ok=True)
+    return True
