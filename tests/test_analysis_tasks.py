@@ -119,6 +119,44 @@ def test_a_task_says_which_listing_whose_and_what_to_enter():
     assert [one.label for one in task.entries if one.required] == ["first name", "phone", "city"]
 
 
+def test_required_values_come_apart_from_those_that_a_form_may_ask_for():
+    [task] = tasks(described({}, records=[RECORD | {"user_fields_required_for_removal": ["email"]}]))
+    assert [value.choice_label for value in task.values_to_enter] == [
+        "e-mail (use this one)",
+        "or e-mail",
+    ]
+    assert "full name" in [value.choice_label for value in task.other_values]
+    assert task.value_headings == ("To enter (required)", "Also on file, only if the form asks")
+    assert task.cannot_start == ""
+
+
+def test_a_task_whose_required_value_is_missing_says_what_to_ask_for():
+    [task] = tasks(described({}))
+    assert task.cannot_start == "Cannot be done yet: no phone on file. Ask the person for it."
+
+
+def test_the_values_of_a_page_begin_with_the_kinds_that_it_contains():
+    page = {"site": None, "record_id": None, "link_url": "https://pages.example/1", "link_title": "A page"}
+    rows = described(page).assign(link_contains=[["email", "phone"]])
+    [task] = tasks(rows)
+    assert [value.name for value in task.values_to_enter] == ["email", "email", "phone_number"]
+    assert task.cannot_start == ""
+
+
+@pytest.mark.parametrize(
+    ("steps", "url"),
+    [
+        (["Find it.", "Open peep.example/opt-out; send it."], "https://peep.example/opt-out"),
+        (["Go to http://peep.example/out."], "http://peep.example/out"),
+        (["Write to privacy@peep.example.", "Search on peep.example."], None),
+        ([], None),
+    ],
+)
+def test_the_removal_begins_at_the_address_that_a_step_names(steps, url):
+    [task] = tasks(described({"href": "https://peep.example/7", "opt_out_procedure": steps}))
+    assert task.begin == url
+
+
 def test_a_task_of_a_page_has_its_title_and_address():
     page = {"site": None, "record_id": None, "link_url": "https://pages.example/1", "link_title": "A page"}
     [task] = tasks(described(page | {"url": "https://pages.example/1"}))

@@ -19,6 +19,7 @@ from exposurekit.text.sanitize import (
     fragment,
     label,
     link,
+    link_with_path,
     plain,
     pointed_at,
 )
@@ -248,6 +249,13 @@ def test_a_link_shows_the_host_that_it_opens(address, host):
     assert target(made) == (None if host is None else (address.strip(), host))
     if host is None:
         assert html.unescape(made) == plain(address.strip())
+
+
+@pytest.mark.parametrize(("address", "host"), HOSTS.items(), ids=ascii)
+def test_a_link_with_its_path_shows_the_host_first(address, host):
+    url, words = target(link_with_path(address)) or (None, "")
+    assert url == (None if host is None else address.strip())
+    assert host is None or words.startswith(host)
 
 
 @pytest.mark.parametrize(("address", "host"), HOSTS.items(), ids=ascii)

@@ -4,6 +4,8 @@
 a work queue, a report and an export show the same task in the same words.
 """
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +28,14 @@ NO_VALUES = (
 _REQUIRED = "user_fields_required_for_removal"
 _OF_PAGES = ("name", "email", "phone_number", "address")  # whom to write to, and what may stand on the page
 _USUAL = ("name", "first_name", "last_name", "email", "phone_number", "address", "birth_date")
+_FORM_HEADINGS = ("To enter (required)", "Also on file, only if the form asks")
+_PAGE_HEADINGS = ("On file, of the kinds that the page contains", "Also on file")
+_PAGE_KINDS = {"phone": "phone_number"}
+WHICH_NAME = (
+    "Search by the name as listed. Name the listing by its reference and link. "
+    "As the person's own name, enter the name on file."
+)
+_URL = re.compile(r"(?i)(?<![@\w.-])(?:https?://)?(?:[a-z0-9-]+\.)+[a-z]{2,}(?:/[^\s<>\"'()]*)?")
 _PARTS = ("address1", "address2", "city", "state", "zip", "country")
 _ORDER = (
     "name",
@@ -57,16 +67,27 @@ class FormValue:
         name: What it is called: a field of the specification; ``name`` and ``address`` are whole ones, on one line.
         value: What is on file, or None.
         required: Whether the site requires it for a removal.
+        is_alternative: Whether an earlier value of the same field is the one to use.
+        is_first_choice: Whether other values of the same field follow.
     """
 
     name: str
     value: str | None = field(repr=False)
     required: bool = False
+    is_alternative: bool = False
+    is_first_choice: bool = False
 
     @property
     def label(self) -> str:
         """The field in words."""
         return _WORDS.get(self.name, self.name.replace("_", " "))
+
+    @property
+    def choice_label(self) -> str:
+        """The label that also says which of several values to use: ``e-mail (use this one)``, then ``or e-mail``."""
+        if self.is_alternative:
+            return f"or {self.label}"
+        return f"{self.label} (use this one)" if self.is_first_choice else self.label
 
     @property
     def is_repeated(self) -> bool:
@@ -98,6 +119,44 @@ class Task:
     entries: tuple[FormValue, ...] = field(default=(), repr=False)
     note: str = ""
     state: str = ""
+
+    @property
+    def values_to_enter(self) -> tuple[FormValue, ...]:
+        """The values that the form requires; for a page, the values on file of the kinds that the page contains."""
+        return tuple(value for value in self.entries if self._comes_first(value))
+
+    @property
+    def other_values(self) -> tuple[FormValue, ...]:
+        """The other values on file; a form may ask for them."""
+        return tuple(value for value in self.entries if not self._comes_first(value))
+
+    @property
+    def value_headings(self) -> tuple[str, str]:
+        """The headings of `values_to_enter` and of `other_values`."""
+        return _FORM_HEADINGS if self.site else _PAGE_HEADINGS
+
+    @property
+    def missing_values(self) -> tuple[str, ...]:
+        """The labels of the values that the site requires and that are not on file."""
+        return tuple(value.label for value in self.entries if value.required and value.value is None)
+
+    @property
+    def cannot_start(self) -> str:
+        """Why the task cannot be done yet, in words; empty if nothing is missing."""
+        if not self.missing_values:
+            return ""
+        return (
+            f"Cannot be done yet: no {' and no '.join(self.missing_values)} on file. Ask the person for it."
+        )
+
+    def _comes_first(self, value: FormValue) -> bool:
+        return value.required or (self.site is None and value.name in self.page_fields)
+
+    @property
+    def page_fields(self) -> tuple[str, ...]:
+        """The fields of the specification that a page contains."""
+        kinds = dict(self.facts).get("Contains", "") if self.site is None else ""
+        return tuple(_PAGE_KINDS.get(kind, kind) for kind in kinds.split(", ") if kind)
 
     @property
     def values_are(self) -> str:
@@ -249,7 +308,7 @@ def _task(row: Mapping[str, Any]) -> Task:
         alert_number=int(row["alert_number"]),
         facts=tuple(_facts(row, site)),
         address=address,
-        begin=None if url == address else url,
+        begin=url if url and url != address else opt_out_url(_texts(row.get("opt_out_procedure"))),
         entries=tuple(_entries(row)),
         note="" if name else NO_VALUES,
         state=_text(row.get("state")) or "",
@@ -273,9 +332,33 @@ def _facts(row: Mapping[str, Any], site: str | None) -> Iterator[tuple[str, str]
 
 def _entries(row: Mapping[str, Any]) -> Iterator[FormValue]:
     required = set(_fields(row.get(_REQUIRED)))
-    for line in _texts(row.get("form_values")):
-        name, _, value = line.partition(": ")
-        yield FormValue(name, None if value == NOT_ON_FILE else value, name in required)
+    pairs = [line.partition(": ")[::2] for line in _texts(row.get("form_values"))]
+    counts, before = Counter(name for name, _ in pairs), set[str]()
+    for name, value in pairs:
+        is_alternative = name in before
+        before.add(name)
+        yield FormValue(
+            name,
+            None if value == NOT_ON_FILE else value,
+            name in required,
+            is_alternative,
+            counts[name] > 1 and not is_alternative,
+        )
+
+
+def opt_out_url(steps: Sequence[str]) -> str | None:
+    """The first address with a path that the steps of an alert name; None if they name none.
+
+    >>> from exposurekit.analysis.tasks import opt_out_url
+    >>> opt_out_url(["Open peep.example/opt-out.", "Write to privacy@peep.example."])
+    'https://peep.example/opt-out'
+    """
+    for match in _URL.finditer(" ".join(steps)):
+        url = match[0].rstrip(".,;:!?")
+        has_scheme = "://" in url
+        if has_scheme or "/" in url:
+            return url if has_scheme else f"https://{url}"
+    return None
 
 
 def _fields(required: Any) -> tuple[str, ...]:

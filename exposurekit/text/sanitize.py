@@ -14,6 +14,7 @@ __all__ = [
     "fragment",
     "label",
     "link",
+    "link_with_path",
     "marked_down",
     "plain",
     "pointed_at",
@@ -118,6 +119,22 @@ def link(url: object, words: object = None) -> str:
         return escaped(text)
     shown = escaped(host if words is None else words)
     return f'<a href="{escaped(text)}" target="_blank" rel="noopener noreferrer nofollow">{shown}</a>'
+
+
+def link_with_path(url: object) -> str:
+    """A link whose text is the whole address without its scheme, so that it can be read in print.
+
+    >>> link_with_path("https://site.example/opt-out?id=7")
+    '<a href="https://site.example/opt-out?id=7" target="_blank" rel="noopener noreferrer nofollow">site.example/opt-out?id=7</a>'
+    >>> link_with_path("javascript:x()")
+    'javascript:x()'
+    """
+    text = str(url).strip()
+    if (host := _host(text)) is None:
+        return escaped(text)
+    found = _ADDRESS.fullmatch(text)
+    rest = text[found.end("host") :] if found else ""
+    return link(text, host + ("" if rest == "/" else rest))
 
 
 def _host(address: str) -> str | None:
