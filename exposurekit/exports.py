@@ -252,7 +252,7 @@ def _item(task: Task) -> Iterator[str]:
     """One listing: a box to tick, what tells it from others, and what to enter."""
     yield f"- [ ] **{marked_down(task.person)}**"
     for label, text in _lines(task):
-        is_copied = (label.startswith(task.values_are) and text != NOT_ON_FILE) or label == "Reference"
+        is_copied = (label.startswith(task.values_label) and text != NOT_ON_FILE) or label == "Reference"
         if text in (task.address, task.begin):
             shown = pointed_at(text)
         else:
@@ -274,7 +274,7 @@ def _entered(task: Task) -> Iterator[tuple[str, str]]:
     for value in task.entries:
         is_required = " (required)" if value.required else ""
         yield (
-            f"{task.values_are} {value.label}{is_required}",
+            f"{task.values_label} {value.label}{is_required}",
             NOT_ON_FILE if value.value is None else value.value,
         )
 
@@ -317,7 +317,7 @@ def _queue_table(queue: tuple[Removal, ...]) -> pd.DataFrame:
             "address": task.address,
             "begin_at": task.begin,
             "enter": "\n".join(
-                f"{label.removeprefix(task.values_are).strip()}: {text}" for label, text in _entered(task)
+                f"{label.removeprefix(task.values_label).strip()}: {text}" for label, text in _entered(task)
             ),
             "guide": one.guide,
             "steps": "\n".join(f"{number}. {step}" for number, step in enumerate(one.steps, 1)),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from payloads import TEXT
 
 from exposurekit import frames
-from exposurekit.analysis import NOT_TOLD, by_kind, by_state
+from exposurekit.analysis import NOT_STATED, by_kind, by_state
 from exposurekit.analysis.by_kind import STATES
 from exposurekit.errors import MissingColumns
 
@@ -65,7 +65,7 @@ def test_a_kind_that_a_link_names_twice_counts_once():
 @pytest.mark.parametrize("nothing", [None, [], [None], [""], [" ", None]], ids=repr)
 def test_what_nobody_told_stands_last_however_often(nothing):
     table = by_kind(links((1, nothing), (2, nothing), (3, nothing), (3, ["email"])))
-    assert rows(table) == [("email", 1, 1), (NOT_TOLD, 3, 3)]
+    assert rows(table) == [("email", 1, 1), (NOT_STATED, 3, 3)]
 
 
 def test_a_link_of_which_one_kind_is_told_is_told():
@@ -76,7 +76,7 @@ def test_links_that_are_listed_no_longer_do_not_count():
     pages = [(1, ["email"]), (2, ["email"]), (3, ["phone"]), (4, None)]
     told = links(*pages, standing=["listed", "vanished", "unknown", "vanished"])
     assert rows(by_kind(told)) == [("email", 1, 1)]
-    assert rows(by_kind(links(*pages))) == [("email", 2, 2), ("phone", 1, 1), (NOT_TOLD, 1, 1)]
+    assert rows(by_kind(links(*pages))) == [("email", 2, 2), ("phone", 1, 1), (NOT_STATED, 1, 1)]
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
@@ -91,13 +91,13 @@ KINDS = st.none() | st.lists(st.none() | TEXT | st.sampled_from(["email", "phone
 @given(st.lists(st.tuples(st.sampled_from([1, 2**53, 2**53 + 1]), KINDS), max_size=8))
 def test_kinds_are_counted_as_by_hand(pages):
     told = [(user, {kind for kind in kinds or () if kind and kind.strip()}) for user, kinds in pages]
-    told = [(user, kinds - {NOT_TOLD} or {NOT_TOLD}) for user, kinds in told]
+    told = [(user, kinds - {NOT_STATED} or {NOT_STATED}) for user, kinds in told]
     expected = [
         (kind, sum(kind in kinds for _, kinds in told), len({user for user, kinds in told if kind in kinds}))
         for kind in {kind for _, kinds in told for kind in kinds}
     ]
     table = by_kind(links(*pages))
-    assert rows(table) == sorted(expected, key=lambda row: (row[0] == NOT_TOLD, -row[1], row[0]))
+    assert rows(table) == sorted(expected, key=lambda row: (row[0] == NOT_STATED, -row[1], row[0]))
 
 
 # --- states -----------------------------------------------------------------------------------------------
@@ -120,22 +120,22 @@ def test_kinds_are_counted_as_by_hand(pages):
         ("Washington, D.C.", "DC"),
         ("1 Fern Row, Springfield, IL", "IL"),
         ("\u00a0Oakmere,\u2003TX\n", "TX"),
-        ("Oakmere", NOT_TOLD),
-        ("CA", NOT_TOLD),  # may be a country
-        ("New York", NOT_TOLD),  # a town
-        ("Oakmere, Calif", NOT_TOLD),
-        ("Oakmere, XX", NOT_TOLD),
-        ("Toronto, ON, Canada", NOT_TOLD),
-        ("CA, Oakmere", NOT_TOLD),
-        ("Oakmere, CA1", NOT_TOLD),
-        ("Oakmere, CA 012", NOT_TOLD),
-        ("Oakmere, US", NOT_TOLD),
-        (",", NOT_TOLD),
-        ("", NOT_TOLD),
-        (" ", NOT_TOLD),
-        ("<b>Oakmere</b>, <b>CA</b>", NOT_TOLD),
-        ("Oakmere, CA\u202e", NOT_TOLD),
-        ("nan", NOT_TOLD),
+        ("Oakmere", NOT_STATED),
+        ("CA", NOT_STATED),  # may be a country
+        ("New York", NOT_STATED),  # a town
+        ("Oakmere, Calif", NOT_STATED),
+        ("Oakmere, XX", NOT_STATED),
+        ("Toronto, ON, Canada", NOT_STATED),
+        ("CA, Oakmere", NOT_STATED),
+        ("Oakmere, CA1", NOT_STATED),
+        ("Oakmere, CA 012", NOT_STATED),
+        ("Oakmere, US", NOT_STATED),
+        (",", NOT_STATED),
+        ("", NOT_STATED),
+        (" ", NOT_STATED),
+        ("<b>Oakmere</b>, <b>CA</b>", NOT_STATED),
+        ("Oakmere, CA\u202e", NOT_STATED),
+        ("nan", NOT_STATED),
     ],
 )
 def test_a_state_is_told_behind_a_comma(place, state):
@@ -160,7 +160,7 @@ def test_a_listing_counts_once_in_each_state_that_it_names():
 @pytest.mark.parametrize("places", [None, [], [None], ["Paris"], ["Paris", None, ""]], ids=repr)
 def test_listings_without_a_state_stand_last(places):
     table = by_state(records((1, places), (2, places), (2, ["Oakmere, TX", "Paris"])))
-    assert rows(table) == [("TX", 1, 1), (NOT_TOLD, 2, 2)]
+    assert rows(table) == [("TX", 1, 1), (NOT_STATED, 2, 2)]
 
 
 @pytest.mark.parametrize("status", ["removed", "vanished", "unknown"])
@@ -179,7 +179,7 @@ def test_a_place_of_any_length_is_read_in_one_go():
         "x, CA" + " " * n,
         "x, " + "USA " * n,
     ]
-    assert rows(by_state(records(*((1, [place]) for place in long)))) == [("CA", 1, 1), (NOT_TOLD, 5, 1)]
+    assert rows(by_state(records(*((1, [place]) for place in long)))) == [("CA", 1, 1), (NOT_STATED, 5, 1)]
 
 
 PLACES = st.sampled_from(
@@ -196,7 +196,7 @@ STATUSES = st.sampled_from(["discovered", "pending removal", "removed", "vanishe
 )
 def test_states_are_counted_as_by_hand(listings):
     still = [
-        (user, {state for _, state in places if state} or {NOT_TOLD})
+        (user, {state for _, state in places if state} or {NOT_STATED})
         for user, places, status in listings
         if status not in ("removed", "vanished", "unknown")
     ]
@@ -207,7 +207,7 @@ def test_states_are_counted_as_by_hand(listings):
     table = by_state(
         records(*((user, [text for text, _ in places], said) for user, places, said in listings))
     )
-    assert rows(table) == sorted(expected, key=lambda row: (row[0] == NOT_TOLD, -row[1], row[0]))
+    assert rows(table) == sorted(expected, key=lambda row: (row[0] == NOT_STATED, -row[1], row[0]))
 
 
 # --- both -------------------------------------------------------------------------------------------------

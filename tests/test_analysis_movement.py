@@ -106,7 +106,7 @@ def test_no_changes_move_nothing_whatever_their_columns_hold():
 
 
 def test_time_does_not_run_back():
-    with pytest.raises(InvalidArgument, match="until a later one"):
+    with pytest.raises(InvalidArgument, match="b is before a"):
         changes(transitions(), START, START - timedelta(seconds=1), open_before=0)
 
 

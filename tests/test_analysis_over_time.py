@@ -221,11 +221,11 @@ def test_many_changes_sum_to_whole_numbers_beyond_what_floats_hold():
 def test_tables_that_lack_columns_and_words_that_are_none_are_told():
     with pytest.raises(MissingColumns, match="status_over_time needs the columns site, "):
         status_over_time(transitions().drop(columns="site"), looks(), by="site")
-    with pytest.raises(MissingColumns, match="of its looks, needs the columns unseen"):
+    with pytest.raises(MissingColumns, match="table runs, needs the columns unseen"):
         status_over_time(transitions(), looks().drop(columns="unseen"))
     with pytest.raises(MissingColumns, match="counts needs the columns n,"):
         counts(transitions().drop(columns="n"))
-    with pytest.raises(InvalidArgument, match="every is one of run, day, week, month"):
+    with pytest.raises(InvalidArgument, match="every: use one of run, day, week, month"):
         status_over_time(transitions(), looks(), every="year")
 
 

@@ -162,7 +162,7 @@ def test_a_task_of_a_page_has_its_title_and_address():
     [task] = tasks(described(page | {"url": "https://pages.example/1"}))
     assert (task.line, task.address, task.begin) == ("page A page", "https://pages.example/1", None)
     assert {one.name for one in task.entries} == {"name", "email", "phone_number", "address"}
-    assert task.values_are == "On file"  # nothing is entered there
+    assert task.values_label == "On file"  # nothing is entered there
 
 
 def test_a_task_of_a_page_says_what_the_page_contains():

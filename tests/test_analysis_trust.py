@@ -124,7 +124,7 @@ def inverse_erf(level):
 
 @pytest.mark.parametrize("level", [0, 1, -0.5, 95, math.nan])
 def test_a_level_is_a_share(level):
-    with pytest.raises(InvalidArgument, match="level is between 0 and 1"):
+    with pytest.raises(InvalidArgument, match="level: it must be between 0 and 1"):
         precision(labelled(("A", "mine")), level=level)
 
 

@@ -12,7 +12,7 @@ from payloads import TEXT, USER
 
 from exposurekit import frames
 from exposurekit.analysis import best_next_fields, blockers, on_file
-from exposurekit.analysis.blockers import CALLED, FIELDS
+from exposurekit.analysis.blockers import FIELD_ALIASES, FIELDS
 from exposurekit.contract.models import User
 from exposurekit.errors import InvalidArgument, MissingColumns
 
@@ -131,10 +131,10 @@ def test_no_value_of_a_field_is_in_the_table(texts):
     [
         ("users", "birth_date", "on_file needs the columns birth_date,"),
         ("users", "identification_on_file", "on_file needs the columns identification_on_file,"),
-        ("addresses", "zip", "on_file, of zip, needs the columns zip,"),
-        ("emails", "address", "on_file, of email, needs the columns address,"),
-        ("phone_numbers", "user_id", "on_file, of phone_number, needs the columns user_id,"),
-        ("aliases", "last_name", "on_file, of alias, needs the columns last_name,"),
+        ("addresses", "zip", "on_file, field zip, needs the columns zip,"),
+        ("emails", "address", "on_file, field email, needs the columns address,"),
+        ("phone_numbers", "user_id", "on_file, field phone_number, needs the columns user_id,"),
+        ("aliases", "last_name", "on_file, field alias, needs the columns last_name,"),
     ],
 )
 def test_a_table_of_people_that_lacks_a_column_is_told_which(table, column, expected):
@@ -190,7 +190,7 @@ def test_where_nobody_told_nothing_is_known_to_be_missing(required):
     assert rows(best_next_fields(listings((1, required), (1, ["zip"])), have())) == [(1, 1, "zip", 1, 1)]
 
 
-@pytest.mark.parametrize(("called", "field"), [*CALLED.items()])
+@pytest.mark.parametrize(("called", "field"), [*FIELD_ALIASES.items()])
 def test_a_field_that_is_called_otherwise_is_put_under_its_name(called, field):
     assert field in FIELDS
     told = listings((1, [called]), (1, [called, field]))
@@ -229,7 +229,7 @@ def lacking(told, filed):
     """Who lacks what for which record, record by record: (user, site, fields)."""
     for user, required, site, status in told:
         if status not in ("removed", "pending removal", "vanished", "unknown"):
-            fields = {CALLED.get(field, field) for field in required or ()}
+            fields = {FIELD_ALIASES.get(field, field) for field in required or ()}
             yield user, site, frozenset(fields - {field for owner, field in filed if owner == user})
 
 
@@ -318,7 +318,7 @@ def test_asks_that_are_as_good_stand_by_how_many_they_free_then_by_name_then_by_
 
 @pytest.mark.parametrize("asks", [0, -1])
 def test_somebody_has_to_be_asked_for_something(asks):
-    with pytest.raises(InvalidArgument, match="asks is one or more"):
+    with pytest.raises(InvalidArgument, match="asks: it must be at least 1"):
         best_next_fields(listings(), have(), asks=asks)
 
 
@@ -339,7 +339,7 @@ def test_a_table_that_lacks_columns_is_told_which(question):
     name = question.__name__
     with pytest.raises(MissingColumns, match=f"^{name} needs the columns site, {REQUIRED}, and"):
         question(listings().drop(columns=["site", REQUIRED]), have())
-    with pytest.raises(MissingColumns, match=f"^{name}, of what is on file, needs the columns field, and"):
+    with pytest.raises(MissingColumns, match=f"^{name}, table on_file, needs the columns field, and"):
         question(listings(), have().drop(columns="field"))
 
 

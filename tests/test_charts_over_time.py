@@ -192,7 +192,7 @@ def test_what_only_came_into_view_stands_apart():
     entered, left = (text.replace("<br>", " ") for text in view.customdata)
     assert (
         entered
-        == "came into view: +2 (was there already when its person was first seen, or seen again: no news)"
+        == "came into view: +2 (already listed when monitoring of its user began or resumed; not a new listing)"
     )
     assert left.startswith("out of view: \N{MINUS SIGN}1 (the service no longer lists its person")
     assert "+1 is only our view" in charts.describe(figure)
@@ -232,7 +232,7 @@ def test_a_forecast_has_parts_and_an_interval_from_today_on():
 
 
 def test_where_there_is_no_forecast_the_chart_says_why():
-    why = "14 days of history are too few for 30 days ahead: it takes 60"
+    why = "a forecast of 30 days needs 60 days of history; there are 14"
     missing = dict.fromkeys(("of_open", "of_gone", "of_new", "open", "low", "high"), np.nan)
     figure = charts.forecast(expected(**missing, reason=why))
     assert named(figure, "interval") == named(figure, "expected in all") == []

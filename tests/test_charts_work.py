@@ -115,7 +115,7 @@ def test_a_queue_of_what_is_done_leaves_nothing():
 
 def test_a_place_that_is_not_told_is_called_so():
     figure = charts.work_queue(queue((np.nan, "open", 1, 1, 0.2)))
-    assert figure.layout.yaxis.ticktext == ("1. not told",)
+    assert figure.layout.yaxis.ticktext == ("1. not stated",)
 
 
 def test_of_many_places_the_first_are_drawn():

@@ -63,7 +63,7 @@ def test_what_was_forecast_came(demo):
     ends = looks(demo)
     [young] = demo.history.forecast([30], as_of=ends[14].date()).itertuples()
     assert np.isnan(young.open)
-    assert "13 days of history are too few for 30 days ahead" in young.reason
+    assert "a forecast of 30 days needs 60 days of history; there are 13" in young.reason
     within = []
     for day in range(24, 45, 4):
         for ahead in (7, 14):

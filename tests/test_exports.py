@@ -186,7 +186,7 @@ def test_the_manual_work_is_a_list_to_tick_off(exposure, tmp_path):
     said = text.replace("\\", "")
     for row in queue[queue["site"].notna()].to_dict("records"):
         assert all(f"{row[name]}" in said for name in ("person", "name", "reference_id"))
-        assert all(f"Enter {label}" in said for label in ("e-mail", "phone", "whole address"))
+        assert all(f"Enter {label}" in said for label in ("e-mail", "phone", "full address"))
 
 
 def test_the_manual_work_is_rows_of_excel(exposure, tmp_path):

@@ -347,7 +347,7 @@ def test_after_one_run_there_is_no_forecast(by_id):
     assert cells(table, "open_now", "of_open", "of_new", "open", "low", "beyond") == [
         (1, None, None, None, None, 1)
     ]
-    assert table["reason"].tolist() == ["0 days of history are too few for 30 days ahead: it takes 60"]
+    assert table["reason"].tolist() == ["a forecast of 30 days needs 60 days of history; there are 0"]
 
 
 def test_people_without_a_listing_are_followed_too(by_id):

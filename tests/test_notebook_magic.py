@@ -131,7 +131,7 @@ def test_a_site_that_nothing_has_is_told_with_its_nearest(notebook, demo, capsys
     """An empty table of a misspelt site must not read as a clean one."""
     site = demo.exposure.records()["site"].iloc[0]
     assert len(notebook.table(f"records --site '{site}x'")) == 0
-    assert f"; the nearest is {site!r}." in capsys.readouterr().err
+    assert f" Did you mean {site!r}?" in capsys.readouterr().err
 
 
 def test_a_status_that_nothing_has_today_is_no_mistake(notebook, demo, capsys):

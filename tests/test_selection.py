@@ -61,7 +61,7 @@ def test_alerts_are_selected_by_their_source(exposure):
 
 def test_a_site_that_no_record_has_warns_and_names_the_nearest(exposure):
     site = exposure.records()["site"].iloc[0]
-    with pytest.warns(UserWarning, match=re.escape(f"; the nearest is {site!r}.")):
+    with pytest.warns(UserWarning, match=re.escape(f" Did you mean {site!r}?")):
         assert exposure.records(site=site[:-1] + "zz").empty
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # a status that exists but that nothing has right now is no mistake
@@ -71,7 +71,7 @@ def test_a_site_that_no_record_has_warns_and_names_the_nearest(exposure):
 
 @pytest.mark.parametrize("wrong", [3, ["a", 3], [None]])
 def test_what_is_no_text_is_refused(exposure, wrong):
-    with pytest.raises(InvalidArgument, match="site takes a text or several"):
+    with pytest.raises(InvalidArgument, match="site: pass a string or several"):
         exposure.records(site=wrong)
 
 

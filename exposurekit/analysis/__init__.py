@@ -1,20 +1,20 @@
-"""Analysis: one function for each question, from tables to tables. No I/O.
+"""Analysis: one function per question, from tables to tables. No I/O.
 
 ::
 
-    statuses          the statuses of a listing               counts            listings by site, person and state
-    by_kind           data exposed by kind and state          status_over_time  counts per day, week or month
-    diff              changes between two times               survival          time to removal
-    relistings        listings that came back; stale data     forecast          expected open listings
-    arrivals          new listings by day                     data_quality      precision, coverage, site health
-    blockers          fields that removals wait for           work_queue        manual work in order
+    statuses          the statuses of a listing               counts            listings by site, user and status
+    by_kind           exposed data by kind and state          status_over_time  counts per day, week or month
+    diff              changes between two instants            survival          time to removal
+    relistings        listings that came back; stale data     forecast          expected number of open listings
+    arrivals          new listings per day                    data_quality      precision, coverage, site health
+    blockers          missing fields that block removals      work_queue        manual work in order of yield
     tasks             manual work, listing by listing         score             an exposure score per person
     definitions       what each figure means                  questions         where each table comes from
     selection         rows of some sites or statuses          grouping          group codes and counts
 """
 
 from exposurekit.analysis.blockers import best_next_fields, blockers, on_file
-from exposurekit.analysis.by_kind import NOT_TOLD, by_kind, by_state
+from exposurekit.analysis.by_kind import NOT_STATED, by_kind, by_state
 from exposurekit.analysis.counts import by_site, by_user, counts, user_by_site
 from exposurekit.analysis.data_quality import coverage, precision, site_health
 from exposurekit.analysis.definitions import DEFINITIONS
@@ -42,7 +42,7 @@ __all__ = [
     "LISTED",
     "NOT_LISTED",
     "NOT_OPEN",
-    "NOT_TOLD",
+    "NOT_STATED",
     "OTHER",
     "UNKNOWN",
     "VANISHED",

@@ -1,4 +1,4 @@
-"""Arrivals: new listings and new people by day, and resampled days for the time ahead. Draws with a seed."""
+"""Arrivals: new listings and new people per day, and bootstrap samples of future days."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,25 +12,25 @@ from exposurekit.analysis.grouping import Instants, Ints, instant, instants
 SETTLING_DAYS = 7
 Floats = NDArray[np.float64]
 _DAY_US = 86_400_000_000
-_FIRST, _FURTHER, _BROUGHT, _REGISTERED = range(4)
+_FIRST, _FURTHER, _INITIAL, _REGISTERED = range(4)  # the columns of `Arrivals.daily`
 
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """What came on each day, and to how many people; the newest day comes first.
+    """New listings per day and the people they belong to, newest day first.
 
-    A day is resampled as a whole, so listings that come together in the past come together in the future: bursts widen
-    the interval as far as the days differ.
+    Days are resampled whole, so listings that appeared together in the past appear together in the future: the more the
+    days differ, the wider the interval.
 
     Attributes:
-        daily: One row a day, with four columns: people who got their first listing, other new listings (both only
-            among people followed for more than `SETTLING_DAYS`), listings of people who registered after the first load
-            (found in their first days), and people who registered.
-        exposed: How many people were followed for more than `SETTLING_DAYS` on each day.
-        settled: How many are today.
-        settling: How many people will be from each of the coming days on.
-        clean: How many people have had no listing so far.
-        days: For how many days the first of them has been followed.
+        daily: One row per day and four columns: people who got their first listing, other new listings (both only for
+            people followed for more than `SETTLING_DAYS`), listings that people who registered after the first load
+            had in their first days, and people who registered.
+        exposed: People who had been followed for more than `SETTLING_DAYS`, per day.
+        settled: The same count today.
+        settling: People who pass `SETTLING_DAYS` on each of the coming days.
+        clean: People who have had no listing so far.
+        days: Days since the first person was registered.
     """
 
     daily: Floats
@@ -42,101 +42,105 @@ class Arrivals:
 
     @property
     def rates(self) -> Floats:
-        """The same as `daily`, as it would be for today's people; days on which nobody was followed are left out."""
+        """`daily` scaled to the number of people today, without the days on which nobody was followed."""
         daily = self.daily[self.exposed > 0]
         scale: Floats = np.ones_like(daily)
-        # First listings keep their pace: fewer people without one are left, and more people are followed.
+        # First listings are not scaled: fewer people are without one, but more people are followed.
         scale[:, _FURTHER] = self.settled / self.exposed[self.exposed > 0]
         scaled: Floats = daily * scale
         return scaled
 
     def expected(self, ahead: int) -> Floats:
-        """New listings on each of the coming days, if each is like the average day."""
+        """New listings on each of the next `ahead` days if every day equals the average."""
         [listings] = self._listings(np.repeat(self.rates.mean(axis=0)[None, None], ahead, axis=1))
-        of_days: Floats = listings
-        return of_days
+        daily: Floats = listings
+        return daily
 
-    def resampled(self, ahead: int, draws: int, chance: np.random.Generator) -> Floats:
-        """New listings on each of the coming days, one row a draw: the doubt about the rates is part of it.
+    def resampled(self, ahead: int, draws: int, rng: np.random.Generator) -> Floats:
+        """New listings on each of the next `ahead` days, one row per draw; includes the uncertainty of the rates.
 
-        A Bayesian bootstrap (Rubin, Ann. Statist. 9 (1981), 130) over days, with half a day more that is like the average
-        of the days on which anything came: where little came by chance, more may come.
+        A Bayesian bootstrap over days (Rubin, Ann. Statist. 9 (1981), 130). Half a pseudo-day, the average of the days
+        that had arrivals, allows for more than a quiet history shows.
         """
         days = self.rates
-        some = days[days.any(axis=1)]
-        least = np.array([0, 1, 0, 0]) if not len(some) else some.mean(axis=0)
-        weights = chance.gamma(np.append(np.ones(len(days)), 0.5), size=(draws, len(days) + 1)).cumsum(axis=1)
-        at = chance.random((draws, ahead)) * weights[:, -1:]
-        picks = [np.searchsorted(row, places) for row, places in zip(weights, at, strict=True)]
-        return self._listings(np.vstack([days, least])[np.stack(picks)])
+        busy = days[days.any(axis=1)]
+        pseudo_day = np.array([0, 1, 0, 0]) if not len(busy) else busy.mean(axis=0)
+        weights = rng.gamma(np.append(np.ones(len(days)), 0.5), size=(draws, len(days) + 1)).cumsum(axis=1)
+        quantiles = rng.random((draws, ahead)) * weights[:, -1:]
+        picks = [np.searchsorted(row, values) for row, values in zip(weights, quantiles, strict=True)]
+        return self._listings(np.vstack([days, pseudo_day])[np.stack(picks)])
 
     def _listings(self, days: Floats) -> Floats:
-        """Of days by draw: first listings as long as there are people without one, others as people are followed."""
+        """New listings per draw and day: first listings are limited by the people without one, others grow with people."""
         registered = days[..., _REGISTERED]
-        waiting = np.broadcast_to(self.settling, (len(days), len(self.settling)))
-        settled = self.settled + np.hstack([waiting, registered]).cumsum(axis=1)[:, : registered.shape[1]]
+        settling = np.broadcast_to(self.settling, (len(days), len(self.settling)))
+        settled = self.settled + np.hstack([settling, registered]).cumsum(axis=1)[:, : registered.shape[1]]
         first = np.minimum(days[..., _FIRST].cumsum(axis=1), self.clean + registered.cumsum(axis=1))
         first = np.diff(first, axis=1, prepend=0)
         further = days[..., _FURTHER] * settled / max(self.settled, 1)
-        listings: Floats = first + further + days[..., _BROUGHT]
+        listings: Floats = first + further + days[..., _INITIAL]
         return listings
 
     @property
     def clusters(self) -> tuple[float, float]:
-        """How many days it takes to make up the arrivals, and how many listings come on such a day.
-
-        With n listings on each of k days these are k and n.
-        """
+        """The effective number of arrival days and the size of each: k and n for n listings on each of k days."""
         n = self.rates[:, :_REGISTERED].sum(axis=1)
         total, squares = n.sum(), np.square(n).sum()
         return (total**2 / squares, squares / total) if total else (0.0, 0.0)
 
 
-def arrivals(records: pd.DataFrame, people: pd.DataFrame | None, at: datetime, within: int) -> Arrivals:
-    """Count what came on each of the last days.
+def arrivals(records: pd.DataFrame, people: pd.DataFrame | None, at: datetime, max_days: int) -> Arrivals:
+    """Count new listings and registrations on each of the last days.
 
-    What is found in somebody's first days was there before, and says nothing of how often new listings come. For people
-    of the first load it does not count; what later ones bring counts as registrations do.
+    Listings from somebody's first days already existed, so they say nothing about the rate of new listings. For people
+    of the first load they are ignored; for people who registered later they count with the registration.
 
     Args:
         records: ``user_id``, ``first_seen_at``.
-        people: ``user_id``, ``watched_from`` (UTC; missing: their first listing counts). None: only people with records.
+        people: ``user_id``, ``watched_from`` (UTC; missing: followed since the first listing). None: only people with
+            records.
         at: The end of the last day.
-        within: How many days count at most.
+        max_days: The number of days to count, at most.
     """
     now = instant(at)
-    ago, user = _days(now, instants(records["first_seen_at"])), records["user_id"].to_numpy("int64")
-    first_ago = pd.Series(ago).groupby(user).max()
-    begun = first_ago
+    age, user = _days(now, instants(records["first_seen_at"])), records["user_id"].to_numpy("int64")
+    oldest_age = pd.Series(age).groupby(user).max()
+    followed_days = oldest_age
     if people is not None:
         since = instants(people["watched_from"])
-        begun = pd.Series(_days(now, since), people["user_id"].to_numpy("int64")).where(~np.isnat(since))
-        begun = begun.fillna(first_ago).dropna().astype("int64")
-    followed = begun.to_numpy("int64")
+        followed_days = pd.Series(_days(now, since), people["user_id"].to_numpy("int64")).where(
+            ~np.isnat(since)
+        )
+        followed_days = followed_days.fillna(oldest_age).dropna().astype("int64")
+    followed = followed_days.to_numpy("int64")
     days = int(followed.max(initial=0))
-    within = min(within, days)
-    of_person = begun.reindex(user).fillna(days).to_numpy("int64")
-    found = of_person - ago > SETTLING_DAYS
-    is_first = ago == first_ago.reindex(user).to_numpy("int64")
+    max_days = min(max_days, days)
+    owner_followed = followed_days.reindex(user).fillna(days).to_numpy("int64")
+    is_arrival = owner_followed - age > SETTLING_DAYS
+    is_first = age == oldest_age.reindex(user).to_numpy("int64")
     is_first &= ~pd.Series(user).where(is_first).duplicated().to_numpy("bool")
-    brought = ~found & (of_person < days)
-    counted = (ago[found & is_first], ago[found & ~is_first], ago[brought], followed[followed < days])
-    daily = np.stack([np.bincount(one[one < within], minlength=within) for one in counted], axis=1)
-    past_first_days = np.sort(followed - SETTLING_DAYS)
+    is_initial = ~is_arrival & (owner_followed < days)
+    columns = (
+        age[is_arrival & is_first],
+        age[is_arrival & ~is_first],
+        age[is_initial],
+        followed[followed < days],
+    )
+    daily = np.stack([np.bincount(ages[ages < max_days], minlength=max_days) for ages in columns], axis=1)
+    settled_days = np.sort(followed - SETTLING_DAYS)
+    settling = np.bincount(1 - settled_days[settled_days <= 0], minlength=SETTLING_DAYS + 2)[1:]
     return Arrivals(
         daily=daily.astype("float64"),
-        exposed=len(followed) - np.searchsorted(past_first_days, np.arange(within), side="right"),
-        settled=int((past_first_days > 0).sum()),
-        settling=np.bincount(1 - past_first_days[past_first_days <= 0], minlength=SETTLING_DAYS + 2)[
-            1:
-        ].astype("float64"),
-        clean=int((~begun.index.isin(user)).sum()),
+        exposed=len(followed) - np.searchsorted(settled_days, np.arange(max_days), side="right"),
+        settled=int((settled_days > 0).sum()),
+        settling=settling.astype("float64"),
+        clean=int((~followed_days.index.isin(user)).sum()),
         days=days,
     )
 
 
 def _days(now: np.datetime64, then: Instants) -> Ints:
-    """Whole days between; none where the one is missing."""
+    """Whole days from `then` to `now`; 0 if `then` is missing."""
     span = (now - np.where(np.isnat(then), now, then)).astype("timedelta64[us]").astype("int64")
     days: Ints = np.maximum(span // _DAY_US, 0)
     return days

@@ -1,4 +1,4 @@
-"""What a removal still waits for: fields that a site asks for and that a person has not on file. Fills in nothing."""
+"""Blockers: fields that a site requires for a removal and that the person does not have on file."""
 
 import heapq
 from collections import Counter, defaultdict
@@ -12,8 +12,8 @@ from exposurekit.analysis.statuses import is_open
 from exposurekit.contract.types import PENDING_REMOVAL
 from exposurekit.errors import InvalidArgument, MissingColumns
 
-# not shown: the complete set of names; these are the fields of a user, and what else they are called
-CALLED = {
+# spec does not list the names a site may use; these are the fields of a user and their common aliases
+FIELD_ALIASES = {
     "identification_on_file": "identification",
     "address": "email",
     "emails": "email",
@@ -28,10 +28,11 @@ CALLED = {
     "dob": "birth_date",
     "date_of_birth": "birth_date",
 }
-_OF_USERS = ("first_name", "middle_name", "last_name", "birth_date")
-_OF_ADDRESSES = ("address1", "address2", "city", "state", "zip", "country")
-FIELDS = (*_OF_USERS, "identification", "email", "phone_number", "alias", *_OF_ADDRESSES)
-Lacking = Counter[frozenset[str]]
+_USER_FIELDS = ("first_name", "middle_name", "last_name", "birth_date")
+_ADDRESS_FIELDS = ("address1", "address2", "city", "state", "zip", "country")
+FIELDS = (*_USER_FIELDS, "identification", "email", "phone_number", "alias", *_ADDRESS_FIELDS)
+_REQUIRED = "user_fields_required_for_removal"
+MissingSets = Counter[frozenset[str]]  # sets of missing fields, with the number of records that lack each set
 
 
 def on_file(
@@ -42,18 +43,18 @@ def on_file(
     phone_numbers: pd.DataFrame,
     aliases: pd.DataFrame,
 ) -> pd.DataFrame:
-    """Which fields of each person are filled.
+    """List the fields that each person has on file, without their values.
 
     Args:
-        users: As `Exposure.users` gives them; and so the others.
-        addresses: Of several addresses each fills what it has.
-        emails: Any fills ``email``.
-        phone_numbers: Any fills ``phone_number``.
-        aliases: Any fills ``alias``.
+        users: A table as returned by `Exposure.users()`.
+        addresses: A table as returned by `Exposure.addresses()`; a field counts if any address has it.
+        emails: Any row counts as ``email``.
+        phone_numbers: Any row counts as ``phone_number``.
+        aliases: Any row counts as ``alias``.
 
     Returns:
-        One row a person and field, ascending: ``user_id`` (int64), ``field`` (text): the specification's name, and
-        ``identification`` for who has that on file. No value of any field.
+        One row per person and field, ascending: ``user_id`` (int64) and ``field`` (text; the specification's name, and
+        ``identification`` for people who have one on file).
 
     Raises:
         MissingColumns: A table lacks a column.
@@ -63,34 +64,34 @@ def on_file(
     >>> exposure.on_file().columns.tolist()
     ['user_id', 'field']
     """
-    MissingColumns.check("on_file", users.columns, ("user_id", *_OF_USERS, "identification_on_file"))
-    parts = [_filled(users, name, name) for name in _OF_USERS]
-    there = users["identification_on_file"].astype("boolean").fillna(False).to_numpy("bool")
-    parts.append(users.loc[there, ["user_id"]].assign(field="identification"))
-    parts += [_filled(addresses, name, name) for name in _OF_ADDRESSES]
+    MissingColumns.check("on_file", users.columns, ("user_id", *_USER_FIELDS, "identification_on_file"))
+    parts = [_non_blank(users, name, name) for name in _USER_FIELDS]
+    has_identification = users["identification_on_file"].astype("boolean").fillna(False).to_numpy("bool")
+    parts.append(users.loc[has_identification, ["user_id"]].assign(field="identification"))
+    parts += [_non_blank(addresses, name, name) for name in _ADDRESS_FIELDS]
     parts += [
-        _filled(emails, "address", "email"),
-        _filled(phone_numbers, "number", "phone_number"),
-        *(_filled(aliases, name, "alias") for name in ("first_name", "last_name")),
+        _non_blank(emails, "address", "email"),
+        _non_blank(phone_numbers, "number", "phone_number"),
+        *(_non_blank(aliases, name, "alias") for name in ("first_name", "last_name")),
     ]
     table = pd.concat(parts).drop_duplicates().sort_values(["user_id", "field"], ignore_index=True)
     return table.astype({"user_id": "int64", "field": "str"})
 
 
 def blockers(records: pd.DataFrame, on_file: pd.DataFrame) -> pd.DataFrame:
-    """Which fields removals wait for, and how many would start with each.
+    """List the missing fields that block removals, and how many removals each field unlocks.
 
     Args:
-        records: As `Exposure.records` gives them. Needs ``user_id``, ``site``, ``status``,
-            ``user_fields_required_for_removal``. Only those count that are open and not under way, and that tell what
-            they require: where nobody told, nothing is known to be missing.
-        on_file: As `Exposure.on_file` gives it.
+        records: A table as returned by `Exposure.records()`. Needs ``user_id``, ``site``, ``status``,
+            ``user_fields_required_for_removal``. Only open records without a pending removal count. A record without
+            a list of required fields blocks nothing.
+        on_file: A table as returned by `Exposure.on_file()`.
 
     Returns:
-        One row a person and missing field, most unlocked first: ``user_id`` (int64), ``field`` (text), ``records``
-        (that require it), ``unlocks`` (of these, the ones that lack nothing else), ``sites`` (where they are; all
-        int64), ``is_known`` (bool; False: a field that no table of a user shows, so that it may be on file). Fields
-        that are called in several ways are put under the specification's name.
+        One row per person and missing field, most unlocked removals first: ``user_id`` (int64), ``field`` (text),
+        ``records`` (that require it), ``unlocks`` (records that lack only this field), ``sites`` (with such records;
+        all int64), ``is_known`` (bool; False: no table of a user has this field, so it may be on file). Aliases of a
+        field are replaced by the specification's name.
 
     Raises:
         MissingColumns: A table lacks a column.
@@ -100,11 +101,11 @@ def blockers(records: pd.DataFrame, on_file: pd.DataFrame) -> pd.DataFrame:
     >>> analysis.blockers(exposure.records(), exposure.on_file()).columns.tolist()
     ['user_id', 'field', 'records', 'unlocks', 'sites', 'is_known']
     """
-    missing = _missing("blockers", records, on_file)
-    alone = missing.groupby("record")["field"].transform("size") == 1
-    found = missing.assign(alone=alone).groupby(["user_id", "field"])
+    missing = _missing_fields("blockers", records, on_file)
+    is_only = missing.groupby("record")["field"].transform("size") == 1
+    groups = missing.assign(is_only=is_only).groupby(["user_id", "field"])
     table = pd.DataFrame(
-        {"records": found.size(), "unlocks": found["alone"].sum(), "sites": found["site"].nunique()}
+        {"records": groups.size(), "unlocks": groups["is_only"].sum(), "sites": groups["site"].nunique()}
     )
     table = table.astype("int64").reset_index().astype({"field": "str"})
     table["is_known"] = table["field"].isin(FIELDS)
@@ -113,20 +114,20 @@ def blockers(records: pd.DataFrame, on_file: pd.DataFrame) -> pd.DataFrame:
 
 
 def best_next_fields(records: pd.DataFrame, on_file: pd.DataFrame, *, asks: int = 10) -> pd.DataFrame:
-    """Whom to ask for what, so that the most removals can start for the fewest questions.
+    """Rank the requests for missing fields that unlock the most removals per field.
 
-    Each row asks one person for all that one of their records lacks: of all such asks the one that frees the most of
-    their records a field. That is the greedy way of a set cover: near the best, and easy to follow. Of asks that are as
-    good, one that frees more comes first, then by the names of the fields, then by id.
+    Each row asks one person for every field that one of their records lacks. Rows are chosen greedily, as in a weighted
+    set cover: the next request is the one that unlocks the most records per field. Ties are broken by more records,
+    then by field names, then by id.
 
     Args:
-        records: As `blockers` takes them.
-        on_file: Likewise.
-        asks: How many rows at most.
+        records: As in `blockers`.
+        on_file: As in `blockers`.
+        asks: Maximum number of rows.
 
     Returns:
-        One row an ask, in order: ``place`` (from 1), ``user_id`` (both int64), ``fields`` (text, joined by ", "),
-        ``removals`` (that can start then, int64), ``together`` (with all rows above, int64).
+        One row per request, in order: ``place`` (rank from 1), ``user_id`` (both int64), ``fields`` (text, joined by
+        ", "), ``removals`` (that this request unlocks, int64), ``together`` (cumulative sum, int64).
 
     Raises:
         MissingColumns: A table lacks a column.
@@ -149,9 +150,9 @@ def best_next_fields(records: pd.DataFrame, on_file: pd.DataFrame, *, asks: int 
     1      2        2       email         1         3
     """
     if asks < 1:
-        raise InvalidArgument("asks is one or more")
-    missing = _missing("best_next_fields", records, on_file)
-    best = [*islice(_asks(_lacking(missing)), asks)]
+        raise InvalidArgument("invalid asks: it must be at least 1")
+    missing = _missing_fields("best_next_fields", records, on_file)
+    best = [*islice(_greedy_requests(_missing_sets(missing)), asks)]
     removals = [gain for _, gain, _ in best]
     table = pd.DataFrame(
         {
@@ -162,68 +163,69 @@ def best_next_fields(records: pd.DataFrame, on_file: pd.DataFrame, *, asks: int 
             "together": [*accumulate(removals)],
         }
     )
-    whole = dict.fromkeys(("place", "user_id", "removals", "together"), "int64")
-    return table.astype({**whole, "fields": "str"})
+    integers = dict.fromkeys(("place", "user_id", "removals", "together"), "int64")
+    return table.astype({**integers, "fields": "str"})
 
 
-def _lacking(missing: pd.DataFrame) -> dict[int, Lacking]:
-    """What the records of each person lack: each different lack, and how many records have it."""
+def _missing_sets(missing: pd.DataFrame) -> dict[int, MissingSets]:
+    """Count, for each person, the records that lack each distinct set of fields."""
     rows = zip(*(missing[name].tolist() for name in ("record", "user_id", "field")), strict=True)
-    people: defaultdict[int, Lacking] = defaultdict(Counter)
-    for (_, user_id), fields in groupby(rows, key=itemgetter(0, 1)):  # the rows of a record stand together
+    people: defaultdict[int, MissingSets] = defaultdict(Counter)
+    for (_, user_id), fields in groupby(rows, key=itemgetter(0, 1)):  # the rows of a record are adjacent
         people[user_id][frozenset(field for _, _, field in fields)] += 1
     return people
 
 
-def _asks(people: dict[int, Lacking]) -> Iterator[tuple[int, int, frozenset[str]]]:
-    """Whom to ask, how many records that frees, and for what: the best ask of anybody, again and again.
+def _greedy_requests(people: dict[int, MissingSets]) -> Iterator[tuple[int, int, frozenset[str]]]:
+    """Yield the user to ask, the number of records unlocked and the fields, best request first.
 
-    An ask changes nothing for other people, so each keeps their best one until it is theirs.
+    A request changes nothing for other people, so each person's best request stays in the heap until it is chosen.
     """
-    waiting = [(*_best(lacking), user_id) for user_id, lacking in people.items()]
-    heapq.heapify(waiting)
-    while waiting:
-        _, lost, fields, user_id = heapq.heappop(waiting)
-        yield user_id, -lost, frozenset(fields)
-        left: Lacking = Counter()
-        for lack, n in people[user_id].items():
-            left[lack - {*fields}] += n
-        del left[frozenset()]
-        people[user_id] = left
-        if left:
-            heapq.heappush(waiting, (*_best(left), user_id))
+    heap = [(*_best_request(sets), user_id) for user_id, sets in people.items()]
+    heapq.heapify(heap)
+    while heap:
+        _, negative_gain, fields, user_id = heapq.heappop(heap)
+        yield user_id, -negative_gain, frozenset(fields)
+        remaining: MissingSets = Counter()
+        for missing, n in people[user_id].items():
+            remaining[missing - {*fields}] += n
+        del remaining[frozenset()]
+        people[user_id] = remaining
+        if remaining:
+            heapq.heappush(heap, (*_best_request(remaining), user_id))
 
 
-def _best(lacking: Lacking) -> tuple[float, int, tuple[str, ...]]:
-    """The ask of one person that frees the most records a field: smaller is better, so what it frees is negative."""
-    freed = {ask: -sum(n for lack, n in lacking.items() if lack <= ask) for ask in lacking}
-    return min((freed[ask] / len(ask), freed[ask], tuple(sorted(ask))) for ask in freed)
+def _best_request(sets: MissingSets) -> tuple[float, int, tuple[str, ...]]:
+    """The set of fields that unlocks the most records per field; gains are negative, so the minimum is the best."""
+    gains = {fields: -sum(n for missing, n in sets.items() if missing <= fields) for fields in sets}
+    return min((gains[fields] / len(fields), gains[fields], tuple(sorted(fields))) for fields in gains)
 
 
-def _missing(question: str, records: pd.DataFrame, on_file: pd.DataFrame) -> pd.DataFrame:
-    """One row a record and field that it requires and the person has not: ``record`` (its place), ``field``, ..."""
-    required = "user_fields_required_for_removal"
-    MissingColumns.check(question, records.columns, ("user_id", "site", "status", required))
-    MissingColumns.check(f"{question}, of what is on file,", on_file.columns, ("user_id", "field"))
-    waiting = records[is_open(records["status"]) & (records["status"].astype("str") != PENDING_REMOVAL)]
-    asked = pd.DataFrame(
+def _missing_fields(question: str, records: pd.DataFrame, on_file: pd.DataFrame) -> pd.DataFrame:
+    """One row per record and required field that is not on file: ``record`` (row number), ``field``, ..."""
+    MissingColumns.check(question, records.columns, ("user_id", "site", "status", _REQUIRED))
+    MissingColumns.check(f"{question}, table on_file,", on_file.columns, ("user_id", "field"))
+    blocked = records[is_open(records["status"]) & (records["status"].astype("str") != PENDING_REMOVAL)]
+    required = pd.DataFrame(
         {
-            "user_id": waiting["user_id"].to_numpy("int64"),
-            "site": waiting["site"].astype("str").to_numpy(),
-            "record": range(len(waiting)),
-            "field": waiting[required].to_numpy(),
+            "user_id": blocked["user_id"].to_numpy("int64"),
+            "site": blocked["site"].astype("str").to_numpy(),
+            "record": range(len(blocked)),
+            "field": blocked[_REQUIRED].to_numpy(),
         }
     )
-    asked = asked.explode("field").dropna(subset="field")
-    asked["field"] = asked["field"].astype("str").replace(CALLED)
-    have = on_file[["user_id", "field"]].astype({"user_id": "int64", "field": "str"}).drop_duplicates()
-    found = asked.drop_duplicates().merge(have, on=["user_id", "field"], how="left", indicator="there")
-    return found[found["there"] == "left_only"].drop(columns="there")
+    required = required.explode("field").dropna(subset="field")
+    required["field"] = required["field"].astype("str").replace(FIELD_ALIASES)
+    available = on_file[["user_id", "field"]].astype({"user_id": "int64", "field": "str"}).drop_duplicates()
+    joined = required.drop_duplicates().merge(
+        available, on=["user_id", "field"], how="left", indicator="source"
+    )
+    return joined[joined["source"] == "left_only"].drop(columns="source")
 
 
-def _filled(table: pd.DataFrame, column: str, field: str) -> pd.DataFrame:
-    """Who has anything but a blank in a column."""
-    MissingColumns.check(f"on_file, of {field},", table.columns, ("user_id", column))
+def _non_blank(table: pd.DataFrame, column: str, field: str) -> pd.DataFrame:
+    """The users who have a non-blank value in a column."""
+    MissingColumns.check(f"on_file, field {field},", table.columns, ("user_id", column))
     value = table[column]
-    there = value.notna() & (value.astype("str").str.strip() != "")
-    return table.loc[there, ["user_id"]].assign(field=field)
+    is_filled = value.notna() & (value.astype("str").str.strip() != "")
+    return table.loc[is_filled, ["user_id"]].assign(field=field)

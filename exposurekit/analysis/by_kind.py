@@ -1,4 +1,4 @@
-"""What is exposed, and where: the kinds of data that pages show, the states where listings place people."""
+"""Exposed data by kind of data (from links) and by state (from listings)."""
 
 import re
 from typing import Any
@@ -9,7 +9,7 @@ from exposurekit.analysis.statuses import is_open
 from exposurekit.errors import MissingColumns
 from exposurekit.text.us_addresses import STATES
 
-NOT_TOLD = "not told"
+NOT_STATED = "not stated"
 
 _CODES = {name.upper(): code for code, name in STATES.items()} | {code: code for code in STATES}
 _COUNTRIES = (" USA", " US", " UNITED STATES OF AMERICA", " UNITED STATES")
@@ -17,16 +17,16 @@ _ZIP = re.compile(r" [0-9]{5}(-[0-9]{4})?$")
 
 
 def by_kind(links: pd.DataFrame) -> pd.DataFrame:
-    """What kinds of personal data the pages hold, and of how many people.
+    """Count links and people per kind of personal data.
 
     Args:
-        links: As `Exposure.links` gives them, or a history; one row a link. Needs ``contains``, ``user_id``; where it
-            has a ``standing``, links that are no longer listed do not count.
+        links: A table as returned by `Exposure.links()` or `History.links()`; one row per link. Needs ``contains``,
+            ``user_id``. If it has a column ``standing``, links that are no longer listed do not count.
 
     Returns:
-        One row a kind, most links first, then by name: ``kind`` (text), ``links``, ``people`` (int64). A link that
-        holds several kinds counts in each. Links of which nobody said what they hold, or that hold nothing named,
-        stand in the last row, ``not told``: that is not the same as holding nothing.
+        One row per kind, most links first, then by name: ``kind`` (text), ``links``, ``people`` (int64). A link with
+        several kinds counts once in each. The last row, ``not stated``, counts the links whose ``contains`` is missing
+        or empty: they may hold any kind.
 
     Raises:
         MissingColumns: ``links`` lacks a column.
@@ -39,27 +39,27 @@ def by_kind(links: pd.DataFrame) -> pd.DataFrame:
     MissingColumns.check("by_kind", links.columns, ("contains", "user_id"))
     listed = links[is_open(links["standing"])] if "standing" in links else links
     kinds = listed["contains"].reset_index(drop=True).explode().astype("str")
-    named = kinds.where(kinds.str.strip() != "").fillna(NOT_TOLD)
-    return _counted("kind", named, listed, "links")
+    stated = kinds.where(kinds.str.strip() != "").fillna(NOT_STATED)
+    return _count("kind", stated, listed, "links")
 
 
 def by_state(records: pd.DataFrame) -> pd.DataFrame:
-    """Where the open listings place people, by state.
+    """Count open listings and people per state.
 
     Args:
-        records: As `Exposure.records` gives them, or a history; one row a listing. Needs ``locations``, ``status``,
-            ``user_id``. What is removed or gone does not count.
+        records: A table as returned by `Exposure.records()` or `History.records()`; one row per listing. Needs
+            ``locations``, ``status``, ``user_id``. Only open listings count.
 
     Returns:
-        One row a state, most listings first, then by name: ``state`` (two letters), ``listings``, ``people`` (int64).
-        A listing that names several states counts in each, and once in each. A state is told behind a comma, by its
-        letters or its name ("Oakmere, CA 01234", "Oakmere, California, USA"); listings of which no place tells one
-        stand in the last row, ``not told``.
+        One row per state, most listings first, then by name: ``state`` (two letters), ``listings``, ``people`` (int64).
+        A listing with several states counts once in each. A state is recognised behind a comma, by its code or its
+        name ("Oakmere, CA 01234", "Oakmere, California, USA"); the last row, ``not stated``, counts the listings
+        without one.
 
     Raises:
         MissingColumns: ``records`` lacks a column.
 
-    Source: specification, "Record"; the letters by USPS Publication 28, Appendix B.
+    Source: specification, "Record"; codes from USPS Publication 28, Appendix B.
 
     >>> analysis.by_state(exposure.records()).columns.tolist()
     ['state', 'listings', 'people']
@@ -68,11 +68,11 @@ def by_state(records: pd.DataFrame) -> pd.DataFrame:
     listed = records[is_open(records["status"])]
     places = listed["locations"].reset_index(drop=True).explode().astype("str")
     states = places.map({place: state_of(place) for place in places.dropna().unique()})
-    return _counted("state", states.astype("str").fillna(NOT_TOLD), listed, "listings")
+    return _count("state", states.astype("str").fillna(NOT_STATED), listed, "listings")
 
 
 def state_of(place: str) -> str | None:
-    """The letters of the state that a place lies in: what stands behind its last comma, but for ZIP and country.
+    """Return the two-letter code of the state after the last comma of a place, ignoring ZIP code and country.
 
     >>> from exposurekit.analysis.by_kind import state_of
     >>> state_of("Oakmere, California, USA"), state_of("Oakmere")
@@ -86,16 +86,16 @@ def state_of(place: str) -> str | None:
     return _CODES.get(state) if comma else None
 
 
-def _counted(name: str, values: "pd.Series[Any]", rows: pd.DataFrame, things: str) -> pd.DataFrame:
-    """How many rows, and people, each value has; a row is told by its place, which is the index of the values."""
+def _count(name: str, values: "pd.Series[Any]", rows: pd.DataFrame, n_column: str) -> pd.DataFrame:
+    """Count rows and people per value; the index of `values` is the row number."""
     ids = rows["user_id"].astype("int64").to_numpy()
     pairs = pd.DataFrame({"row": values.index, name: values.to_numpy()}).drop_duplicates()
-    told = pairs.loc[pairs[name] != NOT_TOLD, "row"]
-    # What is told of a thing in one place is told: only those of which nothing is stand apart.
-    pairs = pairs[(pairs[name] != NOT_TOLD) | ~pairs["row"].isin(told)]
-    found = pairs.assign(user_id=ids[pairs["row"].to_numpy("int64")]).groupby(name)
-    counts = pd.DataFrame({things: found["row"].nunique(), "people": found["user_id"].nunique()})
+    rows_with_value = pairs.loc[pairs[name] != NOT_STATED, "row"]
+    # A row counts as "not stated" only if it has no other value.
+    pairs = pairs[(pairs[name] != NOT_STATED) | ~pairs["row"].isin(rows_with_value)]
+    groups = pairs.assign(user_id=ids[pairs["row"].to_numpy("int64")]).groupby(name)
+    counts = pd.DataFrame({n_column: groups["row"].nunique(), "people": groups["user_id"].nunique()})
     table = counts.astype("int64").rename_axis(name).reset_index().astype({name: "str"})
-    last = (table[name] == NOT_TOLD).to_numpy()
-    order = table.assign(last=last).sort_values(["last", things, name], ascending=[True, False, True]).index
+    last = (table[name] == NOT_STATED).to_numpy()
+    order = table.assign(last=last).sort_values(["last", n_column, name], ascending=[True, False, True]).index
     return table.loc[order].reset_index(drop=True)

@@ -1,4 +1,4 @@
-"""Whether the numbers can be trusted: what an analyst said of findings, who was seen well, which sites look broken."""
+"""Data quality: precision of labelled listings, coverage of users, and sites that look broken."""
 
 from datetime import datetime
 from statistics import NormalDist
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from exposurekit.analysis.grouping import aware, instant, instants
+from exposurekit.analysis.grouping import instant, instants, utc_index
 from exposurekit.analysis.statuses import OTHER, VANISHED, is_open
 from exposurekit.errors import InvalidArgument, MissingColumns
 
@@ -17,7 +17,7 @@ NEVER = "never"
 AGES = {"within a day": 1.0, "within a week": 7.0, "within a month": 30.0, "longer ago": np.inf}
 OUTCOMES = ("whole", "partial", "failed", "missed", OTHER)
 _DAY_S = 86_400
-MANY, MOST = 5, 0.5
+DOUBTFUL_MIN, DOUBTFUL_SHARE = 5, 0.5  # from these on, a site whose listings vanish together is doubtful
 _HEALTH = (
     "site",
     "open",
@@ -31,24 +31,23 @@ _HEALTH = (
 
 
 def precision(records: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
-    """What share of each site's findings are about the person, as far as somebody said.
+    """Estimate the precision of each site: the share of labelled listings that belong to the user.
 
     Args:
-        records: One row a finding: ``site`` and ``label`` (``mine``, ``not mine``, ``unsure``; missing: nobody said),
-            as `History.with_labels` gives them.
-        level: Of the interval, between 0 and 1.
+        records: One row per listing: ``site`` and ``label`` (``mine``, ``not mine``, ``unsure``; missing: unlabelled).
+        level: Confidence level of the interval, between 0 and 1.
 
     Returns:
-        One row a site, most labelled mine or not mine first, then by name: ``site`` (text), ``mine``, ``not mine``,
-        ``unsure``, ``unlabelled`` (int64), ``precision`` (mine of mine and not mine, float64, 0 to 1; missing where
-        there is none of either), ``low``, ``high`` (its interval). The figure is of what was labelled: whoever labels
-        only what looks wrong will find a low one.
+        One row per site, most labels ``mine`` or ``not mine`` first, then by name: ``site`` (text), ``mine``,
+        ``not mine``, ``unsure``, ``unlabelled`` (int64), ``precision`` (``mine`` divided by ``mine`` plus ``not mine``,
+        float64, 0 to 1; missing without either), ``low``, ``high`` (its interval). The estimate describes the labelled
+        sample: if you label only suspicious listings, it is too low.
 
     Raises:
         MissingColumns: ``records`` lacks a column.
         InvalidArgument: ``level`` is not between 0 and 1.
 
-    Source: the interval by Wilson, J. Am. Stat. Assoc. 22 (1927), 209.
+    Source: Wilson's score interval, J. Am. Stat. Assoc. 22 (1927), 209.
 
     >>> records = pd.DataFrame({"site": "Seekfolk", "label": ["mine"] * 9 + ["not mine", None]})
     >>> analysis.precision(records)[["mine", "unlabelled", "precision", "low", "high"]].round(3)
@@ -57,33 +56,35 @@ def precision(records: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
     """
     MissingColumns.check("precision", records.columns, ("site", "label"))
     if not 0 < level < 1:
-        raise InvalidArgument("level is between 0 and 1, such as 0.95")
+        raise InvalidArgument("invalid level: it must be between 0 and 1, such as 0.95")
     label = records["label"].astype("str").fillna(UNLABELLED)
     columns = [MINE, NOT_MINE, UNSURE, UNLABELLED]
     table = pd.crosstab(records["site"].astype("str"), label).reindex(columns=columns, fill_value=0)
     table = (
         table.astype("int64").rename_axis(index="site", columns=None).reset_index().astype({"site": "str"})
     )
-    share = _wilson(table[MINE], table[MINE] + table[NOT_MINE], level)
-    table = table.assign(**share)
-    order = (-(table[MINE] + table[NOT_MINE])).sort_values(kind="stable").index
-    return table.loc[order].reset_index(drop=True)
+    n = table[MINE] + table[NOT_MINE]
+    table = table.assign(**_wilson(table[MINE], n, level))
+    table = table.loc[(-n).sort_values(kind="stable").index].reset_index(drop=True)
+    table.attrs["level"] = level  # for the chart's labels
+    return table
 
 
 def coverage(people: pd.DataFrame, *, at: datetime) -> pd.DataFrame:
-    """How long ago everybody was last seen well, and how the last look at them went.
+    """Count people by the time since their last complete load and by the outcome of their last load.
 
     Args:
-        people: One row a person, as `History.people` gives them: ``listed`` (bool), ``whole_at`` (when the last whole
-            look began, UTC; missing: there was none), ``outcome`` (text: how the last look went). Whom the service no
-            longer lists does not count.
-        at: The instant to which time is counted. Without a zone it is UTC.
+        people: A table as returned by `History.people()`; one row per person: ``listed`` (bool), ``whole_at`` (start of
+            the last complete load, UTC; missing: none), ``outcome`` (text: outcome of the last load). People whom the
+            service no longer lists do not count.
+        at: The instant from which to count back. UTC if it has no time zone.
 
     Returns:
-        Five rows, always these, in this order: ``last_seen_well`` (``within a day``, ``within a week``, ``within a
-        month``, ``longer ago``, ``never``), and how many people by how the last look went: ``whole``, ``partial`` (a
-        scan was running), ``failed``, ``missed`` (the list broke off before them), ``other`` (absent from the list
-        once, or known from a webhook alone), ``people`` (their sum; all int64).
+        Always five rows, in this order: ``last_seen_well`` (time since the last complete load: ``within a day``,
+        ``within a week``, ``within a month``, ``longer ago``, ``never``), then people by the outcome of their last load:
+        ``whole`` (complete), ``partial`` (a scan was running), ``failed``, ``missed`` (the user list ended before
+        them), ``other`` (missing from one user list, or known only from a webhook), and ``people`` (their sum; all
+        int64).
 
     Raises:
         MissingColumns: ``people`` lacks a column.
@@ -96,12 +97,12 @@ def coverage(people: pd.DataFrame, *, at: datetime) -> pd.DataFrame:
     4          never      0       1
     """
     MissingColumns.check("coverage", people.columns, ("listed", "whole_at", "outcome"))
-    known = people[people["listed"].astype("bool")]
-    days = (instant(at) - instants(known["whole_at"])) / np.timedelta64(_DAY_S, "s")
-    place = np.where(np.isnan(days), len(AGES), np.searchsorted([*AGES.values()], days))
-    outcome = known["outcome"].astype("str")
-    went = outcome.where(outcome.isin(OUTCOMES), OUTCOMES[-1])
-    counts = pd.crosstab(place, went.to_numpy())
+    listed = people[people["listed"].astype("bool")]
+    days = (instant(at) - instants(listed["whole_at"])) / np.timedelta64(_DAY_S, "s")
+    age_row = np.where(np.isnan(days), len(AGES), np.searchsorted([*AGES.values()], days))
+    outcome = listed["outcome"].astype("str")
+    outcome = outcome.where(outcome.isin(OUTCOMES), OUTCOMES[-1])
+    counts = pd.crosstab(age_row, outcome.to_numpy())
     table = counts.reindex(index=range(len(AGES) + 1), columns=[*OUTCOMES], fill_value=0).astype("int64")
     table.insert(0, "last_seen_well", pd.Series([*AGES, NEVER], dtype="str"))
     table = table.rename_axis(index=None, columns=None)
@@ -109,21 +110,22 @@ def coverage(people: pd.DataFrame, *, at: datetime) -> pd.DataFrame:
 
 
 def site_health(records: pd.DataFrame, *, at: datetime) -> pd.DataFrame:
-    """Which sites look as if they could not be read, rather than as if people had left them.
+    """Find sites that probably cannot be parsed any more: many of their listings vanished in one run.
 
-    A listing that ends one day is a listing that ended; when half of a site's open ones vanish unverified in one look,
-    the site, or its reader, has more likely changed.
+    Single listings end all the time. If half of a site's open listings vanish unverified in one run, the site or its
+    definition has more likely changed.
 
     Args:
-        records: As `History.records` gives them: ``site``, ``status``, ``first_seen_at``, ``changed_at`` (UTC).
+        records: A table as returned by `History.records()`: ``site``, ``status``, ``first_seen_at``, ``changed_at``
+            (UTC).
         at: The instant to which days are counted.
 
     Returns:
-        One row a site, doubtful ones first, then by name: ``site`` (text), ``open``, ``vanished`` (records, int64),
-        ``vanished_at_once`` (the most that vanished at one instant, int64), ``newest_at`` (when a record was last seen for the
-        first time), ``changed_at`` (when anything last changed; datetime64[us, UTC]), ``quiet_days`` (since then,
-        float64), ``is_doubtful`` (bool: at some instant five or more vanished, and these were half or more of what was
-        open until then).
+        One row per site, doubtful ones first, then by name: ``site`` (text), ``open``, ``vanished`` (records, int64),
+        ``vanished_at_once`` (most records that vanished at one instant, int64), ``newest_at`` (first observation of the newest
+        record), ``changed_at`` (last change of any record; datetime64[us, UTC]), ``quiet_days`` (days since then,
+        float64), ``is_doubtful`` (bool: five or more records vanished at one instant, and they were at least half of
+        the open ones).
 
     Raises:
         MissingColumns: ``records`` lacks a column.
@@ -137,13 +139,14 @@ def site_health(records: pd.DataFrame, *, at: datetime) -> pd.DataFrame:
             "site": records["site"].astype("str").to_numpy(),
             "open": is_open(records["status"]),
             VANISHED: (records["status"].astype("str") == VANISHED).to_numpy(),
-            "newest_at": aware(instants(records["first_seen_at"])),
-            "changed_at": aware(instants(records["changed_at"])),
+            "newest_at": utc_index(instants(records["first_seen_at"])),
+            "changed_at": utc_index(instants(records["changed_at"])),
         }
     )
-    found = rows.groupby("site")
-    table = found.agg({"open": "sum", VANISHED: "sum", "newest_at": "max", "changed_at": "max"})
-    table = table.join(_together(rows)).astype(
+    table = rows.groupby("site").agg(
+        {"open": "sum", VANISHED: "sum", "newest_at": "max", "changed_at": "max"}
+    )
+    table = table.join(_largest_drops(rows)).astype(
         {"open": "int64", VANISHED: "int64", "vanished_at_once": "int64"}
     )
     table["quiet_days"] = (instant(at) - instants(table["changed_at"])) / np.timedelta64(_DAY_S, "s")
@@ -151,23 +154,27 @@ def site_health(records: pd.DataFrame, *, at: datetime) -> pd.DataFrame:
     return table.sort_values(["is_doubtful", "site"], ascending=[False, True], ignore_index=True)
 
 
-def _together(rows: pd.DataFrame) -> pd.DataFrame:
-    """Of each site: the most that vanished at one instant, and whether that ever was too much of what was open then."""
-    came = rows[["site"]].assign(at=rows["newest_at"], n=1, gone=0)
-    went = rows[["site"]].assign(at=rows["changed_at"], n=-1, gone=rows[VANISHED].astype("int64"))
-    moves = pd.concat([came, went[~rows["open"]]]).groupby(["site", "at"]).sum()
-    before = moves["n"].groupby("site").cumsum() - moves["n"]
-    much = (moves["gone"] >= MANY) & (moves["gone"] >= MOST * before)
-    return pd.DataFrame({"vanished_at_once": moves["gone"], "is_doubtful": much}).groupby("site").max()
+def _largest_drops(rows: pd.DataFrame) -> pd.DataFrame:
+    """For each site, the most records that vanished at one instant, and whether any drop was doubtful."""
+    added = rows[["site"]].assign(at=rows["newest_at"], n=1, vanished=0)
+    ended = rows[["site"]].assign(at=rows["changed_at"], n=-1, vanished=rows[VANISHED].astype("int64"))
+    steps = pd.concat([added, ended[~rows["open"]]]).groupby(["site", "at"]).sum()
+    open_before = steps["n"].groupby("site").cumsum() - steps["n"]
+    is_doubtful = (steps["vanished"] >= DOUBTFUL_MIN) & (steps["vanished"] >= DOUBTFUL_SHARE * open_before)
+    return (
+        pd.DataFrame({"vanished_at_once": steps["vanished"], "is_doubtful": is_doubtful})
+        .groupby("site")
+        .max()
+    )
 
 
-def _wilson(hits: "pd.Series[Any]", of: "pd.Series[Any]", level: float) -> dict[str, Any]:
-    """A share and its interval; missing where there is nothing to share."""
+def _wilson(hits: "pd.Series[Any]", totals: "pd.Series[Any]", level: float) -> dict[str, Any]:
+    """A share and its Wilson interval; missing if the total is 0."""
     z = NormalDist().inv_cdf((1 + level) / 2)
-    n = of.where(of > 0).astype("float64")
+    n = totals.where(totals > 0).astype("float64")
     share = hits / n
     middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
-    # Rounding may carry a limit a hair past the share where that is 0 or 1.
+    # Rounding may push a limit just past a share of 0 or 1.
     low, high = np.minimum(middle - half, share), np.maximum(middle + half, share)
     return {"precision": share, "low": low.clip(lower=0), "high": high.clip(upper=1)}

@@ -1,4 +1,4 @@
-"""What changed between two instants, and why the total moved. Never calls a removal what nobody verified."""
+"""Changes between two instants: per item, as counts, and as a waterfall of causes."""
 
 from datetime import datetime
 
@@ -20,23 +20,22 @@ WHAT = (*OPENED, CHANGED, *ENDED, UNCHANGED)
 
 
 def changes(transitions: pd.DataFrame, a: datetime, b: datetime, *, open_before: int) -> pd.DataFrame:
-    """Why the number of open things moved, after ``a`` and until ``b``: a waterfall.
+    """Explain the change in the number of open items after ``a`` and up to ``b``, as a waterfall.
 
     Args:
-        transitions: One row a group of changes: ``at`` (when seen, UTC), ``prev_status`` (text; missing: seen for the
-            first time), ``status`` (text), ``left_censored`` (bool: was there at the first look at its person),
-            ``n`` (int64). Those of other times do not count.
-        a: After this instant ...
-        b: ... and until this one, itself included. Without a zone they are UTC.
-        open_before: How many were open at ``a``.
+        transitions: One row per set of equal changes: ``at`` (when observed, UTC), ``prev_status`` (text; missing:
+            first observation), ``status`` (text), ``left_censored`` (bool: already present when its user was first
+            loaded), ``n`` (int64). Changes outside the period are ignored.
+        a: Start of the period, exclusive. UTC if it has no time zone.
+        b: End of the period, inclusive.
+        open_before: Number of open items at ``a``.
 
     Returns:
-        Eight rows, always these, in this order: ``cause`` (text), ``n`` (signed, int64, things), ``open`` (how many are
-        then open: the running sum of ``n``, int64). Causes: ``open before``; ``new`` (first seen, and open);
-        ``came into view`` (open at the first look at its person, or when the service lists the person again);
-        ``listed again`` (was removed or vanished); ``removed``; ``vanished``; ``out of view`` (the service lists its
-        person no longer); ``open after``, whose ``n`` is 0. What changes from one open status to another moves
-        nothing; a thing that came and went counts as both.
+        Always eight rows, in this order: ``cause`` (text), ``n`` (signed, int64, items), ``open`` (running sum of
+        ``n``, int64). Causes: ``open before``; ``new`` (first observed in the period); ``came into view`` (already open
+        when its user was first loaded, or listed again by the service); ``listed again`` (removed or vanished before);
+        ``removed``; ``vanished``; ``out of view`` (the service no longer lists the user); ``open after``, whose ``n``
+        is 0. A change from one open status to another does not count; an item that appeared and ended counts twice.
 
     Raises:
         MissingColumns: ``transitions`` lacks a column.
@@ -61,7 +60,7 @@ def changes(transitions: pd.DataFrame, a: datetime, b: datetime, *, open_before:
     needed = ("at", "prev_status", "status", "left_censored", "n")
     MissingColumns.check("changes", transitions.columns, needed)
     if instant(b) < instant(a):
-        raise InvalidArgument("changes are asked for from an instant until a later one")
+        raise InvalidArgument("invalid period: b is before a. Pass the earlier instant first")
     at = instants(transitions["at"])
     within = transitions[(at > instant(a)) & (at <= instant(b))]
     n = within["n"].astype("int64").groupby(_cause_of_change(within)).sum()
@@ -72,10 +71,10 @@ def changes(transitions: pd.DataFrame, a: datetime, b: datetime, *, open_before:
 
 
 def _cause_of_change(transitions: pd.DataFrame) -> NDArray[np.str_]:
-    """Why each change moved the number of open things; empty where it did not."""
+    """The cause of each change in the number of open items; empty if a change left it as it was."""
     before, after = transitions["prev_status"].astype("str"), transitions["status"].astype("str")
-    was, now = is_open(before), is_open(after)
-    opened, ended = now & ~was, was & ~now
+    was_open, is_open_now = is_open(before), is_open(after)
+    opened, ended = is_open_now & ~was_open, was_open & ~is_open_now
     baseline = before.isna() & transitions["left_censored"].astype("bool")
     cases = {
         INTO_VIEW: opened & (baseline | (before == UNKNOWN)),
@@ -89,24 +88,24 @@ def _cause_of_change(transitions: pd.DataFrame) -> NDArray[np.str_]:
 
 
 def diff(changed: pd.DataFrame) -> pd.DataFrame:
-    """What each thing that changed came to, between two instants: net, not step by step.
+    """Classify the net change of each item between two instants.
 
     Args:
-        changed: One row a thing that changed in between: ``before`` (its status then; text, missing: not known),
-            ``after`` (its status now, text), ``left_censored`` (bool: was there at the first look at its person), and
-            whatever says which thing it is (``kind``, ``user_id``, ``key``, ``site``).
+        changed: One row per item that changed: ``before`` (status at the first instant, text; missing: not observed
+            yet), ``after`` (status at the second instant, text), ``left_censored`` (bool: already present when its user
+            was first loaded), and columns that identify the item (``kind``, ``user_id``, ``key``, ``site``).
 
     Returns:
-        The same rows and columns, and ``what`` (text), the first of these that holds:
+        The same rows and columns, and ``what`` (text), the first of these that applies:
 
-        1. ``unchanged``: before and after are the same; it changed, and changed back
-        2. ``out of view``: after is unknown, the service lists its person no longer
-        3. ``came into view``: before is unknown; or the thing was not known, and was there at the first look at its
-           person. Whatever it is now: a baseline is never new, and never removed
+        1. ``unchanged``: changed and changed back
+        2. ``out of view``: after is unknown, because the service no longer lists the user
+        3. ``came into view``: before is unknown; or the item was already present when its user was first loaded. Such
+           an item never counts as new or removed, whatever its status is now
         4. ``removed``: after is removed
-        5. ``vanished``: after is vanished; nobody verified a removal
-        6. and of what is open after: ``new`` (not known before), ``listed again`` (before removed or vanished),
-           ``status changed`` (open before).
+        5. ``vanished``: after is vanished, without a verified removal
+        6. otherwise, for items that are open now: ``new`` (not observed before), ``listed again`` (removed or vanished
+           before), ``status changed`` (open before).
 
     Raises:
         MissingColumns: ``changed`` lacks a column.
@@ -132,15 +131,15 @@ def diff(changed: pd.DataFrame) -> pd.DataFrame:
 
 
 def diff_counts(diff: pd.DataFrame, unchanged: int) -> pd.DataFrame:
-    """How many things came to what, between two instants.
+    """Count the items per kind of change between two instants.
 
     Args:
-        diff: As `diff` gives it. Needs ``what``.
-        unchanged: How many things, known at both instants, did not change at all.
+        diff: A table as returned by `diff`. Needs ``what``.
+        unchanged: Number of items, observed by both instants, that never changed in between.
 
     Returns:
-        Eight rows, always these, in this order: ``what`` (text): ``new``, ``came into view``, ``listed again``,
-        ``status changed``, ``removed``, ``vanished``, ``out of view``, ``unchanged``; ``n`` (int64, things).
+        Always eight rows, in this order: ``what`` (text): ``new``, ``came into view``, ``listed again``,
+        ``status changed``, ``removed``, ``vanished``, ``out of view``, ``unchanged``; ``n`` (int64, items).
 
     Raises:
         MissingColumns: ``diff`` lacks a column.

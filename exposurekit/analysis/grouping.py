@@ -1,4 +1,4 @@
-"""Rows to numbered cells, and what is counted in them; instants to plain microseconds and back. Asks nothing."""
+"""Group codes, counts in numbered cells, and instants as UTC microseconds."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -16,25 +16,25 @@ UTC_INSTANT = pd.DatetimeTZDtype("us", "UTC")
 
 
 def instants(at: "pd.Series[Any]") -> Instants:
-    """A column of instants as UTC microseconds without a zone; one that tells no zone is UTC."""
+    """Convert a column of instants to UTC microseconds without a zone; naive instants are UTC."""
     return pd.to_datetime(at, utc=True).dt.tz_localize(None).to_numpy("datetime64[us]")
 
 
 def instant(at: datetime) -> np.datetime64:
-    """One instant as UTC microseconds without a zone; one that tells no zone is UTC."""
-    [plain] = instants(pd.Series([at]))
-    return np.datetime64(plain)
+    """Convert one instant to UTC microseconds without a zone; a naive instant is UTC."""
+    [naive] = instants(pd.Series([at]))
+    return np.datetime64(naive)
 
 
-def aware(at: Instants) -> pd.DatetimeIndex:
-    """The way back: datetime64[us, UTC]."""
+def utc_index(at: Instants) -> pd.DatetimeIndex:
+    """Convert UTC microseconds without a zone to datetime64[us, UTC]."""
     return pd.DatetimeIndex(at.astype("datetime64[us]")).tz_localize("UTC")
 
 
-def grouped(table: pd.DataFrame, by: str | None) -> tuple["pd.Series[Any]", Ints]:
-    """The groups, ascending, and the number of each row's; without `by` there is one, which has no name.
+def group_codes(table: pd.DataFrame, by: str | None) -> tuple["pd.Series[Any]", Ints]:
+    """Return the groups, ascending, and the group number of each row; without `by` there is one unnamed group.
 
-    Ids are int64; whatever else makes groups is text.
+    Columns that end in ``_id`` give int64 groups, all others text.
     """
     if by is None:
         return pd.Series([0]), np.zeros(len(table), "int64")
@@ -43,16 +43,16 @@ def grouped(table: pd.DataFrame, by: str | None) -> tuple["pd.Series[Any]", Ints
     return pd.Series(names, dtype=kind, name=by), codes.astype("int64")
 
 
-def columns_of(status: "pd.Series[Any]", columns: Sequence[str]) -> Ints:
-    """The number of each status's column, that of `OTHER` where it has none; -1 where the status is missing."""
-    codes, found = pd.factorize(status)  # each text is looked up once, however many rows say it
-    places = pd.Index(columns).get_indexer(pd.Index(found))
-    places[places < 0] = columns.index(OTHER) if OTHER in columns else -1
-    return np.append(places, -1)[codes].astype("int64")
+def column_codes(status: "pd.Series[Any]", columns: Sequence[str]) -> Ints:
+    """Return the column number of each status: `OTHER` for a status without a column, -1 for a missing one."""
+    codes, uniques = pd.factorize(status)  # each distinct text is looked up once
+    numbers = pd.Index(columns).get_indexer(pd.Index(uniques))
+    numbers[numbers < 0] = columns.index(OTHER) if OTHER in columns else -1
+    return np.append(numbers, -1)[codes].astype("int64")
 
 
-def add(cells: Ints, places: tuple[Ints, ...], n: Ints) -> None:
-    """Add each number to its cell, in place; one whose last place is -1 goes nowhere."""
-    there = places[-1] >= 0
-    flat = np.ravel_multi_index([place[there] for place in places], cells.shape)
-    np.add.at(cells.reshape(-1), flat, n[there])
+def add_counts(cells: Ints, indices: tuple[Ints, ...], n: Ints) -> None:
+    """Add each number to its cell, in place; skip those whose last index is -1."""
+    valid = indices[-1] >= 0
+    flat = np.ravel_multi_index([index[valid] for index in indices], cells.shape)
+    np.add.at(cells.reshape(-1), flat, n[valid])

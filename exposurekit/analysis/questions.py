@@ -1,4 +1,4 @@
-"""Where the table of each question comes from: from tables of an `Exposure` alone, or from a `History`."""
+"""The source of each question's table: tables of an `Exposure`, or a `History`."""
 
 import inspect
 
@@ -8,14 +8,14 @@ OF_EXPOSURE = (
     *("by_site", "by_user", "user_by_site", "by_kind", "by_state"),
     *("blockers", "best_next_fields", "work_queue", "score"),
 )
-_OF_HISTORY = {  # whose call is not the question's name alone
+_HISTORY_CALLS = {  # calls that differ from the question's name
     "changes": 'history.diff("2026-11-13").why',
     "score_changes": 'history.score_changes("2026-11-13")',
 }
 
 
 def inputs(question: str) -> tuple[str, ...]:
-    """The tables of an `Exposure` that a question of `OF_EXPOSURE` needs, by the names of their methods.
+    """Return the names of the `Exposure` methods whose tables a question of `OF_EXPOSURE` needs.
 
     >>> from exposurekit.analysis.questions import inputs
     >>> inputs("blockers")
@@ -26,7 +26,7 @@ def inputs(question: str) -> tuple[str, ...]:
 
 
 def advice(question: str) -> str:
-    """The calls that give a chart the table that it draws.
+    """Return the calls that produce the table of a chart, as advice for an error message.
 
     >>> from exposurekit.analysis.questions import advice
     >>> advice("by_site")
@@ -35,7 +35,7 @@ def advice(question: str) -> str:
     'pass history.forecast()'
     """
     if question not in OF_EXPOSURE:
-        return f"pass {_OF_HISTORY.get(question, f'history.{question}()')}"
+        return f"pass {_HISTORY_CALLS.get(question, f'history.{question}()')}"
     table, *rest = inputs(question)
     call = ", ".join((repr(question), *rest))
     return f"pass analysis.{question}({', '.join((table, *rest))}), or call {table}.exposure.chart({call})"

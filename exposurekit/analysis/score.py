@@ -1,4 +1,4 @@
-"""One number for how exposed a person is, and why it moved. A sum of weights that stand here, and that anybody may change."""
+"""Exposure score: a weighted sum of a person's open listings and pages, and the causes of its changes."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED, STA
 from exposurekit.errors import InvalidArgument, MissingColumns
 
 PAGE = "page"
-# Points for each open listing by its status, and for each page. Not measured: a choice, which `weights` replaces.
+# Points per open listing by its status, and per page. A convention, not a measurement; `weights` overrides it.
 WEIGHTS: Mapping[str, float] = {DISCOVERED: 3.0, PENDING_REMOVAL: 2.0, OTHER: 3.0, PAGE: 1.0}
 SCORE_BEFORE, SCORE_AFTER = "score before", "score after"
 CAUSES = (NEW, INTO_VIEW, AGAIN, CHANGED, REMOVED, VANISHED, OUT_OF_VIEW)
@@ -21,25 +21,25 @@ CAUSES = (NEW, INTO_VIEW, AGAIN, CHANGED, REMOVED, VANISHED, OUT_OF_VIEW)
 def score(
     records: pd.DataFrame, links: pd.DataFrame, *, weights: Mapping[str, float] | None = None
 ) -> pd.DataFrame:
-    """How exposed each person is: points for every open listing, by its status, and for every page.
+    """Score the exposure of each person: points per open listing, by status, and per page.
 
-    ``score = 3 x discovered + 2 x pending removal + 3 x other + 1 x pages``, with the weights as they stand in
-    ``analysis.WEIGHTS``. They are a choice: what is removed, vanished or unknown has no points.
+    ``score = 3 x discovered + 2 x pending removal + 3 x other + 1 x pages``, with the weights of ``analysis.WEIGHTS``.
+    Removed, vanished and unknown listings have no points.
 
     Args:
-        records: As `Exposure.records` or `History.records` give them. Needs ``user_id``, ``status``.
-        links: As `Exposure.links` or `History.links` give them. Needs ``user_id``; where it has a ``standing``, pages
-            that are no longer listed do not count.
-        weights: Others for some of ``discovered``, ``pending removal``, ``other``, ``page``: points, zero or more.
+        records: A table as returned by `Exposure.records()` or `History.records()`. Needs ``user_id``, ``status``.
+        links: A table as returned by `Exposure.links()` or `History.links()`. Needs ``user_id``. If it has a column
+            ``standing``, pages that are no longer listed do not count.
+        weights: Overrides for ``discovered``, ``pending removal``, ``other``, ``page``: points, zero or more.
 
     Returns:
-        One row a person of whom there is a listing or a page, most points first, then by id: ``user_id`` (int64),
-        ``listings`` (open, int64), ``pages`` (int64), ``of_listings``, ``of_pages``, ``score`` (points, float64). The
-        score of a fleet is the sum.
+        One row per person with a listing or a page, most points first, then by id: ``user_id`` (int64), ``listings``
+        (open, int64), ``pages`` (int64), ``of_listings``, ``of_pages``, ``score`` (points, float64). Sum ``score`` to
+        get the score of all people.
 
     Raises:
         MissingColumns: A table lacks a column.
-        InvalidArgument: A weight is negative, without end, or of nothing that is known.
+        InvalidArgument: A weight is negative, infinite, or has an unknown name.
 
     >>> table = analysis.score(exposure.records(), exposure.links())
     >>> bool((table["score"] == table["of_listings"] + table["of_pages"]).all())
@@ -47,20 +47,20 @@ def score(
     """
     MissingColumns.check("score", records.columns, ("user_id", "status"))
     MissingColumns.check("score", links.columns, ("user_id",))
-    weighed = check_weights(weights)
+    all_weights = check_weights(weights)
     is_listed = is_open(links["standing"].astype("str")) if "standing" in links else np.ones(len(links), bool)
-    of_one = _points(records["status"].astype("str"), weighed, page=False)
-    listings = pd.DataFrame({"user_id": records["user_id"], "points": of_one})
-    found = (
+    points = _points(records["status"].astype("str"), all_weights, page=False)
+    listings = pd.DataFrame({"user_id": records["user_id"], "points": points})
+    totals = (
         listings[is_open(records["status"].astype("str"))].groupby("user_id")["points"].agg(["size", "sum"])
     )
     pages = links.loc[is_listed, "user_id"].value_counts()
     people = pd.Index(sorted({*records["user_id"], *links["user_id"]}), dtype="int64", name="user_id")
     table = pd.DataFrame(index=people)
-    table["listings"] = found["size"].reindex(people, fill_value=0).astype("int64")
+    table["listings"] = totals["size"].reindex(people, fill_value=0).astype("int64")
     table["pages"] = pages.reindex(people, fill_value=0).astype("int64")
-    table["of_listings"] = found["sum"].reindex(people, fill_value=0.0).astype("float64")
-    table["of_pages"] = table["pages"] * weighed[PAGE]
+    table["of_listings"] = totals["sum"].reindex(people, fill_value=0.0).astype("float64")
+    table["of_pages"] = table["pages"] * all_weights[PAGE]
     table["score"] = table["of_listings"] + table["of_pages"]
     return table.sort_values("score", ascending=False, kind="stable").reset_index()
 
@@ -72,23 +72,22 @@ def score_changes(
     score_before: float,
     weights: Mapping[str, float] | None = None,
 ) -> pd.DataFrame:
-    """Why a score moved between two instants: which part each cause has.
+    """Explain the change of a score between two instants, as a waterfall of causes.
 
     Args:
-        records: What became of records, as `diff` gives it. Needs ``before``, ``after``, ``what``.
-        links: The same of links.
+        records: Changes of records, as returned by `diff`. Needs ``before``, ``after``, ``what``.
+        links: Changes of links, likewise.
         score_before: Points at the first instant.
-        weights: As of `score`.
+        weights: As in `score`.
 
     Returns:
-        Nine rows, always these, in this order: ``cause`` (text), ``n`` (points, signed, float64), ``score`` (points
-        by then: the running sum, float64). Causes: ``score before``; ``new``; ``came into view``; ``listed again``;
-        ``status changed`` (from one open status to another); ``removed``; ``vanished``; ``out of view``;
-        ``score after``, whose ``n`` is 0.
+        Always nine rows, in this order: ``cause`` (text), ``n`` (points, signed, float64), ``score`` (running sum,
+        float64). Causes: ``score before``; ``new``; ``came into view``; ``listed again``; ``status changed`` (from one
+        open status to another); ``removed``; ``vanished``; ``out of view``; ``score after``, whose ``n`` is 0.
 
     Raises:
         MissingColumns: A table lacks a column.
-        InvalidArgument: As of `score`.
+        InvalidArgument: As for `score`.
 
     >>> moved = pd.DataFrame({"before": ["discovered"], "after": ["removed"], "what": ["removed"]})
     >>> table = analysis.score_changes(moved, moved.head(0), score_before=9)
@@ -97,44 +96,44 @@ def score_changes(
     0  score before  9.0    9.0
     5       removed -3.0    6.0
     """
-    weighed = check_weights(weights)
-    moved = dict.fromkeys(CAUSES, 0.0)
-    for things, page in ((records, False), (links, True)):
-        MissingColumns.check("score_changes", things.columns, ("before", "after", "what"))
+    all_weights = check_weights(weights)
+    effects = dict.fromkeys(CAUSES, 0.0)
+    for items, page in ((records, False), (links, True)):
+        MissingColumns.check("score_changes", items.columns, ("before", "after", "what"))
         after, before = (
-            _points(things[side].astype("str"), weighed, page=page) for side in ("after", "before")
+            _points(items[side].astype("str"), all_weights, page=page) for side in ("after", "before")
         )
-        for cause, points in (after - before).groupby(things["what"].astype("str")).sum().items():
-            if cause in moved:  # what came back to where it was moved nothing
-                moved[str(cause)] += float(points)
+        for cause, points in (after - before).groupby(items["what"].astype("str")).sum().items():
+            if cause in effects:  # unchanged items have no effect
+                effects[str(cause)] += float(points)
     table = pd.DataFrame(
-        {"cause": [SCORE_BEFORE, *moved, SCORE_AFTER], "n": [score_before, *moved.values(), 0.0]}
+        {"cause": [SCORE_BEFORE, *effects, SCORE_AFTER], "n": [score_before, *effects.values(), 0.0]}
     )
     table = table.astype({"n": "float64"})
     return table.assign(score=table["n"].cumsum())
 
 
 def check_weights(weights: Mapping[str, float] | None) -> dict[str, float]:
-    """All weights: those that are given, and for the rest the usual ones.
+    """Return `WEIGHTS` with these overrides.
 
     Raises:
-        InvalidArgument: One is negative, without end, or of nothing that is known.
+        InvalidArgument: A weight is negative, infinite, or has an unknown name.
 
     >>> from exposurekit.analysis.score import check_weights
     >>> check_weights({"page": 0})["page"]
     0.0
     """
-    given = dict(weights or {})
-    if strange := sorted(map(str, given.keys() - WEIGHTS.keys())):
-        raise InvalidArgument(f"There are weights for {', '.join(WEIGHTS)}; not for {', '.join(strange)}")
-    weighed = {name: float(points) for name, points in (dict(WEIGHTS) | given).items()}
-    if not all(0 <= points < np.inf for points in weighed.values()):
-        raise InvalidArgument("A weight is a number of points, zero or more")
-    return weighed
+    overrides = dict(weights or {})
+    if unknown := sorted(map(str, overrides.keys() - WEIGHTS.keys())):
+        raise InvalidArgument(f"unknown weights: {', '.join(unknown)}. Use {', '.join(WEIGHTS)}")
+    all_weights = {name: float(points) for name, points in (dict(WEIGHTS) | overrides).items()}
+    if not all(0 <= points < np.inf for points in all_weights.values()):
+        raise InvalidArgument("invalid weight: pass a finite number of points, zero or more")
+    return all_weights
 
 
 def _points(status: "pd.Series[Any]", weights: Mapping[str, float], *, page: bool) -> "pd.Series[Any]":
-    """Of each thing while it is open: of a listing by its status, of a page always the same."""
+    """The points of each item while it is open: by status for a listing, constant for a page."""
     if page:
         points = pd.Series(weights[PAGE], index=status.index)
     else:

@@ -1,4 +1,4 @@
-"""The rows of a table that are of some sites, statuses or kinds of data; upper and lower case are the same."""
+"""Row selection by site, status or kind of data, ignoring case."""
 
 import difflib
 from collections.abc import Iterable, Mapping
@@ -16,50 +16,50 @@ Choice: TypeAlias = str | Iterable[str] | None
 
 
 def select(table: pd.DataFrame, choices: Mapping[str, Choice]) -> tuple[pd.DataFrame, list[str]]:
-    """Keep the rows whose columns have one of the values chosen for them.
+    """Select the rows that match a choice of values per column.
 
     Args:
-        table: A table with these columns; a column of lists has every value of its lists.
-        choices: For each column one value or several; None: any.
+        table: A table with these columns. In a column of lists, any element may match.
+        choices: One value or several for each column; None: any value.
 
     Returns:
-        The rows that are left, numbered anew; and a sentence for each column of which no row has one of the values, with
-        the nearest value that there is.
+        The matching rows with a new index, and one message per column with values that do not occur, naming the
+        closest value that does.
 
     Raises:
-        InvalidArgument: A choice is neither a text nor several.
+        InvalidArgument: A choice is not a string or several strings.
 
     >>> from exposurekit.analysis.selection import select
-    >>> rows, doubts = select(exposure.records(), {"site": "nosy hern", "status": None})
-    >>> len(rows), doubts
-    (0, ["No row has this site: nosy hern; the nearest is 'Nosy Heron'."])
+    >>> rows, warnings = select(exposure.records(), {"site": "nosy hern", "status": None})
+    >>> len(rows), warnings
+    (0, ["No row has this site: nosy hern. Did you mean 'Nosy Heron'?"])
     """
-    kept = pd.Series(data=True, index=table.index)
-    doubts = []
+    mask = pd.Series(data=True, index=table.index)
+    warnings = []
     for column, choice in choices.items():
         if choice is None:
             continue
-        wanted = _folded(column, choice)
+        chosen = _casefolded(column, choice)
         values = table[column].explode()
         present = values.dropna().unique()
-        matching = values.isin([value for value in present if str(value).casefold() in wanted])
-        absent = wanted - {str(value).casefold() for value in present} - {*STATUSES, *NOT_LISTED}
+        matching = values.isin([value for value in present if str(value).casefold() in chosen])
+        absent = chosen - {str(value).casefold() for value in present} - {*STATUSES, *NOT_LISTED}
         if absent:
-            doubts.append(_doubt(column, absent, present))
-        kept &= matching.groupby(level=0).any()
-    return table[kept].reset_index(drop=True), doubts
+            warnings.append(_no_match(column, absent, present))
+        mask &= matching.groupby(level=0).any()
+    return table[mask].reset_index(drop=True), warnings
 
 
-def _folded(column: str, choice: str | Iterable[str]) -> set[str]:
+def _casefolded(column: str, choice: str | Iterable[str]) -> set[str]:
     values = [choice] if isinstance(choice, str) else [*choice] if isinstance(choice, Iterable) else [None]
     if not all(isinstance(value, str) for value in values):
-        raise InvalidArgument(f"{column} takes a text or several, such as {column}=['...', '...']")
+        raise InvalidArgument(f"invalid {column}: pass a string or several, such as {column}=['...', '...']")
     return {str(value).casefold() for value in values}
 
 
-def _doubt(column: str, wanted: set[str], present: Iterable[object]) -> str:
-    known = {plain(value).casefold(): plain(value) for value in present}
-    near = [known[match] for word in wanted for match in difflib.get_close_matches(word, known, 1)]
-    nearest = f"; the nearest is {truncate(near[0], NAME_MAX)!r}" if near else ""
-    missing = ", ".join(sorted(truncate(plain(word), NAME_MAX) for word in wanted))
-    return f"No row has this {column}: {missing}{nearest}."
+def _no_match(column: str, absent: set[str], present: Iterable[object]) -> str:
+    by_folded = {plain(value).casefold(): plain(value) for value in present}
+    close = [by_folded[match] for word in absent for match in difflib.get_close_matches(word, by_folded, 1)]
+    hint = f" Did you mean {truncate(close[0], NAME_MAX)!r}?" if close else ""
+    missing = ", ".join(sorted(truncate(plain(word), NAME_MAX) for word in absent))
+    return f"No row has this {column}: {missing}.{hint}"

@@ -1,6 +1,6 @@
-"""What becomes of a listing, in words: the service's statuses, and those that only a memory can tell. Counts nothing.
+"""Statuses of a listing: the specification's, and those that only a history can infer.
 
-A status that is none of ours is a service's own, and *open*: somebody still has to see to it.
+A status outside the specification counts as *open*: the listing still has to be removed.
 """
 
 from typing import Any
@@ -11,24 +11,24 @@ from numpy.typing import NDArray
 
 from exposurekit.contract.types import REMOVED
 
-OPEN = "open"  # in tables of counts: every listing that still has to go, see `is_open`
-OTHER = "other"  # in tables of counts: every status that has no column of its own
-LISTED = "listed"  # what a link or an alert is while it is shown: the specification gives them no status
-VANISHED = "vanished"  # was open; a whole look no longer showed it, and nobody verified a removal
-UNKNOWN = "unknown"  # its person is no longer listed by the service: nobody looks
+OPEN = "open"  # in tables of counts: all listings still to be removed, see `is_open`
+OTHER = "other"  # in tables of counts: all statuses without a column of their own
+LISTED = "listed"  # of a link or an alert that is present: the specification gives them no status
+VANISHED = "vanished"  # was open, then absent from a complete load, without a verified removal
+UNKNOWN = "unknown"  # the service no longer lists its user, so nothing is observed any more
 CLOSED = (REMOVED, VANISHED)
-NOT_OPEN = (*CLOSED, UNKNOWN)  # open is any other status
-NOT_LISTED = (VANISHED, UNKNOWN)  # a service that is asked does not show these
+NOT_OPEN = (*CLOSED, UNKNOWN)  # every other status is open
+NOT_LISTED = (VANISHED, UNKNOWN)  # exist only in a history
 
 
 def is_open(status: "pd.Series[Any]") -> NDArray[np.bool_]:
-    """Whether each status is open: any but removed, vanished and unknown; a missing one is not.
+    """Return whether each status is open: any but removed, vanished and unknown. A missing status is not open.
 
     Args:
-        status: Text; missing where a thing was not known.
+        status: Text; missing if an item was not observed.
 
     Returns:
-        One bool for each.
+        One bool per row.
 
     >>> analysis.is_open(pd.Series(["discovered", "verifying", "removed", "vanished", "unknown", None])).tolist()
     [True, True, False, False, False, False]

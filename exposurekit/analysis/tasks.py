@@ -1,7 +1,7 @@
-"""Manual removals as tasks: which listing, whose it is, and what to enter. Joined here once for every output.
+"""Manual removal tasks: the listing, the person and the form values, in the same words for every output.
 
-`with_listings` and `with_people` add columns to a table of alerts; `tasks` reads the rows of such a table. A checklist,
-a work queue, a report and an export show the same task in the same words.
+`with_listings` and `with_people` add columns to a table of alerts; `tasks` turns the rows of such a table into `Task`
+values, for the checklist, the work queue, reports and exports.
 """
 
 import re
@@ -13,21 +13,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from exposurekit.analysis.blockers import CALLED
+from exposurekit.analysis.blockers import FIELD_ALIASES
 from exposurekit.errors import MissingColumns
 from exposurekit.frames import LISTS_DTYPE, TEXT_DTYPE
 from exposurekit.text.formatting import is_missing
 
 LISTING = ("name", "age", "locations", "reference_id", "user_fields_required_for_removal")
 NOT_ON_FILE = "not on file"
-NOT_SHOWN = ("not shown", "none")
+NO_VALUE_TEXTS = ("not shown", "none")  # for a fact that the listing does not show; for a missing reference
 NO_VALUES = (
-    "Names and what to enter are missing: a history does not keep what people have on file. "
+    "Names and form values are missing, because a history does not store personal data. "
     "Pass exposure= (Python) or --live (command line)."
 )
 _REQUIRED = "user_fields_required_for_removal"
-_OF_PAGES = ("name", "email", "phone_number", "address")  # whom to write to, and what may stand on the page
-_USUAL = ("name", "first_name", "last_name", "email", "phone_number", "address", "birth_date")
+_PAGE_FIELDS = ("name", "email", "phone_number", "address")  # what a page may show
+_FORM_FIELDS = ("name", "first_name", "last_name", "email", "phone_number", "address", "birth_date")
 _FORM_HEADINGS = ("To enter (required)", "Also on file, only if the form asks")
 _PAGE_HEADINGS = ("On file, of the kinds that the page contains", "Also on file")
 _PAGE_KINDS = {"phone": "phone_number"}
@@ -36,8 +36,8 @@ WHICH_NAME = (
     "As the person's own name, enter the name on file."
 )
 _URL = re.compile(r"(?i)(?<![@\w.-])(?:https?://)?(?:[a-z0-9-]+\.)+[a-z]{2,}(?:/[^\s<>\"'()]*)?")
-_PARTS = ("address1", "address2", "city", "state", "zip", "country")
-_ORDER = (
+_ADDRESS_FIELDS = ("address1", "address2", "city", "state", "zip", "country")
+_FIELD_ORDER = (
     "name",
     "first_name",
     "middle_name",
@@ -48,10 +48,10 @@ _ORDER = (
     "phone_number",
     "address",
 )
-_LISTED = {"alias": ("first_name", "last_name"), "email": ("address",), "phone_number": ("number",)}
-_WORDS = {
+_ITEM_COLUMNS = {"alias": ("first_name", "last_name"), "email": ("address",), "phone_number": ("number",)}
+_LABELS = {
     "name": "full name",
-    "address": "whole address",
+    "address": "full address",
     "email": "e-mail",
     "phone_number": "phone",
     "address1": "street",
@@ -64,8 +64,8 @@ class FormValue:
     """One value that a form may ask for.
 
     Attributes:
-        name: What it is called: a field of the specification; ``name`` and ``address`` are whole ones, on one line.
-        value: What is on file, or None.
+        name: A field of the specification; ``name`` and ``address`` are the full ones, on one line.
+        value: The value on file, or None.
         required: Whether the site requires it for a removal.
         is_alternative: Whether an earlier value of the same field is the one to use.
         is_first_choice: Whether other values of the same field follow.
@@ -79,8 +79,8 @@ class FormValue:
 
     @property
     def label(self) -> str:
-        """The field in words."""
-        return _WORDS.get(self.name, self.name.replace("_", " "))
+        """The field's name for people."""
+        return _LABELS.get(self.name, self.name.replace("_", " "))
 
     @property
     def choice_label(self) -> str:
@@ -91,22 +91,22 @@ class FormValue:
 
     @property
     def is_repeated(self) -> bool:
-        """Whether the whole name or the whole address says it too, and the site does not require it by itself."""
-        return not self.required and self.name in ("first_name", "middle_name", "last_name", *_PARTS)
+        """Whether the full name or address contains this value and the site does not require it separately."""
+        return not self.required and self.name in ("first_name", "middle_name", "last_name", *_ADDRESS_FIELDS)
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One listing, or page, of one person that a human has to have removed.
+    """One listing or page of one person, to be removed manually.
 
     Attributes:
-        person: Whose it is: the name on file and the id, or what else they are called.
-        facts: What tells the listing from any other: pairs of a label and a text.
-        address: The listing itself, or the page; None: it has none of its own.
-        begin: Where the removal begins, where that is somewhere else.
-        entries: What to enter, the required fields first.
+        person: The person's name on file and id, or a pseudonym.
+        facts: Pairs of label and text that identify the listing.
+        address: URL of the listing or page; None if it has none.
+        begin: URL where the removal starts, if it is a different one.
+        entries: Form values, required fields first.
         note: What is missing, and how to get it.
-        state: How far it is: ``open``, ``started``, ``unable``, ``done``; empty: not known.
+        state: ``open``, ``started``, ``unable`` or ``done``; empty if not known.
     """
 
     person: str = field(repr=False)
@@ -159,13 +159,13 @@ class Task:
         return tuple(_PAGE_KINDS.get(kind, kind) for kind in kinds.split(", ") if kind)
 
     @property
-    def values_are(self) -> str:
-        """What the values are for: a form asks for them; on a page they may stand."""
+    def values_label(self) -> str:
+        """The label of the values: to enter into a form, or to look for on a page."""
         return "Enter" if self.site else "On file"
 
     @property
     def line(self) -> str:
-        """The facts that name the listing, on one line."""
+        """The identifying facts on one line."""
         first = [pair for label in ("Name", "Reference") for pair in self.facts if pair[0] == label]
         rest = [pair for pair in self.facts if pair not in first]
         facts = " · ".join(
@@ -175,16 +175,16 @@ class Task:
 
 
 def with_listings(alerts: pd.DataFrame, records: pd.DataFrame, *, by: str = "record_id") -> pd.DataFrame:
-    """Alerts, and of each what its listing shows.
+    """Add the columns of each alert's listing.
 
     Args:
-        alerts: As the service gives them: ``user_id``, ``record_id``.
-        records: The same people's, with ``name``, ``age``, ``locations``, ``reference_id`` and
+        alerts: A table of alerts: ``user_id``, ``record_id``.
+        records: The records of the same people, with ``name``, ``age``, ``locations``, ``reference_id`` and
             ``user_fields_required_for_removal``.
-        by: The column, beside ``user_id``, that says which record an alert is about.
+        by: The column that, with ``user_id``, identifies the record of an alert.
 
     Returns:
-        The same rows, and these five columns; missing for an alert about a page.
+        The same rows with these five columns; missing for an alert about a page.
 
     Raises:
         MissingColumns: A table lacks a column.
@@ -194,30 +194,32 @@ def with_listings(alerts: pd.DataFrame, records: pd.DataFrame, *, by: str = "rec
     np.True_
     """
     MissingColumns.check("with_listings", alerts.columns, ("user_id", by))
-    MissingColumns.check("with_listings, of records,", records.columns, ("user_id", by, *LISTING))
-    known = records.dropna(subset=[by]).drop_duplicates(["user_id", by], keep="last").reset_index(drop=True)
-    keys = pd.MultiIndex.from_arrays([known["user_id"].astype("int64"), known[by].astype("int64")])
-    wanted = pd.MultiIndex.from_arrays(
+    MissingColumns.check("with_listings, table records,", records.columns, ("user_id", by, *LISTING))
+    listings = (
+        records.dropna(subset=[by]).drop_duplicates(["user_id", by], keep="last").reset_index(drop=True)
+    )
+    listing_keys = pd.MultiIndex.from_arrays(
+        [listings["user_id"].astype("int64"), listings[by].astype("int64")]
+    )
+    alert_keys = pd.MultiIndex.from_arrays(
         [alerts["user_id"].astype("int64"), alerts[by].astype("Int64").fillna(-1).astype("int64")]
     )
-    found_at = keys.get_indexer(wanted)
-    places = np.where(alerts[by].notna(), found_at, -1)
-    found = {name: known[name].array.take(places, allow_fill=True) for name in LISTING}
-    return alerts.assign(**found)
+    rows = np.where(alerts[by].notna(), listing_keys.get_indexer(alert_keys), -1)
+    return alerts.assign(**{name: listings[name].array.take(rows, allow_fill=True) for name in LISTING})
 
 
 def with_pages(rows: pd.DataFrame, links: pd.DataFrame) -> pd.DataFrame:
-    """The same rows, and of each page the kinds of data that it holds: ``link_contains``; missing where no link says.
+    """Add ``link_contains``, the kinds of data on each page; missing without a matching link.
 
     Args:
         rows: Alerts or a work queue: ``user_id``, ``link_url``.
-        links: The same people's, with ``url`` and ``contains``.
+        links: The links of the same people, with ``url`` and ``contains``.
     """
     pages = zip(links["user_id"].tolist(), links["url"].tolist(), links["contains"].tolist(), strict=True)
-    known = {(user_id, url): kinds for user_id, url, kinds in pages if not is_missing(kinds)}
-    wanted = zip(rows["user_id"].tolist(), rows["link_url"].tolist(), strict=True)
+    by_page = {(user_id, url): kinds for user_id, url, kinds in pages if not is_missing(kinds)}
+    keys = zip(rows["user_id"].tolist(), rows["link_url"].tolist(), strict=True)
     return rows.assign(
-        link_contains=pd.Series([known.get(one) for one in wanted], rows.index, dtype=LISTS_DTYPE)
+        link_contains=pd.Series([by_page.get(key) for key in keys], rows.index, dtype=LISTS_DTYPE)
     )
 
 
@@ -230,21 +232,21 @@ def with_people(
     phone_numbers: pd.DataFrame,
     addresses: pd.DataFrame,
 ) -> pd.DataFrame:
-    """Alerts, and of each whose it is and what a form may ask of them.
+    """Add the person of each alert and the values to enter into the opt-out form.
 
     Args:
-        alerts: As `with_listings` gives them: the required fields, and the places of the listing, by which one of
-            several addresses is chosen.
-        users: As `Exposure.users` gives them; and so the others.
-        aliases: Their other names.
-        emails: Their e-mail addresses.
-        phone_numbers: Their phone numbers.
-        addresses: Their postal addresses.
+        alerts: A table as returned by `with_listings`. The locations of the listing decide which of several addresses
+            is used.
+        users: A table as returned by `Exposure.users()`.
+        aliases: A table as returned by `Exposure.aliases()`.
+        emails: A table as returned by `Exposure.emails()`.
+        phone_numbers: A table as returned by `Exposure.phone_numbers()`.
+        addresses: A table as returned by `Exposure.addresses()`.
 
     Returns:
-        The same rows, and ``person`` (the name on file) and ``form_values`` (a list of texts such as
-        ``email: jo@example.com``, of what the site requires first, then the usual fields of opt-out forms;
-        ``birth_date: not on file`` where nothing is there; missing for an alert that has no steps).
+        The same rows with ``person`` (the name on file) and ``form_values`` (a list of texts such as
+        ``email: jo@example.com`` or ``birth_date: not on file``: first the fields that the site requires, then the
+        usual fields of opt-out forms; missing for an alert without steps).
 
     Raises:
         MissingColumns: A table lacks a column.
@@ -254,24 +256,25 @@ def with_people(
     MissingColumns.check(
         "with_people", alerts.columns, ("user_id", "site", "opt_out_procedure", "locations", _REQUIRED)
     )
-    needed = set(alerts["user_id"].unique().tolist())
-    of_lists = {"alias": aliases, "email": emails, "phone_number": phone_numbers}
-    profiles = _profiles(needed, users, addresses, of_lists)
+    user_ids = set(alerts["user_id"].unique().tolist())
+    items = {"alias": aliases, "email": emails, "phone_number": phone_numbers}
+    profiles = _profiles(user_ids, users, addresses, items)
     names = {user_id: profile.name for user_id, profile in profiles.items()}
-    known: dict[tuple[Any, ...], list[str]] = {}  # a site asks for the same of many listings
+    cache: dict[tuple[Any, ...], list[str]] = {}  # many listings of a person need the same values
 
-    def entered(user_id: int, site: Any, steps: Any, required: Any, locations: Any) -> list[str] | None:
+    def form_values(user_id: int, site: Any, steps: Any, required: Any, locations: Any) -> list[str] | None:
         profile = profiles.get(user_id)
         if profile is None or is_missing(steps) or not len(steps):
             return None
-        fields, place, is_page = _fields(required), profile.place(_texts(locations)), _text(site) is None
-        key = user_id, fields, place, is_page
-        if key not in known:
-            known[key] = [*profile.lines(fields, place, is_page=is_page)]
-        return known[key]
+        fields, address = _required_fields(required), profile.best_address(_texts(locations))
+        is_page = _text(site) is None
+        key = user_id, fields, address, is_page
+        if key not in cache:
+            cache[key] = [*profile.lines(fields, address, is_page=is_page)]
+        return cache[key]
 
     columns = ("user_id", "site", "opt_out_procedure", _REQUIRED, "locations")
-    values = [entered(*row) for row in zip(*(alerts[name].tolist() for name in columns), strict=True)]
+    values = [form_values(*row) for row in zip(*(alerts[name].tolist() for name in columns), strict=True)]
     return alerts.assign(
         person=pd.Series(alerts["user_id"].map(names).to_numpy("object"), alerts.index, dtype=TEXT_DTYPE),
         form_values=pd.Series(values, alerts.index, dtype=LISTS_DTYPE),
@@ -279,16 +282,16 @@ def with_people(
 
 
 def without_people(alerts: pd.DataFrame) -> pd.DataFrame:
-    """The same columns as `with_people` adds, with nothing in them: people's data is not known."""
-    nothing = pd.Series(pd.NA, alerts.index, dtype=LISTS_DTYPE)
-    return alerts.assign(person=pd.Series(index=alerts.index, dtype=TEXT_DTYPE), form_values=nothing)
+    """Add the columns of `with_people` with missing values, for alerts without personal data."""
+    missing = pd.Series(pd.NA, alerts.index, dtype=LISTS_DTYPE)
+    return alerts.assign(person=pd.Series(index=alerts.index, dtype=TEXT_DTYPE), form_values=missing)
 
 
 def tasks(rows: pd.DataFrame) -> list[Task]:
-    """The rows of a table of alerts, or of a work queue, as tasks.
+    """Turn the rows of a table of alerts, or of a work queue, into tasks.
 
     Args:
-        rows: ``user_id``, ``alert_number``, and what there is of the columns that `with_listings` and `with_people` add.
+        rows: ``user_id``, ``alert_number``, and optionally the columns that `with_listings` and `with_people` add.
 
     >>> from exposurekit.analysis.tasks import tasks
     >>> tasks(exposure.alerts())[0].user_id in exposure.users()["user_id"].tolist()
@@ -324,19 +327,20 @@ def _facts(row: Mapping[str, Any], site: str | None) -> Iterator[tuple[str, str]
     if "name" not in row:
         return
     age, reference = row.get("age"), _text(row.get("reference_id"))
-    yield "Name", _text(row.get("name")) or NOT_SHOWN[0]
-    yield "Age", NOT_SHOWN[0] if is_missing(age) else str(int(age))  # type: ignore[arg-type]
-    yield "Places", "; ".join(_texts(row.get("locations"))) or NOT_SHOWN[0]
-    yield "Reference", reference or NOT_SHOWN[1]
+    not_shown, none = NO_VALUE_TEXTS
+    yield "Name", _text(row.get("name")) or not_shown
+    yield "Age", not_shown if is_missing(age) else str(int(age))  # type: ignore[arg-type]
+    yield "Places", "; ".join(_texts(row.get("locations"))) or not_shown
+    yield "Reference", reference or none
 
 
 def _entries(row: Mapping[str, Any]) -> Iterator[FormValue]:
-    required = set(_fields(row.get(_REQUIRED)))
+    required = set(_required_fields(row.get(_REQUIRED)))
     pairs = [line.partition(": ")[::2] for line in _texts(row.get("form_values"))]
-    counts, before = Counter(name for name, _ in pairs), set[str]()
+    counts, previous = Counter(name for name, _ in pairs), set[str]()
     for name, value in pairs:
-        is_alternative = name in before
-        before.add(name)
+        is_alternative = name in previous
+        previous.add(name)
         yield FormValue(
             name,
             None if value == NOT_ON_FILE else value,
@@ -347,7 +351,7 @@ def _entries(row: Mapping[str, Any]) -> Iterator[FormValue]:
 
 
 def opt_out_url(steps: Sequence[str]) -> str | None:
-    """The first address with a path that the steps of an alert name; None if they name none.
+    """Return the first URL with a path in the steps of an alert; None if there is none.
 
     >>> from exposurekit.analysis.tasks import opt_out_url
     >>> opt_out_url(["Open peep.example/opt-out.", "Write to privacy@peep.example."])
@@ -361,14 +365,14 @@ def opt_out_url(steps: Sequence[str]) -> str | None:
     return None
 
 
-def _fields(required: Any) -> tuple[str, ...]:
-    """The fields that a site requires, by the names of the specification, each once."""
-    return tuple(dict.fromkeys(CALLED.get(name, name) for name in _texts(required)))
+def _required_fields(required: Any) -> tuple[str, ...]:
+    """The distinct fields that a site requires, by the specification's names."""
+    return tuple(dict.fromkeys(FIELD_ALIASES.get(name, name) for name in _texts(required)))
 
 
 @dataclass(slots=True)
 class _Profile:
-    """What one person has on file."""
+    """The data that one person has on file."""
 
     fields: dict[str, list[str]]
     addresses: list[dict[str, str]]
@@ -377,42 +381,38 @@ class _Profile:
     def name(self) -> str | None:
         return next(iter(self.fields["name"]), None)
 
-    def place(self, locations: Sequence[str]) -> int:
-        """Which of the addresses the listing shows; the first where that is not told."""
-        shown = " ".join(locations).casefold()
+    def best_address(self, locations: Sequence[str]) -> int:
+        """The number of the address that matches the listing best; the first on a tie, -1 without any address."""
+        text = " ".join(locations).casefold()
 
-        def agrees(address: Mapping[str, str]) -> int:
-            return sum(
-                1
-                for part in ("address1", "city", "zip")
-                if (one := address.get(part)) and one.casefold() in shown
-            )
+        def matches(address: Mapping[str, str]) -> int:
+            parts = (address.get(part) for part in ("address1", "city", "zip"))
+            return sum(1 for part in parts if part and part.casefold() in text)
 
-        each = [agrees(address) for address in self.addresses]
-        return each.index(max(each)) if each else -1
+        scores = [matches(address) for address in self.addresses]
+        return scores.index(max(scores)) if scores else -1
 
-    def lines(self, required: Sequence[str], place: int, *, is_page: bool) -> Iterator[str]:
-        """The required fields, then the usual ones: in the order of a form."""
-        address = self.addresses[place] if place >= 0 else {}
-        whole = _whole(address)
-        fields = self.fields | {part: [address[part]] for part in _PARTS if part in address}
-        fields["address"] = (
-            [whole, *(other for one in self.addresses if (other := _whole(one)) != whole)] if whole else []
-        )
-        there = [name for name in ("middle_name", "alias", *_PARTS) if fields.get(name)]
-        usual = _OF_PAGES if is_page else (*_USUAL, *there)
-        rest = sorted({*usual} - {*required}, key=_turn)
-        for name in (*sorted(required, key=_turn), *rest):
+    def lines(self, required: Sequence[str], address_number: int, *, is_page: bool) -> Iterator[str]:
+        """The required fields, then the usual ones, each in the order of a form."""
+        address = self.addresses[address_number] if address_number >= 0 else {}
+        full = _one_line(address)
+        fields = self.fields | {part: [address[part]] for part in _ADDRESS_FIELDS if part in address}
+        others = [line for one in self.addresses if (line := _one_line(one)) != full]
+        fields["address"] = [full, *others] if full else []
+        optional = [name for name in ("middle_name", "alias", *_ADDRESS_FIELDS) if fields.get(name)]
+        usual = _PAGE_FIELDS if is_page else (*_FORM_FIELDS, *optional)
+        rest = sorted({*usual} - {*required}, key=_field_position)
+        for name in (*sorted(required, key=_field_position), *rest):
             for value in fields.get(name) or [NOT_ON_FILE]:
                 yield f"{name}: {value}"
 
 
-def _turn(name: str) -> int:
-    order = (*_ORDER, *_PARTS)
+def _field_position(name: str) -> int:
+    order = (*_FIELD_ORDER, *_ADDRESS_FIELDS)
     return order.index(name) if name in order else len(order)
 
 
-def _whole(address: Mapping[str, str]) -> str:
+def _one_line(address: Mapping[str, str]) -> str:
     """An address on one line."""
     street = [address[part] for part in ("address1", "address2") if part in address]
     region = " ".join(address[part] for part in ("state", "zip") if part in address)
@@ -422,35 +422,37 @@ def _whole(address: Mapping[str, str]) -> str:
 
 
 def _profiles(
-    needed: set[int], users: pd.DataFrame, addresses: pd.DataFrame, of_lists: Mapping[str, pd.DataFrame]
+    user_ids: set[int], users: pd.DataFrame, addresses: pd.DataFrame, items: Mapping[str, pd.DataFrame]
 ) -> dict[int, _Profile]:
     profiles: dict[int, _Profile] = {}
-    for row in _dicts(_of(users, needed)):
-        fields = {name: [*_some(row.get(name))] for name in ("first_name", "middle_name", "last_name")}
-        fields["name"] = [*_some(" ".join(text for texts in fields.values() for text in texts))]
-        born = row.get("birth_date")
-        fields["birth_date"] = [] if is_missing(born) else [f"{born:%Y-%m-%d}"]
+    for row in _user_rows(users, user_ids):
+        fields = {name: [*_stripped(row.get(name))] for name in ("first_name", "middle_name", "last_name")}
+        fields["name"] = [*_stripped(" ".join(text for texts in fields.values() for text in texts))]
+        birth_date = row.get("birth_date")
+        fields["birth_date"] = [] if is_missing(birth_date) else [f"{birth_date:%Y-%m-%d}"]
         fields["identification"] = (
             ["on file with the service"] if row.get("identification_on_file") is True else []
         )
         profiles[int(row["user_id"])] = _Profile(fields, [])
-    for name, table in of_lists.items():
-        for row in _dicts(_of(table, needed)):
+    for name, table in items.items():
+        for row in _user_rows(table, user_ids):
             if profile := profiles.get(int(row["user_id"])):
-                value = " ".join(text for part in _LISTED[name] for text in _some(row.get(part)))
-                profile.fields.setdefault(name, []).extend(_some(value))
-    for row in _dicts(_of(addresses, needed)):
+                value = " ".join(text for part in _ITEM_COLUMNS[name] for text in _stripped(row.get(part)))
+                profile.fields.setdefault(name, []).extend(_stripped(value))
+    for row in _user_rows(addresses, user_ids):
         if profile := profiles.get(int(row["user_id"])):
-            profile.addresses.append({part: text for part in _PARTS for text in _some(row.get(part))})
+            profile.addresses.append(
+                {part: text for part in _ADDRESS_FIELDS for text in _stripped(row.get(part))}
+            )
     return profiles
 
 
-def _of(table: pd.DataFrame, needed: set[int]) -> pd.DataFrame:
-    return table[table["user_id"].isin(needed)]
+def _user_rows(table: pd.DataFrame, user_ids: set[int]) -> Iterable[dict[str, Any]]:
+    return _dicts(table[table["user_id"].isin(user_ids)])
 
 
 def _dicts(table: pd.DataFrame) -> Iterable[dict[str, Any]]:
-    """Row by row; each column is unpacked at once."""
+    """Yield each row as a dict; faster than `to_dict`, as each column is converted only once."""
     names = [str(name) for name in table.columns]
     return (
         dict(zip(names, row, strict=True))
@@ -466,6 +468,7 @@ def _text(cell: object) -> str | None:
     return cell if isinstance(cell, str) and cell.strip() else None
 
 
-def _some(cell: object) -> Iterator[str]:
+def _stripped(cell: object) -> Iterator[str]:
+    """Yield the text of a cell without surrounding space; nothing for a blank or missing one."""
     if text := _text(cell):
         yield text.strip()

@@ -1,11 +1,11 @@
-"""What a human must do, and in which order. Does none of it, and marks nothing as done."""
+"""Work queue: manual removals in the order that clears most listings per minute."""
 
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from exposurekit.analysis.grouping import Instants, aware, instants
+from exposurekit.analysis.grouping import Instants, instants, utc_index
 from exposurekit.analysis.statuses import is_open
 from exposurekit.contract.types import PENDING_REMOVAL
 from exposurekit.errors import InvalidArgument, MissingColumns
@@ -20,33 +20,34 @@ _HOST = r"(?i)^\s*https?://(?:[^/\\?#@\s]*@)*(?:www\.)?(\[[^\]\s]*\]|[^/\\:?#@\s
 def work_queue(
     steps: pd.DataFrame, *, visit_minutes: float = VISIT_MINUTES, step_minutes: float = STEP_MINUTES
 ) -> pd.DataFrame:
-    """The manual removals that are left, in the order that clears most for the time.
+    """Rank the manual removals by listings cleared per minute.
 
-    Of several alerts about one listing, or one page (told by ``url``), the one with the highest number counts. Sites
-    that are opted out of at the same place are sisters, and stand together: whoever is there already can do the next
-    one. Groups are ranked by listings cleared a minute, then by people; in a group, what was started comes first.
+    Only the newest of several alerts about the same listing, or the same page (by ``url``), counts. Sites with the same
+    opt-out host form a group, because one visit serves them all. Groups are ranked by listings cleared per minute, then
+    by people; within a group, started alerts come first.
 
     Args:
-        steps: As `Exposure.steps` gives them, or `History.steps`, which also knows ``tick`` (``done``, ``unable``,
-            ``open``) and ``first_seen_at``. Without a tick every step is open; without an instant no age is known.
-            Steps for listings that are removed, under way or gone need nobody, and are left out.
-        visit_minutes: Minutes that a group of sister sites takes before its first step: an assumption, yours to set.
-        step_minutes: Minutes a step takes: likewise.
+        steps: A table as returned by `Exposure.steps()` or `History.steps()`. A history adds ``tick`` (``done``,
+            ``unable``, ``open``; without it every step is open) and ``first_seen_at``. Steps for listings that are
+            removed, pending removal or no longer listed are ignored.
+        visit_minutes: Assumed minutes per group before its first step.
+        step_minutes: Assumed minutes per step.
 
     Returns:
-        One row an alert, in order: ``place`` (from 1), ``group`` (text: the host where sisters are opted out of, or the
-        site; missing: neither is told), ``site`` (text; missing: a page), ``user_id``, ``alert_number``, ``record_id``
-        (Int64), ``state`` (``open``, ``started``, ``unable``: a step cannot be done, ``done``), ``steps``, ``done``,
-        ``unable`` (int64), ``minutes`` (what is left of it, and an equal part of its group's visit, float64: the
-        sum over a group is the time that it takes), ``first_seen_at`` (datetime64[us, UTC]), and of its group: ``listings`` and ``people`` that are to be cleared (int64), ``listings_a_minute`` (float64).
-        What is done or unable stands at the end, with a group's figures of what is left. Then what a person needs:
-        ``url`` (where to begin), ``opt_out_procedure`` (the steps), and those columns of `Exposure.steps` that ``steps``
-        has: the listing (``name``, ``age``, ``locations``, ``reference_id``, ``href``) or page (``link_title``,
-        ``link_url``), whose it is (``person``), what to enter (``form_values``), and the ``guide``.
+        One row per alert, in order: ``place`` (rank from 1), ``group`` (text: the opt-out host, or the site; missing if
+        neither is stated), ``site`` (text; missing: a page), ``user_id``, ``alert_number``, ``record_id`` (Int64),
+        ``state`` (``open``, ``started``, ``unable``: a step cannot be done, ``done``), ``steps``, ``done``, ``unable``
+        (int64), ``minutes`` (for its open steps, plus an equal part of the group's visit; float64, adds up to the
+        group's time), ``first_seen_at`` (datetime64[us, UTC]), and for its group: ``listings`` and ``people`` still to
+        be cleared (int64), ``listings_a_minute`` (float64). Alerts that are done or unable come last. Then what is
+        needed to do the work: ``url`` (where to start), ``opt_out_procedure`` (the steps), and those columns of
+        `Exposure.steps()` that ``steps`` has: the listing (``name``, ``age``, ``locations``, ``reference_id``,
+        ``href``) or page (``link_title``, ``link_url``), the user (``person``), the form values (``form_values``) and
+        the ``guide``.
 
     Raises:
         MissingColumns: ``steps`` lacks a column.
-        InvalidArgument: A time is negative or without end, or both are zero.
+        InvalidArgument: A time is negative or infinite, or both are zero.
 
     Source: specification, "Alert", ``opt_out_procedure``.
 
@@ -56,46 +57,48 @@ def work_queue(
     needed = ("user_id", "alert_number", "step_number", "record_id", "site", "status", "url")
     MissingColumns.check("work_queue", steps.columns, needed)
     if not (min(visit_minutes, step_minutes) >= 0 and 0 < visit_minutes + step_minutes < np.inf):
-        raise InvalidArgument("visit_minutes and step_minutes are minutes, and not both zero")
-    alerts = _newest(_alerts(_needed(steps)))
-    left = alerts["steps"] - alerts["done"] - alerts["unable"]
+        raise InvalidArgument(
+            "invalid visit_minutes or step_minutes: pass finite minutes, zero or more, and not both zero"
+        )
+    alerts = _newest(_alerts(_actionable(steps)))
+    n_open = alerts["steps"] - alerts["done"] - alerts["unable"]
     alerts["minutes"] = (
-        (left * step_minutes).astype("float64").where(alerts["state"].isin((TO_DO, STARTED)), 0)
+        (n_open * step_minutes).astype("float64").where(alerts["state"].isin((TO_DO, STARTED)), 0)
     )
-    ranked = _ranked(alerts, visit_minutes)
-    ranked.insert(0, "place", np.arange(1, len(ranked) + 1))
-    return ranked
+    table = _rank(alerts, visit_minutes)
+    table.insert(0, "place", np.arange(1, len(table) + 1))
+    return table
 
 
-def _needed(steps: pd.DataFrame) -> pd.DataFrame:
-    """The steps that need somebody: of listings that are open and not under way, and of pages."""
+def _actionable(steps: pd.DataFrame) -> pd.DataFrame:
+    """The steps that need manual work: for open listings without a pending removal, and for pages."""
     status = steps["status"].astype("str")
-    waits = is_open(status) & (status != PENDING_REMOVAL)
-    shown = is_open(steps["standing"]) if "standing" in steps else np.ones(len(steps), "bool")
-    return steps[(status.isna() | waits) & shown]
+    needs_work = is_open(status) & (status != PENDING_REMOVAL)
+    is_listed = is_open(steps["standing"]) if "standing" in steps else np.ones(len(steps), "bool")
+    return steps[(status.isna() | needs_work) & is_listed]
 
 
 def _alerts(steps: pd.DataFrame) -> pd.DataFrame:
-    """One row an alert: how far its steps are."""
+    """One row per alert, with the progress of its steps."""
     tick = steps["tick"].astype("str").to_numpy() if "tick" in steps else np.full(len(steps), "")
     alert = ["user_id", "alert_number"]
     rows = steps[alert].astype("int64")
     counts = rows.assign(steps=1, done=tick == DONE, unable=tick == UNABLE).groupby(alert).sum()
     counts = counts.astype("int64").reset_index()
-    first = steps[~rows.duplicated().to_numpy()]  # what is told of an alert stands beside each of its steps
-    told = pd.DataFrame(
+    first = steps[~rows.duplicated().to_numpy()]  # columns of an alert repeat on each of its steps
+    columns = pd.DataFrame(
         {
             **{name: first[name].astype("int64") for name in alert},
             "group": _groups(first),
             "site": first["site"].astype("str"),
             "record_id": first["record_id"].astype("Int64"),
             "page": first["url"].astype("str"),
-            "first_seen_at": aware(_seen(first)),
+            "first_seen_at": utc_index(_first_seen_at(first)),
             "url": first["url"].astype("str"),
             **{name: first[name] for name in DETAILS if name in first},
         }
     )
-    table = counts.merge(told, on=alert)
+    table = counts.merge(columns, on=alert)
     if "step" in steps:
         table = table.merge(_procedures(steps), on=alert)
     cases = [table[UNABLE] > 0, table[DONE] == table["steps"], table[DONE] > 0]
@@ -104,7 +107,7 @@ def _alerts(steps: pd.DataFrame) -> pd.DataFrame:
 
 
 def _procedures(steps: pd.DataFrame) -> pd.DataFrame:
-    """The steps of each alert, in their order, as one list."""
+    """The steps of each alert as one list, in order."""
     alert = ["user_id", "alert_number"]
     ordered = steps.astype(dict.fromkeys(alert, "int64")).sort_values([*alert, "step_number"], kind="stable")
     texts = ordered.groupby(alert)["step"].agg(list)
@@ -112,45 +115,45 @@ def _procedures(steps: pd.DataFrame) -> pd.DataFrame:
     return lists.reset_index()
 
 
-def _seen(alerts: pd.DataFrame) -> Instants:
+def _first_seen_at(alerts: pd.DataFrame) -> Instants:
     if "first_seen_at" in alerts:
         return instants(alerts["first_seen_at"])
     return np.full(len(alerts), "NaT", "datetime64[us]")
 
 
 def _groups(alerts: pd.DataFrame) -> "pd.Series[Any]":
-    """Where each is opted out of: the host that it points at, else the site."""
+    """The group of each alert: the host of its URL, else the site."""
     host = alerts["url"].astype("str").str.extract(_HOST, expand=False).str.lower()
     return host.fillna(alerts["site"].astype("str")).astype("str")
 
 
 def _newest(alerts: pd.DataFrame) -> pd.DataFrame:
-    """Of several alerts about one listing, or one page, the last."""
+    """The newest alert about each listing or page."""
     page = alerts["page"].where(alerts["record_id"].isna() & (alerts["page"].str.strip() != ""))
-    kept = alerts.assign(page=page).sort_values(["user_id", "alert_number"])
-    about = kept[["record_id", "page"]].notna().any(axis=1)
-    doubled = about & kept.duplicated(["user_id", "record_id", "page"], keep="last")
-    return kept[~doubled].drop(columns="page")
+    ordered = alerts.assign(page=page).sort_values(["user_id", "alert_number"])
+    has_subject = ordered[["record_id", "page"]].notna().any(axis=1)
+    is_older = has_subject & ordered.duplicated(["user_id", "record_id", "page"], keep="last")
+    return ordered[~is_older].drop(columns="page")
 
 
-def _ranked(alerts: pd.DataFrame, visit_minutes: float) -> pd.DataFrame:
-    """All, group by group: what clears most listings a minute first, what needs nobody any more last."""
+def _rank(alerts: pd.DataFrame, visit_minutes: float) -> pd.DataFrame:
+    """Sort the alerts group by group: most listings per minute first, unable and done alerts last."""
     to_do = alerts[alerts["state"].isin((TO_DO, STARTED))]
     groups = to_do.groupby("group", dropna=False).agg(
-        listings=("user_id", "size"), people=("user_id", "nunique"), whole=("minutes", "sum")
+        listings=("user_id", "size"), people=("user_id", "nunique"), minutes=("minutes", "sum")
     )
-    groups["listings_a_minute"] = groups["listings"] / (groups.pop("whole") + visit_minutes)
+    groups["listings_a_minute"] = groups["listings"] / (groups.pop("minutes") + visit_minutes)
     table = alerts.merge(groups.reset_index(), on="group", how="left")
     table["listings_a_minute"] = table["listings_a_minute"].fillna(0.0)
     table = table.fillna({"listings": 0, "people": 0}).astype({"listings": "int64", "people": "int64"})
     share = visit_minutes / table["listings"].where(table["listings"] > 0)
     table["minutes"] += share.where(table["state"].isin((TO_DO, STARTED)), 0.0)
-    table["turn"] = table["state"].map({STARTED: 0, TO_DO: 0, UNABLE: 1, DONE: 2})
-    order = ["turn", "listings_a_minute", "people", "group", "site", "state", "user_id", "alert_number"]
+    table["rank"] = table["state"].map({STARTED: 0, TO_DO: 0, UNABLE: 1, DONE: 2})
+    order = ["rank", "listings_a_minute", "people", "group", "site", "state", "user_id", "alert_number"]
     table = table.sort_values(order, ascending=[True, False, False, True, True, False, True, True])
-    shown = [
+    columns = [
         "group", "site", "user_id", "alert_number", "record_id", "state", "steps", DONE, UNABLE, "minutes",
         "first_seen_at", "listings", "people", "listings_a_minute",
     ]  # fmt: skip
     details = [name for name in ("url", "opt_out_procedure", *DETAILS) if name in table]
-    return table[[*shown, *details]].reset_index(drop=True)
+    return table[[*columns, *details]].reset_index(drop=True)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from exposurekit.analysis import NOT_TOLD, OTHER, UNKNOWN, VANISHED
+from exposurekit.analysis import NOT_STATED, OTHER, UNKNOWN, VANISHED
 from exposurekit.analysis.questions import advice
 from exposurekit.analysis.statuses import OPEN
 from exposurekit.charts.bars import (
@@ -265,7 +265,7 @@ def _plain_bars(table: pd.DataFrame, by: str, things: str, says: _Sentences, pro
 
 def _named_most(table: pd.DataFrame, by: str, things: str, says: _Sentences) -> str:
     """How many fall under no name, and then the name that most fall under; a tie has no winner."""
-    is_named = table[by] != NOT_TOLD
+    is_named = table[by] != NOT_STATED
     unnamed, rest = int(table.loc[~is_named, things].sum()), table[is_named]
     without = pluralize(unnamed, *says.unnamed)
     if rest.empty:

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from exposurekit.analysis import NOT_TOLD, OTHER, UNKNOWN, VANISHED
+from exposurekit.analysis import NOT_STATED, OTHER, UNKNOWN, VANISHED
 from exposurekit.analysis.definitions import definition
 from exposurekit.charts.embedding import embedded, in_terminal
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
@@ -170,7 +170,7 @@ def escape(text: object) -> str:
 
 def short(text: object) -> str:
     """A text from outside in words of ours: one line, not too long; what is missing is not told."""
-    found = NOT_TOLD if pd.isna(text) else plain(text)  # type: ignore[call-overload]  # anything that a cell holds
+    found = NOT_STATED if pd.isna(text) else plain(text)  # type: ignore[call-overload]  # anything that a cell holds
     return found if len(found) <= LABEL_MAX else found[: LABEL_MAX - 1] + "…"
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import anywidget
 import traitlets
 
-from exposurekit.analysis.tasks import NOT_ON_FILE, NOT_SHOWN
+from exposurekit.analysis.tasks import NO_VALUE_TEXTS, NOT_ON_FILE
 from exposurekit.text.sanitize import plain
 
 _SCRIPT = """
@@ -84,4 +84,4 @@ class CopyTable(anywidget.AnyWidget):
 
 
 def _missing(label: str) -> str:
-    return NOT_ON_FILE if label.startswith(("Enter ", "On file ")) else NOT_SHOWN[0]
+    return NOT_ON_FILE if label.startswith(("Enter ", "On file ")) else NO_VALUE_TEXTS[0]

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from exposurekit.analysis.tasks import NOT_SHOWN, Task
+from exposurekit.analysis.tasks import NO_VALUE_TEXTS, Task
 from exposurekit.analysis.work_queue import DONE, TO_DO, UNABLE
 from exposurekit.text.sanitize import plain
 from exposurekit.widgets import static_html
@@ -49,7 +49,9 @@ def _short(text: str, most: int) -> str:
 def copied(task: Task) -> list[tuple[str, str | None]]:
     """What names the listing, its address, and what to enter: labels and texts, None where there is none."""
     labels = {"Name": "Name as listed", "Page": "Title of the page"}
-    facts = [(labels.get(label, label), None if text in NOT_SHOWN else text) for label, text in task.facts]
+    facts = [
+        (labels.get(label, label), None if text in NO_VALUE_TEXTS else text) for label, text in task.facts
+    ]
     page = (
         [("Address of the listing" if task.site else "Address of the page", task.address)]
         if task.address
@@ -58,7 +60,7 @@ def copied(task: Task) -> list[tuple[str, str | None]]:
     return [
         *facts,
         *page,
-        *((f"{task.values_are} {label}", value) for label, value in static_html.entries(task)),
+        *((f"{task.values_label} {label}", value) for label, value in static_html.entries(task)),
     ]
 
 

@@ -66,7 +66,7 @@ def task(about: Task) -> str:
     rows += [("Listing" if about.site else "Open", link(about.address))] if about.address else []
     rows += [("Begin at", link(about.begin))] if about.begin else []
     rows += [
-        (f"{about.values_are} {label}", escaped(NOT_ON_FILE if text is None else text))
+        (f"{about.values_label} {label}", escaped(NOT_ON_FILE if text is None else text))
         for label, text in entries(about)
     ]
     return f"<p>Whose: <strong>{escaped(about.person)}</strong></p>{_rows(rows)}{note(about)}"
