@@ -194,7 +194,7 @@ def test_what_only_came_into_view_stands_apart():
         entered
         == "came into view: +2 (already listed when monitoring of its user began or resumed; not a new listing)"
     )
-    assert left.startswith("out of view: \N{MINUS SIGN}1 (the service no longer lists its person")
+    assert left.startswith("out of view: \N{MINUS SIGN}1 (the service no longer lists the user")
     assert "+1 is only our view" in charts.describe(figure)
 
 

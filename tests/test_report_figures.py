@@ -186,4 +186,4 @@ def test_charts_show_the_same_definitions_on_hover(pages):
 
 def test_the_definition_of_the_score_is_what_its_weights_are():
     for status in ("discovered", "pending removal", "page"):
-        assert re.search(rf"{ek.analysis.WEIGHTS[status]:g} for each {status}", DEFINITIONS["score"])
+        assert re.search(rf"{ek.analysis.WEIGHTS[status]:g} per {status}", DEFINITIONS["score"])

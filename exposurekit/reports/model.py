@@ -42,8 +42,8 @@ class Fact:
     def definition(self) -> str:
         """What it means, as `analysis.DEFINITIONS` has it; empty where its name says it all.
 
-        >>> ek.report(exposure).facts[0].definition[:36]
-        'listings that still have to go: disc'
+        >>> ek.report(exposure).facts[0].definition[:34]
+        'listings still to be removed: disc'
         """
         return definition(self.name)
 
