@@ -24,28 +24,28 @@ def demo():
 def test_what_it_says_is_so_in_its_world(demo):
     found = demo.agreement()
     assert found.records > 50
-    assert found.nobodys == 0
+    assert found.nonexistent == 0
     assert found.precision == 1
     assert found.recall > 0.75
     assert found.removed > 10
-    assert found.really_gone == found.removed
-    assert found.out_of_reach > 0
+    assert found.verified_removed == found.removed
+    assert found.unreachable > 0
 
 
 @long
 def test_the_control_can_fail(demo):
     """An agreement that finds nothing wrong with wrong records would say nothing about right ones."""
-    from exposurekit.sandbox.evaluation import Observed, agreement
+    from exposurekit.sandbox.evaluation import ReportedRecord, agreement
 
     listed = next(truth for truth in demo.world.listings() if truth.visible and truth.person == 0)
     wrong = [
-        Observed(1, listed.site, listed.reference_id, "discovered"),
-        Observed(0, listed.site, listed.reference_id, "removed"),
-        Observed(0, listed.site, "no such listing", "discovered"),
+        ReportedRecord(1, listed.site, listed.reference_id, "discovered"),
+        ReportedRecord(0, listed.site, listed.reference_id, "removed"),
+        ReportedRecord(0, listed.site, "no such listing", "discovered"),
     ]
     found = agreement(demo.world, wrong, scanned_at=[demo.world.clock.now()])
-    assert (found.records, found.right, found.nobodys) == (3, 1, 1)
-    assert (found.removed, found.really_gone) == (1, 0)
+    assert (found.records, found.correct, found.nonexistent) == (3, 1, 1)
+    assert (found.removed, found.verified_removed) == (1, 0)
     assert found.recall < 0.1
 
 
@@ -62,14 +62,17 @@ def test_its_history_remembers_each_day_as_it_was_in_its_world(demo):
 
 @long
 def test_the_control_of_a_day_can_fail(demo):
-    from exposurekit.sandbox.evaluation import Observed, agreement_on
+    from exposurekit.sandbox.evaluation import ReportedRecord, agreement_on
 
     now = demo.world.clock.now()
     listed = next(truth for truth in demo.world.listings() if truth.visible and truth.quirks == ())
     site, reference_id = listed.site, listed.reference_id
-    said = [Observed(0, site, reference_id, "discovered"), Observed(0, site, "no such listing", "discovered")]
+    said = [
+        ReportedRecord(0, site, reference_id, "discovered"),
+        ReportedRecord(0, site, "no such listing", "discovered"),
+    ]
     assert agreement_on(demo.world, said, now).wrong == 1
-    assert agreement_on(demo.world, [Observed(0, site, "no such listing", "removed")], now).gone == 1
+    assert agreement_on(demo.world, [ReportedRecord(0, site, "no such listing", "removed")], now).gone == 1
 
 
 @long
@@ -92,8 +95,8 @@ def test_everything_happens_to_somebody(demo):
 @long
 def test_its_integrator_is_told_what_the_tables_say(demo):
     demo.advance(days=1)  # every window has closed by then
-    told = demo.told.told
-    assert demo.told.refused == 0
+    told = demo.integrator.items
+    assert demo.integrator.refused == 0
     assert told["new_alerts"] == len(demo.exposure.alerts())
     assert told["discovered_records"] == len(demo.exposure.records())
     assert told["discovered_links"] == len(demo.exposure.links())
@@ -193,7 +196,7 @@ def test_what_no_webhook_has_carried_yet_is_counted():
     """A delivery collects ten minutes of events: the tables are ahead of what an integrator was told."""
     with ek.demo(people=2, days=0, cache=False, progress=False) as young:
         tables = young.exposure.records(), young.exposure.links(), young.exposure.alerts()
-        assert young.pending_events() == sum(map(len, tables)) - sum(young.told.told.values()) > 0
+        assert young.pending_events() == sum(map(len, tables)) - sum(young.integrator.items.values()) > 0
         young.advance(days=0.1)
         assert young.pending_events() == 0
 

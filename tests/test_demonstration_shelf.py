@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 import exposurekit as ek
-from exposurekit.sandbox.cache import KEPT, DemoCache, cache_for
-from exposurekit.sandbox.demo import _copied
+from exposurekit.sandbox.cache import MAX_ENTRIES, DemoCache, cache_for
+from exposurekit.sandbox.demo import _resume
 
 long = pytest.mark.long  # weeks pass
 TODAY = date(2030, 1, 31)
@@ -66,8 +66,8 @@ def test_a_copy_is_what_was_made(copies):
         pd.testing.assert_frame_equal(getattr(copied.exposure, name)(), getattr(made.exposure, name)())
     assert copied.agreement() == made.agreement()
     pd.testing.assert_frame_equal(copied.agreement_by_day(), made.agreement_by_day())
-    assert copied.told.told == made.told.told
-    assert copied.told.deliveries == made.told.deliveries > 0
+    assert copied.integrator.items == made.integrator.items
+    assert copied.integrator.deliveries == made.integrator.deliveries > 0
     assert copied.world.requests == made.world.requests
 
 
@@ -82,7 +82,7 @@ def test_a_copy_goes_on_as_the_one_that_was_made(copies):
     assert len(after["changes"]) > len(before["changes"])
     assert len(after["opt-outs"]) > len(before["opt-outs"])
     assert after["days"][-1] - before["days"][-1] == timedelta(days=3)
-    assert copied.told.refused == 0
+    assert copied.integrator.refused == 0
     assert copied.agreement_by_day()["wrong"].tolist() == [0] * 10
     assert copied.history.verify() == {}
 
@@ -140,41 +140,41 @@ def kept_in(place, *, day=TODAY, **making):
 
 def test_what_is_kept_is_copied(tmp_path):
     shelf = kept_in(tmp_path)
-    [kept] = shelf.kept(TODAY)
+    [kept] = shelf.entries(TODAY)
     assert kept.file.name == "0.1.0-000000000000-10-people-6-days-3-seed-2030-01-31.demo"
     assert kept.unpack(tmp_path / "copy") == {"began": "2030-01-25"}
     assert (tmp_path / "copy" / "part" / "data").read_text() == "kept"
-    assert shelf.place.stat().st_mode & 0o777 == 0o700
+    assert shelf.directory.stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.parametrize(("days_ago", "found"), [(0, 1), (1, 1), (7, 1), (8, 0), (-1, 0)])
 def test_what_was_made_within_the_week_is_found(tmp_path, days_ago, found):
     shelf = kept_in(tmp_path, day=TODAY - timedelta(days=days_ago))
-    assert len(list(shelf.kept(TODAY))) == found
+    assert len(list(shelf.entries(TODAY))) == found
 
 
 def test_the_newest_is_found_first(tmp_path):
     kept_in(tmp_path, day=TODAY - timedelta(days=2))
-    newest, _ = kept_in(tmp_path, day=TODAY - timedelta(days=1)).kept(TODAY)
+    newest, _ = kept_in(tmp_path, day=TODAY - timedelta(days=1)).entries(TODAY)
     assert newest.file.name.endswith("2030-01-30.demo")
 
 
 @pytest.mark.parametrize("name", sorted(MAKING))
 def test_what_was_made_otherwise_is_not_found(tmp_path, name):
-    assert not list(DemoCache(kept_in(tmp_path).place, MAKING | {name: "9"}).kept(TODAY))
+    assert not list(DemoCache(kept_in(tmp_path).directory, MAKING | {name: "9"}).entries(TODAY))
 
 
 def test_only_the_newest_are_kept(tmp_path):
-    for seed in range(KEPT + 3):
+    for seed in range(MAX_ENTRIES + 3):
         shelf = kept_in(tmp_path, seed=str(seed))
-        os.utime(next(shelf.kept(TODAY)).file, (seed, seed))
+        os.utime(next(shelf.entries(TODAY)).file, (seed, seed))
     kept_in(tmp_path, seed="last")
-    names = sorted(file.name.split("-")[6] for file in shelf.place.iterdir())
-    assert names == sorted([*map(str, range(4, KEPT + 3)), "last"])
+    names = sorted(file.name.split("-")[6] for file in shelf.directory.iterdir())
+    assert names == sorted([*map(str, range(4, MAX_ENTRIES + 3)), "last"])
 
 
 def test_what_a_killed_process_left_goes_and_what_another_writes_stays(tmp_path):
-    place = kept_in(tmp_path).place
+    place = kept_in(tmp_path).directory
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     left, written = place / f".a.demo.{ended.pid}.1", place / f".a.demo.{os.getpid()}.1"
@@ -198,13 +198,13 @@ def changed(file):
 
 def made_otherwise(file):
     with ZipFile(file, "w") as packed:
-        packed.writestr("about.json", json.dumps({"making": {}, "past": {}}))
+        packed.writestr("manifest.json", json.dumps({"parameters": {}, "state": {}}))
 
 
 def without_a_past(file):
     with ZipFile(file, "w") as packed:
         packed.writestr(
-            "about.json", json.dumps({"making": MAKING, "past": {"began": "2030-01-25T00:00+00:00"}})
+            "manifest.json", json.dumps({"parameters": MAKING, "state": {"began": "2030-01-25T00:00+00:00"}})
         )
 
 
@@ -217,27 +217,27 @@ DAMAGES = (truncated, emptied, changed, made_otherwise, without_a_past, foreign)
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
 def test_what_is_damaged_or_foreign_is_thrown_away(tmp_path, damage):
-    [kept] = kept_in(tmp_path).kept(TODAY)
+    [kept] = kept_in(tmp_path).entries(TODAY)
     damage(kept.file)
-    assert _copied(kept, 10, 3, False) is None
+    assert _resume(kept, 10, 3, False) is None
     assert not kept.file.exists()
 
 
 def test_a_place_where_others_write_is_none(tmp_path):
     shelf = kept_in(tmp_path)
-    shelf.place.chmod(0o777)
-    assert not list(shelf.kept(TODAY))
-    before = sorted(shelf.place.iterdir())
+    shelf.directory.chmod(0o777)
+    assert not list(shelf.entries(TODAY))
+    before = sorted(shelf.directory.iterdir())
     kept_in(tmp_path, seed="9")
-    assert sorted(shelf.place.iterdir()) == before
+    assert sorted(shelf.directory.iterdir()) == before
 
 
 def test_a_place_that_cannot_be_made_is_none(tmp_path):
     (tmp_path / "demos").write_text("in the way")
-    assert not list(kept_in(tmp_path).kept(TODAY))
+    assert not list(kept_in(tmp_path).entries(TODAY))
 
 
 def test_what_is_made_in_seconds_is_not_kept(cache):
     assert cache_for(people=2, days=3, seed=7) is None
     shelf = cache_for(people=25, days=90, seed=7)
-    assert (shelf.place, shelf.making["people"], shelf.making["days"]) == (cache, "25", "90")
+    assert (shelf.directory, shelf.parameters["people"], shelf.parameters["days"]) == (cache, "25", "90")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import exposurekit as ek
-from exposurekit.sandbox.evaluation import LATE
+from exposurekit.sandbox.evaluation import GRACE_PERIOD
 
 pytestmark = pytest.mark.long  # three months pass
 DAYS, FOLLOWED = 90, 28  # sites list nobody again within a month
@@ -51,10 +51,10 @@ def test_listings_are_removed_no_sooner_than_they_are_gone_and_within_two_looks(
     curve = demo.history.survival(as_of=until.date(), left_censored=True)
     told = {row.days: row.survival for row in curve.itertuples()}
     assert len(records) > 50
-    assert 0.1 < truth(FOLLOWED - LATE.days) < 0.6  # there is something to be told
+    assert 0.1 < truth(FOLLOWED - GRACE_PERIOD.days) < 0.6  # there is something to be told
     for day in range(FOLLOWED - 7):  # by then most are followed no longer
         left = told[max(age for age in told if age <= day)]
-        assert truth(day) - 0.02 <= left <= truth(day - LATE.days) + 0.02
+        assert truth(day) - 0.02 <= left <= truth(day - GRACE_PERIOD.days) + 0.02
 
 
 def test_what_was_forecast_came(demo):

@@ -24,7 +24,7 @@ from world_kit import (
     without_delay,
 )
 
-from exposurekit.sandbox.evaluation import Observed, agreement
+from exposurekit.sandbox.evaluation import ReportedRecord, agreement
 from exposurekit.sandbox.world.asgi import Response, html
 from exposurekit.sandbox.world.webhook_receiver import PATH, Integrator
 from exposurekit.sandbox.world.world import running_world
@@ -203,7 +203,7 @@ def test_events_are_told_to_the_integrator(house, town, seekfolk):
         house.advance(days=3.1)
         house.work(lambda work: endpoints.put(work, "acme", None))
     assert house.statuses(juniper) == {"r1": "removed"}
-    assert told.told == {"new_alerts": 3, "discovered_records": 1, "removed_records": 1}
+    assert told.items == {"new_alerts": 3, "discovered_records": 1, "removed_records": 1}
     assert (told.deliveries, told.refused) == (2, 0)
 
 
@@ -617,7 +617,7 @@ def a_world(directory, people, seed=7, **options):
 
 def said(house, users):
     return [
-        Observed(index, record["site"], record["reference_id"], record["status"])
+        ReportedRecord(index, record["site"], record["reference_id"], record["status"])
         for index, user in enumerate(users)
         for record in house.records(user)
     ]
@@ -643,9 +643,9 @@ def test_a_month_in_the_world_agrees_with_what_is_so(store, tmp_path, capsys):
         scans = [began + timedelta(weeks=week) for week in range(5)]
         told = agreement(world, records, scanned_at=scans)
         with capsys.disabled():
-            summary = f"precision {told.precision:.3f}, recall {told.recall:.3f} of {told.findable}"
+            summary = f"precision {told.precision:.3f}, recall {told.recall:.3f} of {told.reachable}"
             print(f" {store}: {summary}")  # noqa: T201  the issue wants to see it
-        assert (told.precision, told.nobodys, told.really_gone) == (1, 0, told.removed)
+        assert (told.precision, told.nonexistent, told.verified_removed) == (1, 0, told.removed)
         assert told.recall >= 0.8
         assert told.removed > people
         assert {one.site for one in records} <= world.reachable
@@ -665,7 +665,7 @@ def done_by_hand(house, world, users):
     [alert] = [one for one in alerts if one["source"]["record"]["reference_id"] == job.reference_id]
     assert tuple(alert["opt_out_procedure"]) == world.definitions[job.site].opt_out_procedure
     assert alert["guide"] == world.definitions[job.site].guide
-    assert world.by_hand(job.site, job.reference_id)
+    assert world.opt_out_manually(job.site, job.reference_id)
     return job
 
 

@@ -249,8 +249,8 @@ def test_a_site_that_reads_letters_only_refuses_every_form():
 def test_what_a_human_asks_for_by_hand_is_done(name):
     world = World(30, seed=7, clock=FrozenClock(START))
     truth = willing(world, name)[0]
-    assert world.by_hand(name, truth.reference_id)
-    assert not world.by_hand(name, "no such reference")
+    assert world.opt_out_manually(name, truth.reference_id)
+    assert not world.opt_out_manually(name, "no such reference")
     assert [asked.accepted for asked in world.opt_outs] == [True, False]
     world.advance(days=2 * world.definitions[name].removal.processing_days)
     assert not world.is_listed(name, truth.reference_id)

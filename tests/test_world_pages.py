@@ -165,7 +165,7 @@ def test_a_drip_never_ends_and_keeps_nobody_from_closing_the_world():
 
 
 def test_redirects_go_round_for_ever_or_to_where_nobody_may_go(browser):
-    url = traps(browser, "rounds")[0].url
+    url = traps(browser, "redirects")[0].url
     for _ in range(30):
         answer = browser.ask(url)
         assert answer.status_code == 302

@@ -67,7 +67,7 @@ def test_one_site_is_slow_and_one_search_in_ten_outlasts_patience(reader):
         (person.first_name, person.last_name) for person in (*reader.world.people, *reader.world.strangers)
     }
     delays = {
-        (first, last): reader.world.answer(
+        (first, last): reader.world.respond(
             Request("GET", "umbrellakin.example", "/tree", {"first": first, "last": last})
         ).delay_s
         for first, last in people
@@ -161,7 +161,7 @@ def test_an_answer_costs_little():
         for person in (*world.people, *world.strangers)
     ]
     began = time.process_time()
-    answers = [world.answer(each) for each in asked]
+    answers = [world.respond(each) for each in asked]
     assert (time.process_time() - began) / len(asked) < 0.0005
     assert {answer.status for answer in answers} == {200}
 

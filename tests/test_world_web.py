@@ -18,7 +18,7 @@ from selectolax.lexbor import LexborHTMLParser
 from exposurekit.sandbox.world import formats, opt_out_forms
 from exposurekit.sandbox.world import namesakes as world_namesakes
 from exposurekit.sandbox.world import world as world_world
-from exposurekit.sandbox.world.namesakes import names_of, strangers_to
+from exposurekit.sandbox.world.namesakes import invent_strangers, names_of
 from exposurekit.sandbox.world.people import invent
 from exposurekit.sandbox.world.sites import SITES
 from exposurekit.sandbox.world.world import World, running_world
@@ -292,7 +292,7 @@ def test_a_clock_that_runs_by_itself_cannot_be_advanced():
 
 def test_a_third_of_the_people_have_a_namesake_who_shares_nothing_but_name_and_perhaps_town():
     people = invent(300, seed=7)
-    others = strangers_to(people, 7)
+    others = invent_strangers(people, 7)
     assert len(others) >= len(people)
     by_name = {f"{p.first_name} {p.last_name}": p for p in people}
     namesakes = [(by_name[name], s) for s in others if (name := f"{s.first_name} {s.last_name}") in by_name]

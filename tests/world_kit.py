@@ -68,7 +68,7 @@ class Card:
         return f'<li id="{self.reference_id}"><b>{escaped(self.name)}</b>{age}{places}{others}</li>'
 
     def fits(self, asked: Request) -> bool:
-        told = asked.told()
+        told = asked.parameters()
         name = f"{told.get('first', '')} {told.get('last', '')}"
         return name in {self.name, *self.aliases} and self.town in {"", told.get("town", self.town)}
 
@@ -157,7 +157,9 @@ class Town:
 
     def names(self, name: str) -> list[str]:
         """Whom a site was asked for."""
-        return [f"{asked.told().get('first')} {asked.told().get('last')}" for asked in self.of(name)]
+        return [
+            f"{asked.parameters().get('first')} {asked.parameters().get('last')}" for asked in self.of(name)
+        ]
 
     def opens(self, name: str, site: Callable[[Request], Response]) -> Any:
         self.hosts[host(name)] = site

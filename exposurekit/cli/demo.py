@@ -88,7 +88,7 @@ def demo(
         _print_next(shown, kept, serve=serve)
         if as_json:
             made = {"people": people, "days": days, "out": str(out), "history": str(kept)}
-            told = {"told": dict(shown.told.told), "agreement": asdict(shown.agreement())}
+            told = {"told": dict(shown.integrator.items), "agreement": asdict(shown.agreement())}
             click.echo(json.dumps({**shown.connection, **made, **told}))
         if ended is not None:
             click.echo("Press Ctrl-C to end.", err=True)
@@ -222,7 +222,7 @@ def _print_table(table: "pd.DataFrame") -> None:
 
 def _print_agreement(shown: Any) -> None:
     """What the service says, beside what is so on the invented sites."""
-    found, told = shown.agreement(), shown.told.told
+    found, told = shown.agreement(), shown.integrator.items
     precision, recall = _share(found.precision), _share(found.recall)
     groups = ", ".join(f"{count} {group}" for group, count in sorted(told.items()))
     pending = shown.pending_events()
@@ -232,12 +232,12 @@ def _print_agreement(shown: Any) -> None:
         else ""
     )
     lines = (
-        f"{found.records} records, {found.right} of them right (precision {precision})",
-        f"{found.nobodys} records of people whom no site ever listed",
-        f"{found.found} of {found.findable} listings found (recall {recall})",
-        f"{found.out_of_reach} more listings on sites that forbid or block scans, or list anybody",
-        f"{found.removed} records removed, {found.really_gone} of them gone from their sites",
-        f"{shown.told.deliveries} webhooks: {groups}{later}",
+        f"{found.records} records, {found.correct} of them right (precision {precision})",
+        f"{found.nonexistent} records of people whom no site ever listed",
+        f"{found.matched} of {found.reachable} listings found (recall {recall})",
+        f"{found.unreachable} more listings on sites that forbid or block scans, or list anybody",
+        f"{found.removed} records removed, {found.verified_removed} of them gone from their sites",
+        f"{shown.integrator.deliveries} webhooks: {groups}{later}",
     )
     click.echo("\nWhat the service says, compared with the invented sites:")
     for line in lines:

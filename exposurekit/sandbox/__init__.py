@@ -2,10 +2,10 @@
 
 ::
 
-    demo        the sandbox as its user holds it, and how it starts
+    demo        the sandbox as its caller uses it, and how it starts
     backend     the embedded service: operator, worker, clock and web
-    collector   what the history collects each day
-    cache       sandboxes that were made before, in the user's cache
-    evaluation  how well the matcher's decisions agree with the truth of the invented web
+    collector   daily collection into the history
+    cache       finished demos in the user's cache directory
+    evaluation  precision and recall against the truth of the invented web
     world/      invented people, people-search sites, pages and a search engine
 """

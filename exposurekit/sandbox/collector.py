@@ -1,6 +1,7 @@
-"""What a demo's history sees each day, and takes in while the next one passes. Asks at no other time than it says.
+"""Daily collection into a demo's history, written in the background.
 
-A look is had when its day ends, over HTTP; to take it in costs more than most days do, and needs nobody to wait.
+A load is taken at the end of its day, over HTTP. Writing it to the history takes longer than most days do, and
+runs while the next day passes.
 """
 
 from collections import deque
@@ -15,16 +16,16 @@ from exposurekit.client.bulk import Batch, Choose, UserListing
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
 
-PEOPLE_WAITING = 200  # how many people's looks may wait to be taken in: they lie in memory
+MAX_QUEUED_USERS = 200  # users in loads that wait in memory to be written
 
 
 @dataclass(frozen=True, slots=True)
 class DailySource:
-    """One look at everyone, had already; a history collects from it as from an `Exposure`.
+    """A finished load of everyone; a history collects from it as from an `Exposure`.
 
     Attributes:
         origin: The service and the integrator.
-        at: When it was had.
+        at: When it was loaded.
     """
 
     origin: str
@@ -33,8 +34,8 @@ class DailySource:
     listing: UserListing
 
     @classmethod
-    def of(cls, exposure: Exposure, at: datetime) -> "DailySource":
-        """Look now."""
+    def load(cls, exposure: Exposure, at: datetime) -> "DailySource":
+        """Load everyone now."""
         batches: list[Batch] = []
         listing = exposure.stream(batches.append, progress=False)
         return cls(exposure.origin, at, batches, listing)
@@ -46,22 +47,22 @@ class DailySource:
         choose: Choose,
         progress: bool | None = None,  # noqa: ARG002  a source's signature
     ) -> UserListing:
-        """Give what was seen of everyone who is chosen."""
+        """Pass on the batches, limited to the chosen users."""
         for batch in self.batches:
-            take(_chosen(batch, choose))
+            take(_filtered(batch, choose))
         return self.listing
 
     @property
-    def waits_at_most(self) -> int:
-        """How many looks like this one may wait."""
-        return max(1, PEOPLE_WAITING // max(1, self.listing.returned))
+    def max_queued(self) -> int:
+        """How many loads of this size may wait in memory."""
+        return max(1, MAX_QUEUED_USERS // max(1, self.listing.returned))
 
 
 class DailyCollector:
-    """A history that is told of looks, and takes them in behind, one after another.
+    """Writes loads to a history in the background, one after another.
 
     Attributes:
-        history: What it writes to; it has the time of the look that is being taken in.
+        history: The history; its clock shows the time of the load that is being written.
     """
 
     def __init__(self, path: Path, clock: Callable[[], datetime]) -> None:
@@ -70,27 +71,27 @@ class DailyCollector:
         self.history = History(path, clock=self._now)
 
     @contextmanager
-    def taking(self) -> Iterator[Callable[[DailySource], None]]:
-        """A function that is given looks; when the block ends they are taken in."""
-        waiting: deque[Future[None]] = deque()
-        with ThreadPoolExecutor(1, "exposurekit-history") as behind:
+    def collecting(self) -> Iterator[Callable[[DailySource], None]]:
+        """Yield a function that queues a load; all are written when the block ends."""
+        queue: deque[Future[None]] = deque()
+        with ThreadPoolExecutor(1, "exposurekit-history") as executor:
 
-            def take(seen: DailySource) -> None:
-                while len(waiting) >= seen.waits_at_most:
-                    waiting.popleft().result()
-                waiting.append(behind.submit(self._take, seen))
+            def enqueue(source: DailySource) -> None:
+                while len(queue) >= source.max_queued:
+                    queue.popleft().result()
+                queue.append(executor.submit(self._collect, source))
 
             try:
-                yield take
-                while waiting:
-                    waiting.popleft().result()
+                yield enqueue
+                while queue:
+                    queue.popleft().result()
             finally:
-                behind.shutdown(cancel_futures=True)
+                executor.shutdown(cancel_futures=True)
 
-    def _take(self, seen: DailySource) -> None:
-        self._at = seen.at
+    def _collect(self, source: DailySource) -> None:
+        self._at = source.at
         try:
-            self.history.collect(seen, progress=False)
+            self.history.collect(source, progress=False)
         finally:
             self._at = None
 
@@ -98,11 +99,11 @@ class DailyCollector:
         return self._at or self._clock()
 
 
-def _chosen(batch: Batch, choose: Choose) -> Batch:
+def _filtered(batch: Batch, choose: Choose) -> Batch:
     return Batch(
         [key for key in batch.keys if choose(key.id)],
         [user for user in batch.users if choose(user["id"])],
         [alerts for alerts in batch.alerts if choose(alerts["user_id"])],
         [failure for failure in batch.failures if choose(failure.user_id)],
-        {user_id: found for user_id, found in batch.deviations.items() if choose(user_id)},
+        {user_id: deviations for user_id, deviations in batch.deviations.items() if choose(user_id)},
     )

@@ -1,4 +1,4 @@
-"""The demo that a caller holds, and how it comes to be: made, or copied from one that was. Changes no copy in the cache."""
+"""The demo that a caller uses, and how it starts: made new, or copied from the cache."""
 
 import atexit
 import tempfile
@@ -21,26 +21,28 @@ from exposurekit.sandbox.collector import DailyCollector, DailySource
 from exposurekit.text.html_cards import html_card
 
 if TYPE_CHECKING:  # these need the extra ``service``
-    from exposurekit.sandbox.evaluation import Agreement
+    from exposurekit.sandbox.evaluation import Agreement, ReportedRecord
     from exposurekit.sandbox.world.webhook_receiver import Integrator
     from exposurekit.sandbox.world.world import World
 
 PEOPLE, SEED, DAYS = 25, 7, 14
-REMEMBERED = "history"
+HISTORY_DIRECTORY = "history"
 _DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """A service that runs, and the ways to look at it. Ends with its ``with`` block, `close`, or the process.
+    """A running service with invented people, and the objects to explore it with.
+
+    It ends with its ``with`` block, with `close`, or with the process.
 
     Attributes:
-        exposure: Everyone registered there, as tables; loaded on first use, and anew when time has passed.
-        history: What was seen of everyone: one run before anybody was registered, and one at the end of each day.
-        client: The eight operations.
-        connection: What `connect` and `Client` need to connect to it once more.
-        world: The make-believe web: its people, its sites, and what is really so there.
-        told: What its integrator was told by webhook: ``deliveries``, and ``told``, the items by group.
+        exposure: Everyone registered there, as tables; loaded on first use, and again after time has passed.
+        history: One run before anyone was registered, and one at the end of each day.
+        client: The client, with the eight operations.
+        connection: The arguments of `connect` and `Client` that open another connection.
+        world: The invented web: its people, its sites, and the true state of every listing.
+        integrator: What its integrator received by webhook: ``deliveries``, and ``items``, their contents by group.
     """
 
     exposure: Exposure
@@ -48,86 +50,89 @@ class Demo:
     client: Client
     connection: dict[str, str] = field(repr=False)
     world: "World" = field(repr=False)
-    told: "Integrator" = field(repr=False)
-    _works: Backend = field(repr=False)
-    _memory: DailyCollector = field(repr=False)
-    _running: ExitStack = field(default_factory=ExitStack, repr=False)
+    integrator: "Integrator" = field(repr=False)
+    _backend: Backend = field(repr=False)
+    _collector: DailyCollector = field(repr=False)
+    _stack: ExitStack = field(default_factory=ExitStack, repr=False)
 
     def _repr_html_(self) -> str:
         facts = {
-            "people": len(self._works.registered),
-            "its time": self._works.now(),
+            "people": len(self._backend.person_index),
+            "its time": self._backend.now(),
             "exposure": self.exposure,
             "history": self.history,
         }
         return html_card("Demo", facts)
 
     def advance(self, days: float = 0, *, progress: bool | None = None) -> None:
-        """Let time pass: what becomes due is done when it is due, `history` collects each day, `exposure` looks anew.
+        """Simulate time: jobs run when they are due, `history` collects each day, and `exposure` is refreshed.
 
         Args:
-            days: How many.
+            days: How many days.
             progress: Whether to show a progress bar; None: in a notebook and in a terminal.
 
         Raises:
-            InvalidArgument: Time does not go back.
+            InvalidArgument: ``days`` is negative.
 
-        >>> with ek.demo(people=2, days=0) as young:
-        ...     young.advance(days=1)
+        >>> with ek.demo(people=2, days=0) as demo:
+        ...     demo.advance(days=1)
         """
         if days < 0:
-            raise InvalidArgument("days is zero or more: time does not go back")
-        self._pass(timedelta(days=days), progress)
+            raise InvalidArgument("days is negative: time does not go back. Pass zero or more.")
+        self._simulate(timedelta(days=days), progress)
         self.exposure.refresh()
 
     def agreement(self) -> "Agreement":
-        """How far the records agree with what is really so: precision, recall, and whether the removed are gone.
+        """Compare the records with the true listings: precision, recall, and whether removed listings are gone.
 
-        >>> with ek.demo(people=2, days=0) as young:
-        ...     young.agreement().nobodys
+        >>> with ek.demo(people=2, days=0) as demo:
+        ...     demo.agreement().nonexistent
         0
         """
-        from exposurekit.sandbox.evaluation import Observed, agreement
+        from exposurekit.sandbox.evaluation import agreement
 
-        records = self.exposure.records()
-        columns = records[["user_id", "site", "reference_id", "status"]].itertuples(index=False)
-        said = [Observed(self._works.registered[row[0]], *map(str, row[1:])) for row in columns]
-        return agreement(self.world, said, scanned_at=self._works.scanned_at())
+        reported = self._reported(self.exposure.records())
+        return agreement(self.world, reported, scanned_at=self._backend.scanned_at())
 
     def agreement_by_day(self) -> pd.DataFrame:
-        """What `history` remembers of each day, beside what was really so in the world then.
+        """Compare each day of `history` with the true listings at that time.
 
         Returns:
-            One row a day: ``at`` (when the history looked, UTC), ``open`` and of these ``listed`` at that moment,
-            ``removed`` and of these ``gone``, ``late`` (otherwise at that moment, but so within two weeks before: a
-            service looks weekly, and twice), ``wrong`` (never so in that time); int64, records.
+            One row per day: ``at`` (when the history collected, UTC); ``open`` records and how many of these were
+            ``listed`` at that moment; ``removed`` records and how many of these were ``gone``; ``late``: wrong at that
+            moment, but right within the two weeks before, which a weekly scan needs to verify a removal; ``wrong``:
+            not right at any moment of that time. Counts are int64.
 
-        >>> with ek.demo(people=2, days=1) as young:
-        ...     int(young.agreement_by_day()["wrong"].sum())
+        >>> with ek.demo(people=2, days=1) as demo:
+        ...     int(demo.agreement_by_day()["wrong"].sum())
         0
         """
-        from exposurekit.sandbox.evaluation import Observed, agreement_on
+        from exposurekit.sandbox.evaluation import agreement_on
 
         days = []
         for at in self.history.runs()["finished_at"].unique():
-            records = self.history.records(as_of=at)[["user_id", "site", "reference_id", "status"]]
-            rows = records.itertuples(index=False)
-            said = [Observed(self._works.registered[row[0]], *map(str, row[1:])) for row in rows]
-            days.append(asdict(agreement_on(self.world, said, at.to_pydatetime())))
+            reported = self._reported(self.history.records(as_of=at))
+            days.append(asdict(agreement_on(self.world, reported, at.to_pydatetime())))
         return pd.DataFrame(days).astype({"at": "datetime64[us, UTC]"})
 
-    def pending_events(self) -> int:
-        """How many events no webhook has carried yet: a delivery collects them for ten minutes before it is sent.
+    def _reported(self, records: pd.DataFrame) -> list["ReportedRecord"]:
+        from exposurekit.sandbox.evaluation import ReportedRecord
 
-        >>> with ek.demo(people=1, days=0) as young:
-        ...     young.pending_events() > 0
+        rows = records[["user_id", "site", "reference_id", "status"]].itertuples(index=False)
+        return [ReportedRecord(self._backend.person_index[row[0]], *map(str, row[1:])) for row in rows]
+
+    def pending_events(self) -> int:
+        """Return the number of events that no webhook has carried yet; a delivery groups ten minutes of events.
+
+        >>> with ek.demo(people=1, days=0) as demo:
+        ...     demo.pending_events() > 0
         True
         """
-        return self._works.pending_events()
+        return self._backend.pending_events()
 
     def close(self) -> None:
-        """End the service; its people and its database go with it. The second time nothing."""
-        self._running.close()
+        """Stop the service and delete its data. Calling it again does nothing."""
+        self._stack.close()
         atexit.unregister(self.close)
 
     def __enter__(self) -> Self:
@@ -136,23 +141,23 @@ class Demo:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _pass(self, by: timedelta, progress: bool | None) -> None:  # noqa: FBT001
-        """Day after day; at the end of each, look at everyone. The service goes on while the history takes that in."""
-        until, passed = self._works.now() + by, 0
-        with self._memory.taking() as take, progress_bar("days", progress) as bar:
+    def _simulate(self, duration: timedelta, progress: bool | None) -> None:  # noqa: FBT001
+        """Simulate day after day and load everyone at the end of each; the history is written meanwhile."""
+        until, day = self._backend.now() + duration, 0
+        with self._collector.collecting() as enqueue, progress_bar("days", progress) as bar:
             while True:
-                self._works.pass_by(min(until, self._works.now() + _DAY))
-                take(DailySource.of(self.exposure, self._works.now()))
-                passed += 1
-                bar(min(passed, by.days), by.days)
-                if self._works.now() >= until:
+                self._backend.advance_to(min(until, self._backend.now() + _DAY))
+                enqueue(DailySource.load(self.exposure, self._backend.now()))
+                day += 1
+                bar(min(day, duration.days), duration.days)
+                if self._backend.now() >= until:
                     break
 
-    def _begin(self, by: timedelta, progress: bool | None) -> None:  # noqa: FBT001
-        """Its first days: nobody is there, and then everyone."""
+    def _run_first_days(self, duration: timedelta, progress: bool | None) -> None:  # noqa: FBT001
+        """Collect once before anyone is registered, register everyone, and simulate the days."""
         self.history.collect(self.exposure, progress=False)
-        self._works.register(self.client, progress)
-        self._pass(by, progress)
+        self._backend.register(self.client, progress)
+        self._simulate(duration, progress)
 
 
 def demo(
@@ -163,67 +168,69 @@ def demo(
     cache: bool = True,
     progress: bool | None = None,
 ) -> Demo:
-    """A service of its own, with invented people on an invented web; a value, and a context manager.
+    """Start a sandbox: the service with invented people on an invented web.
 
-    Real HTTP on loopback sockets, a real database in a temporary directory; nothing leaves the machine. The people
-    are registered, scanned, and so many days pass: listings are found, taken down, verified, listed again, and the
-    integrator is told by webhook. The last of the days is today.
+    It uses real HTTP on loopback sockets and a database in a temporary directory; nothing leaves the machine. The
+    people are registered and scanned, and the days are simulated: listings are found, removed, verified and listed
+    again, and the integrator receives webhooks. The last day ends today. Use the result as a value or in a ``with``
+    block.
 
-    The first time that takes about a second a day. Where that is more than a few seconds, what came of it is kept in
-    the user's cache (``$XDG_CACHE_HOME/exposurekit/demos``, else in ``~/.cache``), and the next demo with the same
-    people, days, seed and version of this package begins with a copy of that, at once; nobody's data is in it. One
-    that was made earlier in the week is given as it ended then, and its last day is that one, not today: service,
-    history and world have one clock, which stands there until `Demo.advance`. One that is older is made anew.
+    A new demo takes about a second per day. One that takes longer than a few seconds is stored in the user's cache
+    (``$XDG_CACHE_HOME/exposurekit/demos``, else in ``~/.cache``), and the next call with the same people, days, seed
+    and version of this package starts from a copy. A cached demo is used for a week and keeps its own time: its last
+    day is the day on which it was made, and its service, history and invented web share that clock until
+    `Demo.advance`. The cache holds invented people only.
 
     Args:
         people: How many people are registered; 0 or more.
-        days: How many days pass; 0 or more.
+        days: How many days are simulated; 0 or more.
         seed: The same seed gives the same people, listings and pages.
-        cache: Whether to begin with a copy of one that was made before, and to keep a new one; False: neither.
+        cache: Whether to start from a cached demo and to store a new one.
         progress: Whether to show a progress bar; None: in a notebook and in a terminal.
 
     Raises:
         ConfigurationError: The extra ``service`` is not installed.
         InvalidArgument: ``people`` or ``days`` is negative.
 
-    >>> with ek.demo(people=3, days=0) as small:
-    ...     len(small.exposure.users())
+    >>> with ek.demo(people=3, days=0) as demo:
+    ...     len(demo.exposure.users())
     3
     """
     _check(people, days)
     ends = today()
-    shelf = cache_for(people=people, days=days, seed=seed) if cache else None
-    for kept in shelf.kept(ends.date()) if shelf else ():
-        if (copied := _copied(kept, people, seed, progress)) is not None:
-            return copied
+    demos = cache_for(people=people, days=days, seed=seed) if cache else None
+    for cached in demos.entries(ends.date()) if demos else ():
+        if (resumed := _resume(cached, people, seed, progress)) is not None:
+            return resumed
     with ExitStack() as stack:
         directory = _directory(stack)
-        made = _start(stack, directory, people, seed, progress, began=ends - timedelta(days=days))
-        made._begin(timedelta(days=days), progress)  # noqa: SLF001  its own maker
-        if shelf and (past := made._works.past()):  # noqa: SLF001
-            shelf.put([directory / DATABASE, directory / REMEMBERED], past, ends.date())
-        return _held(made, stack)
+        new = _start(stack, directory, people, seed, progress, began=ends - timedelta(days=days))
+        new._run_first_days(timedelta(days=days), progress)  # noqa: SLF001  this is its factory
+        if demos and (state := new._backend.saved_state()):  # noqa: SLF001
+            demos.put([directory / DATABASE, directory / HISTORY_DIRECTORY], state, ends.date())
+        return _hand_over(new, stack)
 
 
 def _check(people: int, days: float) -> None:
     if people < 0 or days < 0:
-        raise InvalidArgument("people and days are zero or more")
+        raise InvalidArgument("people or days is negative. Pass zero or more.")
     try:
-        import exposurekit.sandbox.world.world  # noqa: F401  and all that it stands on
+        import exposurekit.sandbox.world.world  # noqa: F401  imports everything that the service needs
     except ModuleNotFoundError:
         raise ConfigurationError(NEEDS_SERVICE) from None
 
 
-def _copied(kept: CachedDemo, people: int, seed: int, progress: bool | None) -> Demo | None:  # noqa: FBT001
-    """The demo that was kept, going on; None: it cannot, and is thrown away."""
+def _resume(cached: CachedDemo, people: int, seed: int, progress: bool | None) -> Demo | None:  # noqa: FBT001
+    """Start from a cached demo; if that fails, delete it from the cache and return None."""
     try:
         with ExitStack() as stack:
             directory = _directory(stack)
-            past = kept.unpack(directory)
-            began = datetime.fromisoformat(past["began"])
-            return _held(_start(stack, directory, people, seed, progress, began=began, past=past), stack)
-    except Exception:  # noqa: BLE001  whatever is wrong with a copy, a new one is made
-        kept.discard()
+            state = cached.unpack(directory)
+            began = datetime.fromisoformat(state["began"])
+            resumed = _start(stack, directory, people, seed, progress, began=began, saved_state=state)
+            return _hand_over(resumed, stack)
+    except Exception:  # noqa: BLE001  a demo that cannot resume is made new, whatever the reason
+        cached.discard()
         return None
 
 
@@ -239,28 +246,30 @@ def _start(
     progress: bool | None,  # noqa: FBT001
     *,
     began: datetime,
-    past: dict[str, Any] | None = None,
+    saved_state: dict[str, Any] | None = None,
 ) -> Demo:
-    """A demo that runs: as it was when `past` was told, or at its beginning."""
+    """Start a demo from a saved state, or at its beginning."""
     from exposurekit.sandbox.world.world import running_world
     from exposurekit.service.clock import FrozenClock
 
     world = stack.enter_context(running_world(people, seed=seed, clock=FrozenClock(began)))
-    works = Backend(directory, world, past=past)
-    connection = works.begin(stack)
+    backend = Backend(directory, world, saved_state=saved_state)
+    connection = backend.start(stack)
     client = stack.enter_context(_client(connection))
     exposure = connect(client=client, progress=progress)
-    exposure.clock = works.now
-    memory = DailyCollector(directory / REMEMBERED, works.now)
-    stack.enter_context(memory.history)
-    return Demo(exposure, memory.history, client, connection, world, works.told, works, memory)
+    exposure.clock = backend.now
+    collector = DailyCollector(directory / HISTORY_DIRECTORY, backend.now)
+    stack.enter_context(collector.history)
+    return Demo(
+        exposure, collector.history, client, connection, world, backend.integrator, backend, collector
+    )
 
 
-def _held(made: Demo, stack: ExitStack) -> Demo:
-    """The same, in the hands of its caller: it ends when they say so."""
-    made._running.push(stack.pop_all())  # noqa: SLF001  its own maker
-    atexit.register(made.close)
-    return made
+def _hand_over(demo: Demo, stack: ExitStack) -> Demo:
+    """Give the demo its resources, which it releases when its caller closes it."""
+    demo._stack.push(stack.pop_all())  # noqa: SLF001  this is its factory
+    atexit.register(demo.close)
+    return demo
 
 
 def _client(connection: dict[str, str]) -> Client:

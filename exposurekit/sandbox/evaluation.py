@@ -1,4 +1,4 @@
-"""What the service says, compared with what is so in the make-believe world. Believes the world."""
+"""Evaluation of the service's records against the ground truth of the invented web."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ from exposurekit.sandbox.world.world import Truth, World
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
-    """A record as the service tells it: whose it says it is (the index of the person), where, and its status."""
+class ReportedRecord:
+    """A record as the service reports it: the index of the person, the site and the status."""
 
     person: int
     site: str
@@ -20,80 +20,82 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How far the service's records agree with the world.
+    """How far the service's records agree with the invented web.
 
     Attributes:
-        records: What the service tells.
-        right: Of these, listings that are that person's.
-        nobodys: Of these, listings that no site ever had.
-        findable: Listings of registered people that a site showed at a scan, or that were found between two, where a
-            polite scanner can read the site.
-        found: Of these, records.
-        out_of_reach: Listings of registered people, shown at a scan by the other sites.
-        removed: Records that the service says are removed.
-        really_gone: Of these, gone now, or gone at the last scan and listed again since.
+        records: Records that the service reports.
+        correct: Of these, listings that are that person's.
+        nonexistent: Of these, listings that no site ever had.
+        reachable: Listings of registered people that were visible during a scan, or matched between two, on sites
+            that a polite scanner can read.
+        matched: Of these, listings with a correct record.
+        unreachable: Listings of registered people that were visible during a scan on the other sites.
+        removed: Records that the service reports as removed.
+        verified_removed: Of these, listings that are gone now, or were gone at the last scan and are listed again.
     """
 
     records: int
-    right: int
-    nobodys: int
-    findable: int
-    found: int
-    out_of_reach: int
+    correct: int
+    nonexistent: int
+    reachable: int
+    matched: int
+    unreachable: int
     removed: int
-    really_gone: int
+    verified_removed: int
 
     @property
     def precision(self) -> float | None:
-        """The share of records that are right; None where there are none."""
-        return self.right / self.records if self.records else None
+        """The share of records that are correct; None without records."""
+        return self.correct / self.records if self.records else None
 
     @property
     def recall(self) -> float | None:
-        """The share of findable listings that were found; None where there are none."""
-        return self.found / self.findable if self.findable else None
+        """The share of reachable listings that were matched; None without such listings."""
+        return self.matched / self.reachable if self.reachable else None
 
 
-def agreement(world: World, said: Iterable[Observed], *, scanned_at: Sequence[datetime]) -> Agreement:
-    """Compare the service's records with the world as it is now.
+def agreement(
+    world: World, reported: Iterable[ReportedRecord], *, scanned_at: Sequence[datetime]
+) -> Agreement:
+    """Compare the service's records with the invented web as it is now.
 
     Args:
-        world: What is so.
-        said: Every record of the service, whatever its status.
-        scanned_at: When everybody was scanned, in order.
+        world: The ground truth.
+        reported: Every record of the service, whatever its status.
+        scanned_at: When everyone was scanned, in order.
     """
-    records = list(said)
-    shown = {_key(truth): truth for at in scanned_at for truth in world.listings(at) if truth.visible}
-    whose = {_key(truth): truth.person for truth in world.listings()}
-    theirs = {key for key, truth in shown.items() if truth.person is not None}
-    right = {_observed(one) for one in records if whose.get(_observed(one)) == one.person}
-    findable = {key for key in theirs | right if key[0] in world.reachable}
-    removed = [one for one in records if one.status == REMOVED]
+    records = list(reported)
+    visible = {_truth_key(truth): truth for at in scanned_at for truth in world.listings(at) if truth.visible}
+    owners = {_truth_key(truth): truth.person for truth in world.listings()}
+    owned = {key for key, truth in visible.items() if truth.person is not None}
+    correct = {_record_key(record) for record in records if owners.get(_record_key(record)) == record.person}
+    reachable = {key for key in owned | correct if key[0] in world.reachable}
+    removed = [record for record in records if record.status == REMOVED]
     return Agreement(
         records=len(records),
-        right=sum(whose.get(_observed(one)) == one.person for one in records),
-        nobodys=sum(_observed(one) not in whose for one in records),
-        findable=len(findable),
-        found=len(findable & right),
-        out_of_reach=len(theirs - findable),
+        correct=sum(owners.get(_record_key(record)) == record.person for record in records),
+        nonexistent=sum(_record_key(record) not in owners for record in records),
+        reachable=len(reachable),
+        matched=len(reachable & correct),
+        unreachable=len(owned - reachable),
         removed=len(removed),
-        really_gone=sum(_is_gone(world, one, scanned_at[-1:]) for one in removed),
+        verified_removed=sum(_is_removed(world, record, scanned_at[-1:]) for record in removed),
     )
 
 
-LATE = timedelta(days=14)  # everybody is scanned weekly, and what is gone is looked for twice
+GRACE_PERIOD = timedelta(days=14)  # scans are weekly, and a removal takes two of them to verify
 
 
 @dataclass(frozen=True, slots=True)
-class Day:
-    """What was remembered at the end of a day, beside what was so.
+class DailyAgreement:
+    """What the history knew at the end of a day, compared with the ground truth.
 
     Attributes:
-        at: When it was looked.
-        open: Records that were said to be open, and of these ``listed``: those that a site showed at that moment.
-        removed: Records that were said to be removed, and of these ``gone``: those that no site showed.
-        late: What was otherwise at that moment, but as it was said within the two weeks before.
-        wrong: What was not so in that time, at any moment.
+        at: When the history collected.
+        open: Open records, and of these ``listed``: those visible on a site at that moment.
+        removed: Removed records, and of these ``gone``: those that no site showed.
+        late: Records that were wrong at that moment, but right at some moment of the two weeks before.
+        wrong: Records that were not right at any moment of that time.
     """
 
     at: datetime
@@ -105,35 +107,38 @@ class Day:
     wrong: int
 
 
-def agreement_on(world: World, said: Iterable[Observed], at: datetime) -> Day:
-    """Compare what was said at an instant with the world as it was then.
+def agreement_on(world: World, reported: Iterable[ReportedRecord], at: datetime) -> DailyAgreement:
+    """Compare records with the invented web as both were at an instant.
 
     Args:
-        world: What is so.
-        said: Every record, with its status as it was said then.
+        world: The ground truth.
+        reported: Every record, with the status it had then.
         at: The instant.
     """
-    records = list(said)
-    removed = [one for one in records if one.status == REMOVED]
-    others = [one for one in records if one.status != REMOVED]
-    listed = [one for one in others if world.is_listed(*_observed(one), at)]
-    gone = [one for one in removed if not world.is_listed(*_observed(one), at)]
-    wrong = sum(not _recently(world, one, at) for one in records)
-    off = len(records) - len(listed) - len(gone)
-    return Day(at, len(others), len(listed), len(removed), len(gone), off - wrong, wrong)
+    records = list(reported)
+    removed = [record for record in records if record.status == REMOVED]
+    still_open = [record for record in records if record.status != REMOVED]
+    listed = [record for record in still_open if world.is_listed(*_record_key(record), at)]
+    gone = [record for record in removed if not world.is_listed(*_record_key(record), at)]
+    wrong = sum(not _was_right_recently(world, record, at) for record in records)
+    mismatches = len(records) - len(listed) - len(gone)
+    return DailyAgreement(
+        at, len(still_open), len(listed), len(removed), len(gone), mismatches - wrong, wrong
+    )
 
 
-def _recently(world: World, one: Observed, at: datetime) -> bool:
-    return world.was_listed(*_observed(one), since=at - LATE, until=at, listed=one.status != REMOVED)
+def _was_right_recently(world: World, record: ReportedRecord, at: datetime) -> bool:
+    is_open = record.status != REMOVED
+    return world.was_listed(*_record_key(record), since=at - GRACE_PERIOD, until=at, listed=is_open)
 
 
-def _is_gone(world: World, one: Observed, before: Sequence[datetime]) -> bool:
-    return not all(world.is_listed(*_observed(one), at) for at in (None, *before))
+def _is_removed(world: World, record: ReportedRecord, before: Sequence[datetime]) -> bool:
+    return not all(world.is_listed(*_record_key(record), at) for at in (None, *before))
 
 
-def _key(truth: Truth) -> tuple[str, str]:
+def _truth_key(truth: Truth) -> tuple[str, str]:
     return truth.site, truth.reference_id
 
 
-def _observed(one: Observed) -> tuple[str, str]:
-    return one.site, one.reference_id
+def _record_key(record: ReportedRecord) -> tuple[str, str]:
+    return record.site, record.reference_id

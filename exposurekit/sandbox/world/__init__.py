@@ -5,10 +5,10 @@
     world        all hosts together, and the truth   state         seed, clock, listings and requests
     people       invented people                     namesakes     people who share a name
     sites        the invented sites as data          listings      who is listed where
-    search       how sites answer a search           templates     how a listing looks
-    pages        ordinary web pages                  search_engine a search engine over them
+    search       how sites answer a search           templates     markup of listings
+    pages        ordinary web pages                  search_engine a search engine for them
     opt_outs     removals from sites                 opt_out_forms their forms
-    formats      how sites spell names and phones    hostile       hostile pages
+    formats      how sites print names and phones    hostile       hostile pages
     asgi         ASGI plumbing                       webhook_receiver  an integrator's webhook endpoint
     definitions/ the site definitions, as YAML
 """

@@ -1,4 +1,4 @@
-"""Requests and answers of the make-believe web as plain values, and the ASGI around them. Decides no answer."""
+"""Requests and responses of the invented web as plain values, and the ASGI application that carries them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
@@ -16,12 +16,12 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 HTML, JSON, TEXT = "text/html; charset=utf-8", "application/json", "text/plain; charset=utf-8"
 BODY_MAX = 64 * 1024
-STEP_S = 0.05  # how soon an unfinished answer notices that nobody waits for it
+STEP_S = 0.05  # how often a delayed response checks whether the client is still there
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Request:
-    """A request, read."""
+    """A parsed request."""
 
     method: str
     host: str
@@ -30,14 +30,14 @@ class Request:
     form: Mapping[str, str] = field(default_factory=dict)
     cookies: Mapping[str, str] = field(default_factory=dict)
 
-    def told(self) -> Mapping[str, str]:
-        """What a form sent, or what stands in the address."""
+    def parameters(self) -> Mapping[str, str]:
+        """Return the form's fields for POST, else those of the query."""
         return self.form if self.method == "POST" else self.query
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Response:
-    """What is sent back: a body after a delay, or parts for as long as they come."""
+    """A response: a body after a delay, or a stream of parts."""
 
     body: bytes = b""
     status: int = 200
@@ -48,65 +48,67 @@ class Response:
 
 
 def html(text: str, status: int = 200, *, encoding: str = "utf-8") -> Response:
-    """An answer that is a page; what the encoding lacks stands in it as a character reference."""
+    """Return an HTML response; characters that the encoding lacks become character references."""
     return Response(text.encode(encoding, "xmlcharrefreplace"), status, f"text/html; charset={encoding}")
 
 
 def text(body: str, status: int = 200) -> Response:
-    """An answer that is plain text."""
+    """Return a plain-text response."""
     return Response(body.encode(), status, TEXT)
 
 
 def redirect(to: str) -> Response:
-    """An answer that points elsewhere."""
+    """Return a redirect."""
     return Response(status=302, kind=TEXT, headers=(("location", to),))
 
 
 class AsgiTransport:
-    """An ASGI application out of a function from a request to an answer."""
+    """An ASGI application made of a function from a request to a response."""
 
-    def __init__(self, answer: Callable[[Request], Response]) -> None:
-        self._answer = answer
+    def __init__(self, respond: Callable[[Request], Response]) -> None:
+        self._respond = respond
         self._closed = False
 
     def close(self) -> None:
-        """Answers that are under way end."""
+        """End the responses that are still being sent."""
         self._closed = True
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or open and close with the server."""
+        """Handle one request, or the server's lifespan events."""
         if scope["type"] == "lifespan":
-            await _live(receive, send)
+            await _run_lifespan(receive, send)
             return
-        asked = await _read(scope, receive)
-        answer = self._answer(asked)
-        if answer.parts or answer.delay_s:
-            await self._send_slowly(answer, receive, send)
+        request = await _read(scope, receive)
+        response = self._respond(request)
+        if response.parts or response.delay_s:
+            await self._send_slowly(response, receive, send)
         else:
-            await _send(answer, send)
+            await _send(response, send)
 
-    async def _send_slowly(self, answer: Response, receive: Receive, send: Send) -> None:
-        gone = asyncio.ensure_future(_gone(receive))
+    async def _send_slowly(self, response: Response, receive: Receive, send: Send) -> None:
+        disconnected = asyncio.ensure_future(_disconnected(receive))
         try:
-            await self._wait(answer.delay_s, gone)
-            if answer.parts is None:
-                await _send(answer, send)
+            await self._wait(response.delay_s, disconnected)
+            if response.parts is None:
+                await _send(response, send)
                 return
-            await send(_start(answer, length=None))
-            async with aclosing(_generator(answer.parts())) as parts:
+            await send(_start(response, length=None))
+            async with aclosing(_generator(response.parts())) as parts:
                 async for part in parts:
-                    if gone.done() or self._closed:
+                    if disconnected.done() or self._closed:
                         break
                     await send({"type": "http.response.body", "body": part, "more_body": True})
-                    await asyncio.sleep(0)  # else nobody hears that the other side has hung up
+                    await asyncio.sleep(0)  # lets the task above notice a disconnect
             await send({"type": "http.response.body", "body": b""})
         finally:
-            gone.cancel()
+            disconnected.cancel()
 
-    async def _wait(self, seconds: float, gone: "asyncio.Future[None]") -> None:
+    async def _wait(self, seconds: float, disconnected: "asyncio.Future[None]") -> None:
         until = asyncio.get_running_loop().time() + seconds
-        while (left := until - asyncio.get_running_loop().time()) > 0 and not (gone.done() or self._closed):
-            await asyncio.wait({gone}, timeout=min(left, STEP_S))
+        while (remaining := until - asyncio.get_running_loop().time()) > 0 and not (
+            disconnected.done() or self._closed
+        ):
+            await asyncio.wait({disconnected}, timeout=min(remaining, STEP_S))
 
 
 async def _generator(parts: AsyncIterator[bytes]) -> Any:
@@ -114,12 +116,12 @@ async def _generator(parts: AsyncIterator[bytes]) -> Any:
         yield part
 
 
-async def _gone(receive: Receive) -> None:
+async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
-async def _live(receive: Receive, send: Send) -> None:
+async def _run_lifespan(receive: Receive, send: Send) -> None:
     while True:
         message = await receive()
         await send({"type": f"{message['type']}.complete"})
@@ -163,14 +165,14 @@ def _cookies(header: str) -> dict[str, str]:
         return {}
 
 
-def _start(answer: Response, length: int | None) -> Message:
-    headers = [("content-type", answer.kind), *answer.headers]
+def _start(response: Response, length: int | None) -> Message:
+    headers = [("content-type", response.kind), *response.headers]
     if length is not None:
         headers.append(("content-length", str(length)))
     encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
-    return {"type": "http.response.start", "status": answer.status, "headers": encoded}
+    return {"type": "http.response.start", "status": response.status, "headers": encoded}
 
 
-async def _send(answer: Response, send: Send) -> None:
-    await send(_start(answer, len(answer.body)))
-    await send({"type": "http.response.body", "body": answer.body})
+async def _send(response: Response, send: Send) -> None:
+    await send(_start(response, len(response.body)))
+    await send({"type": "http.response.body", "body": response.body})

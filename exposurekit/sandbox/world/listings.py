@@ -1,4 +1,4 @@
-"""What each make-believe site shows about whom, and since when: the ground truth. Serves nothing, draws nothing later."""
+"""Listings of the invented sites, with their dates of appearance: the ground truth."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -9,31 +9,27 @@ from exposurekit.sandbox.world.formats import (
     age_on,
     born_on,
     folded,
-    misspelt,
+    misspell,
     name_as,
     phone_as,
     place_as,
-    some,
+    sample_values,
 )
 from exposurekit.sandbox.world.people import NICKNAMES, Address, Person, chance, slug
 from exposurekit.sandbox.world.sites import SITES, WorldSite
 
-UNFOUND = 0.06  # the share of people whom no site lists
-LISTED_TWICE = 0.12  # the share of listings that come with an older one of the same person
-OUT_OF_DATE = 0.08  # the share that shows former towns only
-APPEARS_LATER, LAST_DAY = 0.12, 75
-VANISHES = 0.03
-DAWDLES = 0.08  # the share of removals that take nearly twice the time they are said to take
-COMES_BACK = (
-    0.75,
-    0.35,
-    0.2,
-)  # where a site lists people again: after the first removal, the second, the third
+UNLISTED = 0.06  # share of people without a listing
+LISTED_TWICE = 0.12  # share of listings that come with an older one of the same person
+OUTDATED = 0.08  # share that shows former towns only
+LISTED_LATER, LAST_DAY = 0.12, 75
+EXPIRES = 0.03
+LATE_REMOVALS = 0.08  # share of removals that take nearly twice the announced time
+RELISTED = (0.75, 0.35, 0.2)  # on sites that relist: share after the first removal, the second, the third
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Entry:
-    """One listing on one site, and its fate. `keys` are the names, folded, under which the site finds it."""
+    """One listing on one site, with its life cycle. `keys` are the normalized names under which the site finds it."""
 
     site: WorldSite
     reference_id: str
@@ -52,27 +48,27 @@ class Entry:
     path: str
     since: datetime
     until: datetime | None
-    leaves_after: timedelta | None
-    returns_after: tuple[timedelta | None, ...]
+    removal_delay: timedelta | None
+    relisting_delays: tuple[timedelta | None, ...]
     quirks: tuple[str, ...]
 
     @property
     def href(self) -> str | None:
-        """Its own address, where the site gives it one."""
+        """Its URL; None if the site has no detail pages."""
         return f"http://{self.site.host}{self.path}" if self.site.shows_href else None
 
     @property
     def person(self) -> int | None:
-        """Which of the registered people it is about; None for anybody else."""
+        """The index of the registered person it is about; None for anybody else."""
         return self.holder[1] if self.holder[0] == "people" else None
 
     def age(self, day: date) -> int | None:
-        """The age it shows on a day, which may be a year off."""
+        """Return the age it shows on a day, which may be a year off."""
         return None if self.born is None else age_on(self.born, day) + self.age_off
 
 
 class Listings:
-    """Every listing of every site, found by site and name or by site and reference."""
+    """All listings of all sites, indexed by site and name and by site and reference."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         self.entries = sorted(entries, key=lambda entry: (entry.site.name, entry.reference_id))
@@ -84,35 +80,37 @@ class Listings:
                 self._by_name.setdefault((entry.site.name, key), []).append(entry)
 
     def named(self, site: WorldSite, name: str) -> Sequence[Entry]:
-        """The listings that fit a name, there or not there at the moment, always in the same order."""
+        """Return the listings under a name, visible or not, in a fixed order."""
         return self._by_name.get((site.name, folded(name)), ())
 
     def at(self, site: str, reference_id: str) -> Entry | None:
-        """The listing of this reference."""
+        """Return the listing with this reference."""
         return self._by_reference.get((site, reference_id))
 
 
 def build_listings(
     people: Sequence[Person], strangers: Sequence[Person], *, seed: int, start: datetime
 ) -> Listings:
-    """Everything that is listed, or will be, in a world that begins at `start`."""
+    """Build every present and future listing of a world that begins at `start`."""
     taken: set[tuple[str, str]] = set()
-    entries = [_control(site, number, start, taken) for number, site in enumerate(SITES) if _keeps(site)]
+    entries = [
+        _control(site, number, start, taken) for number, site in enumerate(SITES) if _has_control(site)
+    ]
     for kind, crowd in (("people", people), ("strangers", strangers)):
         for index, person in enumerate(crowd):
-            rng = random.Random(f"listings {seed} {kind} {index}")  # noqa: S311  make-believe, not a secret
-            entries += _of(person, (kind, index), start, taken, rng)
+            rng = random.Random(f"listings {seed} {kind} {index}")  # noqa: S311  invented data, not a secret
+            entries += _person_entries(person, (kind, index), start, taken, rng)
     return Listings(entries)
 
 
-def _keeps(site: WorldSite) -> bool:
+def _has_control(site: WorldSite) -> bool:
     return site.trait != "lists anybody"
 
 
-def _of(
+def _person_entries(
     person: Person, holder: tuple[str, int], start: datetime, taken: set[tuple[str, str]], rng: random.Random
 ) -> Iterator[Entry]:
-    if chance(rng, UNFOUND):
+    if chance(rng, UNLISTED):
         return
     for site in SITES:
         if not chance(rng, site.listing_probability):
@@ -122,10 +120,10 @@ def _of(
 
 
 def _sets_of_homes(site: WorldSite, person: Person, rng: random.Random) -> Iterator[tuple[Address, ...]]:
-    """The addresses for each listing that a site has of somebody: one listing mostly, now and then out of date."""
+    """Yield the addresses of each listing that a site has of a person: mostly one listing, sometimes outdated."""
     former = person.addresses[1:]
     for _ in range(rng.randint(1, site.listings_max)):
-        yield former if former and chance(rng, OUT_OF_DATE) else person.addresses
+        yield former if former and chance(rng, OUTDATED) else person.addresses
     if former and chance(rng, LISTED_TWICE):
         yield former
 
@@ -140,23 +138,23 @@ def _entry(
     taken: set[tuple[str, str]],
     rng: random.Random,
 ) -> Entry:
-    first, last, quirk = _known_as(person, rng)
+    first, last, quirk = _listed_name(person, rng)
     middle = person.middle_name or ""
-    shown = homes[: rng.randint(1, len(homes))]
+    homes = homes[: rng.randint(1, len(homes))]
     born = None if person.birth_date is None or chance(rng, 0.08) else born_on(person.birth_date)
     age_off = rng.choice((-1, 1)) if chance(rng, 0.1) else 0
     former_names = (f"{alias.first_name} {alias.last_name}" for alias in person.aliases)
     others = (f"{person.first_name} {person.last_name}", *former_names)
-    aliases = some(tuple(other for other in others if other != f"{first} {last}"), rng)
+    aliases = sample_values(tuple(other for other in others if other != f"{first} {last}"), rng)
     aliases = aliases if site.shows_aliases else ()
     reference_id = _reference(site, taken, rng)
     quirks = (
         quirk,
         "no age" if site.shows_age and born is None else "",
         "age off by one" if site.shows_age and born is not None and age_off else "",
-        "former town" if person.addresses[0] not in shown else "",
+        "former town" if person.addresses[0] not in homes else "",
     )
-    since = start + _day(rng, 1, LAST_DAY) if chance(rng, APPEARS_LATER) else start
+    since = start + _day(rng, 1, LAST_DAY) if chance(rng, LISTED_LATER) else start
     return Entry(
         site=site,
         reference_id=reference_id,
@@ -165,24 +163,24 @@ def _entry(
         name=name_as(site.name_format, first, "" if chance(rng, 0.2) else middle, last),
         born=born if site.shows_age else None,
         age_off=age_off,
-        relations=some(person.relatives, rng) if site.shows_relations else (),
+        relations=sample_values(person.relatives, rng) if site.shows_relations else (),
         aliases=aliases,
-        locations=tuple(dict.fromkeys(place_as(site.location_format, home) for home in shown)),
-        emails=some(person.emails, rng) if site.shows_contacts else (),
+        locations=tuple(dict.fromkeys(place_as(site.location_format, home) for home in homes)),
+        emails=sample_values(person.emails, rng) if site.shows_contacts else (),
         phone_numbers=_phones(person, rng) if site.shows_contacts else (),
         keys=_keys(person, f"{first} {last}", aliases, quirk),
-        places=frozenset((folded(home.city), home.state) for home in shown),
+        places=frozenset((folded(home.city), home.state) for home in homes),
         path=f"/people/{slug(f'{first} {last}')}/{reference_id}",
         since=since,
-        until=since + _day(rng, 10, 80) if chance(rng, VANISHES) else None,
-        leaves_after=_leaves_after(site, rng),
-        returns_after=_returns_after(site, rng),
+        until=since + _day(rng, 10, 80) if chance(rng, EXPIRES) else None,
+        removal_delay=_removal_delay(site, rng),
+        relisting_delays=_relisting_delays(site, rng),
         quirks=tuple(filter(None, quirks)),
     )
 
 
-def _known_as(person: Person, rng: random.Random) -> tuple[str, str, str]:
-    """The first and last name that a site knows, and what is odd about them."""
+def _listed_name(person: Person, rng: random.Random) -> tuple[str, str, str]:
+    """The first and last name that a site lists, and their quirk."""
     called = {alias.alias_type: alias for alias in reversed(person.aliases)}
     nickname = called["nickname"].first_name if "nickname" in called else NICKNAMES.get(person.first_name)
     draw = rng.random()
@@ -191,21 +189,21 @@ def _known_as(person: Person, rng: random.Random) -> tuple[str, str, str]:
     if "maiden" in called and draw < 0.3:  # noqa: PLR2004
         return person.first_name, called["maiden"].last_name, "maiden name"
     if draw > 0.97 and len(person.last_name) > 5:  # noqa: PLR2004
-        return person.first_name, misspelt(person.last_name, rng), "misspelt"
+        return person.first_name, misspell(person.last_name, rng), "misspelt"
     return person.first_name, person.last_name, ""
 
 
 def _keys(person: Person, name: str, aliases: tuple[str, ...], quirk: str) -> frozenset[str]:
-    """Sites know what nicknames stand for and forgive a letter; what somebody was called before, they must show."""
-    known = {name, *aliases}
+    """Normalized names that find a listing: nicknames and misspellings find the full name too, former names do not."""
+    names = {name, *aliases}
     if quirk in {"nickname", "misspelt"}:
-        known.add(f"{person.first_name} {person.last_name}")
-    return frozenset(folded(each) for each in known)
+        names.add(f"{person.first_name} {person.last_name}")
+    return frozenset(folded(each) for each in names)
 
 
 def _phones(person: Person, rng: random.Random) -> tuple[str, ...]:
     style = rng.randrange(100)
-    return tuple(phone_as(number, style) for number in some(person.phone_numbers, rng))
+    return tuple(phone_as(number, style) for number in sample_values(person.phone_numbers, rng))
 
 
 def _reference(site: WorldSite, taken: set[tuple[str, str]], rng: random.Random) -> str:
@@ -220,23 +218,23 @@ def _day(rng: random.Random, first: int, last: int) -> timedelta:
     return timedelta(days=rng.randint(first, last), minutes=rng.randrange(24 * 60))
 
 
-def _leaves_after(site: WorldSite, rng: random.Random) -> timedelta | None:
+def _removal_delay(site: WorldSite, rng: random.Random) -> timedelta | None:
     if site.removal == "never":
         return None
-    pace = 1.8 if chance(rng, DAWDLES) else rng.uniform(0.6, 1.0)
+    pace = 1.8 if chance(rng, LATE_REMOVALS) else rng.uniform(0.6, 1.0)
     return timedelta(hours=round(24 * pace * site.definition.removal.processing_days))
 
 
-def _returns_after(site: WorldSite, rng: random.Random) -> tuple[timedelta | None, ...]:
+def _relisting_delays(site: WorldSite, rng: random.Random) -> tuple[timedelta | None, ...]:
     if site.removal != "relists":
         return ()
-    return tuple(timedelta(days=rng.randint(30, 60)) if chance(rng, share) else None for share in COMES_BACK)
+    return tuple(timedelta(days=rng.randint(30, 60)) if chance(rng, share) else None for share in RELISTED)
 
 
 def _control(site: WorldSite, number: int, start: datetime, taken: set[tuple[str, str]]) -> Entry:
-    """The resident whom a site always lists, and who never leaves."""
+    """The listing of the site's control, which is never removed."""
     resident = site.definition.controls.listed
-    assert resident is not None  # noqa: S101  the definitions are ours, and a test reads them all
+    assert resident is not None  # noqa: S101  a test checks that every shipped definition has one
     name = f"{resident.first_name} {resident.last_name}"
     home = Address(f"{number + 1} Control Lane", None, resident.city, resident.state, "00000")
     reference_id = site.reference_format.format(number + 1)
@@ -259,7 +257,7 @@ def _control(site: WorldSite, number: int, start: datetime, taken: set[tuple[str
         path=f"/people/{slug(name)}/{reference_id}",
         since=start,
         until=None,
-        leaves_after=None,
-        returns_after=(),
+        removal_delay=None,
+        relisting_delays=(),
         quirks=(),
     )

@@ -1,4 +1,4 @@
-"""The opt-out forms of the make-believe sites, and what they check. Grants nothing to whom the listing is not about."""
+"""Opt-out forms of the invented sites, and the checks behind them."""
 
 import string
 from collections.abc import Iterator, Mapping
@@ -16,86 +16,86 @@ from exposurekit.text.sanitize import escaped
 
 REFERENCE = "{reference_id}"
 CONFIRM = "/opt-out/confirm"
-DECLINES = 0.5  # the share of requests that a site which removes nobody refuses openly
+DECLINE_RATE = 0.5  # share of requests that a site without removals refuses openly
 
 
-def form(ground: WorldState, site: WorldSite) -> Response:
-    """The page with the opt-out form, or with the steps where there is none to send."""
+def form(world: WorldState, site: WorldSite) -> Response:
+    """Answer with the page that has the opt-out form, or the instructions if the site has no form."""
     if not _fields(site):
         return html(document(site, "<p>Print this page, fill it in and send it to us by post.</p>"))
     inputs = [f'<label>{escaped(name)} <input name="{escaped(name)}"></label>' for name in _fields(site)]
     headers: tuple[tuple[str, str], ...] = ()
-    if _wants_token(site):
-        session = _session(ground, site)
+    if _has_token_field(site):
+        session = _session(world, site)
         headers = (("set-cookie", f"session={session}; Path=/; HttpOnly"),)
-        inputs.append(f'<input type="hidden" name="token" value="{_token(ground, session)}">')
-    if _wants_captcha(site):
+        inputs.append(f'<input type="hidden" name="token" value="{_token(world, session)}">')
+    if _has_captcha(site):
         inputs.append('<img src="/captcha.png" alt=""><label>What it says <input name="captcha"></label>')
-    action = escaped(urlsplit(sent_to(site)).path)
+    action = escaped(urlsplit(form_url(site)).path)
     body = f'<form method="post" action="{action}">{"".join(inputs)}<button>Send</button></form>'
     page = html(document(site, body), encoding=site.encoding)
     return Response(page.body, page.status, page.kind, headers)
 
 
-def sent_to(site: WorldSite) -> str:
-    """Where the form goes."""
+def form_url(site: WorldSite) -> str:
+    """Return the URL that the form posts to."""
     return site.definition.removal.url or site.opt_out_url
 
 
-def submit(ground: WorldState, site: WorldSite, asked: Request) -> Response:
-    """A form that was sent: granted, or refused with a reason."""
+def submit(world: WorldState, site: WorldSite, request: Request) -> Response:
+    """Answer a submitted form: grant the removal, or refuse it with a reason."""
     fields = _fields(site)
     reference = next(
-        (asked.form.get(name, "") for name, template in fields.items() if template == REFERENCE), ""
+        (request.form.get(name, "") for name, template in fields.items() if template == REFERENCE), ""
     )
-    problem = _problem(ground, site, asked, reference, fields)
+    problem = _problem(world, site, request, reference, fields)
     if problem:
-        ground.ledger.note(site.name, reference, ground.now(), accepted=False)
-        # Real sites say no with 200 as well: what counts is the text.
+        world.ledger.log(site.name, reference, world.now(), accepted=False)
+        # Real sites refuse with 200 as well: only the text counts.
         status = 200 if site.definition.removal.method == "form" else 403
         return html(document(site, f"<p>{escaped(problem)}.</p>"), status, encoding=site.encoding)
     if site.trait == "lists anybody":
-        ground.ledger.note(site.name, reference, ground.now(), accepted=True)
+        world.ledger.log(site.name, reference, world.now(), accepted=True)
     elif site.definition.removal.method == "manual":
-        return _mailed(ground, site, asked, reference)
-    elif entry := ground.there(site.name, reference):
-        ground.ledger.leave(entry, ground.now())
+        return _send_link(world, site, request, reference)
+    elif entry := world.visible_listing(site.name, reference):
+        world.ledger.remove(entry, world.now())
     return html(document(site, f"<p>{escaped(_mark(site, 'accepted'))}.</p>"), encoding=site.encoding)
 
 
-def confirm(ground: WorldState, site: WorldSite, asked: Request) -> Response:
-    """The link in a site's e-mail was opened."""
-    reference = asked.query.get("reference", "")
-    entry = ground.there(site.name, reference)
-    if entry is None or asked.query.get("key") != digest(ground.seed, "confirm", site.name, reference):
+def confirm(world: WorldState, site: WorldSite, request: Request) -> Response:
+    """Answer the link from a site's e-mail."""
+    reference = request.query.get("reference", "")
+    entry = world.visible_listing(site.name, reference)
+    if entry is None or request.query.get("key") != digest(world.seed, "confirm", site.name, reference):
         return html(document(site, "<p>This link leads nowhere.</p>"), 404)
-    ground.ledger.leave(entry, ground.now())
+    world.ledger.remove(entry, world.now())
     return html(document(site, "<p>Your summary will be gone in a few days.</p>"))
 
 
-def captcha(ground: WorldState, site: WorldSite) -> str:
-    """What a human reads in today's picture."""
-    return digest(ground.seed, "captcha", site.name, ground.now().date())[:6]
+def captcha(world: WorldState, site: WorldSite) -> str:
+    """Return the solution of today's captcha."""
+    return digest(world.seed, "captcha", site.name, world.now().date())[:6]
 
 
-def fits(template: str, value: str, person: Person) -> bool:
-    """Whether what a form was told is true of somebody, under any of their names and addresses.
+def is_true_of(template: str, value: str, person: Person) -> bool:
+    """Return whether a form's value is true of a person, under any of their names and addresses.
 
     >>> from exposurekit.sandbox.world.people import invent
     >>> person = invent(1, seed=7)[0]
-    >>> fits("{first_name} {last_name}", f"{person.first_name} {person.last_name}".upper(), person)
+    >>> is_true_of("{first_name} {last_name}", f"{person.first_name} {person.last_name}".upper(), person)
     True
-    >>> fits("{city}", "Nowhere", person), fits("{city}", "", person)
+    >>> is_true_of("{city}", "Nowhere", person), is_true_of("{city}", "", person)
     (False, False)
     """
-    wanted = [name for _, name, _, _ in string.Formatter().parse(template) if name]
+    fields = [name for _, name, _, _ in string.Formatter().parse(template) if name]
     return any(
-        all(values[name] for name in wanted) and folded(template.format(**values)) == folded(value)
-        for values in _true_of(person)
+        all(values[name] for name in fields) and folded(template.format(**values)) == folded(value)
+        for values in _true_values(person)
     )
 
 
-def _true_of(person: Person) -> Iterator[dict[str, str]]:
+def _true_values(person: Person) -> Iterator[dict[str, str]]:
     names = [(person.first_name, person.last_name)]
     names += [(alias.first_name, alias.last_name) for alias in person.aliases]
     born = "" if person.birth_date is None else born_on(person.birth_date).isoformat()
@@ -117,69 +117,69 @@ def _true_of(person: Person) -> Iterator[dict[str, str]]:
 
 
 def _fields(site: WorldSite) -> Mapping[str, str]:
-    """The form's fields and what each is asked for; none where there is no form."""
+    """The form's fields and their templates; empty for a site without a form."""
     if site.definition.removal.method == "form":
         return site.definition.removal.fields
-    if not _wants_captcha(site):
+    if not _has_captcha(site):
         return {}
     return {"reference": REFERENCE} | {name: f"{{{name}}}" for name in site.user_fields_required_for_removal}
 
 
-def _wants_token(site: WorldSite) -> bool:
+def _has_token_field(site: WorldSite) -> bool:
     return site.definition.removal.page is not None
 
 
-def _wants_captcha(site: WorldSite) -> bool:
+def _has_captcha(site: WorldSite) -> bool:
     return "email" in site.user_fields_required_for_removal
 
 
 def _problem(
-    ground: WorldState, site: WorldSite, asked: Request, reference: str, fields: Mapping[str, str]
+    world: WorldState, site: WorldSite, request: Request, reference: str, fields: Mapping[str, str]
 ) -> str | None:
-    """Why a request is refused; None where it is not."""
+    """The reason to refuse a request, or None."""
     if not fields:
         return "We answer letters only"
-    if _wants_token(site) and not _has_token(ground, site, asked):
+    if _has_token_field(site) and not _is_token_valid(world, site, request):
         return _mark(site, "refused", -1)
-    if _wants_captcha(site) and asked.form.get("captcha") != captcha(ground, site):
+    if _has_captcha(site) and request.form.get("captcha") != captcha(world, site):
         return "The picture says something else"
     refused = _mark(site, "refused") or "This summary is somebody else's"
     if site.trait == "lists anybody":
-        return None if asked.form.get("name", "").strip() else refused
-    entry = ground.there(site.name, reference)
-    if entry is None or not _is_theirs(entry, asked, fields):
+        return None if request.form.get("name", "").strip() else refused
+    entry = world.visible_listing(site.name, reference)
+    if entry is None or not _is_theirs(entry, request, fields):
         return refused
-    declined = site.removal == "never" and roll(ground.seed, "declines", reference) < DECLINES
+    declined = site.removal == "never" and roll(world.seed, "declines", reference) < DECLINE_RATE
     return refused if declined else None
 
 
-def _is_theirs(entry: Entry, asked: Request, fields: Mapping[str, str]) -> bool:
+def _is_theirs(entry: Entry, request: Request, fields: Mapping[str, str]) -> bool:
     owner = entry.owner
     return owner is not None and all(
-        fits(template, asked.form.get(name, ""), owner)
+        is_true_of(template, request.form.get(name, ""), owner)
         for name, template in fields.items()
         if template != REFERENCE
     )
 
 
-def _mailed(ground: WorldState, site: WorldSite, asked: Request, reference: str) -> Response:
-    key = digest(ground.seed, "confirm", site.name, reference)
+def _send_link(world: WorldState, site: WorldSite, request: Request, reference: str) -> Response:
+    key = digest(world.seed, "confirm", site.name, reference)
     url = f"http://{site.host}{CONFIRM}?reference={reference}&key={key}"
-    ground.mailbox.append(Mail(site.name, asked.form["email"], url))
+    world.mailbox.append(Mail(site.name, request.form["email"], url))
     return html(document(site, "<p>We have sent you a link. Nothing happens until you open it.</p>"))
 
 
-def _session(ground: WorldState, site: WorldSite) -> str:
-    return digest(ground.seed, "session", site.name, ground.now().date())
+def _session(world: WorldState, site: WorldSite) -> str:
+    return digest(world.seed, "session", site.name, world.now().date())
 
 
-def _token(ground: WorldState, session: str) -> str:
-    return digest(ground.seed, "token", session)
+def _token(world: WorldState, session: str) -> str:
+    return digest(world.seed, "token", session)
 
 
-def _has_token(ground: WorldState, site: WorldSite, asked: Request) -> bool:
-    session = _session(ground, site)
-    return asked.cookies.get("session") == session and asked.form.get("token") == _token(ground, session)
+def _is_token_valid(world: WorldState, site: WorldSite, request: Request) -> bool:
+    session = _session(world, site)
+    return request.cookies.get("session") == session and request.form.get("token") == _token(world, session)
 
 
 def _mark(site: WorldSite, kind: str, which: int = 0) -> str:

@@ -1,4 +1,4 @@
-"""Requests to be taken off the make-believe sites, and what became of them. Checks no form, forgets nothing."""
+"""Opt-out requests to the invented sites, and the removals and relistings that follow."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -8,7 +8,7 @@ from exposurekit.sandbox.world.listings import Entry, Listings
 
 
 class OptOut(NamedTuple):
-    """A request that reached a site; `accepted` is what the site said, not what it did."""
+    """A request that reached a site; `accepted` is what the site answered, not what it did."""
 
     site: str
     reference_id: str
@@ -17,85 +17,87 @@ class OptOut(NamedTuple):
 
 
 class OptOutLedger:
-    """Which listings are away, and from when to when."""
+    """The opt-out requests, and the times during which a listing is removed."""
 
-    def __init__(self, shelves: Listings) -> None:
+    def __init__(self, listings: Listings) -> None:
         self.opt_outs: list[OptOut] = []
-        self._away: dict[Entry, list[tuple[datetime, datetime | None]]] = {}
+        self._absences: dict[Entry, list[tuple[datetime, datetime | None]]] = {}
         self._sisters: dict[tuple[str, tuple[str, int]], list[Entry]] = {}
-        for entry in shelves.entries:
+        for entry in listings.entries:
             if group := entry.site.sister_group:
                 self._sisters.setdefault((group, entry.holder), []).append(entry)
 
-    def visible(self, entry: Entry, at: datetime) -> bool:
-        """Whether the site shows the listing at an instant."""
+    def is_visible(self, entry: Entry, at: datetime) -> bool:
+        """Return whether the site shows the listing at an instant."""
         if at < entry.since or (entry.until is not None and at >= entry.until):
             return False
-        away = self._away.get(entry, ())
-        return not any(begin <= at and (end is None or at < end) for begin, end in away)
+        absences = self._absences.get(entry, ())
+        return not any(begin <= at and (end is None or at < end) for begin, end in absences)
 
-    def was(self, entry: Entry, *, visible: bool, since: datetime, until: datetime) -> bool:
-        """Whether the site showed the listing, or did not, at any moment between two instants, these included."""
-        away = self._away.get(entry, ())
-        if visible and any(since <= begin <= until for begin, _ in away):
-            return True  # what was taken off stood there until then, if only for a moment
-        turns = [entry.since, entry.until, *(turn for span in away for turn in span)]
-        moments = [since, until, *(turn for turn in turns if turn is not None and since <= turn <= until)]
-        return any(self.visible(entry, moment) == visible for moment in moments)
+    def was_ever(self, entry: Entry, *, visible: bool, since: datetime, until: datetime) -> bool:
+        """Return whether the listing was visible, or was not, at any moment between two instants, inclusive."""
+        absences = self._absences.get(entry, ())
+        if visible and any(since <= begin <= until for begin, _ in absences):
+            return True  # a listing is visible until its removal, if only for a moment
+        changes = [entry.since, entry.until, *(instant for absence in absences for instant in absence)]
+        moments = [since, until, *(at for at in changes if at is not None and since <= at <= until)]
+        return any(self.is_visible(entry, moment) == visible for moment in moments)
 
-    def note(self, site: str, reference_id: str, at: datetime, *, accepted: bool) -> None:
-        """Remember that a request was made."""
+    def log(self, site: str, reference_id: str, at: datetime, *, accepted: bool) -> None:
+        """Log a request."""
         self.opt_outs.append(OptOut(site, reference_id, at, accepted))
 
-    def leave(self, entry: Entry, at: datetime) -> None:
-        """A request is granted; on sister sites, for everything that they show of the same person."""
-        self.note(entry.site.name, entry.reference_id, at, accepted=True)
-        sisters = self._sisters.get((entry.site.sister_group or "", entry.holder), [entry])
-        for each in sisters:
-            if self.visible(each, at):
-                self._take_off(each, at)
+    def remove(self, entry: Entry, at: datetime) -> None:
+        """Grant a request; sister sites remove every listing of the same person."""
+        self.log(entry.site.name, entry.reference_id, at, accepted=True)
+        for sister in self._sisters.get((entry.site.sister_group or "", entry.holder), [entry]):
+            if self.is_visible(sister, at):
+                self._schedule_absence(sister, at)
 
-    def past(self) -> dict[str, Any]:
-        """What has happened, as plain JSON; `take_up` goes on from it."""
+    def saved_state(self) -> dict[str, Any]:
+        """Return the requests and absences as plain JSON, for `restore`."""
         return {
-            "opt_outs": [[*one[:2], one.at.isoformat(), one.accepted] for one in self.opt_outs],
-            "away": [
-                [entry.site.name, entry.reference_id, [_told(span) for span in spans]]
-                for entry, spans in self._away.items()
+            "opt_outs": [
+                [*opt_out[:2], opt_out.at.isoformat(), opt_out.accepted] for opt_out in self.opt_outs
+            ],
+            "absences": [
+                [entry.site.name, entry.reference_id, [_to_json(absence) for absence in absences]]
+                for entry, absences in self._absences.items()
             ],
         }
 
-    def take_up(self, past: Mapping[str, Any], shelves: Listings) -> None:
-        """Go on from what has happened, in place of what is known.
+    def restore(self, state: Mapping[str, Any], listings: Listings) -> None:
+        """Replace the requests and absences with those of a saved state.
 
         Raises:
-            LookupError: It did not happen to these listings.
+            LookupError: The state belongs to other listings.
         """
         self.opt_outs[:] = [
             OptOut(site, reference_id, datetime.fromisoformat(at), accepted)
-            for site, reference_id, at, accepted in past["opt_outs"]
+            for site, reference_id, at, accepted in state["opt_outs"]
         ]
-        self._away.clear()
-        for site, reference_id, spans in past["away"]:
-            if (entry := shelves.at(site, reference_id)) is None:
-                raise LookupError("there is no such listing in this world")
-            self._away[entry] = [_span(*span) for span in spans]
+        self._absences.clear()
+        for site, reference_id, absences in state["absences"]:
+            if (entry := listings.at(site, reference_id)) is None:
+                raise LookupError("this world has no such listing")
+            self._absences[entry] = [_from_json(*absence) for absence in absences]
 
-    def _take_off(self, entry: Entry, at: datetime) -> None:
-        if entry.leaves_after is None:
+    def _schedule_absence(self, entry: Entry, at: datetime) -> None:
+        if entry.removal_delay is None:
             return
-        away = self._away.setdefault(entry, [])
-        if away and at < away[-1][0]:
-            return  # asked for twice before it was done once
-        begin = at + entry.leaves_after
-        stays = entry.returns_after[len(away)] if len(away) < len(entry.returns_after) else None
-        away.append((begin, None if stays is None else begin + stays))
+        absences = self._absences.setdefault(entry, [])
+        if absences and at < absences[-1][0]:
+            return  # a second request before the first took effect
+        begin = at + entry.removal_delay
+        delays = entry.relisting_delays
+        relisting_delay = delays[len(absences)] if len(absences) < len(delays) else None
+        absences.append((begin, None if relisting_delay is None else begin + relisting_delay))
 
 
-def _told(span: tuple[datetime, datetime | None]) -> tuple[str, str | None]:
-    begin, end = span
+def _to_json(absence: tuple[datetime, datetime | None]) -> tuple[str, str | None]:
+    begin, end = absence
     return begin.isoformat(), None if end is None else end.isoformat()
 
 
-def _span(begin: str, end: str | None) -> tuple[datetime, datetime | None]:
+def _from_json(begin: str, end: str | None) -> tuple[datetime, datetime | None]:
     return datetime.fromisoformat(begin), None if end is None else datetime.fromisoformat(end)

@@ -1,4 +1,4 @@
-"""Plainly invented people, the same ones for the same seed. Never a real person, number or mailbox."""
+"""Invented people with fictional names, phone numbers and e-mail addresses; the same seed gives the same people."""
 
 import random
 import re
@@ -11,9 +11,9 @@ from typing import Any
 EPOCH = date(1970, 1, 1)
 DAY = 86_400
 OLDEST, YOUNGEST = 1931, 2004  # years of birth
-TRIES = 100  # draws for a number nobody has yet; past that, two people share one
+TRIES = 100  # draws for an unused number; after that, two people share one
 
-# first name, and after a colon what friends call them
+# first name, and its nickname after a colon
 FIRST_NAMES = """
 Juniper:June Marigold:Goldie Bartholomew:Bart Clementine:Clem Peregrine:Perry Wilhelmina:Billie Thaddeus:Tad
 Philomena:Mena Ignatius:Iggy Rosalind:Roz Montgomery:Monty Henrietta:Etta Augustin:Gus Cordelia:Delia
@@ -70,7 +70,7 @@ MAIL_DOMAINS = ("example.com", "example.org", "example.net")
 
 @dataclass(frozen=True)
 class Alias:
-    """Another name somebody goes or went by."""
+    """Another present or former name of a person."""
 
     first_name: str = field(repr=False)
     last_name: str = field(repr=False)
@@ -90,7 +90,7 @@ class Address:
 
 @dataclass(frozen=True, repr=False)
 class Person:
-    """An invented person, as they would register themselves. The first address is the current one."""
+    """An invented person with the data they register. The first address is the current one."""
 
     first_name: str
     middle_name: str | None
@@ -107,7 +107,7 @@ class Person:
         return f"Person({', '.join(f'{name}={len(getattr(self, name))}' for name in lists)})"
 
     def fields(self) -> frozenset[str]:
-        """The user field names, as `user_fields_required_for_removal` has them, that this person can fill.
+        """Return the user fields, as in `user_fields_required_for_removal`, that this person has values for.
 
         >>> sorted(invent(1, seed=7)[0].fields() & {"address1", "first_name"})
         ['address1', 'first_name']
@@ -115,10 +115,10 @@ class Person:
         always = {"first_name", "last_name", "address1", "city", "state", "zip"}
         others = {"middle_name": self.middle_name, "birth_date": self.birth_date}
         lists = {"email": self.emails, "phone_number": self.phone_numbers}
-        return frozenset(always | _known(others).keys() | {name for name, items in lists.items() if items})
+        return frozenset(always | _present(others).keys() | {name for name, items in lists.items() if items})
 
     def request(self) -> dict[str, Any]:
-        """The keyword arguments of Create user; what is not known is left out.
+        """Return the keyword arguments of Create user, without the missing values.
 
         >>> request = invent(1, seed=7)[0].request()
         >>> list(request)[-4:], list(request["addresses"][0])[-2:]
@@ -129,23 +129,23 @@ class Person:
             "middle_name": self.middle_name,
             "last_name": self.last_name,
             "birth_date": self.birth_date,
-            "aliases": [_known(vars(alias)) for alias in self.aliases],
+            "aliases": [_present(vars(alias)) for alias in self.aliases],
             "emails": [{"address": address} for address in self.emails],
             "phone_numbers": [{"number": number} for number in self.phone_numbers],
-            "addresses": [_known(vars(address)) for address in self.addresses],
+            "addresses": [_present(vars(address)) for address in self.addresses],
         }
-        return _known(request)
+        return _present(request)
 
 
 def invent(count: int, seed: int) -> list[Person]:
-    """So many invented people, in households; the first of them do not change when more are asked for.
+    """Invent people, grouped in households; a larger count only adds people at the end.
 
     >>> invent(2, seed=7) == invent(5, seed=7)[:2]
     True
     >>> invent(1, seed=7)
     [Person(aliases=0, emails=1, phone_numbers=1, addresses=1, relatives=2)]
     """
-    rng = random.Random(f"people {seed}")  # noqa: S311  make-believe, not a secret; text, for -1 seeds as 1 does
+    rng = random.Random(f"people {seed}")  # noqa: S311  invented data, not a secret; text, for -1 seeds as 1 does
     taken: set[str] = set()
     people: list[Person] = []
     while len(people) < count:
@@ -154,17 +154,17 @@ def invent(count: int, seed: int) -> list[Person]:
 
 
 def slug(text: str) -> str:
-    """A name as it stands in a web address.
+    """Convert a name to its form in a URL.
 
     >>> slug("Zoë O'Thimble")
     'zoe-o-thimble'
     """
-    letters = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
-    return re.sub(r"[^a-z0-9]+", "-", letters.lower()).strip("-")
+    ascii_text = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    return re.sub(r"[^a-z0-9]+", "-", ascii_text.lower()).strip("-")
 
 
 def chance(rng: random.Random, probability: float) -> bool:
-    """Whether something that happens with this probability happens now.
+    """Draw whether an event of this probability happens.
 
     >>> chance(random.Random(1), 1.0), chance(random.Random(1), 0.0)
     (True, False)
@@ -174,7 +174,7 @@ def chance(rng: random.Random, probability: float) -> bool:
 
 @dataclass(frozen=True, repr=False)
 class _Sketch:
-    """Somebody before their papers: a name, what it was before a marriage, and a year of birth."""
+    """The outline of a person: name, maiden name and year of birth."""
 
     first: str
     last: str
@@ -191,12 +191,12 @@ _CODES = {codes[:2]: codes.split()[1:] for codes in re.split(r"[;\n]\s*", AREA_C
 _ALL_CODES = [code for codes in _CODES.values() for code in codes]
 
 
-def _known(values: dict[str, Any]) -> dict[str, Any]:
+def _present(values: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
 def _fresh(taken: set[str], draw: Callable[[], str]) -> str:
-    """Something drawn that nobody else has, so that a phone or a mailbox tells strangers apart."""
+    """Draw a value that is not taken yet, so that a phone number or an e-mail address identifies one person."""
     for _ in range(TRIES):
         if (drawn := draw()) not in taken:
             break
@@ -219,7 +219,7 @@ def _household(rng: random.Random, taken: set[str], earlier: list[Person]) -> li
 
 
 def _namesake(rng: random.Random, other: Person) -> _Sketch:
-    """A stranger with the same name, or one letter short of it."""
+    """A stranger with the same name, or the same but for one letter."""
     last = other.last_name
     if chance(rng, 0.4):
         at = rng.randrange(2, len(last))
@@ -244,7 +244,7 @@ def _last_name(rng: random.Random) -> str:
 
 
 def _other(rng: random.Random, first: str) -> str:
-    """A first name that is not this one."""
+    """Another first name."""
     return _FIRST[(_FIRST.index(first) + rng.randrange(1, len(_FIRST))) % len(_FIRST)]
 
 
@@ -286,7 +286,7 @@ def _email(rng: random.Random, sketch: _Sketch) -> str:
 
 
 def _phone(rng: random.Random, state: str) -> str:
-    """A number of the range kept for fiction: 555-0100 to 555-0199."""
+    """A number of the range reserved for fiction: 555-0100 to 555-0199."""
     codes = _CODES[state] if chance(rng, 0.6) else _ALL_CODES
     return f"{rng.choice(codes)}55501{rng.randrange(100):02d}"
 

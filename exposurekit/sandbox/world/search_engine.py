@@ -1,4 +1,4 @@
-"""A search engine of the make-believe web, with SearXNG's JSON interface. Knows pages, and never a people-search site."""
+"""Search engine of the invented web, with SearXNG's JSON interface; it indexes ordinary and hostile pages."""
 
 import json
 import re
@@ -12,76 +12,76 @@ from exposurekit.sandbox.world.pages import Mention, WebPage
 from exposurekit.text.sanitize import escaped
 
 HOST, PATH = "search.example", "/search"
-SIZE = 10
+PAGE_SIZE = 10
 WORDS_MAX = 4  # of a name
 _PHONE = re.compile(r"1?(\d{10})")
 
 
 class Engine:
-    """What can be found by a name, a mailbox or a phone number."""
+    """An index of pages by name, e-mail address and phone number."""
 
     def __init__(self, pages: Iterable[WebPage], hostile: Iterable[HostilePage]) -> None:
-        self._found: dict[str, list[dict[str, Any]]] = {}
-        self._idle: list[dict[str, Any]] = []
+        self._index: dict[str, list[dict[str, Any]]] = {}
+        self._irrelevant: list[dict[str, Any]] = []
         for page in pages:
             for mention in page.mentions:
                 for key in filter(None, (folded(mention.name), mention.email, mention.phone)):
-                    self._index(key, _result(page.url, page.title, _around(page, mention)))
+                    self._add(key, _result(page.url, page.title, _snippet(page, mention)))
             if not page.mentions:
-                self._idle.append(_result(page.url, page.title, page.opening))
+                self._irrelevant.append(_result(page.url, page.title, page.opening))
         for trap in hostile:
-            self._index(folded(trap.name), _result(trap.url, trap.title, f"Everything on {trap.name}."))
+            self._add(folded(trap.name), _result(trap.url, trap.title, f"Everything on {trap.name}."))
 
-    def answer(self, asked: Request) -> Response:
-        """The reply to `GET /search?q=...&format=json&pageno=...`."""
-        query = asked.told().get("q", "").strip()
-        if asked.path != PATH:
+    def respond(self, request: Request) -> Response:
+        """Answer `GET /search?q=...&format=json&pageno=...`."""
+        query = request.parameters().get("q", "").strip()
+        if request.path != PATH:
             return html("<p>Nothing here.</p>", 404)
         if not query:
             return html("<p>No query.</p>", 400)
         results = self.results(query)
-        if asked.told().get("format") != "json":
+        if request.parameters().get("format") != "json":
             lines = (
-                f'<li><a href="{escaped(r["url"])}">{escaped(r["title"])}</a></li>' for r in results[:SIZE]
+                f'<li><a href="{escaped(r["url"])}">{escaped(r["title"])}</a></li>'
+                for r in results[:PAGE_SIZE]
             )
             return html(f"<ol>{''.join(lines)}</ol>")
-        return Response(json.dumps(_reply(query, results, asked.told())).encode(), kind=JSON)
+        return Response(json.dumps(_reply(query, results, request.parameters())).encode(), kind=JSON)
 
     def results(self, query: str) -> list[dict[str, Any]]:
-        """Everything that fits, those that name another word of the query first, and one that fits nothing."""
-        keys = _keys(query)
-        found: dict[str, dict[str, Any]] = {}
-        for key in keys:
-            for result in self._found.get(key, ()):
-                found.setdefault(result["url"], result)
+        """Return the matching pages, those with more words of the query first, and one irrelevant page last."""
+        matches: dict[str, dict[str, Any]] = {}
+        for key in _keys(query):
+            for result in self._index.get(key, ()):
+                matches.setdefault(result["url"], result)
         words = {folded(word) for word in query.split()} - {""}
-        ranked = sorted(found.values(), key=lambda each: (-_shared(each, words), each["url"]))
-        if ranked and self._idle:
-            ranked.append(self._idle[int(roll("beside", folded(query)) * len(self._idle))])
+        ranked = sorted(matches.values(), key=lambda result: (-_shared(result, words), result["url"]))
+        if ranked and self._irrelevant:
+            ranked.append(self._irrelevant[int(roll("beside", folded(query)) * len(self._irrelevant))])
         return ranked
 
-    def _index(self, key: str, result: dict[str, Any]) -> None:
-        self._found.setdefault(key, []).append(result)
+    def _add(self, key: str, result: dict[str, Any]) -> None:
+        self._index.setdefault(key, []).append(result)
 
 
 def _keys(query: str) -> list[str]:
-    """What a query may be after: every run of a few words, every mailbox, a phone number."""
+    """The index keys in a query: every run of two to four words, every e-mail address, a phone number."""
     words = query.replace('"', " ").split()
     runs = [
         folded(" ".join(words[at : at + length]))
         for length in range(2, WORDS_MAX + 1)
         for at in range(len(words) - length + 1)
     ]
-    mailboxes = [word.lower() for word in words if "@" in word]
+    emails = [word.lower() for word in words if "@" in word]
     phone = _PHONE.fullmatch(re.sub(r"\D", "", query))
-    return list(dict.fromkeys([*runs, *mailboxes, *([phone[1]] if phone else [])]))
+    return list(dict.fromkeys([*runs, *emails, *([phone[1]] if phone else [])]))
 
 
 def _shared(result: Mapping[str, Any], words: set[str]) -> int:
     return len(words.intersection(folded(f"{result['title']} {result['content']}").split("-")))
 
 
-def _around(page: WebPage, mention: Mention) -> str:
+def _snippet(page: WebPage, mention: Mention) -> str:
     return f"{page.opening[:60]} … {mention.name} of {mention.person.addresses[0].city} …"
 
 
@@ -103,13 +103,13 @@ def _result(url: str, title: str, content: str) -> dict[str, Any]:
     }
 
 
-def _reply(query: str, results: Sequence[Mapping[str, Any]], told: Mapping[str, str]) -> dict[str, Any]:
-    pageno = told.get("pageno", "1")
+def _reply(query: str, results: Sequence[Mapping[str, Any]], parameters: Mapping[str, str]) -> dict[str, Any]:
+    pageno = parameters.get("pageno", "1")
     page = max(int(pageno), 1) if pageno.isascii() and pageno.isdigit() and len(pageno) < 5 else 1  # noqa: PLR2004
     return {
         "query": query,
         "number_of_results": len(results),
-        "results": list(results[(page - 1) * SIZE : page * SIZE]),
+        "results": list(results[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]),
         "answers": [],
         "corrections": [],
         "infoboxes": [],

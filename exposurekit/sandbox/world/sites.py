@@ -1,7 +1,7 @@
-"""The invented people-search sites and the hosts of ordinary pages, as data. Serves no page itself.
+"""The invented people-search sites and the templates of ordinary pages, as data.
 
-What a scanner may know of a site stands in its definition, `sites/<file>.yaml`: name, guide, opt-out, marks. Here
-stands how the site behaves, which a scanner has to find out.
+`definitions/<file>.yaml` holds what a scanner knows about a site: name, guide, opt-out, marks. This module holds how the
+site behaves, which a scanner has to find out.
 """
 
 from dataclasses import dataclass
@@ -20,19 +20,19 @@ DEFINITIONS = Path(__file__).with_name("definitions")
 
 @dataclass(frozen=True, kw_only=True)
 class WorldSite:
-    """A people-search site: what it shows, and how it behaves when it is asked.
+    """A people-search site: what it shows and how it behaves.
 
     `name_format` and `location_format` are templates of `str.format`. Sites of one `sister_group` share their
-    opt-out: one request covers all of them. `asks_name` names the parameters that make up the name that is looked
-    for; the other `asks_` one parameter each. A site with a `page_size` shows so many listings at a time.
+    opt-out: one request removes the listings of all. `name_parameters` are the search parameters that make up the
+    name; city and state have one each. `page_size` limits the listings per page.
     """
 
     file: str
     removal: Removal
     listing_probability: float
-    asks_name: tuple[str, ...]
-    asks_city: str | None = None
-    asks_state: str | None = None
+    name_parameters: tuple[str, ...]
+    city_parameter: str | None = None
+    state_parameter: str | None = None
     page_size: int | None = None
     listings_max: int = 1  # of one person, besides an older one
     shows_age: bool = True
@@ -50,32 +50,32 @@ class WorldSite:
 
     @cached_property
     def definition(self) -> Definition:
-        """What a scanner is told about it."""
+        """Its definition, as a scanner reads it."""
         return definition(self.file)
 
     @cached_property
     def name(self) -> str:
-        """What it calls itself."""
+        """Its name."""
         return self.definition.name
 
     @cached_property
     def host(self) -> str:
-        """Where it answers."""
+        """Its host."""
         return urlsplit(self.definition.search.url).hostname or ""
 
     @property
     def guide(self) -> str:
-        """What kind of site it is."""
+        """A description of the site."""
         return self.definition.guide
 
     @property
     def opt_out_procedure(self) -> tuple[str, ...]:
-        """The steps to be taken off it."""
+        """The steps of an opt-out."""
         return self.definition.opt_out_procedure
 
     @property
     def opt_out_url(self) -> str:
-        """Where a request to be taken off begins.
+        """The URL where an opt-out begins.
 
         >>> SITES[0].opt_out_url
         'http://seekfolk.example/opt-out'
@@ -84,12 +84,12 @@ class WorldSite:
 
     @property
     def user_fields_required_for_removal(self) -> tuple[str, ...]:
-        """What it wants to know of somebody who wants to leave."""
+        """The user fields that an opt-out requires."""
         return self.definition.removal.user_fields_required
 
     @property
     def reachable(self) -> bool:
-        """Whether a polite scanner can read it and believe what it reads.
+        """Whether a polite scanner can read the site and trust its answers.
 
         >>> [site.name for site in SITES if not site.reachable]
         ['Everyname Index', 'Gatekeep Records', 'Hushledger']
@@ -99,7 +99,7 @@ class WorldSite:
 
 @cache
 def definition(file: str) -> Definition:
-    """A definition that the package ships, by the name of its file.
+    """Load a definition that the package ships, by its file name.
 
     >>> definition("seekfolk").name
     'Seekfolk'
@@ -108,10 +108,10 @@ def definition(file: str) -> Definition:
 
 
 @dataclass(frozen=True)
-class WorldPage:
-    """A host of ordinary pages that mention people; `path` and `title` are templates of `str.format`.
+class PageTemplate:
+    """A template of ordinary pages that mention people; `path` and `title` are for `str.format`.
 
-    Pages with the same path are one page, that mentions everybody who belongs there.
+    People with the same path are mentioned on the same page.
     """
 
     host: str
@@ -122,26 +122,26 @@ class WorldPage:
 
 
 FORBIDDEN = "User-agent: *\nDisallow: /\n"
-_KEPT_APART = "User-agent: *\nDisallow: /admin\nDisallow: /cart\n"
+_PARTLY_FORBIDDEN = "User-agent: *\nDisallow: /admin\nDisallow: /cart\n"
 
 SITES = (
-    WorldSite(file="seekfolk", removal="at once", listing_probability=0.88, asks_name=("name",)),
+    WorldSite(file="seekfolk", removal="at once", listing_probability=0.88, name_parameters=("name",)),
     WorldSite(
         file="whomsoever",
         removal="after days",
         listing_probability=0.78,
-        asks_name=("first", "last"),
-        asks_state="state",
+        name_parameters=("first", "last"),
+        state_parameter="state",
         shows_age=False,
         name_format="{last}, {first}",
         location_format="{address1}, {city}, {state} {zip}",
-        robots=_KEPT_APART,
+        robots=_PARTLY_FORBIDDEN,
     ),
     WorldSite(
         file="lanternpost",
         removal="after days",
         listing_probability=0.72,
-        asks_name=("first", "last"),
+        name_parameters=("first", "last"),
         page_size=2,
         listings_max=4,
         shows_relations=False,
@@ -152,7 +152,7 @@ SITES = (
         file="nosyheron",
         removal="manual",
         listing_probability=0.75,
-        asks_name=("q",),
+        name_parameters=("q",),
         location_format="{city} {state}",
         reference_format="heron-{:x}",
     ),
@@ -160,26 +160,26 @@ SITES = (
         file="doorbellalmanac",
         removal="after days",
         listing_probability=0.68,
-        asks_name=("name",),
-        asks_city="town",
-        asks_state="state",
+        name_parameters=("name",),
+        city_parameter="town",
+        state_parameter="state",
         shows_age=False,
         shows_aliases=False,
         location_format="{address1}, {city}, {state} {zip}",
-        robots=_KEPT_APART,
+        robots=_PARTLY_FORBIDDEN,
     ),
     WorldSite(
         file="tattleberry",
         removal="relists",
         listing_probability=0.74,
-        asks_name=("who",),
-        asks_state="state",
+        name_parameters=("who",),
+        state_parameter="state",
     ),
     WorldSite(
         file="crumbtrail",
         removal="never",
         listing_probability=0.55,
-        asks_name=("forename", "surname"),
+        name_parameters=("forename", "surname"),
         name_format="{LAST} {FIRST} {INITIAL}",
         location_format="{CITY} {state}",
         encoding="iso-8859-1",
@@ -188,7 +188,7 @@ SITES = (
         file="pigeonloft",
         removal="at once",
         listing_probability=0.6,
-        asks_name=("first_name", "last_name"),
+        name_parameters=("first_name", "last_name"),
         shows_relations=False,
         shows_aliases=False,
         shows_href=False,
@@ -199,7 +199,7 @@ SITES = (
         file="mothlightfinder",
         removal="after days",
         listing_probability=0.62,
-        asks_name=("first", "last"),
+        name_parameters=("first", "last"),
         page_size=1,
         name_format="{first} {middle} {last}",
         sister_group="Mothlight",
@@ -208,8 +208,8 @@ SITES = (
         file="mothlightneighbors",
         removal="after days",
         listing_probability=0.5,
-        asks_name=("name",),
-        asks_state="state",
+        name_parameters=("name",),
+        state_parameter="state",
         shows_age=False,
         shows_aliases=False,
         location_format="{address1}, {city}, {state}",
@@ -219,7 +219,7 @@ SITES = (
         file="brambledex",
         removal="manual",
         listing_probability=0.45,
-        asks_name=("name",),
+        name_parameters=("name",),
         shows_age=False,
         shows_relations=False,
         shows_contacts=True,
@@ -229,7 +229,7 @@ SITES = (
         file="umbrellakin",
         removal="relists",
         listing_probability=0.55,
-        asks_name=("first", "last"),
+        name_parameters=("first", "last"),
         name_format="{first} {middle} {last}",
         trait="slow",
     ),
@@ -237,19 +237,19 @@ SITES = (
         file="everyname",
         removal="never",
         listing_probability=0,
-        asks_name=("name",),
-        asks_city="city",
-        asks_state="state",
+        name_parameters=("name",),
+        city_parameter="city",
+        state_parameter="state",
         trait="lists anybody",
     ),
     WorldSite(
-        file="gatekeep", removal="manual", listing_probability=0.5, asks_name=("name",), trait="blocks"
+        file="gatekeep", removal="manual", listing_probability=0.5, name_parameters=("name",), trait="blocks"
     ),
     WorldSite(
         file="hushledger",
         removal="after days",
         listing_probability=0.5,
-        asks_name=("name",),
+        name_parameters=("name",),
         shows_relations=False,
         shows_aliases=False,
         robots=FORBIDDEN,
@@ -257,70 +257,70 @@ SITES = (
 )
 
 PAGES = (
-    WorldPage(
+    PageTemplate(
         "quillmarsh-gazette.example",
         "/archive/{town}/{slug}",
         "Letters to the editor: {first} {last} of {city}",
         ("address",),
         "The editor thanks everybody who wrote in about the weathercock, and prints what fits.",
     ),
-    WorldPage(
+    PageTemplate(
         "kite-club.example",
         "/members/{slug}",
         "Kite club members, {last} and others",
         ("email", "phone"),
         "The club meets on windy Saturdays. Bring string; ask any of these members for a spare reel.",
     ),
-    WorldPage(
+    PageTemplate(
         "harvest-fair.example",
         "/stalls/{slug}",
         "{first} {last} at the harvest fair",
         ("phone",),
         "Stalls open at nine, pumpkins are weighed at noon, and the brass band plays whether asked or not.",
     ),
-    WorldPage(
+    PageTemplate(
         "bell-ringers.example",
         "/{state}/{town}",
         "Bell ringers of {city}: who to ask",
         ("email",),
         "Ropes are handed out by seniority. Whoever wants to ring should ask one of the people below.",
     ),
-    WorldPage(
+    PageTemplate(
         "town-minutes.example",
         "/{state}/{town}/minutes",
         "Minutes of the {city} planning board",
         ("address",),
         "The board met, heard the following residents on the matter of the hedge, and adjourned.",
     ),
-    WorldPage(
+    PageTemplate(
         "choir-of-moths.example",
         "/programme/{slug}",
         "Spring concert: {first} {last}, alto",
         ("email",),
         "The programme of the spring concert, with those who sing in it and how to reach them.",
     ),
-    WorldPage(
+    PageTemplate(
         "lost-umbrellas.example",
         "/notices/{number}",
         "Lost: one umbrella. Please tell {first}",
         ("email", "phone"),
         "An umbrella with a heron's head was left on the tram. Honest finders please get in touch.",
     ),
-    WorldPage(
+    PageTemplate(
         "fun-run.example",
         "/results/{number}",
         "Fun run results: {last}, {first}",
         ("address",),
         "Results of the run around the marsh, by age group, with the addresses for the medals.",
     ),
-    WorldPage(
+    PageTemplate(
         "old-resumes.example",
         "/cv/{slug}",
         "Résumé of {first} {last}",
         ("email", "address", "phone"),
         "This résumé was uploaded long ago by somebody who has since forgotten about it.",
     ),
-    WorldPage(
+    PageTemplate(
         "pie-contest.example",
         "/{state}/{town}/winners",
         "Pie contest winners from {city}",

@@ -1,4 +1,4 @@
-"""What every host of the make-believe web stands on: seed, clock, listings and requests. Answers nothing itself."""
+"""State that all invented sites share: seed, clock, listings, opt-outs and sent mail."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -10,7 +10,7 @@ from exposurekit.service.clock import Clock
 
 
 class Mail(NamedTuple):
-    """A message that a site has sent to somebody who asked to be taken off."""
+    """An e-mail from a site to somebody who opted out."""
 
     site: str
     to: str
@@ -19,19 +19,19 @@ class Mail(NamedTuple):
 
 @dataclass(frozen=True)
 class WorldState:
-    """The same for all sites. The clock alone says what time it is."""
+    """Seed, clock, listings, opt-outs and sent mail."""
 
     seed: int
     clock: Clock
-    shelves: Listings
+    listings: Listings
     ledger: OptOutLedger
     mailbox: list[Mail] = field(default_factory=list)
 
     def now(self) -> datetime:
-        """This instant of the world."""
+        """Return the current time of the invented web."""
         return self.clock.now()
 
-    def there(self, site: str, reference_id: str) -> Entry | None:
-        """The listing of this reference, if the site shows it now."""
-        entry = self.shelves.at(site, reference_id)
-        return entry if entry and self.ledger.visible(entry, self.now()) else None
+    def visible_listing(self, site: str, reference_id: str) -> Entry | None:
+        """Return the listing with this reference if the site shows it now."""
+        entry = self.listings.at(site, reference_id)
+        return entry if entry and self.ledger.is_visible(entry, self.now()) else None

@@ -1,4 +1,4 @@
-"""How each make-believe site lays out a listing: templates, one or two a site. Finds nothing and hides nothing."""
+"""HTML templates of the invented sites: one or two listing layouts per site."""
 
 import zlib
 from collections.abc import Sequence
@@ -9,14 +9,14 @@ from exposurekit.sandbox.world.listings import Entry
 from exposurekit.sandbox.world.sites import WorldSite
 from exposurekit.text.sanitize import escaped
 
-Lines = tuple[str, str]  # what stands around them all, and around each
+Lines = tuple[str, str]  # template around all values, and around each
 
 
 @dataclass(frozen=True)
 class Card:
-    """One listing's markup. What a site does not know of somebody leaves its part of the card out."""
+    """Markup of one listing; the part of a field without a value is left out."""
 
-    whole: str  # {name} {href} {path} {reference} {age} {relations} {aliases} {locations} {emails} {phones}
+    markup: str  # {name} {href} {path} {reference} {age} {relations} {aliases} {locations} {emails} {phones}
     age: str = "{}"
     relations: Lines = ("{}", "{}")
     aliases: Lines = ("{}", "{}")
@@ -27,7 +27,7 @@ class Card:
 
 @dataclass(frozen=True)
 class Theme:
-    """A site's page of results."""
+    """Markup of a site's results page."""
 
     page: str  # {listings} {next}
     cards: tuple[Card, ...]
@@ -35,7 +35,7 @@ class Theme:
 
 
 def document(site: WorldSite, body: str) -> str:
-    """A whole page in the site's frame."""
+    """Return a complete page with the site's header and footer."""
     name = escaped(site.name)
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="{site.encoding}"><title>{name}</title></head>'
@@ -44,21 +44,21 @@ def document(site: WorldSite, body: str) -> str:
     )
 
 
-def results(site: WorldSite, entries: Sequence[Entry], day: date, *, following: str | None = None) -> str:
-    """A page of listings; `following` is the address of the next one."""
-    look = LOOKS[site.file]
-    further = look.next.format(escaped(following)) if following else ""
+def results(site: WorldSite, entries: Sequence[Entry], day: date, *, next_page: str | None = None) -> str:
+    """Return a page of listings; `next_page` is the URL of the next one."""
+    theme = THEMES[site.file]
+    next_link = theme.next.format(escaped(next_page)) if next_page else ""
     listings = "".join(card(entry, day) for entry in entries)
-    return document(site, look.page.format(listings=listings, next=further))
+    return document(site, theme.page.format(listings=listings, next=next_link))
 
 
 def card(entry: Entry, day: date) -> str:
-    """One listing, in the layout that the site happened to give it."""
-    cards = LOOKS[entry.site.file].cards
-    # A checksum and not the place on the page, so that a listing keeps its layout.
+    """Return one listing in its layout."""
+    cards = THEMES[entry.site.file].cards
+    # A checksum and not the position on the page, so that a listing keeps its layout.
     chosen = cards[zlib.crc32(entry.reference_id.encode()) % len(cards)]
     age = entry.age(day)
-    return chosen.whole.format(
+    return chosen.markup.format(
         name=escaped(entry.name),
         href=escaped(entry.href or ""),
         path=escaped(entry.path),
@@ -78,7 +78,7 @@ def _lines(lines: Lines, values: Sequence[str]) -> str:
 
 
 _LIST = "<li>{}</li>"
-LOOKS = {
+THEMES = {
     "seekfolk": Theme(
         '<main><h1>People</h1><ul class="results">{listings}</ul></main>',
         (

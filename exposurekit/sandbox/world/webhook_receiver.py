@@ -1,4 +1,4 @@
-"""The integrator of the make-believe world: it is told by webhook, checks who tells it, and counts. Keeps no name."""
+"""Webhook endpoint of the invented integrator: verifies signatures and counts items."""
 
 import base64
 import hmac
@@ -15,57 +15,68 @@ from starlette.routing import Route
 from exposurekit.contract import codec
 from exposurekit.service.webhooks.endpoints import PREFIX
 
-PATH = "/told"
+PATH = "/webhook"
 
 
 @dataclass(slots=True)
 class Integrator:
-    """What came in: deliveries, each once, and what they held.
+    """The deliveries an integrator received, each counted once.
 
     Attributes:
-        secret: What the deliveries are signed with.
-        deliveries: How many different ones.
-        refused: How many whose signature was wrong.
-        told: How many items, by group: ``new_alerts``, ``removed_records``, ...
+        secret: The secret that signs the deliveries.
+        deliveries: Number of different deliveries.
+        refused: Number of deliveries with a wrong signature.
+        items: Number of items by group: ``new_alerts``, ``removed_records``, ...
     """
 
     secret: str = field(repr=False)
     deliveries: int = 0
     refused: int = 0
-    told: Counter[str] = field(default_factory=Counter)
-    _known: set[str] = field(default_factory=set, repr=False)
+    items: Counter[str] = field(default_factory=Counter)
+    _webhook_ids: set[str] = field(default_factory=set, repr=False)
 
     @classmethod
-    def with_past(cls, past: Mapping[str, Any]) -> Self:
-        """One that was told what another was."""
-        return cls(**{**past, "told": Counter(past["told"]), "_known": set(past["_known"])})
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """Restore an integrator from what `saved_state` returned."""
+        return cls(
+            state["secret"],
+            state["deliveries"],
+            state["refused"],
+            Counter(state["items"]),
+            set(state["webhook_ids"]),
+        )
 
-    def past(self) -> dict[str, Any]:
-        """What it was told, as plain JSON; its secret with it."""
-        counted = {"deliveries": self.deliveries, "refused": self.refused, "told": dict(self.told)}
-        return {"secret": self.secret, **counted, "_known": sorted(self._known)}
+    def saved_state(self) -> dict[str, Any]:
+        """Return the counts and the secret as plain JSON."""
+        return {
+            "secret": self.secret,
+            "deliveries": self.deliveries,
+            "refused": self.refused,
+            "items": dict(self.items),
+            "webhook_ids": sorted(self._webhook_ids),
+        }
 
     @property
     def app(self) -> Starlette:
-        """Where the service posts to."""
-        return Starlette(routes=[Route(PATH, self._told, methods=["POST"])])
+        """The ASGI application that the service posts to."""
+        return Starlette(routes=[Route(PATH, self._receive, methods=["POST"])])
 
-    async def _told(self, request: Request) -> Response:
+    async def _receive(self, request: Request) -> Response:
         body = await request.body()
         webhook_id = request.headers.get("webhook-id", "")
-        if not self._signed(request, webhook_id, body):
+        if not self._is_signed(request, webhook_id, body):
             self.refused += 1
             return Response(status_code=401)
-        if webhook_id not in self._known:
-            self._known.add(webhook_id)
+        if webhook_id not in self._webhook_ids:
+            self._webhook_ids.add(webhook_id)
             self.deliveries += 1
             delivery = codec.decode(body, "json")
-            self.told.update({group: len(delivery[group]) for group in delivery["events"]})
+            self.items.update({group: len(delivery[group]) for group in delivery["events"]})
         return Response(status_code=204)
 
-    def _signed(self, request: Request, webhook_id: str, body: bytes) -> bool:
+    def _is_signed(self, request: Request, webhook_id: str, body: bytes) -> bool:
         key = base64.b64decode(self.secret.removeprefix(PREFIX))
-        at = request.headers.get("webhook-timestamp", "")
-        digest = hmac.digest(key, f"{webhook_id}.{at}.".encode() + body, "sha256")
-        given = request.headers.get("webhook-signature", "")
-        return hmac.compare_digest(given, f"v1,{base64.b64encode(digest).decode()}")
+        timestamp = request.headers.get("webhook-timestamp", "")
+        digest = hmac.digest(key, f"{webhook_id}.{timestamp}.".encode() + body, "sha256")
+        signature = request.headers.get("webhook-signature", "")
+        return hmac.compare_digest(signature, f"v1,{base64.b64encode(digest).decode()}")

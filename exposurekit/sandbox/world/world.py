@@ -1,4 +1,4 @@
-"""The make-believe web: invented people, sites, pages and an engine, on loopback. Never asks for, or shows, the real one."""
+"""The invented web as a whole: people, sites, pages and a search engine, served on loopback."""
 
 import asyncio
 from collections import Counter
@@ -16,7 +16,7 @@ from exposurekit.sandbox.world.formats import roll
 from exposurekit.sandbox.world.hostile import HOST as TARPIT
 from exposurekit.sandbox.world.hostile import HostilePage, build_hostile_pages
 from exposurekit.sandbox.world.listings import Entry, build_listings
-from exposurekit.sandbox.world.namesakes import strangers_to
+from exposurekit.sandbox.world.namesakes import invent_strangers
 from exposurekit.sandbox.world.opt_outs import OptOut, OptOutLedger
 from exposurekit.sandbox.world.pages import PageTruth, WebPage, build_pages
 from exposurekit.sandbox.world.people import invent
@@ -35,7 +35,7 @@ _PIXEL = bytes.fromhex(
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """One listing as it really is. `person` says who of the registered it is about; None: somebody else."""
+    """The true state of one listing. `person` is the index of the registered person it is about; None: somebody else."""
 
     site: str
     reference_id: str = field(repr=False)
@@ -43,18 +43,18 @@ class Truth:
     visible: bool
     href: str | None = field(repr=False)
     name: str = field(repr=False)
-    quirks: tuple[str, ...] = ()  # what makes it hard to know: nickname, maiden name, misspelt, no age, ...
+    quirks: tuple[str, ...] = ()  # what makes it hard to match: nickname, maiden name, misspelt, no age, ...
 
 
 class World:
-    """A seeded world: the same for the same seed, clock and requests to be taken off.
+    """A seeded web: the same for the same seed, clock and opt-out requests.
 
     Attributes:
-        people: Those whom a demo registers; `Truth.person` and `PageTruth.person` are places in this list.
-        strangers: Those whom nobody registers, the namesakes of people first.
-        requests: How often each host was asked.
-        reachable: The names of the sites that a polite scanner can read and believe.
-        definitions: What a scanner is told of each site.
+        people: The people that a demo registers; `Truth.person` and `PageTruth.person` are indexes into this list.
+        strangers: People who are not registered, namesakes first.
+        requests: Number of requests to each host.
+        reachable: Names of the sites that a polite scanner can read and trust.
+        definitions: The site definitions, by name.
     """
 
     search_engine = f"http://{world_search_engine.HOST}{world_search_engine.PATH}"
@@ -62,122 +62,127 @@ class World:
     def __init__(self, people: int, *, seed: int, clock: Clock, hostile: bool = True) -> None:
         self.clock = clock
         self.people = invent(people, seed)
-        self.strangers = strangers_to(self.people, seed)
+        self.strangers = invent_strangers(self.people, seed)
         self.requests: Counter[str] = Counter()
         self.reachable = frozenset(site.name for site in SITES if site.reachable)
         self.definitions: dict[str, Definition] = {site.name: site.definition for site in SITES}
-        shelves = build_listings(self.people, self.strangers, seed=seed, start=clock.now())
-        self._ground = WorldState(seed, clock, shelves, OptOutLedger(shelves))
+        listings = build_listings(self.people, self.strangers, seed=seed, start=clock.now())
+        self._state = WorldState(seed, clock, listings, OptOutLedger(listings))
         self._sites = {site.host: site for site in SITES}
         self._build_pages(seed, hostile=hostile)
-        self._wire = AsgiTransport(self.answer)
+        self._app = AsgiTransport(self.respond)
         self._port: int | None = None
 
     @property
     def app(self) -> Application:
-        """The whole web as one ASGI application, told apart by the Host header."""
-        return self._wire
+        """All hosts as one ASGI application, which routes by the Host header."""
+        return self._app
 
     @property
     def opt_outs(self) -> list[OptOut]:
-        """Every request to be taken off that reached a site, in order."""
-        return self._ground.ledger.opt_outs
+        """Every opt-out request that reached a site, in order."""
+        return self._state.ledger.opt_outs
 
     @property
     def mailbox(self) -> list[Mail]:
-        """Every e-mail that a site has sent; a human opens its link."""
-        return self._ground.mailbox
+        """Every e-mail that a site has sent; its link confirms an opt-out."""
+        return self._state.mailbox
 
     def advance(self, *, days: float = 0, minutes: float = 0) -> None:
-        """Let time pass.
+        """Move the clock forward.
 
         Raises:
-            TypeError: The clock is not one that can be told to.
+            TypeError: The clock is not a `FrozenClock`.
         """
         if not isinstance(self.clock, FrozenClock):
-            raise TypeError("only a world with a FrozenClock can be told that time passes")
+            raise TypeError("only a world with a FrozenClock can advance")
         self.clock.advance(timedelta(days=days, minutes=minutes))
 
-    def past(self) -> dict[str, Any]:
-        """What has happened since it began, as plain JSON: another world of the same making goes on from it."""
-        now, told = self.clock.now().isoformat(), {"requests": dict(self.requests)}
-        return told | {"now": now, "mailbox": self.mailbox} | self._ground.ledger.past()
+    def saved_state(self) -> dict[str, Any]:
+        """Return everything that has happened, as plain JSON, for `restore`."""
+        return {
+            "now": self.clock.now().isoformat(),
+            "requests": dict(self.requests),
+            "mailbox": self.mailbox,
+            **self._state.ledger.saved_state(),
+        }
 
-    def take_up(self, past: Mapping[str, Any]) -> None:
-        """Go on from where another of the same people, seed and beginning stood.
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Resume from a saved state of a world with the same people, seed and start.
 
         Raises:
-            LookupError: It is not the past of such a world.
-            TypeError: The clock is not one that can be told to.
+            LookupError: The state belongs to another world.
+            TypeError: The clock is not a `FrozenClock`.
         """
-        self._ground.ledger.take_up(past, self._ground.shelves)
-        self.requests.update(past["requests"])
-        self.mailbox[:] = [Mail(*mail) for mail in past["mailbox"]]
-        gone_by = datetime.fromisoformat(past["now"]) - self.clock.now()
-        self.advance(days=gone_by / timedelta(days=1))
+        self._state.ledger.restore(state, self._state.listings)
+        self.requests.update(state["requests"])
+        self.mailbox[:] = [Mail(*mail) for mail in state["mailbox"]]
+        elapsed = datetime.fromisoformat(state["now"]) - self.clock.now()
+        self.advance(days=elapsed / timedelta(days=1))
 
     def listings(self, at: datetime | None = None) -> list[Truth]:
-        """Every listing that is there, was or will be; `visible` at an instant, or now."""
+        """Return every past, present and future listing; `visible` refers to an instant, by default now."""
         at = at or self.clock.now()
-        return [self._truth(entry, at) for entry in self._ground.shelves.entries]
+        return [self._truth(entry, at) for entry in self._state.listings.entries]
 
     def is_listed(self, site: str, reference_id: str, at: datetime | None = None) -> bool:
-        """Whether a site shows a listing at an instant, or now."""
-        entry = self._ground.shelves.at(site, reference_id)
-        return entry is not None and self._ground.ledger.visible(entry, at or self.clock.now())
+        """Return whether a site shows a listing at an instant, by default now."""
+        entry = self._state.listings.at(site, reference_id)
+        return entry is not None and self._state.ledger.is_visible(entry, at or self.clock.now())
 
     def was_listed(
         self, site: str, reference_id: str, *, since: datetime, until: datetime, listed: bool = True
     ) -> bool:
-        """Whether a site showed a listing at any moment between two instants; with ``listed`` false, did not show it."""
-        entry = self._ground.shelves.at(site, reference_id)
+        """Return whether a site showed a listing at any moment between two instants; with ``listed=False``: hid it."""
+        entry = self._state.listings.at(site, reference_id)
         if entry is None:
             return not listed
-        return self._ground.ledger.was(entry, visible=listed, since=since, until=until)
+        return self._state.ledger.was_ever(entry, visible=listed, since=since, until=until)
 
     def pages(self) -> list[PageTruth]:
-        """What stands on every page: one row for each who is mentioned there."""
+        """Return what every page contains: one value per person mentioned on it."""
         ordinary = [truth for page in self._pages.values() for truth in page.truths()]
         return ordinary + [trap.truth() for trap in self._traps]
 
-    def by_hand(self, site: str, reference_id: str) -> bool:
-        """What a human does at a site that lets no machine ask: letters, puzzles, links. True if it was granted."""
-        entry = self._ground.there(site, reference_id)
-        granted = entry is not None and entry.owner is not None
-        if entry is not None and granted:
-            self._ground.ledger.leave(entry, self.clock.now())
-        else:
-            self._ground.ledger.note(site, reference_id, self.clock.now(), accepted=False)
-        return granted
+    def opt_out_manually(self, site: str, reference_id: str) -> bool:
+        """Opt out as a person does: by post, with a captcha or a mailed link. Return whether it was granted."""
+        entry = self._state.visible_listing(site, reference_id)
+        if entry is None or entry.owner is None:
+            self._state.ledger.log(site, reference_id, self.clock.now(), accepted=False)
+            return False
+        self._state.ledger.remove(entry, self.clock.now())
+        return True
 
     def captcha(self, site: str) -> str:
-        """What a human reads in a site's picture today."""
-        return opt_out_forms.captcha(self._ground, next(each for each in SITES if each.name == site))
+        """Return the solution of a site's captcha today."""
+        return opt_out_forms.captcha(
+            self._state, next(world_site for world_site in SITES if world_site.name == site)
+        )
 
     async def resolve(self, host: str, port: int) -> list[tuple[str, int]]:  # noqa: ARG002  a resolver's signature
-        """Where a host of this world is really served.
+        """Resolve a host to the loopback address that serves it.
 
         Raises:
-            OSError: It is not a host of this world, or the world is not being served.
+            OSError: The invented web has no such host, or is not being served.
         """
         await asyncio.sleep(0)
         if self._port is None or not host.lower().endswith(".example"):
-            raise OSError("no such host in the make-believe web")
+            raise OSError("no such host in the invented web")
         return [("127.0.0.1", self._port)]
 
-    def answer(self, asked: Request) -> Response:
-        """What the host that was asked says."""
-        self.requests[asked.host] += 1
-        if site := self._sites.get(asked.host):
-            return self._of_site(site, asked)
-        if asked.host == world_search_engine.HOST:
-            return self._engine.answer(asked)
-        if asked.host == TARPIT:
-            return self._trapped(asked.path)
-        if asked.host in self._hosts:
-            page = self._pages.get((asked.host, asked.path))
+    def respond(self, request: Request) -> Response:
+        """Answer a request to any host."""
+        self.requests[request.host] += 1
+        if site := self._sites.get(request.host):
+            return self._site_response(site, request)
+        if request.host == world_search_engine.HOST:
+            return self._engine.respond(request)
+        if request.host == TARPIT:
+            return self._hostile_response(request.path)
+        if request.host in self._hosts:
+            page = self._pages.get((request.host, request.path))
             return Response(page.body) if page else html("<p>There is no such page.</p>", 404)
-        return text("no such host in the make-believe web", 502)
+        return text("no such host in the invented web", 502)
 
     def _build_pages(self, seed: int, *, hostile: bool) -> None:
         pages = build_pages(self.people, self.strangers, seed)
@@ -186,38 +191,38 @@ class World:
         self._traps: list[HostilePage] = build_hostile_pages(self.people, seed) if hostile else []
         self._engine = world_search_engine.Engine(pages, self._traps)
 
-    def _of_site(self, site: WorldSite, asked: Request) -> Response:  # noqa: PLR0911  one line for each of its addresses
-        if asked.path == "/robots.txt":
+    def _site_response(self, site: WorldSite, request: Request) -> Response:  # noqa: PLR0911  one line per route
+        if request.path == "/robots.txt":
             return text(site.robots) if site.robots else html(document(site, "<p>404</p>"), 404)
         if site.trait == "blocks":
-            return self._blocked(site, asked)
-        match asked.path:
+            return self._blocked_response(site, request)
+        match request.path:
             case "/":
                 return search.home(site)
             case path if path == urlsplit(site.definition.search.url).path:
-                return search.search(self._ground, site, asked)
-            case path if path == urlsplit(opt_out_forms.sent_to(site)).path and asked.method == "POST":
-                return opt_out_forms.submit(self._ground, site, asked)
+                return search.search(self._state, site, request)
+            case path if path == urlsplit(opt_out_forms.form_url(site)).path and request.method == "POST":
+                return opt_out_forms.submit(self._state, site, request)
             case path if path == urlsplit(site.opt_out_url).path:
-                return opt_out_forms.form(self._ground, site)
+                return opt_out_forms.form(self._state, site)
             case opt_out_forms.CONFIRM:
-                return opt_out_forms.confirm(self._ground, site, asked)
+                return opt_out_forms.confirm(self._state, site, request)
             case "/captcha.png":
                 return Response(_PIXEL, kind="image/png")
             case path:
-                return search.detail(self._ground, site, path)
+                return search.detail(self._state, site, path)
 
-    def _blocked(self, site: WorldSite, asked: Request) -> Response:
-        """Half of what is asked is forbidden outright; the other half gets a puzzle that looks like success."""
+    def _blocked_response(self, site: WorldSite, request: Request) -> Response:
+        """Half of the requests are forbidden; the others get a captcha with status 200."""
         puzzle, forbidden = site.definition.search.blocked
-        if roll(self._ground.seed, "blocks", sorted(asked.told().items())) < 0.5:  # noqa: PLR2004
+        if roll(self._state.seed, "blocks", sorted(request.parameters().items())) < 0.5:  # noqa: PLR2004
             return html(document(site, f"<p>{forbidden}.</p>"), 403)
         return html(document(site, f'<h1>{puzzle}</h1><img src="/captcha.png" alt="">'))
 
-    def _trapped(self, path: str) -> Response:
+    def _hostile_response(self, path: str) -> Response:
         for trap in self._traps:
             if path == trap.path or path.startswith(f"{trap.path}/"):
-                return trap.answer(path)
+                return trap.respond(path)
         return html("<p>There is no such page.</p>", 404)
 
     def _truth(self, entry: Entry, at: datetime) -> Truth:
@@ -225,7 +230,7 @@ class World:
             site=entry.site.name,
             reference_id=entry.reference_id,
             person=entry.person,
-            visible=self._ground.ledger.visible(entry, at),
+            visible=self._state.ledger.is_visible(entry, at),
             href=entry.href,
             name=entry.name,
             quirks=entry.quirks,
@@ -234,7 +239,7 @@ class World:
 
 @contextmanager
 def running_world(people: int, *, seed: int, clock: Clock, hostile: bool = True) -> Iterator[World]:
-    """A world that is served on a free loopback port for as long as the block lasts.
+    """Serve an invented web on a free loopback port until the block ends.
 
     >>> from datetime import UTC
     >>> with running_world(2, seed=7, clock=FrozenClock(datetime(2026, 1, 1, tzinfo=UTC))) as world:
@@ -245,9 +250,9 @@ def running_world(people: int, *, seed: int, clock: Clock, hostile: bool = True)
     """
     world = World(people, seed=seed, clock=clock, hostile=hostile)
     with running(world.app) as base_url:
-        world._port = urlsplit(base_url).port  # noqa: SLF001  its own maker
+        world._port = urlsplit(base_url).port  # noqa: SLF001  this is its factory
         try:
             yield world
         finally:
             world._port = None  # noqa: SLF001
-            world._wire.close()  # noqa: SLF001
+            world._app.close()  # noqa: SLF001
