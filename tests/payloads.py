@@ -1,4 +1,4 @@
-"""Payloads as a service may send them, made by hypothesis: what the specification shows and CONTRACT.md reads."""
+"""Payloads as a service may send them, made by hypothesis: what the specification shows, and what it leaves open."""
 
 import tracemalloc
 from dataclasses import dataclass

@@ -35,7 +35,7 @@ def kept(service, user, **asked):
 
 
 def test_what_may_be_a_persons_is_kept_with_its_reasons_and_told_nobody(service, jane):
-    """FINDINGS.md: weaker matches are kept as possible for the operator, and never removed by themselves."""
+    """Weaker matches are kept as possible for the operator, and never removed by themselves."""
     keep(service, jane)
     [one] = kept(service, jane)
     assert (one.user_id, one.site, one.verdict, one.score) == (jane["id"], SITE.name, "possible", 0.6)

@@ -482,7 +482,7 @@ def test_probe_tells_how_this_service_answers(manner, told):
 
 
 def test_probe_says_how_answers_deviate():
-    """CONTRACT.md: each is counted as a deviation."""
+    """Not in the specification: each is counted as a deviation."""
 
     def script(request):
         body = copy.deepcopy(faults.BODIES[request.operation])

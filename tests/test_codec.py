@@ -80,7 +80,7 @@ def test_any_json_is_read_as_the_standard_library_reads_it(value):
 
 
 def test_the_user_of_a_rails_service_is_written_to_the_byte():
-    """CONTRACT.md, "XML": fixtures/user.xml is one such answer."""
+    """Not in the specification, "XML": fixtures/user.xml is one such answer."""
     assert codec.encode({"user": JANE}, "xml") == FIXTURE.read_bytes()
 
 

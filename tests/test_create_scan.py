@@ -88,7 +88,7 @@ def test_async_false_answers_with_what_was_found(served, town, told):
 
 
 def test_a_scan_that_is_longer_than_the_wait_goes_on_to_its_end(served, town):
-    """Issue: before the answer, bounded."""
+    """Before the answer, bounded."""
     site = town.opens("Seekfolk", Folk([HERS]))
     held = site.search = Held(site.found)
     with served(scan_wait_s=0.2) as house:
@@ -153,7 +153,7 @@ def test_however_many_are_registered_at_the_same_moment_no_more_wait_than_there_
 
 @pytest.mark.parametrize("told", [True, False])
 def test_without_an_attestation_nothing_is_scanned(served, town, told):
-    """Issue: only with recorded consent."""
+    """Only with recorded consent."""
     town.opens("Seekfolk", Folk([HERS]))
     with served(attested_by=None) as house:
         user = create(house, **{"async": told})
@@ -215,7 +215,7 @@ def test_a_service_whose_worker_is_nowhere_answers_all_the_same(served, town):
 
 @pytest.mark.parametrize("told", [True, False], ids=["in the background", "while somebody waits"])
 def test_a_service_that_is_stopped_in_the_middle_of_a_scan_gives_it_back(served, town, told):
-    """Issue: work that survives; who is next need not wait for the lease to run out."""
+    """Work that survives; who is next need not wait for the lease to run out."""
     site = town.opens("Seekfolk", Folk([HERS]))
     held = site.search = Held(site.found)
     with served(scan_wait_s=0.1) as house:
@@ -258,7 +258,7 @@ def another_integrator(house):
 
 
 def test_a_key_that_storms_is_told_to_wait_and_another_key_is_not(served):
-    """Issue: 429 with Retry-After for a key that storms."""
+    """429 with Retry-After for a key that storms."""
     with served(works=False, limits=Limits(requests_per_second=1)) as house:
         other = another_integrator(house)
         answers = [house.call("GET", "/users") for _ in range(14)]
@@ -271,7 +271,7 @@ def test_a_key_that_storms_is_told_to_wait_and_another_key_is_not(served):
 
 @pytest.mark.parametrize("wrong", ["the key", "the secret"])
 def test_repeated_refusals_are_told_to_wait_and_another_key_is_not(served, wrong):
-    """Issue: and for repeated 401s."""
+    """And for repeated 401s."""
     with served(works=False, limits=Limits(refusals_per_minute=3)) as house:
         other = another_integrator(house)
         key = "x" * 43 if wrong == "the key" else house.credentials.api_key

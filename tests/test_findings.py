@@ -87,7 +87,7 @@ def test_the_same_reference_on_two_sites_or_of_two_people_is_two_records(service
 
 
 def test_a_removed_record_that_is_listed_again_is_the_same_record(service, jane):
-    """CONTRACT.md, "transitions": listed again -> back to discovered, same record."""
+    """Not in the specification, "transitions": listed again -> back to discovered, same record."""
     record_id = found(service, jane)
     service.work(lambda work: submit_removal(work, record_id, SITE))
     for _ in range(2):
@@ -114,7 +114,7 @@ def refused(service, record_id, site=OURS):
 def test_where_the_service_sends_the_opt_out_itself_it_is_due_at_once_and_nobody_has_steps_to_take(
     service, jane
 ):
-    """Issue 3, "Removal life-cycle": opt-out submitted where the site lets a form do it."""
+    """Opt-out submitted where the site lets a form do it."""
     record_id = found(service, jane, site=OURS)
     assert row_of(service, record_id).due_at == service.clock.now()
     [alert] = service.get(jane, "/alerts")["alerts"]
@@ -126,7 +126,7 @@ def test_where_the_service_sends_the_opt_out_itself_it_is_due_at_once_and_nobody
 
 
 def test_where_a_human_has_to_do_it_nothing_is_due_and_the_steps_are_told(service, jane):
-    """Issue 3: human-only sites -> an alert whose opt_out_procedure holds the steps and guide the explanation."""
+    """Human-only sites -> an alert whose opt_out_procedure holds the steps and guide the explanation."""
     record_id = found(service, jane)
     assert row_of(service, record_id).due_at is None
     [alert] = service.get(jane, "/alerts")["alerts"]
@@ -135,7 +135,7 @@ def test_where_a_human_has_to_do_it_nothing_is_due_and_the_steps_are_told(servic
 
 @pytest.mark.parametrize("site", [SITE, OURS])
 def test_a_removed_record_that_is_listed_again_is_up_for_removal_again(service, jane, site):
-    """Issue 3: listed again -> discovered with an alert."""
+    """Listed again -> discovered with an alert."""
     record_id = found(service, jane, site=site)
     service.work(lambda work: submit_removal(work, record_id, site))
     for _ in range(2):
@@ -162,7 +162,7 @@ def test_a_removal_that_a_site_had_refused_before_it_was_done_is_tried_when_it_i
 
 
 def test_what_a_site_refused_is_not_submitted_by_itself_when_it_is_seen_again(service, jane):
-    """CONTRACT.md, "transitions": a refused opt-out -> back to discovered; it is a human's job now."""
+    """Not in the specification, "transitions": a refused opt-out -> back to discovered; it is a human's job now."""
     record_id = found(service, jane, site=OURS)
     refused(service, record_id)
     service.clock.advance(timedelta(days=7))
@@ -272,7 +272,7 @@ def test_a_finding_that_fails_leaves_neither_record_nor_alert(service, jane):
 
 
 def test_a_record_of_another_person_is_not_shown(service, jane):
-    """CONTRACT.md: record id unknown or another user's -> 400."""
+    """Not in the specification: record id unknown or another user's -> 400."""
     record_id = found(service, service.create())
     refused = service.call("GET", f"/users/{jane['id']}/records/{record_id}", jane)
     assert (refused.status_code, refused.json()) == (400, {"error": "id is invalid"})

@@ -47,7 +47,7 @@ CANARY = "canary"
     ],
 )
 def test_a_form_is_nested_as_rails_nests_it(body, values):
-    """CONTRACT.md, "list parameters": Rails brackets, index hashes, JSON strings."""
+    """Not in the specification, "list parameters": Rails brackets, index hashes, JSON strings."""
     assert forms.decode(body) == values
 
 
@@ -73,7 +73,7 @@ def test_a_form_is_nested_as_rails_nests_it(body, values):
     ],
 )
 def test_a_form_that_contradicts_itself_is_refused_without_being_repeated(body, problem):
-    """CONTRACT.md: the same name with two values -> 400."""
+    """Not in the specification: the same name with two values -> 400."""
     with pytest.raises(InvalidResponse, match=problem) as refusal:
         forms.decode(body)
     assert CANARY not in str(refusal.value)

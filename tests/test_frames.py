@@ -276,7 +276,7 @@ def test_an_id_is_exact_to_64_bits(number):
 
 @pytest.mark.parametrize("text", ["000560228488", "0", "007", "1e5", "NaN", "None", "", " "])
 def test_what_looks_like_a_number_stays_text(text):
-    """CONTRACT.md: leading zeros are real."""
+    """Not in the specification: leading zeros are real."""
     tables = tables_of(
         [
             USER
@@ -363,7 +363,7 @@ def test_text_that_is_missing_is_not_an_empty_text():
     ],
 )
 def test_an_alert_names_its_source_of_whatever_type(source_type, source, told):
-    """Specification, "Alert": exactly one key; CONTRACT.md: open sets."""
+    """Specification, "Alert": exactly one key; Not in the specification: open sets."""
     tables = tables_of(alerts=[(5, ALERT | {"source_type": source_type, "source": source})])
     columns = ["record_id", "site", "status", "href", "link_url", "link_title"]
     [row] = tables["alerts"][columns].itertuples(index=False)
@@ -407,7 +407,7 @@ def on(kind, year, clock="00:00"):
 
 
 def test_service_history_is_in_order_of_time():
-    """CONTRACT.md: order not promised: sort by time."""
+    """Not in the specification: order not promised: sort by time."""
     found = history_of(on("activated", 2026), on("deactivated", 2025), on("activated", 2024))
     assert found == [("activated", "2024 00:00"), ("deactivated", "2025 00:00"), ("activated", "2026 00:00")]
 
@@ -448,7 +448,7 @@ def test_an_entry_of_neither_kind_is_not_called_a_deactivation():
 
 
 def test_no_secret_is_in_any_table():
-    """CONTRACT.md, "secret": never in a frame."""
+    """Not in the specification, "secret": never in a frame."""
     canaries = {"secret": "canary-1", "api_secret": "canary-2", "api_key": "canary-3"}
     for secret in ("canary-1", 11335577991133557799):
         people = [

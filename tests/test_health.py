@@ -55,7 +55,7 @@ def two(store, tmp_path):
 
 
 def test_looks_are_counted_by_what_they_told(two):
-    """Issue 3, "Operator's honesty": site health table (controls, inconclusive rate, last good look)."""
+    """Site health table (controls, inconclusive rate, last good look)."""
     two.looked()
     two.clock.advance(timedelta(days=1))
     two.looked(reason="blocked")
@@ -99,7 +99,7 @@ def test_sites_are_told_by_name_and_apart(two):
 
 
 def test_turns_are_spaced_across_workers(two):
-    """Issue 3, "Scanning": rate limited for each site."""
+    """Rate limited for each site."""
     assert [two.reserve(second=bool(number % 2)) for number in range(4)] == [0, 2, 4, 6]
     two.clock.advance(timedelta(seconds=3))
     assert two.reserve(second=True) == 5

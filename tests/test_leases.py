@@ -276,7 +276,7 @@ def test_rows_are_counted_as_waiting_due_or_held_and_never_twice(desk):
 
 
 def test_two_connections_at_once_take_rows_of_their_own(desk):
-    """Issue 3, "Work that survives": several workers and several web processes."""
+    """Several workers and several web processes."""
     ids = desk.rows(*[-1] * 40)
 
     async def take(database):

@@ -107,7 +107,7 @@ def others(table, row, *names):
 @ANY_CASE
 @given(st.sampled_from(FIELDS), ODD_VALUES)
 def test_an_odd_field_costs_that_field_alone(field, value):
-    """CONTRACT.md: any field null, missing or of another type."""
+    """Not in the specification: any field null, missing or of another type."""
     call, path, name = field
     outcome = answer(body_of(call, path, name, value))
     try:
@@ -314,7 +314,7 @@ def test_a_user_without_the_key_around_it_is_read():
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
 @pytest.mark.parametrize("access", [ACCESS, STRICT], ids=["lenient", "strict"])
 def test_json_is_read_by_its_byte_order_mark(encoding, access):
-    """CONTRACT.md, "a JSON body"."""
+    """Where the specification is silent: "a JSON body"."""
     content = json.dumps({"user": USER | {"first_name": "Żofia"}}, ensure_ascii=False).encode(encoding)
     for read in (protocol.model(GET, access, Response(200, {}, content)), None):
         name = (
@@ -347,7 +347,7 @@ HOLDS_KEY = {
 
 @pytest.mark.parametrize("status", [200, 201, 202, 203, 299])
 def test_any_2xx_on_create_user_is_success(status):
-    """CONTRACT.md, "status of success"."""
+    """Where the specification is silent: "status of success"."""
     assert (
         protocol.model(CREATE, ACCESS, Response(status, {}, WHOLE)).key
         == protocol.model(GET, ACCESS, answer({"user": USER})).key
@@ -407,7 +407,7 @@ def test_both_clients_read_every_odd_field(face):
 
 
 def test_people_with_one_odd_field_each_are_all_loaded():
-    """FINDINGS: of 252 such people 179 were lost."""
+    """Of 252 such people 179 were lost."""
     cases = [
         (path, name, value)
         for call, path, name in FIELDS

@@ -32,7 +32,7 @@ def fail(gatekeeper, who=ME, times=3, status=401):
 
 
 def test_a_key_that_storms_is_told_how_long_to_wait():
-    """Issue 3, "Operator's honesty": 429 with Retry-After for a key that storms."""
+    """429 with Retry-After for a key that storms."""
     gatekeeper = RateLimiter(FEW)
     storm(gatekeeper)
     told = refusal(gatekeeper)
@@ -41,7 +41,7 @@ def test_a_key_that_storms_is_told_how_long_to_wait():
 
 
 def test_a_key_that_is_refused_again_and_again_is_told_how_long_to_wait():
-    """Issue 3, "Operator's honesty": and for repeated 401s."""
+    """And for repeated 401s."""
     gatekeeper = RateLimiter(FEW)
     fail(gatekeeper)
     told = refusal(gatekeeper)
@@ -173,7 +173,7 @@ def asked(tmp_path):
 
 
 def test_a_storm_is_answered_with_429_and_a_time_to_come_back(asked):
-    """CONTRACT.md, "statuses": 429."""
+    """Not in the specification, "statuses": 429."""
     answers = [asked.ask() for _ in range(BURST_S + 2)]
     assert [answer.status_code for answer in answers] == [200] * BURST_S + [429] * 2
     assert answers[-1].json() == {"error": "too many requests"}

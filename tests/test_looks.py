@@ -126,7 +126,7 @@ def in_a_mood(name):
 @pytest.mark.parametrize("since", ["from the beginning", "after the control"])
 @pytest.mark.parametrize("name", MOODS)
 def test_a_site_in_trouble_tells_nothing(town, looked, name, since):
-    """Issue: a block, a time-out, a 404 or a changed layout is inconclusive."""
+    """A block, a time-out, a 404 or a changed layout is inconclusive."""
     mood, reason = MOODS[name]
     site = town.opens(name, Folk([HERS]))
     site.search = lambda asked: (
@@ -160,7 +160,7 @@ def test_listed_and_not_listed_are_told_by_a_site_that_works(town, looked):
 
 
 def test_somebody_invented_is_asked_for_first_and_is_another_each_time(town, looked):
-    """Issue: each scan asks for the invented person first."""
+    """Each scan asks for the invented person first."""
     town.opens("Seekfolk", Folk([HERS]))
     for _ in range(5):
         looked(definition())
@@ -186,7 +186,7 @@ ANYBODY = {
 
 @pytest.mark.parametrize("spelled", ANYBODY)
 def test_a_site_that_lists_anybody_is_not_trusted(town, looked, spelled):
-    """Issue: a site that answers is distrusted for that scan."""
+    """A site that answers is distrusted for that scan."""
 
     def anybody(asked):
         name = ANYBODY[spelled].format_map(asked.query)
@@ -387,7 +387,7 @@ def test_only_the_question_that_found_a_listing_tells_that_it_is_gone(town, look
 
 
 def test_a_site_that_says_nobody_to_everybody_has_nobody_removed(town, looked):
-    """Issue: controls (a person known to be listed)."""
+    """Controls (a person known to be listed)."""
     control = {"listed": {"first_name": "Resident", "last_name": "Seekfolk"}}
     site = town.opens("Seekfolk", Folk([HERS, Card("c1", "Resident Seekfolk")]))
     [found] = looked(definition(controls=control)).listings
@@ -429,7 +429,7 @@ def state(house):
 
 @pytest.mark.parametrize("gone_once", [False, True], ids=["listed until then", "gone once until then"])
 def test_no_trouble_of_a_site_clears_or_accuses_anybody(house, town, gone_once):
-    """Issue: inconclusive never clears and never accuses."""
+    """Inconclusive never clears and never accuses."""
     trouble = {f"{name}s": mood for name, (mood, _) in MOODS.items()}
     sites = {name: town.opens(name, Folk([HERS])) for name in trouble}
     patient = {"timeout_s": 0.3}
@@ -465,7 +465,7 @@ def test_what_was_seen_before_the_trouble_is_a_record(house, town):
 
 
 def test_a_site_that_lists_anybody_accuses_nobody_clears_nobody_and_is_trusted_again(house, town):
-    """Issue: its hits are quarantined."""
+    """Its hits are quarantined."""
     house.has(definition(removal=by_form()))
     site = town.opens("Seekfolk", Folk([HERS]))
     juniper, marigold = house.juniper(), house.juniper(first_name="Marigold", last_name="Otterwick")
@@ -507,7 +507,7 @@ def test_a_known_record_on_a_site_that_lists_anybody_stays_and_is_no_candidate(h
 
 
 def test_a_namesake_is_no_record_and_who_may_be_meant_is_for_the_operator(house, town):
-    """Issue: weaker ones kept as possible for the operator and never removed by themselves."""
+    """Weaker ones kept as possible for the operator and never removed by themselves."""
     house.has(definition(removal=by_form()))
     cards = [
         Card("other", age=71, locations=("Fogmantle, CA",)),

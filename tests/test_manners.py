@@ -159,7 +159,7 @@ def test_a_robots_txt_that_cannot_be_read_is_asked_for_again_after_ten_minutes(p
 
 @pytest.mark.parametrize("where", ["/private/r1", "http://elsewhere.example/private/r1"])
 def test_a_redirect_into_what_is_forbidden_is_not_followed(politely, town, where):
-    """Issue: robots.txt obeyed, wherever an answer leads."""
+    """Robots.txt obeyed, wherever an answer leads."""
     rules = text("User-agent: *\nDisallow: /private\n")
     hosts = [town.opens(name, Folk(robots=rules)) for name in ("Seekfolk", "Elsewhere")]
     for one in hosts:
@@ -180,7 +180,7 @@ def test_a_redirect_into_what_is_forbidden_is_not_followed(politely, town, where
 
 @pytest.mark.parametrize("delay_s", [0.5, 30])
 def test_the_turns_of_two_workers_lie_apart(politely, delay_s):
-    """Issue: rate limited for each site; a turn is a row, so that several workers are as gentle as one."""
+    """Rate limited for each site; a turn is a row, so that several workers are as gentle as one."""
     delay = timedelta(seconds=delay_s)
 
     async def taken(one, other):

@@ -232,7 +232,7 @@ def rows_of(url, names):
 
 @pytest.mark.parametrize("made", OLD)
 def test_a_database_of_the_first_version_is_brought_to_this_one_and_keeps_its_rows(url, made):
-    """Issue 3, "Work that survives": migrations by Alembic from the first version on."""
+    """Migrations by Alembic from the first version on."""
     made(url)
     before = renamed(fill(url))
     open_it(url)
@@ -467,7 +467,7 @@ def test_several_connections_that_open_a_database_at_once_all_succeed(url, made)
 
 
 def test_several_processes_that_open_a_new_database_at_once_all_succeed(url):
-    """Issue 3, "Work that survives": several workers and several web processes."""
+    """Several workers and several web processes."""
     script = (
         "import asyncio, sys\n"
         "from exposurekit.service.clock import Clock\n"
@@ -519,7 +519,7 @@ def test_the_package_may_lie_under_any_path(url, tmp_path):
 
 
 def test_a_person_of_an_earlier_version_is_not_scanned_by_itself(url):
-    """Issue 3, "Operator's honesty": only with recorded consent, and there was none to record."""
+    """Only with recorded consent, and there was none to record."""
     as_the_first_step_left_it(url)
     fill(url)
 

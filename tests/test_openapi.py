@@ -92,7 +92,7 @@ def test_each_operation_stands_at_its_path_with_each_suffix():
     ],
 )
 def test_what_is_answered_has_the_fields_of_the_contract(name, model, beyond):
-    """CONTRACT.md: alias_type and country are stored, not sent."""
+    """Not in the specification: alias_type and country are stored, not sent."""
     assert set(schemas.RESOURCES[name]["properties"]) == set(model.model_fields) - beyond
 
 

@@ -24,7 +24,7 @@ from exposurekit.contract.types import BirthDate, Id
 
 OF_USER = "api_key! api_secret! user_id! secret!"
 DETAILS = "birth_date aliases emails phone_numbers addresses"
-# Title, method, path, parameters (! required), reply. Required on Create user: CONTRACT.md.
+# Title, method, path, parameters (! required), reply. The specification leaves open which are required on Create user.
 SPECIFIED = [
     (
         "Create user",
@@ -135,6 +135,6 @@ def test_no_two_operations_share_method_and_path():
 
 
 def test_the_choices_that_the_specification_leaves_open_stand_in_the_contract():
-    """CONTRACT.md, "List users" and "Asking"."""
+    """Where the specification is silent: "List users" and "Asking"."""
     assert (LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX) == (100, 1000)
     assert CREDENTIAL_HEADERS.keys() == {"api_secret", "secret"}

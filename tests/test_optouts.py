@@ -236,7 +236,7 @@ def test_a_page_that_is_too_much_to_read_hides_nothing_and_hurts_nobody(town, se
 
 @pytest.mark.parametrize("forbidden", ["/opt-out", "/leave"])
 def test_a_form_that_robots_are_asked_not_to_send_is_not_sent(town, sent, forbidden):
-    """Issue: robots.txt obeyed."""
+    """Robots.txt obeyed."""
     site = town.opens("Seekfolk", Folk(robots=text(f"User-agent: *\nDisallow: {forbidden}\n")))
     site.others["/leave"] = lambda _: html("")
     told, why = sent(definition(removal=by_form(page=PAGE)))

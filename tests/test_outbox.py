@@ -232,7 +232,7 @@ def records_in(got):
 
 
 def test_the_window_closes_ten_minutes_after_the_first_event(post, jane):
-    """Specification, "Delivery": within a 10-minute window; CONTRACT.md, "webhook grouping": the first opens it."""
+    """Specification, "Delivery": within a 10-minute window; Not in the specification, "webhook grouping": the first opens it."""
     post.find(jane, "1")
     post.later(599)
     post.find(jane, "2")
@@ -245,7 +245,7 @@ def test_the_window_closes_ten_minutes_after_the_first_event(post, jane):
 
 @pytest.mark.parametrize("worker_first", [True, False])
 def test_an_event_at_the_tenth_minute_opens_a_window_of_its_own(post, jane, worker_first):
-    """CONTRACT.md, "webhook grouping": it closes 10 minutes later."""
+    """Not in the specification, "webhook grouping": it closes 10 minutes later."""
     post.find(jane, "1")
     post.later(599.999)
     post.find(jane, "2")
@@ -319,7 +319,7 @@ def windows_of(times):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_every_event_is_in_the_one_delivery_whose_window_it_falls_in(post, seed):
-    """CONTRACT.md, "webhook grouping", whenever things happen and whenever a worker comes by."""
+    """Where the specification is silent: "webhook grouping", whenever things happen and whenever a worker comes by."""
     chance = random.Random(seed)  # noqa: S311  a seeded story, not a secret
     people = [post.person(), post.person()]
     happened = {user_id: {} for user_id in people}
@@ -374,7 +374,7 @@ def test_a_delivery_that_fails_is_attempted_at_0_60_360_and_2160_seconds_and_not
 
 
 def test_a_delivery_that_failed_four_times_is_dead_kept_and_listed(post, jane):
-    """CONTRACT.md, "webhook retries": then dead: kept, listed, replayable."""
+    """Not in the specification, "webhook retries": then dead: kept, listed, replayable."""
     post.find(jane)
     dead = post.die()
     assert dead.attempts == 4
@@ -400,7 +400,7 @@ def test_a_delivery_that_succeeds_at_last_is_attempted_no_more(post, jane, failu
 
 
 def test_the_delay_counts_from_the_end_of_the_attempt_that_failed(post, jane):
-    """CONTRACT.md, "webhook retries": from the failed attempt."""
+    """Not in the specification, "webhook retries": from the failed attempt."""
     post.receiver.answers = [FAILED]
     post.receiver.while_asked = lambda: post.later(7)
     post.find(jane)
@@ -415,7 +415,7 @@ def test_the_delay_counts_from_the_end_of_the_attempt_that_failed(post, jane):
 
 @pytest.mark.parametrize("fails_again", [True, False])
 def test_a_dead_delivery_is_replayed_with_the_same_id_and_the_same_bytes(post, jane, fails_again):
-    """CONTRACT.md, "webhook retries": replayable."""
+    """Not in the specification, "webhook retries": replayable."""
     post.find(jane)
     dead = post.die()
     post.later(86400)
@@ -467,7 +467,7 @@ def test_only_a_dead_delivery_is_replayed(post, jane, state):
 
 
 def test_what_happens_after_the_window_changes_no_byte_of_a_retry(post, jane):
-    """CONTRACT.md, "webhook grouping": the body is frozen then and every attempt sends the same bytes."""
+    """Not in the specification, "webhook grouping": the body is frozen then and every attempt sends the same bytes."""
     post.receiver.always = FAILED
     record_id = post.find(jane, name="Jane Doe")
     link = post.link(jane)
@@ -501,7 +501,7 @@ def test_the_bytes_are_those_that_were_frozen_by_an_event_too(post, jane):
 
 
 def test_a_retry_sends_what_was_frozen_and_puts_nothing_together_again(post, jane):
-    """CONTRACT.md, "webhook grouping": whatever another version of the service would make of the events."""
+    """Not in the specification, "webhook grouping": whatever another version of the service would make of the events."""
     post.receiver.answers = [FAILED]
     post.find(jane)
     post.later(WINDOW_S)
@@ -531,7 +531,7 @@ def test_a_retry_sends_what_was_frozen_and_puts_nothing_together_again(post, jan
     ],
 )
 def test_any_2xx_is_success(post, jane, answer, outcome):
-    """CONTRACT.md, "webhook success"."""
+    """Where the specification is silent: "webhook success"."""
     post.receiver.answers = [answer]
     post.find(jane)
     post.later(WINDOW_S)
@@ -565,7 +565,7 @@ def redirecting(code):
     ],
 )
 def test_anything_else_is_a_failure_with_its_reason_and_no_redirect_is_followed(post, jane, answer, outcome):
-    """CONTRACT.md, "webhook success": redirects not followed."""
+    """Not in the specification, "webhook success": redirects not followed."""
     post.receiver.answers = [answer]
     post.find(jane)
     post.later(WINDOW_S)
@@ -587,7 +587,7 @@ class Hasty(Outbound):
 
 
 def test_an_integrator_who_takes_too_long_has_failed(post, jane):
-    """CONTRACT.md, "webhook success": within 15 s."""
+    """Not in the specification, "webhook success": within 15 s."""
     post.receiver.answers = [HANG]
     door = Hasty(opened=LOOPBACK)
     post.find(jane)
@@ -609,7 +609,7 @@ def test_an_integrator_who_takes_too_long_has_failed(post, jane):
     ids=["long", "brotli", "gzip cut short"],
 )
 def test_a_2xx_whose_body_is_odd_is_success_all_the_same(post, jane, answer):
-    """CONTRACT.md, "webhook success": any 2xx; nobody reads the body."""
+    """Not in the specification, "webhook success": any 2xx; nobody reads the body."""
     post.receiver.answers = [answer]
     post.find(jane)
     post.later(WINDOW_S)
@@ -619,7 +619,7 @@ def test_a_2xx_whose_body_is_odd_is_success_all_the_same(post, jane, answer):
 
 
 def test_an_address_that_is_not_opened_is_refused_without_a_connection(post, jane):
-    """CONTRACT.md, "callback URL": global addresses only unless the operator opens a network."""
+    """Not in the specification, "callback URL": global addresses only unless the operator opens a network."""
     post.find(jane)
     post.later(WINDOW_S)
     assert post.work(post.another_worker(outbound=Outbound())) == 0
@@ -715,7 +715,7 @@ def test_a_worker_that_was_away_too_long_changes_nothing(post, jane):
 
 
 def test_two_workers_on_one_database_deliver_each_webhook_once(post):
-    """Issue 3, "Work that survives": rows with leases; several workers."""
+    """Rows with leases; several workers."""
     people = [post.person() for _ in range(12)]
     for user_id in people:
         post.find(user_id)
@@ -940,7 +940,7 @@ def signed(secret, got):
     ids=["given", "made here", "brought along"],
 )
 def test_the_reference_package_accepts_what_is_sent_and_nothing_else(store, tmp_path, secret):
-    """CONTRACT.md, "webhook signature": Standard Webhooks, which refuse what is older than five minutes."""
+    """Not in the specification, "webhook signature": Standard Webhooks, which refuse what is older than five minutes."""
     with asyncio.Runner() as runner:
         now = datetime.now(UTC)
         post = Post(runner, tmp_path, FrozenClock(now - timedelta(seconds=WINDOW_S)))
@@ -961,7 +961,7 @@ def test_the_reference_package_accepts_what_is_sent_and_nothing_else(store, tmp_
 
 
 def test_every_attempt_has_the_same_id_and_the_time_of_its_own(post, jane):
-    """CONTRACT.md, "webhook signature"."""
+    """Where the specification is silent: "webhook signature"."""
     post.find(jane)
     dead = post.die()
     closed = int(START.timestamp()) + WINDOW_S
@@ -1019,7 +1019,7 @@ def test_an_unknown_integrator_has_no_callback(post):
 
 @pytest.mark.parametrize("step", ["found", "link", "removed"])
 def test_alert_change_and_event_are_one_transaction(post, jane, step):
-    """Issue 3, "Webhooks out": alert, record change and event in one transaction."""
+    """Alert, record change and event in one transaction."""
     record_id = post.find(jane)
     post.later(WINDOW_S)
     post.work()
@@ -1051,7 +1051,7 @@ def test_alert_change_and_event_are_one_transaction(post, jane, step):
 
 
 def test_purging_a_person_takes_their_deliveries_with_them(post, jane):
-    """Issue 3, "Operator's honesty": purge leaves nothing of a person in any table."""
+    """Purge leaves nothing of a person in any table."""
     john = post.person()
     post.find(jane)
     post.find(john)
@@ -1129,7 +1129,7 @@ def test_deliveries_are_listed_newest_first_and_as_many_as_asked_for(post):
 
 
 def test_no_log_holds_anything_personal_or_secret(post, jane, caplog):
-    """Issue 3, "Operator's honesty": structured log without a key, secret or personal value."""
+    """Structured log without a key, secret or personal value."""
     caplog.set_level(logging.DEBUG)
     caplog.set_level(logging.DEBUG, "exposurekit")
     post.find(jane)

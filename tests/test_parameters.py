@@ -1,4 +1,4 @@
-"""Parameters: every shape that CONTRACT.md lists is read, everything else is a 400 in Grape's words."""
+"""Parameters: every shape that clients send is read, everything else is a 400 in Grape's words."""
 
 import re
 
@@ -42,7 +42,7 @@ def test_what_is_missing_is_named_all_at_once():
     ],
 )
 def test_a_person_needs_one_address_with_city_and_state(addresses, problem):
-    """CONTRACT.md, "required on create"."""
+    """Where the specification is silent: "required on create"."""
     assert refusal_of(CREATE_USER, **JANE | {"addresses": addresses}) == problem
 
 
@@ -67,7 +67,7 @@ def test_a_person_needs_names_that_are_not_blank(name):
     ],
 )
 def test_a_list_may_be_told_in_many_ways(told):
-    """CONTRACT.md, "list parameters"."""
+    """Where the specification is silent: "list parameters"."""
     assert fields_of("emails", told) == [{"address": "a@x.example"}, {"address": "b@x.example"}]
 
 
@@ -76,7 +76,7 @@ def test_a_list_may_be_told_in_many_ways(told):
     [("Janie Doe", "Janie", "Doe"), ("Mary Ann  Doe", "Mary Ann", "Doe"), ("Cher", "Cher", "")],
 )
 def test_an_alias_told_as_text_is_a_full_name(name, first, last):
-    """CONTRACT.md: an alias string is a full name."""
+    """Not in the specification: an alias string is a full name."""
     assert fields_of("aliases", name) == [{"first_name": first, "last_name": last}]
 
 
@@ -119,7 +119,7 @@ def test_a_blank_id_is_none_and_a_blank_destroy_is_no(told):
 
 @pytest.mark.parametrize("told", [-86_400, "-86400", "1969-12-31", "1969/12/31 00:00:00 +0000"])
 def test_a_birth_date_may_be_seconds_or_a_date(told):
-    """CONTRACT.md, "birth_date": negative before 1970; also a date string."""
+    """Not in the specification, "birth_date": negative before 1970; also a date string."""
     assert validated(UPDATE_USER, {"birth_date": told}) == {"birth_date": -86_400}
 
 
@@ -155,7 +155,7 @@ def test_what_is_no_boolean_is_refused(told):
 
 @pytest.mark.parametrize("told", [0, -1, 1001, "1001", "ten", 1.0, True, "1_0", "0x1", [1], str(2**63)])
 def test_a_limit_out_of_range_is_refused(told):
-    """CONTRACT.md, "List users": limit 1..1000."""
+    """Not in the specification, "List users": limit 1..1000."""
     assert refusal_of(LIST_USERS, limit=told) == "limit is invalid"
 
 

@@ -81,7 +81,7 @@ def test_an_opt_out_makes_a_removal_pending_and_tells(case):
 
 
 def test_two_looks_in_a_row_that_find_nothing_verify_a_removal(case):
-    """CONTRACT.md, "transitions": removed (verified twice)."""
+    """Not in the specification, "transitions": removed (verified twice)."""
     case.submit()
     assert case.look(gone=True) == "pending removal"
     assert len(case.alerts) == 2
@@ -105,7 +105,7 @@ def test_a_scan_that_sees_it_starts_the_count_again(case):
 
 
 def test_a_refusal_goes_back_and_carries_the_steps_by_hand(case):
-    """CONTRACT.md, "transitions": a refused opt-out."""
+    """Not in the specification, "transitions": a refused opt-out."""
     case.submit()
     case.refuse()
     assert case.status == "discovered"
@@ -135,7 +135,7 @@ def test_a_refused_removal_may_be_submitted_again_and_counts_from_none(case):
 
 
 def test_a_listing_that_a_human_had_taken_down_is_removed_too(case):
-    """CONTRACT.md, "transitions": verified twice, whoever asked for it."""
+    """Not in the specification, "transitions": verified twice, whoever asked for it."""
     assert case.look(gone=True) == "discovered"
     assert (case.status, len(case.alerts)) == ("discovered", 1)
     assert case.look(gone=True) == "removed"
@@ -151,7 +151,7 @@ def test_a_look_that_finds_what_nobody_asked_to_remove_changes_nothing(case):
 
 @pytest.mark.parametrize("submitted", [True, False])
 def test_a_site_may_want_more_looks_than_two(case, submitted):
-    """Issue 3, "Sites as data": verification (when, how often, confirmations)."""
+    """Verification (when, how often, confirmations)."""
     if submitted:
         case.submit()
     before = case.status
@@ -166,7 +166,7 @@ def test_one_look_is_enough_where_one_is_asked_for(case):
 
 
 def test_the_next_look_is_due_when_it_was_said(case):
-    """Issue 3, "Work that survives": scans, removal checks and deliveries are due rows."""
+    """Scans, removal checks and deliveries are due rows."""
     soon, later, last = (case.service.clock.now() + timedelta(days=days) for days in (3, 7, 14))
     assert case.row.due_at is None
     case.submit(look_at=soon)
@@ -195,7 +195,7 @@ def test_a_status_has_the_moment_from_which_on_it_is_so(case):
 
 @pytest.mark.parametrize("submitted", [True, False])
 def test_a_refusal_is_kept_with_its_moment_and_nothing_is_due(case, submitted):
-    """CONTRACT.md, "transitions": a refused opt-out -> back to discovered; it may come as the answer to the form."""
+    """Not in the specification, "transitions": a refused opt-out -> back to discovered; it may come as the answer to the form."""
     if submitted:
         case.submit(look_at=case.service.clock.now())
     case.tomorrow()
@@ -221,7 +221,7 @@ def test_an_opt_out_that_was_ignored_is_told_as_such_and_carries_the_steps(case)
 
 
 def test_a_person_who_has_changed_is_worth_another_try(case):
-    """Issue 3: missing user fields -> stays discovered; an update that supplies them starts the removal."""
+    """Missing user fields -> stays discovered; an update that supplies them starts the removal."""
     case.refuse()
     case.tomorrow()
     case.reconsider()
@@ -286,7 +286,7 @@ def test_a_removed_record_can_be_neither_submitted_nor_verified_nor_refused(case
 @pytest.mark.parametrize("first", [None, "submit"])
 @pytest.mark.parametrize("steps", list(itertools.product(STEPS, repeat=2)), ids="-".join)
 def test_whatever_happens_the_transitions_are_those_that_are_shown(case, first, steps):
-    """CONTRACT.md, "transitions": a model of the table beside the service."""
+    """Not in the specification, "transitions": a model of the table beside the service."""
     status, gone = "discovered", 0
     for step in ([first] if first else []) + list(steps):
         may = status != "removed" and (step != "submit" or status == "discovered")

@@ -1,4 +1,4 @@
-"""Resources: strict where the specification speaks, tolerant where CONTRACT.md says so, and silent about people."""
+"""Resources: strict where the specification speaks, tolerant where it is silent, and silent about people."""
 
 from datetime import UTC, date, datetime, timedelta, timezone
 from pprint import pformat
@@ -77,7 +77,7 @@ def test_a_field_that_is_not_nullable_must_be_there(model, name):
 
 @pytest.mark.parametrize(("model", "name"), NULLABLE)
 def test_a_field_that_may_be_null_may_also_be_absent(model, name):
-    """Specification, "?"; CONTRACT.md, "may be null or absent"."""
+    """Specification, "?"; Where the specification is silent: "may be null or absent"."""
     payload, _ = TABLES[model]
     nothing = [] if name == "opt_out_procedure" else None
     for told in (without(payload, name), payload | {name: None}):
@@ -105,7 +105,7 @@ def test_a_user_is_read_as_it_stands():
 
 @pytest.mark.parametrize(("model", "name"), [(Alias, "alias_type"), (Address, "country")])
 def test_what_responses_may_carry_is_read_where_they_do(model, name):
-    """CONTRACT.md: alias_type and country read where a response carries them."""
+    """Not in the specification: alias_type and country read where a response carries them."""
     payload, _ = TABLES[model]
     assert getattr(model.model_validate(payload | {name: "XX"}), name) == "XX"
     assert getattr(model.model_validate(payload), name) is None
@@ -113,7 +113,7 @@ def test_what_responses_may_carry_is_read_where_they_do(model, name):
 
 @pytest.mark.parametrize("model", TABLES)
 def test_an_unknown_field_is_kept_beside_the_known_ones(model):
-    """CONTRACT.md, "unknown fields"."""
+    """Where the specification is silent: "unknown fields"."""
     read = model.model_validate(TABLES[model][0] | {"colour": {"of": ["anything"]}})
     assert read.model_extra == {"colour": {"of": ["anything"]}}
 
@@ -131,7 +131,7 @@ def test_a_resource_does_not_change(model):
 
 @pytest.mark.parametrize("secret", ["ab12", "000123", "123456789012345678", 123456789012345678, 0, 10**30])
 def test_a_secret_is_kept_exactly_as_returned(secret):
-    """Specification, "User": keep it exactly as returned; CONTRACT.md: type included."""
+    """Specification, "User": keep it exactly as returned; Not in the specification: type included."""
     user = User.model_validate(USER | {"secret": secret})
     for kept in (
         user.secret,
@@ -173,7 +173,7 @@ def test_what_is_no_age_is_refused(told):
     ],
 )
 def test_what_looks_like_a_number_stays_text(model, name, told, text):
-    """CONTRACT.md, "strings that look like numbers"."""
+    """Where the specification is silent: "strings that look like numbers"."""
     assert getattr(model.model_validate(TABLES[model][0] | {name: told}), name) == text
 
 
@@ -188,7 +188,7 @@ def test_what_is_no_boolean_is_refused(told):
 
 
 def test_identification_on_file_has_two_names():
-    """CONTRACT.md: also identification_onfile."""
+    """Not in the specification: also identification_onfile."""
     told = without(USER, "identification_on_file") | {"identification_onfile": True}
     assert User.model_validate(told).identification_on_file is True
 
@@ -220,7 +220,7 @@ def test_identification_on_file_has_two_names():
     ],
 )
 def test_a_birth_date_is_seconds_or_a_date_as_text(told, seconds):
-    """Specification: unix epoch seconds, UTC; null when unset. CONTRACT.md: negative before 1970; also a date string."""
+    """Specification: unix epoch seconds, UTC; null when unset. Not in the specification: negative before 1970; also a date string."""
     assert TypeAdapter(BirthDate).validate_python(told) == seconds
 
 
@@ -274,7 +274,7 @@ def test_what_is_no_instant_is_refused_without_being_repeated(text):
 
 @pytest.mark.parametrize("status", ["discovered", "pending removal", "removed", "verifying", "", "REMOVED"])
 def test_an_unknown_status_is_kept_as_text(status):
-    """CONTRACT.md: open sets."""
+    """Not in the specification: open sets."""
     assert Record.model_validate(RECORD | {"status": status}).status == status
 
 
@@ -300,7 +300,7 @@ def test_unknown_kinds_of_data_are_kept_as_text():
     ],
 )
 def test_a_record_is_read_bare_or_wrapped_everywhere(model, wrap):
-    """CONTRACT.md, "records"."""
+    """Where the specification is silent: "records"."""
     bare, wrapped = (model.model_validate(wrap(told)) for told in (RECORD, {"record": RECORD}))
     assert bare == wrapped
     assert Record.model_validate(RECORD).model_dump() in nested(bare.model_dump())
@@ -356,7 +356,7 @@ def test_the_count_of_users_has_two_names_or_none(told, count):
     ],
 )
 def test_a_procedure_is_a_list_of_steps(told, steps):
-    """CONTRACT.md, "opt_out_procedure": a single string stays one step unless it plainly numbers its steps."""
+    """Not in the specification, "opt_out_procedure": a single string stays one step unless it plainly numbers its steps."""
     assert steps_of(told) == steps
     assert Alert.model_validate(ALERT | {"opt_out_procedure": told}).opt_out_procedure == steps
 
@@ -459,7 +459,7 @@ def shown(model):
     "model", [*TABLES, UserReply, UserPage, RecordsReply, RecordReply, LinksReply, AlertsReply]
 )
 def test_no_repr_holds_personal_data_or_a_secret(model, way):
-    """CONTRACT.md, "secret": never in a frame, repr, log or error."""
+    """Not in the specification, "secret": never in a frame, repr, log or error."""
     payload = shown(model)
     read = model.model_validate(payload)
     assert CANARY in read.model_dump_json()

@@ -82,7 +82,7 @@ def sent(town, name="Seekfolk"):
 
 
 def test_a_listing_is_found_submitted_and_gone_in_two_looks_on_two_days(house, town, seekfolk):
-    """Issue: discovered -> opt-out submitted -> pending removal -> gone in two looks -> removed."""
+    """Discovered -> opt-out submitted -> pending removal -> gone in two looks -> removed."""
     juniper = house.juniper()
     house.idle()
     assert house.statuses(juniper) == {"r1": "pending removal"}
@@ -164,7 +164,7 @@ def test_a_scan_and_a_look_at_the_same_moment_are_one_look(house, town):
 
 
 def test_a_removed_listing_that_is_shown_again_is_discovered_told_and_submitted_again(house, town, seekfolk):
-    """Issue: listed again -> discovered with an alert."""
+    """Listed again -> discovered with an alert."""
     juniper = house.juniper()
     house.idle()
     [record] = house.records(juniper)
@@ -192,7 +192,7 @@ def test_a_scan_that_sees_the_same_again_makes_no_second_record_and_no_second_al
 
 
 def test_events_are_told_to_the_integrator(house, town, seekfolk):
-    """Issue: alert, record change and event in one transaction; all groups reach the callback."""
+    """Alert, record change and event in one transaction; all groups reach the callback."""
     told = Integrator(endpoints.new_secret())
     with running(told.app) as base_url:
         callback = endpoints.Callback(base_url + PATH, told.secret)
@@ -211,7 +211,7 @@ def test_events_are_told_to_the_integrator(house, town, seekfolk):
 
 
 def test_a_refusal_is_told_with_the_steps_and_is_not_repeated_until_the_person_changes(house, town, seekfolk):
-    """Issue: refused -> discovered, with an alert that holds the steps."""
+    """Refused -> discovered, with an alert that holds the steps."""
     seekfolk.opt_out = lambda _: html(f"<p>{REFUSED}</p>")
     juniper = house.juniper()
     house.idle()
@@ -302,7 +302,7 @@ def test_an_unclear_answer_that_is_followed_by_a_clear_one_counts_for_nothing(ho
 
 
 def test_a_removal_waits_for_the_fields_that_it_needs_and_begins_when_they_come(house, town):
-    """Issue: missing user fields -> stays discovered, and an update that supplies them starts the removal."""
+    """Missing user fields -> stays discovered, and an update that supplies them starts the removal."""
     needs = by_form(user_fields_required=["first_name", "birth_date", "zip"])
     house.has(definition(removal=needs))
     town.opens("Seekfolk", Folk([HERS]))
@@ -355,7 +355,7 @@ def test_a_form_is_told_of_the_place_that_the_listing_shows(house, town):
 
 
 def test_one_request_covers_the_sister_sites(house, town):
-    """Issue: sister sites that share an opt-out."""
+    """Sister sites that share an opt-out."""
     house.has(
         definition("Left", removal=by_form("Left", also_removes=["Right"])),
         definition("Right", removal=by_form("Right", also_removes=["Left"])),
@@ -388,7 +388,7 @@ def test_a_sister_that_is_found_later_asks_for_itself(house, town):
 
 
 def test_a_site_for_humans_is_told_with_its_steps_and_believed_when_it_is_done(house, town):
-    """Issue: human-only sites -> an alert whose opt_out_procedure holds the steps and guide the explanation."""
+    """Human-only sites -> an alert whose opt_out_procedure holds the steps and guide the explanation."""
     house.has(definition())
     site = town.opens("Seekfolk", Folk([HERS]))
     juniper = house.juniper()
@@ -456,7 +456,7 @@ def test_who_moves_is_not_cleared_where_the_old_town_is_listed(house, town):
 
 
 def test_a_person_is_scanned_every_week_and_not_before(house, town):
-    """Issue: then weekly per person."""
+    """Then weekly per person."""
     house.has(definition())
     town.opens("Seekfolk", Folk())
     house.juniper()
@@ -484,7 +484,7 @@ STOPS = {
 
 @pytest.mark.parametrize("stop", STOPS)
 def test_nobody_is_asked_for_who_is_not_to_be_looked_for(house, town, seekfolk, stop):
-    """Issue: only while the service is activated and only with recorded consent."""
+    """Only while the service is activated and only with recorded consent."""
     stopped, early = house.juniper(), house.juniper()
     house.work(lambda work: STOPS[stop](work, early["id"]))
     house.idle()
@@ -508,7 +508,7 @@ def test_who_consents_again_is_looked_for_again(house, town, seekfolk):
 
 @pytest.mark.parametrize("stop", STOPS)
 def test_who_is_stopped_in_the_middle_of_a_scan_is_asked_for_no_more_and_nothing_is_kept(house, town, stop):
-    """Issue: an operator can withdraw it for a person, and then nothing is scanned or submitted."""
+    """An operator can withdraw it for a person, and then nothing is scanned or submitted."""
     sites = [f"Site {number:02}" for number in range(12)]
     house.has(*(definition(name, removal=by_form(name)) for name in sites))
     held = []
@@ -569,7 +569,7 @@ def test_who_is_stopped_in_the_middle_of_an_opt_out_sends_no_form(house, town, s
 
 
 def test_a_search_engine_that_is_down_is_told_and_costs_nothing_else(store, tmp_path, town):
-    """Issue: honest about what it does not know."""
+    """Honest about what it does not know."""
     town.opens("Seekfolk", Folk([HERS]))
     answers = {
         "status 502": lambda _: html("", 502),
@@ -625,7 +625,7 @@ def said(house, users):
 
 @pytest.mark.long
 def test_a_month_in_the_world_agrees_with_what_is_so(store, tmp_path, capsys):
-    """Issue: precision and recall of matches, no invented person ever a record, every removed record really gone."""
+    """Precision and recall of matches, no invented person ever a record, every removed record really gone."""
     people = 12 if store == "sqlite" else 4  # one month of twelve is enough of the same
     with a_world(tmp_path, people) as (house, world, users):
         began = world.clock.now()
@@ -671,7 +671,7 @@ def done_by_hand(house, world, users):
 
 @pytest.mark.long
 def test_links_hold_what_stands_on_the_page_of_that_person_and_nothing_else(store, tmp_path):
-    """Issue: the page is fetched and `contains` is computed from the person's own data."""
+    """The page is fetched and `contains` is computed from the person's own data."""
     with a_world(tmp_path, people=8) as (house, world, users):
         house.has()  # no people-search site: links alone
         house.idle()
@@ -807,7 +807,7 @@ def test_who_changes_is_cleared_when_the_listing_is_gone_and_not_before(house, t
 
 
 def test_a_site_that_says_nobody_to_everybody_clears_nobody_and_says_why(house, town):
-    """Issue: controls (a person known to be listed)."""
+    """Controls (a person known to be listed)."""
     control = {"listed": {"first_name": "Resident", "last_name": "Seekfolk"}}
     house.has(definition(removal=by_form(), controls=control))
     resident = Card("c1", "Resident Seekfolk")
@@ -839,7 +839,7 @@ def test_a_reference_that_is_given_away_after_a_removal_is_not_listed_again(hous
 
 @pytest.mark.parametrize("at", ["before its listing is found", "after its listing is found"])
 def test_an_update_in_the_middle_of_the_first_scan_starts_the_removal(house, town, at):
-    """Issue: an update that supplies them starts the removal, whenever it comes."""
+    """An update that supplies them starts the removal, whenever it comes."""
     house.has(definition(removal=by_form(user_fields_required=["zip"])), definition("Slow"))
     site, slow = town.opens("Seekfolk", Folk([HERS])), town.opens("Slow", Folk())
     held = Held(site.found if at.startswith("before") else slow.found)

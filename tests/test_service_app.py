@@ -67,7 +67,7 @@ def test_an_unknown_name_or_key_comes_before_everything(service, jane, operation
 
 @every_operation
 def test_a_missing_secret_is_a_400(service, jane, operation):
-    """CONTRACT.md: missing api_secret or secret -> 400."""
+    """Not in the specification: missing api_secret or secret -> 400."""
     response = service.http.request(operation.method, service.root + path_of(operation, jane))
     names = ["api_secret", "secret"] if operation.of_one_user else ["api_secret"]
     assert told(response) == (400, ", ".join(f"{name} is missing" for name in names))
@@ -104,7 +104,7 @@ def test_an_id_that_is_none_is_a_400(service, jane, operation, wrong):
 
 @pytest.mark.parametrize("wrong", ["x", "0", str(2**63), "%20"])
 def test_a_record_id_that_is_none_is_a_400(service, jane, wrong):
-    """CONTRACT.md: record id unknown -> 400."""
+    """Not in the specification: record id unknown -> 400."""
     response = service.call("GET", f"/users/{jane['id']}/records/{wrong}", jane)
     assert told(response) == (400, "id is invalid")
 
@@ -132,7 +132,7 @@ def test_credentials_may_travel_in_headers(service, jane):
 
 @pytest.mark.parametrize("where", ["query", "body", "header"])
 def test_one_name_with_two_values_is_refused(service, jane, where):
-    """CONTRACT.md: the same name in two places with two values -> 400."""
+    """Not in the specification: the same name in two places with two values -> 400."""
     both = {"api_secret": service.credentials.api_secret, "secret": jane["secret"], "id": jane["id"]}
     options = {
         "query": {"params": [*both.items(), ("secret", "1")]},
@@ -193,7 +193,7 @@ BODIES = {
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
 def test_a_person_may_be_told_in_every_encoding(service, body):
-    """CONTRACT.md, "where parameters travel"."""
+    """Where the specification is silent: "where parameters travel"."""
     headers = {"X-Api-Secret": service.credentials.api_secret, **body.get("headers", {})}
     user = answered(service.http.post(f"{service.root}/users", **body | {"headers": headers}))["user"]
     assert [(one["city"], one["state"]) for one in user["addresses"]] == [
@@ -268,7 +268,7 @@ def test_another_method_is_a_405_that_says_which_are_taken(service, method, path
 
 
 def test_a_no_is_told_in_the_encoding_that_was_asked_for(service):
-    """CONTRACT.md, "error body"."""
+    """Where the specification is silent: "error body"."""
     response = service.http.get(f"{service.root}/users.xml")
     assert response.headers["content-type"] == "application/xml"
     assert response.text == (
@@ -384,7 +384,7 @@ def test_a_head_is_a_get_without_a_body(service, jane):
 
 
 def test_a_form_that_was_cut_changes_nothing(service):
-    """CONTRACT.md: an update is all or nothing."""
+    """Not in the specification: an update is all or nothing."""
     user = service.create()
     part = '--b\r\ncontent-disposition: form-data; name="{}"\r\n\r\n{}\r\n'
     cut = part.format("last_name", "New") + part.format("first_name", "New")[:-5]

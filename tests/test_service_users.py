@@ -47,7 +47,7 @@ def test_a_person_is_answered_as_the_specification_shows(service):
 
 
 def test_a_secret_has_eighteen_digits_as_text(service):
-    """CONTRACT.md, "user secret"."""
+    """Where the specification is silent: "user secret"."""
     secrets = {service.create()["secret"] for _ in range(20)}
     assert len(secrets) == 20
     assert all(re.fullmatch("[1-9][0-9]{17}", secret) for secret in secrets)
@@ -62,7 +62,7 @@ def test_what_was_created_is_what_is_got(service):
 
 @pytest.mark.parametrize("told", [True, "false", 0, "", None])
 def test_no_scan_is_pretended_whatever_async_says(service, told):
-    """CONTRACT.md, "async"; a scan begins with a later version."""
+    """Where the specification is silent: "async"; a scan begins with a later version."""
     assert service.create(**{"async": told})["is_scanning"] is False
 
 
@@ -72,7 +72,7 @@ def test_an_async_that_is_no_boolean_is_refused(service):
 
 
 def test_users_are_listed_in_order_of_id_with_count_and_total(tmp_path):
-    """List users; CONTRACT.md: count and total, both the number of all users."""
+    """List users; Not in the specification: count and total, both the number of all users."""
     with a_service(tmp_path) as service:
         keys = [{"id": user["id"], "secret": user["secret"]} for user in [service.create() for _ in range(5)]]
         assert answered(service.call("GET", "/users")) == {"count": 5, "total": 5, "users": keys}
@@ -158,7 +158,7 @@ def test_a_blank_list_is_cleared(service, name):
 
 @pytest.mark.parametrize("whose", ["nobody's", "another's", "another list's", "destroyed"])
 def test_an_update_with_an_unknown_item_changes_nothing(service, whose):
-    """CONTRACT.md: an update is all or nothing."""
+    """Not in the specification: an update is all or nothing."""
     user, other = service.create(**FULL), service.create(**FULL)
     unknown = {
         "nobody's": 10**15,

@@ -78,7 +78,7 @@ def take(service, table, row_id):
 
 
 def test_a_consent_says_who_gave_it_when_and_for_what_and_a_scan_is_due(service, jane):
-    """Issue 3, "Operator's honesty": consent recorded (who, when, for what)."""
+    """Consent recorded (who, when, for what)."""
     assert consents_of(service, jane) == []
     assert row_of(service, jane).due_at is None
     consent(service, jane)
@@ -96,7 +96,7 @@ def test_a_consent_that_is_in_force_is_not_recorded_twice(service, jane):
 
 
 def test_what_an_integrator_attests_is_written_to_each_person_it_creates(attested):
-    """Issue 3: Create user starts a scan as the specification says."""
+    """Create user starts a scan as the specification says."""
     user = attested.create(**{"async": True})
     now = attested.clock.now()
     assert user["is_scanning"] is True
@@ -106,7 +106,7 @@ def test_what_an_integrator_attests_is_written_to_each_person_it_creates(atteste
 
 
 def test_without_an_attestation_nobody_is_scanned_until_a_consent_is_recorded(service, jane):
-    """Issue 3, "Scanning": only with recorded consent."""
+    """Only with recorded consent."""
     assert jane["is_scanning"] is False
     assert not do(service, accounts_consent.may_scan, jane)
     assert row_of(service, jane).due_at is None
@@ -127,7 +127,7 @@ def test_an_attestation_counts_for_those_who_are_created_after_it_and_ends_when_
 
 
 def test_a_consent_may_be_withdrawn_and_given_again(service, jane):
-    """Issue 3: an operator can withdraw it for a person."""
+    """An operator can withdraw it for a person."""
     consent(service, jane)
     given = service.clock.now()
     service.clock.advance(timedelta(hours=1))
@@ -146,7 +146,7 @@ def test_a_consent_may_be_withdrawn_and_given_again(service, jane):
 
 @pytest.mark.parametrize("stop", ["withdraw", "deactivate"])
 def test_whoever_is_at_work_on_a_person_loses_it_when_it_may_go_on_no_longer(service, jane, stop):
-    """Issue 3, "Operator's honesty": and then nothing is scanned or submitted."""
+    """And then nothing is scanned or submitted."""
     consent(service, jane)
     site = dataclasses.replace(SITE, removed_by_us=True)
     record_id = do(service, discover_record, jane, LISTING, site)
@@ -184,7 +184,7 @@ def test_what_stops_one_person_stops_no_other(service, jane):
 
 
 def test_the_history_of_the_service_is_told_in_order(service, jane):
-    """Specification, "Service history entry"; CONTRACT.md, "service activation"."""
+    """Specification, "Service history entry"; Where the specification is silent: "service activation"."""
     expected = [{ACTIVATED: service.clock.now().strftime(INSTANT_FORMAT)}]
     for function, name in (
         (accounts_consent.deactivate, DEACTIVATED),
@@ -223,7 +223,7 @@ def test_what_is_so_already_is_not_entered_again(service, jane, function):
 def test_a_person_may_be_scanned_while_active_and_consenting_only(
     service, jane, active, consents, consent_first
 ):
-    """Issue 3, "Scanning": only while the service is activated and only with recorded consent."""
+    """Only while the service is activated and only with recorded consent."""
     if not active and not consent_first:
         do(service, accounts_consent.deactivate, jane)
     if consents:
@@ -243,7 +243,7 @@ def test_a_person_may_be_scanned_while_active_and_consenting_only(
 
 
 def test_activation_brings_the_scan_back(service, jane):
-    """CONTRACT.md, "service activation": scanning follows it."""
+    """Not in the specification, "service activation": scanning follows it."""
     consent(service, jane)
     do(service, accounts_consent.deactivate, jane)
     service.clock.advance(timedelta(days=3))
@@ -342,7 +342,7 @@ FULL = {
 
 
 def test_purging_a_person_leaves_nothing_of_them_in_any_table_and_takes_nothing_of_others(service):
-    """Issue 3, "Operator's honesty": leaves nothing of a person in any table."""
+    """Leaves nothing of a person in any table."""
     jane, john = service.create(**FULL), service.create(**FULL)
     for user in (jane, john):
         fill(service, user)

@@ -44,7 +44,7 @@ def test_window_and_retries_are_the_specifications():
 
 @pytest.mark.parametrize("name", GROUPS)
 def test_a_named_group_is_read_as_what_it_holds(name):
-    """Specification, "Body"; CONTRACT.md, "new records in webhooks"."""
+    """Specification, "Body"; Where the specification is silent: "new records in webhooks"."""
     delivery = Delivery.model_validate(body(**{name: [ITEMS[name]]}))
     [item] = getattr(delivery, name)
     assert item == MODELS[name].model_validate(ITEMS[name].get("record", ITEMS[name]))
@@ -80,7 +80,7 @@ def test_all_groups_come_in_one_body():
     ],
 )
 def test_an_unknown_group_is_told_by_its_shape_and_kept_whole(items, shape):
-    """CONTRACT.md, "webhook groups"."""
+    """Where the specification is silent: "webhook groups"."""
     delivery = Delivery.model_validate(body(listed_again=items))
     assert delivery.others == {"listed_again": items}
     assert list(delivery.groups()) == [("listed_again", shape, items if isinstance(items, list) else [items])]

@@ -95,7 +95,7 @@ def statuses(house):
 
 
 def test_trouble_with_one_row_is_no_other_rows_and_is_tried_again_later(house, town, seekfolk, log):
-    """Issue: processes that die by themselves are counted and must be 0."""
+    """Processes that die by themselves are counted and must be 0."""
     broken, whole = house.juniper(), house.juniper()
     spoil = update(tables.users).where(tables.users.c.id == broken["id"])
     [before] = [row.ciphertext for row in house.rows(tables.users) if row.id == broken["id"]]
@@ -111,7 +111,7 @@ def test_trouble_with_one_row_is_no_other_rows_and_is_tried_again_later(house, t
 
 
 def test_what_is_logged_tells_nothing_of_anybody(house, seekfolk, log):
-    """Issue: structured log without a key, secret or personal value."""
+    """Structured log without a key, secret or personal value."""
     user = house.juniper()
     spoil = update(tables.records).values(ciphertext=b"\1" + bytes(60))
     house.idle()
@@ -234,7 +234,7 @@ def test_whatever_the_database_says_the_worker_lives(house, town, seekfolk, log,
 
 
 def test_a_worker_that_is_stopped_lets_go_of_what_it_holds(house, town, seekfolk):
-    """Issue: work that survives; the next worker need not wait for the lease to run out."""
+    """Work that survives; the next worker need not wait for the lease to run out."""
     held = seekfolk.search = Held(seekfolk.found)
     house.juniper()
     house.juniper(first_name="Marigold")
@@ -313,7 +313,7 @@ def test_what_was_lost_in_the_middle_keeps_nothing(house, town, seekfolk, log, a
 
 
 def test_two_workers_do_nothing_twice(house, town, seekfolk):
-    """Issue: PostgreSQL with several workers; on SQLite the second one finds nothing wrong either."""
+    """PostgreSQL with several workers; on SQLite the second one finds nothing wrong either."""
     names = [f"Junip{letter}r" for letter in "abcdefghijkl"]
     seekfolk.cards[:] = [Card(f"r-{name}", f"{name} Quillfeather") for name in names]
     for name in names:

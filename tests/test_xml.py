@@ -1,4 +1,4 @@
-"""XML: written as Rails writes it, read leniently as CONTRACT.md lists, and never a danger."""
+"""XML: written as Rails writes it, read leniently as other libraries write it, and never a danger."""
 
 from xml.etree import ElementTree as ET
 
@@ -75,7 +75,7 @@ def refusal_of(body, shape=None):
     ],
 )
 def test_a_leaf_is_written_as_rails_writes_it(value, written):
-    """CONTRACT.md, "XML"."""
+    """Where the specification is silent: "XML"."""
     assert (
         xml.write(value).decode() == f'<?xml version="1.0" encoding="UTF-8"?>\n<hash>\n  {written}\n</hash>\n'
     )
@@ -101,7 +101,7 @@ def test_a_leaf_is_written_as_rails_writes_it(value, written):
     ],
 )
 def test_items_are_named_by_the_singular_of_their_list(name, item):
-    """CONTRACT.md: items named by singularising the key."""
+    """Not in the specification: items named by singularising the key."""
     [listed] = ET.fromstring(xml.write({name: ["a"]}))  # noqa: S314  written here
     assert (listed.tag, listed.attrib, [child.tag for child in listed]) == (
         name.replace("_", "-"),
@@ -111,13 +111,13 @@ def test_items_are_named_by_the_singular_of_their_list(name, item):
 
 
 def test_a_wrapped_record_is_written_twice_over():
-    """CONTRACT.md: {records: [{record: {}}]}."""
+    """Not in the specification: {records: [{record: {}}]}."""
     [listed] = ET.fromstring(xml.write({"records": [{"record": {"id": 1}}]}))  # noqa: S314  written here
     assert [element.tag for element in listed.iter()] == ["records", "record", "record", "id"]
 
 
 def test_an_error_has_a_root_of_its_own():
-    """CONTRACT.md, "error body"."""
+    """Where the specification is silent: "error body"."""
     assert b"<error>\n  <message>secret is missing</message>\n</error>" in xml.write(
         {"message": "secret is missing"}, root="error"
     )
@@ -173,7 +173,7 @@ def test_white_space_within_a_text_is_kept():
     }
 
 
-# Reading leniently, line by line of CONTRACT.md
+# Reading leniently
 
 
 @pytest.mark.parametrize("name", ["first-name", "first_name", "ns:first-name"])
@@ -262,7 +262,7 @@ def test_an_empty_element_is_null_or_blank_by_the_schema(empty):
 def test_a_list_of_one_or_many_stands_with_or_without_a_list_around_it(
     *, reply, name, item, fields, count, told
 ):
-    """CONTRACT.md: repeated elements without type="array", one-element lists."""
+    """Not in the specification: repeated elements without type="array", one-element lists."""
     items, repeated = (f"<{tag}>{fields}</{tag}>" * count for tag in (item, name))
     found = read(reply, told.format(name=name, items=items, repeated=repeated))
     assert len(getattr(found, name)) == count
@@ -504,7 +504,7 @@ HOSTILE = {
 @pytest.mark.parametrize("body", HOSTILE.values(), ids=HOSTILE)
 @pytest.mark.parametrize("shape", [None, shape_of_model(UserReply)], ids=["any", "user"])
 def test_xml_that_is_a_danger_is_refused_in_little_memory(body, shape):
-    """CONTRACT.md: DTDs are refused; bytes, depth and nodes are bounded."""
+    """Not in the specification: DTDs are refused; bytes, depth and nodes are bounded."""
     if shape and b'type="boolean"' in body:
         shape = {"b": Scalar.VALUE}
     with Peak() as peak:

@@ -162,7 +162,7 @@ _FOUND: dict[str, Callable[[Rule, EvaluationContext], Iterator[Trigger]]] = {
     "new": _status_changes(lambda things: things["what"] == NEW),
     "relisted": _status_changes(lambda things: things["what"] == AGAIN),
     "removed": _status_changes(lambda things: things["what"] == REMOVED),
-    # A refused opt-out goes back to where it was, with an alert: see CONTRACT, transitions.
+    # A refused opt-out goes back to where it was, with an alert.
     "refused": _status_changes(
         lambda things: (things["before"] == PENDING_REMOVAL) & (things["after"] == DISCOVERED)
     ),

@@ -50,7 +50,7 @@ async def answer(desk: ApiContext, asked: ApiRequest, encoding: str) -> bytes:
     """Perform an operation; its answer, encoded.
 
     Raises:
-        Refusal: 400 or 401, as the specification and CONTRACT.md list them.
+        Refusal: 400 or 401, as the specification lists them.
     """
     name = asked.operation.name
     async with desk.database.reading() as work:
