@@ -55,17 +55,21 @@ def test_a_whole_definition_is_read_with_its_defaults():
 @pytest.mark.parametrize(
     ("text", "line", "reason"),
     [
-        (edited("  url:", "  methd: post\n  url:"), 8, "search.methd is not known; did you mean method?"),
-        (WHOLE + "serch: {}\n", 19, "serch is not known; did you mean search?"),
-        (WHOLE + "zzz: {}\n", 19, "zzz is not known"),
+        (
+            edited("  url:", "  methd: post\n  url:"),
+            8,
+            "search.methd is not a known key; did you mean method?",
+        ),
+        (WHOLE + "serch: {}\n", 19, "serch is not a known key; did you mean search?"),
+        (WHOLE + "zzz: {}\n", 19, "zzz is not a known key"),
         (edited("  method: manual", "  method: robot"), 18, "removal.method: should be 'form' or 'manual'"),
         (edited("  method: manual", "  also_removes: []"), 17, "removal.method is missing"),
         (edited("guide: A free directory.\n", ""), 1, "guide is missing"),
-        (edited("guide: A free", "guide: 7\nguide: A free"), 3, "guide stands here a second time"),
+        (edited("guide: A free", "guide: 7\nguide: A free"), 3, "guide is repeated"),
         (
             edited("  url:", "  answer: html\n  answer: json\n  url:"),
             9,
-            "search.answer stands here a second time",
+            "search.answer is repeated",
         ),
         (
             edited("  - Press Remove.", "  - 5"),
@@ -77,18 +81,22 @@ def test_a_whole_definition_is_read_with_its_defaults():
             12,
             "search.no_results: should be a list, or a text in quotes",
         ),
-        (edited("item: li.person", "item: li >"), 14, "listings.item is not CSS that can be used"),
-        (edited("[h2, h3]", "\n    - h2\n    - 'h3['"), 17, "listings.name is not CSS that can be used"),
-        (edited("item: li.person", "item: li@id"), 14, "listings.item finds elements; an attribute is none"),
+        (edited("item: li.person", "item: li >"), 14, "listings.item is not a valid CSS selector"),
+        (edited("[h2, h3]", "\n    - h2\n    - 'h3['"), 17, "listings.name is not a valid CSS selector"),
+        (
+            edited("item: li.person", "item: li@id"),
+            14,
+            "listings.item must select elements, not an attribute",
+        ),
         (
             edited("a.next@href", "a.next"),
             11,
-            "search.next needs the attribute that holds the address, as in a@href",
+            "search.next needs the attribute with the URL, as in a@href",
         ),
-        (edited("[h2, h3]", "[]"), 15, "listings.name has none"),
-        (edited("Nobody of that name", "[]"), 12, "search.no_results has none"),
+        (edited("[h2, h3]", "[]"), 15, "listings.name is empty"),
+        (edited("Nobody of that name", "[]"), 12, "search.no_results is empty"),
         (edited("Nobody of that name", "[Nobody, ' ']"), 12, "search.no_results is blank"),
-        (WHOLE + "politeness: {delay_s: .inf}\n", 19, "a number has no end"),
+        (WHOLE + "politeness: {delay_s: .inf}\n", 19, "a number is not finite"),
         (WHOLE + "politeness: {delay_s: 61}\n", 19, "politeness.delay_s: should be less than or equal to 60"),
         (
             WHOLE + "verification: {every_days: 0.5}\n",
@@ -103,9 +111,9 @@ def test_a_whole_definition_is_read_with_its_defaults():
         (
             edited("opt_out_url: http:", "opt_out_url: ftp:"),
             6,
-            "opt_out_url: is not an http or https address",
+            "opt_out_url: is not an http or https URL",
         ),
-        (WHOLE + "? [a]\n: b\n", 19, "the definition has a key that is no text"),
+        (WHOLE + "? [a]\n: b\n", 19, "the definition has a key that is not text"),
     ],
 )
 def test_a_problem_is_told_with_its_line(text, line, reason):
@@ -115,8 +123,8 @@ def test_a_problem_is_told_with_its_line(text, line, reason):
 def test_a_selector_for_json_is_jmespath():
     text = edited("  url:", "  answer: json\n  url:")
     assert told(text) == [
-        "seekfolk.yaml, line 12: search.next is not JMESPath that can be used",
-        "seekfolk.yaml, line 17: listings.reference_id is not JMESPath that can be used",
+        "seekfolk.yaml, line 12: search.next is not a valid JMESPath selector",
+        "seekfolk.yaml, line 17: listings.reference_id is not a valid JMESPath selector",
     ]
     usable = text.replace("a.next@href", "links.next").replace('"@data-reference"', "id")
     assert parsed(usable).search.answer == "json"
@@ -125,14 +133,14 @@ def test_a_selector_for_json_is_jmespath():
 @pytest.mark.parametrize(
     ("text", "line", "reason"),
     [
-        ("name: &n Seekfolk\nguide: *n\n", 1, "anchors and aliases are not taken"),
-        ("a: 1\nb: *a\n", 2, "anchors and aliases are not taken"),
-        ("a: 1\nb: !!python/object/apply:os.system [x]\n", 2, "tags are not taken"),
-        (WHOLE + "---\nname: Other\n", 19, "a second document starts here; a file holds one site"),
+        ("name: &n Seekfolk\nguide: *n\n", 1, "anchors and aliases are not supported"),
+        ("a: 1\nb: *a\n", 2, "anchors and aliases are not supported"),
+        ("a: 1\nb: !!python/object/apply:os.system [x]\n", 2, "tags are not supported"),
+        (WHOLE + "---\nname: Other\n", 19, "starts a second document; a file describes one site"),
         ("a:\n  - [" + "[" * 30, 2, "is nested too deeply"),
         ("", 1, "is not a mapping of keys to values"),
         ("- a\n- b\n", 1, "is not a mapping of keys to values"),
-        ("a: b\nc: \x00\n", 2, "holds a character that YAML does not take"),
+        ("a: b\nc: \x00\n", 2, "contains a character that YAML does not allow"),
         ("a: 1\n" * 50_000, 1, "is longer than 100000 characters"),
     ],
 )
@@ -161,7 +169,7 @@ def test_a_message_holds_no_value_that_was_written():
 
 def test_a_long_list_of_problems_is_cut():
     lines = told(WHOLE + "".join(f"odd{number}: 1\n" for number in range(80)))
-    assert lines[-1] == "seekfolk.yaml: and 30 problems more"
+    assert lines[-1] == "seekfolk.yaml: and 30 more problems"
     assert len(lines) == 51
 
 
@@ -203,7 +211,7 @@ def test_a_directory_gives_its_sites_by_name(tmp_path):
 def test_two_files_of_one_name_are_refused(tmp_path):
     (tmp_path / "a.yaml").write_text(named("Seekfolk"))
     (tmp_path / "b.yaml").write_text("# a copy\n" + named("SEEKFOLK"))
-    with pytest.raises(ConfigurationError, match=r"b\.yaml, line 2: name is already that of a\.yaml$"):
+    with pytest.raises(ConfigurationError, match=r"b\.yaml, line 2: name is already used in a\.yaml$"):
         directory(tmp_path)
 
 
@@ -214,7 +222,7 @@ def test_an_opt_out_covers_only_sites_that_are_known(tmp_path):
         ConfigurationError, match=r"line 21: removal\.also_removes names a site that is not defined"
     ):
         directory(tmp_path)
-    assert list(directory(tmp_path, known=["Gama"])) == ["Alpha", "Beta"]
+    assert list(directory(tmp_path, other_sites=["Gama"])) == ["Alpha", "Beta"]
 
 
 def test_the_problems_of_all_files_are_told_at_once(tmp_path):

@@ -132,7 +132,7 @@ def test_several_files_are_all_told_also_as_json(shell, site):
     first, bad, second, none = json.loads(run.stdout)
     assert first == {"file": "good.yaml", "site": "Good Site", "ok": True, "problems": [], "notes": []}
     assert (bad["file"], bad["site"], bad["ok"]) == ("bad.yaml", None, False)
-    assert "bad.yaml, line 2: serch is not known; did you mean search?" in bad["problems"]
+    assert "bad.yaml, line 2: serch is not a known key; did you mean search?" in bad["problems"]
     assert second["problems"] == ["the site blocks us"]
     assert none["problems"] == ["none.yaml: cannot be read: No such file or directory"]
 
@@ -181,4 +181,6 @@ def test_a_definition_that_cannot_be_used_stops_what_needs_it(shell, command):
     (shell.directory / "bad.yaml").write_text("name: Bad\nserch: {}")
     run = shell.here(*command, "--sites", ".")
     assert run.returncode == 1
-    assert "Error: bad.yaml, line 2: serch is not known; did you mean search?" in run.stderr.splitlines()
+    assert (
+        "Error: bad.yaml, line 2: serch is not a known key; did you mean search?" in run.stderr.splitlines()
+    )

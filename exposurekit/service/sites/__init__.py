@@ -1,1 +1,1 @@
-"""People-search sites: definitions, their loader, selectors, and statistics of how each site behaves."""
+"""People-search sites: definitions, their loader, selectors, and scan statistics."""

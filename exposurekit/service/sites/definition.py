@@ -1,8 +1,7 @@
-"""People-search sites as data: one YAML file a site, checked before it is used. Fetches nothing.
+"""Site definitions: how a people-search site is searched and read, how to check that it works, and how to opt out.
 
-A definition says how a site is searched, how its listings are read, how to tell that it works, and how a listing
-is taken down. `exposurekit sites check FILE` reads one and tries it; `exposurekit/sandbox/world/definitions/` has fifteen
-to learn from.
+`exposurekit sites check FILE` validates a definition and tries it on the site. `exposurekit/sandbox/world/definitions/`
+has fifteen examples.
 """
 
 import string
@@ -18,7 +17,7 @@ from exposurekit.service.models import Site
 
 LISTING_FIELDS = frozenset(
     {"reference_id", "href", "name"}
-)  # what an opt-out form may be told of the listing
+)  # fields of the listing that an opt-out form may contain
 
 
 def _listed(value: object) -> object:
@@ -28,13 +27,13 @@ def _listed(value: object) -> object:
 def _url(text: str) -> str:
     parts = urlsplit(text)
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username:
-        raise ValueError("is not an http or https address")
+        raise ValueError("is not an http or https URL")
     return text
 
 
 def _printable(text: str) -> str:
     if not text.replace("\n", " ").isprintable():
-        raise ValueError("holds a control character")
+        raise ValueError("contains a control character")
     return text
 
 
@@ -42,19 +41,19 @@ def _template(text: str) -> str:
     try:
         parts = [part for part in string.Formatter().parse(text) if part[1] is not None]
     except ValueError:
-        raise ValueError("has a brace too many or too few") from None
+        raise ValueError("has unbalanced braces") from None
     if any(spec or conversion for _, _, spec, conversion in parts):
-        raise ValueError("says how to spell a field; a name in braces is all there may be")
-    asked = {name or "" for _, name, _, _ in parts}
-    if odd := asked - USER_FIELDS - LISTING_FIELDS:
-        known = ", ".join(sorted(USER_FIELDS | LISTING_FIELDS))
-        raise ValueError(f"asks for {', '.join(sorted(odd))}; there are {known}")
+        raise ValueError("has a format specification; write only the field's name in braces")
+    fields = {name or "" for _, name, _, _ in parts}
+    if unknown := fields - USER_FIELDS - LISTING_FIELDS:
+        valid = ", ".join(sorted(USER_FIELDS | LISTING_FIELDS))
+        raise ValueError(f"has unknown fields: {', '.join(sorted(unknown))}. Valid fields: {valid}")
     return text
 
 
 def _search_template(text: str) -> str:
     if any(f"{{{name}}}" in text for name in LISTING_FIELDS):
-        raise ValueError("asks for a listing, which is what is searched for")
+        raise ValueError("has a field of the listing, which a search does not know yet")
     return _template(text)
 
 
@@ -76,18 +75,18 @@ class _Part(BaseModel):
 
 
 class Search(_Part):
-    """How the site is asked for a person.
+    """How to search the site for a person.
 
-    ``fields`` go in the query (``get``) or in the form (``post``); each value is a template such as
-    ``{first_name} {last_name}``. A search that asks for a place is made for each place that the person has.
-    Marks are plain texts, looked for in the page without regard to case.
+    ``fields`` are sent as the query (``get``) or as a form (``post``); each value is a template such as
+    ``{first_name} {last_name}``. A search with an address field is sent once per address of the person.
+    ``no_results`` and ``blocked`` are texts that the page contains in that case; case is ignored.
     """
 
     url: Url
     method: Literal["get", "post"] = "get"
     fields: Mapping[str, SearchTemplate] = {}
     answer: Literal["html", "json"] = "html"
-    next: Texts = ()  # the selector of the next page's address
+    next: Texts = ()  # selector of the next page's URL
     pages_max: Annotated[int, Field(ge=1, le=50)] = 5
     no_results: SomeTexts
     blocked: Texts = ()
@@ -95,11 +94,11 @@ class Search(_Part):
 
 
 class Extractors(_Part):
-    """How a page's listings are read.
+    """How to extract the listings from a page.
 
-    A selector is CSS, with ``@attribute`` behind it where not the text but an attribute is wanted (``@attribute``
-    alone: of the listing itself). For a JSON answer it is a JMESPath expression. Several stand for several layouts:
-    the first that finds something counts. ``item`` finds the listings; the others look inside one.
+    A selector is CSS. Append ``@attribute`` to extract an attribute instead of the text; ``@attribute`` alone is an
+    attribute of the listing's own element. For a JSON answer it is a JMESPath expression. Of several selectors, for
+    several layouts, the first that matches is used. ``item`` selects the listings; the others apply within one.
     """
 
     item: SomeTexts
@@ -115,7 +114,7 @@ class Extractors(_Part):
 
 
 class Control(_Part):
-    """A person of whom it is known that the site lists them."""
+    """A person who is known to be listed on the site."""
 
     first_name: str
     last_name: str
@@ -123,54 +122,54 @@ class Control(_Part):
     state: str = ""
 
     def subject(self) -> Subject:
-        """Them, to be looked for."""
+        """Return the person as the subject of a scan."""
         places = (Place(city=self.city, state=self.state),)
         return Subject(names=(Name(self.first_name, self.last_name),), places=places)
 
 
 class Controls(_Part):
-    """How to tell that the site works. An invented person is asked for as well, always."""
+    """The person whose listing shows that the site works. Every scan searches for an invented person as well."""
 
     listed: Control | None = None
 
 
 class Removal(_Part):
-    """How a listing is taken down: by a form that the service sends, or by a human."""
+    """How to remove a listing: with a form that the service submits, or manually."""
 
     method: Literal["form", "manual"]
     user_fields_required: tuple[UserField, ...] = ()
-    url: Url | None = None  # where the form goes
-    page: Url | None = None  # where the form stands, if its hidden fields are wanted
+    url: Url | None = None  # where the form is submitted
+    page: Url | None = None  # the page with the form, if its hidden fields are required
     fields: Mapping[str, Template] = {}
     accepted: Texts = ()
     refused: Texts = ()
     processing_days: Annotated[float, Field(ge=0, le=365)] = 7
-    give_up_days: Annotated[float, Field(gt=0, le=365)] = 45  # still listed then: a human's job
-    also_removes: tuple[str, ...] = ()  # sister sites that the same request serves
+    give_up_days: Annotated[float, Field(gt=0, le=365)] = 45  # still listed then: a person must act
+    also_removes: tuple[str, ...] = ()  # sister sites that the same request removes from
 
     @model_validator(mode="after")
-    def _form_is_whole(self) -> Self:
+    def _form_is_complete(self) -> Self:
         if self.method == "form" and not (self.url and self.accepted):
-            raise ValueError("a form needs url and accepted")
+            raise ValueError("method form requires url and accepted")
         return self
 
 
 class Verification(_Part):
-    """When it is looked whether a listing is gone, and how often that must be seen."""
+    """When to scan for a removed listing, and how many absences confirm the removal."""
 
-    after_days: Annotated[float, Field(ge=0, le=365)] | None = (
-        None  # without: when the processing days are over
-    )
-    every_days: Annotated[float, Field(ge=1, le=90)] = 1  # two looks of one day are one
+    after_days: Annotated[float, Field(ge=0, le=365)] | None = None  # default: after the processing days
+    every_days: Annotated[float, Field(ge=1, le=90)] = 1  # two scans on one day count once
     confirmations: Annotated[int, Field(ge=2, le=10)] = GONE_LOOKS
 
 
 class Politeness(_Part):
-    """How gently the site is asked."""
+    """Delay and concurrency of requests to the site, and whether robots.txt applies."""
 
-    delay_s: Annotated[float, Field(ge=0, le=60)] = 2  # a look of a dozen requests must end in its time
+    delay_s: Annotated[float, Field(ge=0, le=60)] = (
+        2  # a site scan of a dozen requests must end before its lease
+    )
     concurrency: Annotated[int, Field(ge=1, le=16)] = 1
-    robots_txt: bool = True  # false only with the site's own permission
+    robots_txt: bool = True  # false only with the site's permission
 
 
 class Definition(_Part):
@@ -205,12 +204,12 @@ class Definition(_Part):
     politeness: Politeness = Politeness()
 
     def missing(self, subject: Subject) -> tuple[str, ...]:
-        """The user fields that a removal needs and the person lacks."""
-        known = subject.values()
-        return tuple(name for name in self.removal.user_fields_required if not known[name].strip())
+        """Return the user fields that a removal requires and the person lacks."""
+        values = subject.values()
+        return tuple(name for name in self.removal.user_fields_required if not values[name].strip())
 
     def site(self, subject: Subject) -> Site:
-        """What is told about the site where one of its listings is of this person."""
+        """Return the site's description for a listing of this person."""
         return Site(
             name=self.name,
             guide=self.guide,
@@ -222,5 +221,5 @@ class Definition(_Part):
 
 
 def by_name(definitions: Iterable[Definition]) -> dict[str, Definition]:
-    """The definitions, each under its name."""
+    """Index definitions by name."""
     return {definition.name: definition for definition in definitions}

@@ -1,7 +1,6 @@
-"""Site definitions out of YAML files, checked whole before one is used. Fetches nothing, and repeats no value.
+"""Loader of site definitions: reads YAML files and reports every problem with its line, never a value.
 
-YAML is taken as plain data only: no alias, no tag, no second document, no key twice. Every problem of a file is told
-at once, with its line.
+YAML is accepted as plain data only: no aliases, tags, second documents or repeated keys.
 """
 
 import difflib
@@ -21,7 +20,7 @@ from exposurekit.service.sites.selectors import compiles, selector_parts
 from exposurekit.text.sanitize import plain
 
 SIZE_MAX, DEPTH_MAX, PROBLEMS_MAX, KEY_MAX = 100_000, 20, 50, 60
-_WITHOUT = {"item", "name", "reference_id"}  # what no listing can be read without
+_REQUIRED = {"item", "name", "reference_id"}  # a listing cannot be read without these
 
 Loc = tuple[int | str, ...]
 
@@ -32,8 +31,8 @@ class _Problem:
     reason: str
 
 
-class _Broken(Exception):
-    """The text is no YAML that is taken."""
+class _InvalidYaml(Exception):
+    """The text is not YAML that the loader accepts."""
 
     def __init__(self, line: int, reason: str) -> None:
         self.problem = _Problem(line, reason)
@@ -48,14 +47,14 @@ class _Loaded:
 
 
 def parsed(text: str, where: str = "the definition") -> Definition:
-    r"""A definition in YAML.
+    r"""Parse a definition.
 
     Args:
         text: One YAML document.
-        where: What messages call it: the file's name.
+        where: The file's name, for error messages.
 
     Raises:
-        ConfigurationError: It cannot be used; each problem stands on its own line, with the file and the line.
+        ConfigurationError: The definition is invalid. The message has one line per problem, with file and line number.
 
     >>> parsed("name: Seekfolk\nserch: {}", "seekfolk.yaml")
     Traceback (most recent call last):
@@ -65,62 +64,66 @@ def parsed(text: str, where: str = "the definition") -> Definition:
     seekfolk.yaml, line 1: search is missing
     seekfolk.yaml, line 1: listings is missing
     seekfolk.yaml, line 1: removal is missing
-    seekfolk.yaml, line 2: serch is not known; did you mean search?
+    seekfolk.yaml, line 2: serch is not a known key; did you mean search?
     """
-    return _loaded(text, where).definition
+    return _load(text, where).definition
 
 
 def read(path: Path) -> Definition:
-    """The definition in a file.
+    """Load the definition in a file.
 
     Raises:
-        ConfigurationError: There is no such file, or it cannot be used.
+        ConfigurationError: The file does not exist, or its definition is invalid.
     """
-    return _of_file(path).definition
+    return _load_file(path).definition
 
 
-def directory(path: Path, known: Collection[str] = ()) -> dict[str, Definition]:
-    """The definitions in a directory's ``*.yaml`` files, under their names, in the order of these.
+def directory(path: Path, other_sites: Collection[str] = ()) -> dict[str, Definition]:
+    """Load the definitions in a directory's ``*.yaml`` files, by name and in the order of names.
 
     Args:
-        path: The directory; what lies in folders below is not read.
-        known: Names of sites defined elsewhere, which an opt-out may cover as well.
+        path: The directory; subdirectories are not read.
+        other_sites: Names of sites defined elsewhere, which `also_removes` may contain.
 
     Raises:
-        ConfigurationError: A file cannot be used, two sites have one name, or an opt-out covers a site nobody knows.
+        ConfigurationError: A definition is invalid, two sites have the same name, or `also_removes` names an unknown
+            site.
     """
     if not path.is_dir():
         raise ConfigurationError(
-            f"{plain(path)} is not a directory: make it, for a YAML file of each site; the README shows one"
+            f"{plain(path)} is not a directory. Create it, with one YAML file per site; the service manual shows one."
         )
     loaded: dict[str, _Loaded] = {}
-    told: list[str] = []
+    messages: list[str] = []
     for file in sorted(path.glob("*.yaml")):
         try:
-            one = _of_file(file)
+            site = _load_file(file)
         except ConfigurationError as error:
-            told.append(str(error))
+            messages.append(str(error))
             continue
-        first = loaded.setdefault(one.definition.name.casefold(), one)
-        if first is not one:
-            line = _line(one.root, ("name",))
-            told.append(f"{one.where}, line {line}: name is already that of {plain(Path(first.where).name)}")
-    if not told:
-        names = {one.definition.name for one in loaded.values()} | set(known)
-        told = [message for one in loaded.values() for message in _uncovered(one, names)]
-    if told:
-        raise ConfigurationError("\n".join(told))
-    return {one.definition.name: one.definition for _, one in sorted(loaded.items())}
+        first = loaded.setdefault(site.definition.name.casefold(), site)
+        if first is not site:
+            line = _line(site.root, ("name",))
+            messages.append(
+                f"{site.where}, line {line}: name is already used in {plain(Path(first.where).name)}"
+            )
+    if not messages:
+        names = {site.definition.name for site in loaded.values()} | set(other_sites)
+        messages = [message for site in loaded.values() for message in _unknown_sisters(site, names)]
+    if messages:
+        raise ConfigurationError("\n".join(messages))
+    return {site.definition.name: site.definition for _, site in sorted(loaded.items())}
 
 
-def _uncovered(one: _Loaded, names: set[str]) -> Iterator[str]:
-    for at, name in enumerate(one.definition.removal.also_removes):
+def _unknown_sisters(site: _Loaded, names: set[str]) -> Iterator[str]:
+    for at, name in enumerate(site.definition.removal.also_removes):
         if name not in names:
-            line = _line(one.root, ("removal", "also_removes", at))
-            yield f"{one.where}, line {line}: removal.also_removes names a site that is not defined{_suggestion(name, names)}"
+            line = _line(site.root, ("removal", "also_removes", at))
+            hint = _suggestion(name, names)
+            yield f"{site.where}, line {line}: removal.also_removes names a site that is not defined{hint}"
 
 
-def _of_file(path: Path) -> _Loaded:
+def _load_file(path: Path) -> _Loaded:
     try:
         with path.open("rb") as file:
             text = file.read(SIZE_MAX + 1).decode()
@@ -129,55 +132,57 @@ def _of_file(path: Path) -> _Loaded:
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise ConfigurationError(f"{plain(path)}, line {line}: is not UTF-8") from None
-    return _loaded(text, str(path))
+    return _load(text, str(path))
 
 
-def _loaded(text: str, where: str) -> _Loaded:
+def _load(text: str, where: str) -> _Loaded:
     where = plain(where)
     try:
-        root = _composed(text)
-    except _Broken as broken:
-        raise _misconfigured([broken.problem], where) from None
-    problems = list(_repeated(root))
+        root = _compose(text)
+    except _InvalidYaml as error:
+        raise _configuration_error([error.problem], where) from None
+    problems = list(_repeated_keys(root))
     data = _value(root, problems)
     try:
         definition = Definition.model_validate(data)
     except ValidationError as error:
-        # Never the error itself: it holds what was written.
+        # Without the input: it may contain personal data.
         problems += [
-            _problem_text(root, each) for each in error.errors(include_url=False, include_input=False)
+            _to_problem(root, details) for details in error.errors(include_url=False, include_input=False)
         ]
         definition = None
-    problems += _unusable(root, data)
+    problems += _semantic_problems(root, data)
     if definition is None or problems:
-        raise _misconfigured(problems, where)
+        raise _configuration_error(problems, where)
     return _Loaded(definition, root, where)
 
 
-def _misconfigured(problems: list[_Problem], where: str) -> ConfigurationError:
-    told = sorted(dict.fromkeys(problems), key=lambda problem: problem.line)
-    lines = [f"{where}, line {problem.line}: {problem.reason}" for problem in told[:PROBLEMS_MAX]]
-    if len(told) > PROBLEMS_MAX:
-        lines.append(f"{where}: and {len(told) - PROBLEMS_MAX} problems more")
+def _configuration_error(problems: list[_Problem], where: str) -> ConfigurationError:
+    ordered = sorted(dict.fromkeys(problems), key=lambda problem: problem.line)
+    lines = [f"{where}, line {problem.line}: {problem.reason}" for problem in ordered[:PROBLEMS_MAX]]
+    if len(ordered) > PROBLEMS_MAX:
+        lines.append(f"{where}: and {len(ordered) - PROBLEMS_MAX} more problems")
     return ConfigurationError("\n".join(lines))
 
 
-def _composed(text: str) -> yaml.MappingNode:
-    """The document's nodes; what could grow without bound, or is more than data, is refused before."""
+def _compose(text: str) -> yaml.MappingNode:
+    """Return the document's nodes; refuse unbounded or non-data YAML first."""
     if len(text) > SIZE_MAX:
-        raise _Broken(1, f"is longer than {SIZE_MAX} characters")
+        raise _InvalidYaml(1, f"is longer than {SIZE_MAX} characters")
     try:
         _check_events(text)
         root = yaml.compose(text, yaml.SafeLoader)
     except yaml.reader.ReaderError as error:
-        raise _Broken(
-            text[: error.position].count("\n") + 1, "holds a character that YAML does not take"
+        raise _InvalidYaml(
+            text[: error.position].count("\n") + 1, "contains a character that YAML does not allow"
         ) from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise _Broken(mark.line + 1 if mark else 1, f"is not YAML: {plain(error.problem)[:100]}") from None
+        raise _InvalidYaml(
+            mark.line + 1 if mark else 1, f"is not YAML: {plain(error.problem)[:100]}"
+        ) from None
     if not isinstance(root, yaml.MappingNode):
-        raise _Broken(root.start_mark.line + 1 if root else 1, "is not a mapping of keys to values")
+        raise _InvalidYaml(root.start_mark.line + 1 if root else 1, "is not a mapping of keys to values")
     return root
 
 
@@ -188,34 +193,34 @@ def _check_events(text: str) -> None:
         documents += isinstance(event, yaml.DocumentStartEvent)
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if documents > 1:
-            raise _Broken(line, "a second document starts here; a file holds one site")
+            raise _InvalidYaml(line, "starts a second document; a file describes one site")
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-            raise _Broken(line, "anchors and aliases are not taken")
+            raise _InvalidYaml(line, "anchors and aliases are not supported")
         if getattr(event, "tag", None):
-            raise _Broken(line, "tags are not taken")
+            raise _InvalidYaml(line, "tags are not supported")
         if depth > DEPTH_MAX:
-            raise _Broken(line, "is nested too deeply")
+            raise _InvalidYaml(line, "is nested too deeply")
 
 
-def _repeated(node: yaml.Node, at: Loc = ()) -> Iterator[_Problem]:
-    """Keys that stand twice, of which YAML would take the last."""
+def _repeated_keys(node: yaml.Node, at: Loc = ()) -> Iterator[_Problem]:
+    """Yield a problem for each repeated key; YAML would use the last value silently."""
     if isinstance(node, yaml.SequenceNode):
         for number, item in enumerate(node.value):
-            yield from _repeated(item, (*at, number))
+            yield from _repeated_keys(item, (*at, number))
     elif isinstance(node, yaml.MappingNode):
-        seen: set[str] = set()
+        names: set[str] = set()
         for key, value in node.value:
             name = key.value if isinstance(key, yaml.ScalarNode) else ""
             if not isinstance(key, yaml.ScalarNode):
-                yield _Problem(key.start_mark.line + 1, f"{_path(at)} has a key that is no text")
-            elif name in seen:
-                yield _Problem(key.start_mark.line + 1, f"{_path((*at, name))} stands here a second time")
-            seen.add(name)
-            yield from _repeated(value, (*at, name))
+                yield _Problem(key.start_mark.line + 1, f"{_path(at)} has a key that is not text")
+            elif name in names:
+                yield _Problem(key.start_mark.line + 1, f"{_path((*at, name))} is repeated")
+            names.add(name)
+            yield from _repeated_keys(value, (*at, name))
 
 
 def _value(node: yaml.Node, problems: list[_Problem]) -> Any:
-    """The plain value of a node; what YAML would take for a date stays a text."""
+    """Return a node's plain value; dates stay text."""
     if isinstance(node, yaml.MappingNode):
         keys = [(key, value) for key, value in node.value if isinstance(key, yaml.ScalarNode)]
         return {key.value: _value(value, problems) for key, value in keys}
@@ -227,7 +232,7 @@ def _value(node: yaml.Node, problems: list[_Problem]) -> Any:
     except (ValueError, OverflowError):
         value = node.value
     if isinstance(value, float) and not math.isfinite(value):
-        problems.append(_Problem(node.start_mark.line + 1, "a number has no end"))
+        problems.append(_Problem(node.start_mark.line + 1, "a number is not finite"))
     return value
 
 
@@ -240,36 +245,36 @@ _SCALARS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def _problem_text(root: yaml.Node, error: Any) -> _Problem:
+def _to_problem(root: yaml.Node, error: Any) -> _Problem:
     loc: Loc = tuple(step for step in error["loc"] if step != "[key]")
     if error["type"] == "missing":
         return _Problem(_line(root, loc[:-1]), f"{_path(loc)} is missing")
     if error["type"] == "extra_forbidden":
-        reason = f"{_path(loc)} is not known{_suggestion(str(loc[-1]), _fields(loc[:-1]))}"
+        reason = f"{_path(loc)} is not a known key{_suggestion(str(loc[-1]), _fields(loc[:-1]))}"
         return _Problem(_line(root, loc), reason)
-    said = re.sub(r"^(Value error, )?(Input )?", "", error["msg"]).replace("valid tuple", "list")
+    reason = re.sub(r"^(Value error, )?(Input )?", "", error["msg"]).replace("valid tuple", "list")
     node = _at(root, loc)
     if isinstance(node, yaml.ScalarNode) and error["type"] == "string_type":
-        said += "; put it in quotes"
+        reason += "; put it in quotes"
     elif (
         isinstance(node, yaml.ScalarNode) and error["type"] == "tuple_type" and not node.tag.endswith(":str")
     ):
-        said += ", or a text in quotes"
-    return _Problem(_line(root, loc), f"{_path(loc)}: {said}")
+        reason += ", or a text in quotes"
+    return _Problem(_line(root, loc), f"{_path(loc)}: {reason}")
 
 
-def _suggestion(word: str, among: Collection[str]) -> str:
-    close = difflib.get_close_matches(word[:KEY_MAX], among, 1)
+def _suggestion(word: str, words: Collection[str]) -> str:
+    close = difflib.get_close_matches(word[:KEY_MAX], words, 1)
     return f"; did you mean {close[0]}?" if close else ""
 
 
 def _fields(loc: Loc) -> Collection[str]:
-    """The keys that are known at a place of a definition."""
+    """Return the valid keys at a location in a definition."""
     model: Any = Definition
     for step in loc:
         annotation = model.model_fields[str(step)].annotation
-        models = [one for one in (annotation, *get_args(annotation)) if isinstance(one, type)]
-        model = next(one for one in models if issubclass(one, BaseModel))
+        types = [part for part in (annotation, *get_args(annotation)) if isinstance(part, type)]
+        model = next(part for part in types if issubclass(part, BaseModel))
     return list(model.model_fields)
 
 
@@ -278,14 +283,14 @@ def _path(loc: Loc) -> str:
 
 
 def _line(root: yaml.Node, loc: Loc) -> int:
-    """The line of the key or item at a place, as far down as there is one; the first that says anything, for all."""
+    """Return the line of the key or item at a location, or of its closest ancestor."""
     node, line = root, root.start_mark.line
     for step in loc:
         if isinstance(node, yaml.MappingNode):
-            found = [(key, value) for key, value in node.value if key.value == step]
-            if not found:
+            matches = [(key, value) for key, value in node.value if key.value == step]
+            if not matches:
                 break
-            key, node = found[-1]
+            key, node = matches[-1]
             line = key.start_mark.line
         elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
             node = node.value[step]
@@ -305,8 +310,8 @@ def _at(root: yaml.Node, loc: Loc) -> yaml.Node:
     return node
 
 
-def _unusable(root: yaml.Node, data: Any) -> Iterator[_Problem]:
-    """What has the right shape and still cannot work: selectors that do not compile, and blank marks."""
+def _semantic_problems(root: yaml.Node, data: Any) -> Iterator[_Problem]:
+    """Yield problems beyond the schema: selectors that do not compile, and blank marks."""
     answer = _within(data, "search", "answer") or "html"
     for key in Extractors.model_fields:
         yield from _bad_selectors(root, data, ("listings", key), answer)
@@ -318,25 +323,25 @@ def _unusable(root: yaml.Node, data: Any) -> Iterator[_Problem]:
         ("removal", "refused"),
     ):
         for at, mark in _texts(_within(data, *loc)):
-            if not mark.strip():  # it stands in every page
+            if not mark.strip():  # every page would match it
                 yield _Problem(_line(root, (*loc, at)), f"{_path(loc)} is blank")
     if _within(data, "search", "no_results") == []:
-        yield _Problem(_line(root, ("search", "no_results")), "search.no_results has none")
+        yield _Problem(_line(root, ("search", "no_results")), "search.no_results is empty")
 
 
 def _bad_selectors(root: yaml.Node, data: Any, loc: tuple[str, str], answer: Any) -> Iterator[_Problem]:
     selectors = _within(data, *loc)
-    if selectors == [] and loc[1] in _WITHOUT:
-        yield _Problem(_line(root, loc), f"{_path(loc)} has none")
+    if selectors == [] and loc[1] in _REQUIRED:
+        yield _Problem(_line(root, loc), f"{_path(loc)} is empty")
     for at, selector in _texts(selectors):
         line = _line(root, (*loc, at))
         kind = "JMESPath" if answer == "json" else "CSS"
         if not compiles(selector, str(answer)):
-            yield _Problem(line, f"{_path(loc)} is not {kind} that can be used")
+            yield _Problem(line, f"{_path(loc)} is not a valid {kind} selector")
         elif answer == "html" and loc[1] == "item" and selector_parts(selector)[1]:
-            yield _Problem(line, f"{_path(loc)} finds elements; an attribute is none")
+            yield _Problem(line, f"{_path(loc)} must select elements, not an attribute")
         elif answer == "html" and loc[1] in {"next", "href"} and not selector_parts(selector)[1]:
-            yield _Problem(line, f"{_path(loc)} needs the attribute that holds the address, as in a@href")
+            yield _Problem(line, f"{_path(loc)} needs the attribute with the URL, as in a@href")
 
 
 def _within(data: Any, *keys: str) -> Any:

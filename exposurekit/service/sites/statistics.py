@@ -1,4 +1,4 @@
-"""How each site behaves: what looks told, and when it may be asked again. Judges no person and no listing."""
+"""Scan statistics per site, and the time of the next request to it."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -14,7 +14,7 @@ REASON_MAX = 80
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What is known about a site's behaviour. Counts are looks, since the beginning."""
+    """Scan statistics of a site, counted since the beginning."""
 
     site: str
     scans: int
@@ -26,7 +26,7 @@ class Health:
 
     @property
     def inconclusive_rate(self) -> float | None:
-        """The share of looks that told nothing; None where there was none.
+        """The share of scans that were inconclusive; None without scans.
 
         >>> Health("Seekfolk", 8, 2, 0, None, None, None).inconclusive_rate
         0.25
@@ -34,12 +34,12 @@ class Health:
         return self.inconclusive_scans / self.scans if self.scans else None
 
 
-async def record_scan(work: Session, site: str, *, reason: str | None, trusted: bool) -> None:
-    """A look was taken; ``reason`` says why it told nothing, None that it told something."""
-    row = await _held(work, site)
-    now = work.clock.now()
+async def record_scan(session: Session, site: str, *, reason: str | None, trusted: bool) -> None:
+    """Count a scan; ``reason`` says why it was inconclusive, None that it was conclusive."""
+    row = await _lock_site(session, site)
+    now = session.clock.now()
     good = reason is None and trusted
-    changed = {
+    changes = {
         "scans": row.scans + 1,
         "inconclusive_scans": row.inconclusive_scans + (reason is not None),
         "untrusted_scans": row.untrusted_scans + (not trusted),
@@ -47,30 +47,30 @@ async def record_scan(work: Session, site: str, *, reason: str | None, trusted: 
         "last_good_scan_at": now if good else row.last_good_scan_at,
         "last_reason": None if reason is None else reason[:REASON_MAX],
     }
-    await work.run(_CHANGE.values(**changed), {"site": site})
+    await session.run(_CHANGE.values(**changes), {"site": site})
 
 
-async def reserve(work: Session, site: str, *, delay: timedelta) -> datetime:
-    """The next moment at which a site may be asked; it is ours, and nobody else may ask for so long after it."""
-    row = await _held(work, site)
-    now = work.clock.now()
+async def reserve(session: Session, site: str, *, delay: timedelta) -> datetime:
+    """Reserve the next time slot for a request to a site; no other request may follow within ``delay``."""
+    row = await _lock_site(session, site)
+    now = session.clock.now()
     at = max(now, row.next_request_at or now)
-    await work.run(_CHANGE.values(next_request_at=at + delay), {"site": site})
+    await session.run(_CHANGE.values(next_request_at=at + delay), {"site": site})
     return at
 
 
-async def all(work: Session) -> list[Health]:  # noqa: A001  read as health.all
-    """Every site that was ever looked at, by name."""
-    return [Health(*tuple(row)) for row in await work.all(_ALL)]
+async def all(session: Session) -> list[Health]:  # noqa: A001  read as statistics.all
+    """Return the statistics of every site that was ever scanned, by name."""
+    return [Health(*tuple(row)) for row in await session.all(_ALL)]
 
 
-# Both databases know these words; SQLAlchemy would spell them for each apart.
+# Valid on both databases; SQLAlchemy has ON CONFLICT in each dialect only.
 _INSERT_MISSING = text(
     "INSERT INTO sites (name, scans, inconclusive_scans, untrusted_scans) VALUES (:site, 0, 0, 0) "
     "ON CONFLICT DO NOTHING"
 )
 _CHANGE = update(sites).where(sites.c.name == bindparam("site"))
-_HELD = select(sites).where(sites.c.name == bindparam("site")).with_for_update()
+_LOCKED = select(sites).where(sites.c.name == bindparam("site")).with_for_update()
 _ALL = select(
     sites.c.name,
     sites.c.scans,
@@ -82,9 +82,9 @@ _ALL = select(
 ).order_by(sites.c.name)
 
 
-async def _held(work: Session, site: str) -> Any:
-    row = await work.first(_HELD, {"site": site})
+async def _lock_site(session: Session, site: str) -> Any:
+    row = await session.first(_LOCKED, {"site": site})
     if row is None:
-        await work.run(_INSERT_MISSING, {"site": site})
-        [row] = await work.all(_HELD, {"site": site})
+        await session.run(_INSERT_MISSING, {"site": site})
+        [row] = await session.all(_LOCKED, {"site": site})
     return row
