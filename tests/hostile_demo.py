@@ -61,7 +61,7 @@ class HostileDemo:
         is_there = path.exists()
         self.history = self._running.enter_context(History(path, clock=self._clock))
         if is_there:
-            self._at = self.history.last_look_at().astimezone(UTC)
+            self._at = self.history.last_collected_at().astimezone(UTC)
             self._clock.set(self._at)
         else:
             self._remember()

@@ -293,7 +293,7 @@ def test_where_there_is_no_history_none_is_made(tmp_path, words):
 def test_a_run_whose_shards_never_came_is_finished_by_hand(copy):
     finished = copy.here("history", "finish", "tuesday")
     assert finished.stdout == "run tuesday: 1 people seen well, 1 missed\n"
-    assert "No run of that name waits" in error_of(copy.here("history", "finish", "tuesday"))
+    assert "No pending run has that name" in error_of(copy.here("history", "finish", "tuesday"))
     assert copy.here("history", "compact").returncode == 0
     assert copy.here("history", "verify").stdout == "Every promise holds.\n"
     assert json.loads(copy.here("history", "verify", "--json").stdout) == {}

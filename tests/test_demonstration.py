@@ -231,6 +231,6 @@ def test_a_day_and_its_history_pass_together():
         assert runs["listed"].tolist() == [0, 2, 2]
         assert (runs["started_at"].diff().dropna() == timedelta(days=1)).all()
         small.advance(days=1.5)
-        assert small.history.last_look_at() == small.world.clock.now()
+        assert small.history.last_collected_at() == small.world.clock.now()
         assert len(small.history.runs()) == 5
         assert small.history.verify() == {}

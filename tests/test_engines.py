@@ -19,7 +19,7 @@ from history_kit import DAWN, Clock, Person, Service, a_delivery, a_link, a_reco
 from spark_kit import cluster  # noqa: F401  a fixture
 
 from exposurekit.errors import ConfigurationError, InvalidArgument
-from exposurekit.history import History, ReceivedDelivery, queries
+from exposurekit.history import History, ReceivedDelivery, sql
 from exposurekit.history.engines.duckdb import DuckDB, Files, StaleSnapshot, engine_of
 
 INSTANT = pa.timestamp("us", tz="UTC")
@@ -454,9 +454,9 @@ def plain_rows(found):
     return sorted(map(repr, found.to_pylist()))
 
 
-@pytest.mark.parametrize("question", queries.CORE)
+@pytest.mark.parametrize("question", sql.CORE)
 def test_every_question_of_a_history_has_one_answer(cluster, remembered, question):  # noqa: F811
-    text, tables = queries.CORE[question]
+    text, tables = sql.CORE[question]
     if "FROM cube" in text:
         given = GIVEN | {"after": -(2**31), "until": 2**31 - 1, "day": 20_520}
     else:

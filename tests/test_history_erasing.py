@@ -59,7 +59,7 @@ def kept(seen, tmp_path):
 def test_only_a_whole_number_is_a_person(known, user_id):
     before = known.changes()
     for ask in (known.erase, known.personal_values):
-        with pytest.raises(InvalidArgument, match="The id of a person is a whole number"):
+        with pytest.raises(InvalidArgument, match="A user id is an integer"):
             ask(user_id)
     assert known.changes().equals(before)
 

@@ -143,7 +143,7 @@ def test_what_is_no_text_is_neither_reason_nor_note(tmp_path, words):
 
 def test_a_note_that_says_nothing_is_refused(tmp_path):
     for nothing in ("", " \n"):
-        with pytest.raises(InvalidArgument, match="A note says something"):
+        with pytest.raises(InvalidArgument, match="A note must not be empty"):
             History(tmp_path / "history").note({"user_id": 1, "record_id": 11}, nothing)
     assert list(tmp_path.iterdir()) == []
 

@@ -119,7 +119,7 @@ def test_neither_erases_nor_finishes_nor_diffs_where_there_is_none(tmp_path):
     for ask in (history.erase, history.personal_values, lambda _: history.finalize("x"), history.diff):
         with pytest.raises(NotFound):
             ask(1)
-    assert history.last_look_at() is None
+    assert history.last_collected_at() is None
     assert history.pending_runs() == []
     assert repr(history).endswith("empty)")
     assert list(tmp_path.iterdir()) == []

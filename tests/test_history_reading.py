@@ -8,7 +8,7 @@ import pytest
 from history_kit import Clock, Person, Service, a_delivery, a_link, a_record, an_alert, seen_through
 
 from exposurekit.errors import InvalidArgument, NotFound
-from exposurekit.history import History, ReceivedDelivery, stored
+from exposurekit.history import History, ReceivedDelivery, reader
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -185,7 +185,7 @@ def test_who_came_back_into_view_counts_once_and_is_watched_from_then_on(remembe
     remembered.look(9, one=[a_record(11, "removed")])
     [row] = remembered.history.time_to_removal(by=None).to_dict("records")
     assert [row[name] for name in ("n", "removed", "unknown", "open", "left_out")] == [1, 1, 1, 0, 0]
-    flows = remembered.history._life_table(None, None)
+    flows = remembered.history.life_table()
     assert sorted(zip(flows["days"], flows["flow"], strict=True)) == [
         (0, "entered"),
         (2, "unknown"),
@@ -226,7 +226,7 @@ def test_a_duration_is_asked_for_until_the_end_of_a_day(remembered, question):
     remembered.look(3)
     ask = getattr(remembered.history, question)
     for instant in (at(2), "2026-03-03T12:00Z", pd.Timestamp("2026-03-03")):
-        with pytest.raises(InvalidArgument, match="as_of is a day, such as 2026-11-13"):
+        with pytest.raises(InvalidArgument, match="as_of must be a day, such as 2026-11-13"):
             ask(as_of=instant)
     pd.testing.assert_frame_equal(ask(as_of=date(2026, 3, 3)), ask(as_of="2026-03-03"))
     assert not ask(as_of="2026-03-03").equals(ask())
@@ -260,9 +260,9 @@ def test_what_is_no_time_is_refused_by_every_question(remembered, when):
 def test_what_nobody_can_be_seen_through_is_refused(remembered):
     history, exposure = remembered.history, remembered.exposure
     for source in ("x", None, exposure.client):
-        with pytest.raises(InvalidArgument, match="collect\\(\\) looks through an Exposure"):
+        with pytest.raises(InvalidArgument, match="collect\\(\\) needs an Exposure"):
             history.collect(source)
-    with pytest.raises(InvalidArgument, match="The name of a run is some plain text"):
+    with pytest.raises(InvalidArgument, match="The name of a run is plain text"):
         history.collect(exposure, run=5)
     for given in ({"shard": 5}, {"shard": "3/2"}, {"shard": "1/2"}, {"only": "x"}, {"only": [1.5]}):
         with pytest.raises(InvalidArgument):
@@ -278,9 +278,9 @@ def test_a_diff_from_after_the_last_look_says_what_is_known_until_when(remembere
     remembered.look(1, one=[a_record(11, "removed")])
     history = remembered.history
     for a, b in ((at(5), None), ("2026-03-05", "2026-03-07")):
-        with pytest.raises(NotFound, match="Nothing is known after 2026-03-02 02:00 UTC"):
+        with pytest.raises(NotFound, match="Nothing was observed after 2026-03-02 02:00 UTC"):
             history.diff(a, b)
-    with pytest.raises(InvalidArgument, match="b is the later one"):
+    with pytest.raises(InvalidArgument, match="b must not be before a"):
         history.diff("2026-03-02", "2026-03-01")
 
 
@@ -304,7 +304,7 @@ def test_things_that_are_too_many_at_once_are_asked_of_bucket_by_bucket(remember
     remembered.service.people[2] = alerting(a_record(12, "removed"), a_record(9))
     remembered.look(1)
     together = getattr(remembered.history, kind)()
-    monkeypatch.setattr(stored, "ROWS_AT_ONCE", 1)
+    monkeypatch.setattr(reader, "MAX_JOIN_ROWS", 1)
     pd.testing.assert_frame_equal(getattr(remembered.history, kind)(), together)
     assert together["user_id"].is_monotonic_increasing
 

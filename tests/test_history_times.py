@@ -141,7 +141,7 @@ def test_every_question_takes_every_kind_of_time(daily, question):
 def test_what_is_answered_in_days_takes_a_span_of_days(daily, question):
     ask = getattr(daily, question)
     pd.testing.assert_frame_equal(ask(as_of="14d"), ask(as_of="2026-11-08"))
-    with pytest.raises(InvalidArgument, match="as_of is a day"):
+    with pytest.raises(InvalidArgument, match="as_of must be a day"):
         ask(as_of="36h")
 
 
@@ -169,7 +169,7 @@ def test_a_report_names_the_day_that_was_meant(daily):
 def test_spans_go_back_from_now_and_not_from_the_newest_run(daily):
     """Who asks of the last day must not be answered about a day long ago."""
     later = History(daily.path, clock=lambda: LAST + timedelta(days=8))
-    with later, pytest.raises(NotFound, match="Nothing is known after 2026-11-22 09:00 UTC"):
+    with later, pytest.raises(NotFound, match="Nothing was observed after 2026-11-22 09:00 UTC"):
         later.diff("1d")
     with History(daily.path, clock=lambda: LAST + timedelta(days=2)) as later:
         pd.testing.assert_frame_equal(later.diff("16d").why, daily.diff("14d").why)

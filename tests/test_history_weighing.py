@@ -137,10 +137,10 @@ def test_rows_of_another_kind_are_refused(story, said):
         history.tick(exposure.steps())
         history.label(exposure.records(), "mine")
     for other in (exposure.records(), exposure.links(), exposure.alerts()):
-        with pytest.raises(InvalidArgument, match="These rows are no steps: take them from steps"):
+        with pytest.raises(InvalidArgument, match="These rows are not steps: pass rows of steps"):
             history.with_ticks(other)
     for other in (exposure.steps(), exposure.links(), exposure.alerts()):
-        with pytest.raises(InvalidArgument, match="These rows are no records: take them from records"):
+        with pytest.raises(InvalidArgument, match="These rows are not records: pass rows of records"):
             history.with_labels(other)
     with pytest.raises(InvalidArgument, match="The row is not of records"):
         history.with_labels(exposure.records()[["user_id", "name"]])
@@ -316,9 +316,9 @@ def test_flows_are_told_by_day_and_by_site_or_not_at_all(weeks):
     for by in ("user_id", "status", ""):
         with pytest.raises(InvalidArgument, match="by is one of: None, site"):
             weeks.life_table(by)
-    with pytest.raises(InvalidArgument, match="as_of is a day"):
+    with pytest.raises(InvalidArgument, match="as_of must be a day"):
         weeks.life_table(as_of="2026-03-09T12:00Z")
-    with pytest.raises(NotFound, match="Nothing was seen by then"):
+    with pytest.raises(NotFound, match="Nothing was observed by then"):
         weeks.life_table(as_of="2026-01-01")
 
 
@@ -466,5 +466,5 @@ def test_what_is_asked_of_a_day_is_what_that_day_would_have_answered(story):
 @pytest.mark.parametrize("question", ["relistings", "work_queue", "precision", "site_health", "forecast"])
 def test_a_day_before_the_first_look_is_told(by_id, question):
     by_id.look(0, one=[a_record(11)])
-    with pytest.raises(NotFound, match="Nothing was seen by then"):
+    with pytest.raises(NotFound, match="Nothing was observed by then"):
         getattr(by_id.history, question)(as_of=DAWN.date() - timedelta(days=1))

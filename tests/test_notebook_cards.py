@@ -307,7 +307,7 @@ def test_the_card_of_a_client_says_where_and_never_the_key(face):
 
 def test_an_empty_history_says_how_it_begins(tmp_path):
     with History(tmp_path / "history") as history:
-        assert "collect() takes the first look" in words(history)
+        assert "call collect() first" in words(history)
 
 
 # --- tables by name -----------------------------------------------------------------------------------

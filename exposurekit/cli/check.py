@@ -107,7 +107,7 @@ def _since(kept: Any, told: str | None) -> datetime:
                 f"--since: {told} is yet to come; nothing is known after {latest(kept):%Y-%m-%d %H:%M} UTC"
             )
         return since
-    ends = kept.looks()["finished_at"]
+    ends = kept.collection_runs()["finished_at"]
     if ends.empty:
         raise ConfigurationError("Nothing was collected yet: exposurekit collect")
     before: datetime = ends.iloc[-2 if len(ends) > 1 else -1].to_pydatetime()

@@ -1,18 +1,18 @@
-"""History: what was observed, and when, in one directory. The API has no dates; this is where they come from.
+"""History: what was observed, and when, in one directory. The API has no dates; they come from here.
 
 `History` is the entry point; behind it data flows one way::
 
     collector         one load of everyone -> a staged run
-    runs, staging     the run from its start until it is ingested
-    ingest            a staged run -> changes, as `change_detection` finds them (one process at a time)
+    runs, staging     a run from its start until it is ingested
+    ingest            a staged run -> changes, computed by `change_detection` (one process at a time)
     storage/          the Delta tables: location, schema, reads and writes
-    queries           questions in ANSI SQL, run by one of `engines/` (DuckDB or Spark)
-    reader            the tables of a history
-    annotations       the analyst's labels, ticks and notes
-    maintenance       erase, compact, verify
-    times             one parser for the times that callers give
-    identity          which listing is which      diff  changes between two times
-    deliveries        webhook deliveries          conversion  Arrow to pandas
+    reader            the tables, read with `sql` on one of `engines/` (DuckDB or Spark)
+    queries           the questions of `analysis`
+    annotations       labels, ticks and notes      annotated_queries  findings and steps with them
+    maintenance       checkpoint, compact, erase, verify
+    times             parse times                 identity    keys of records, links and alerts
+    diff              changes between two times   deliveries  webhook deliveries
+    conversion        Arrow to pandas             delegation  methods of `History` that its parts implement
 """
 
 from exposurekit.history.deliveries import ReceivedDelivery

@@ -1,104 +1,212 @@
-"""The analyst's own labels, ticks and notes: what somebody said, apart from what was observed. Newest counts."""
+"""Labels, ticks and notes: what an analyst writes about findings and steps, stored beside the observations."""
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from contextlib import suppress
+from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
 import pandas as pd
 import pyarrow as pa
 from pydantic import BaseModel
 
-from exposurekit.errors import InvalidArgument
-from exposurekit.history import identity
+from exposurekit.errors import InvalidArgument, NotFound
+from exposurekit.history import identity, sql
+from exposurekit.history.conversion import frame
+from exposurekit.history.reader import HistoryReader
+from exposurekit.history.storage.location import resolve
 from exposurekit.history.storage.schema import KINDS, TABLES
 
-# A row of a table, or several: a DataFrame, a Series, a mapping, or what `DataFrame.itertuples` gives.
+# A row of a table, or several: a DataFrame, a Series, a mapping, or a row of `DataFrame.itertuples`.
 Rows: TypeAlias = "pd.DataFrame | pd.Series[Any] | Mapping[str, Any] | tuple[Any, ...]"
 
 LABEL, TICK, NOTE = "label", "tick", "note"
-STEP = "step"  # the kind of what is ticked, beside the kinds of things
+STEP = "step"  # the kind of a ticked step, beside the kinds of items
 LABELS = ("mine", "not mine", "unsure")
 TICKS = ("done", "unable", "open")
 
 
-def rows(thing: Rows) -> list[dict[str, Any]]:
-    """The rows that somebody points at: a table's, one row of it, or a mapping with the same names.
+class Annotations:
+    """The annotations of one history. The newest label and tick count; notes are all kept."""
 
-    >>> rows({"user_id": 1, "record_id": 2})
+    def __init__(self, reader: HistoryReader) -> None:
+        self._reader = reader
+        self._newest_at: datetime | None = None
+
+    def label(self, record: Rows, label: str, *, reason: str = "") -> int:
+        """Label a finding: is it about the person? The newest label counts.
+
+        Args:
+            record: A row of `records`, `links` or `alerts`, or several as a table.
+            label: ``mine``, ``not mine`` or ``unsure``.
+            reason: Why, in your words.
+
+        Returns:
+            The number of labelled rows.
+
+        Raises:
+            InvalidArgument: The label is none of the three, the reason is no text, or the row cannot be identified.
+
+        >>> history.label(history.records().iloc[0], "not mine", reason="another birth year")
+        1
+        """
+        _check_choice(label, LABELS, "label")
+        return self._annotate(record, LABEL, label, _text(reason, "reason"))
+
+    def tick(self, step: Rows, state: str = "done", *, note: str = "") -> int:
+        """Record the progress of a manual opt-out step. The newest tick counts.
+
+        Args:
+            step: A row of `Exposure.steps`, or several as a table.
+            state: ``done``, ``unable`` or ``open``.
+            note: Anything to add.
+
+        Returns:
+            The number of ticked rows.
+
+        Raises:
+            InvalidArgument: The state is none of the three, the note is no text, or the row is no step.
+
+        >>> history.tick(exposure.steps().head(2))
+        2
+        """
+        _check_choice(state, TICKS, "tick")
+        return self._annotate(step, TICK, state, _text(note, "note"))
+
+    def note(self, item: Rows, text: str) -> int:
+        """Add a note to a record, link, alert or step. All notes are kept.
+
+        Raises:
+            InvalidArgument: The note is no text, or empty; or the row cannot be identified.
+
+        >>> history.note(history.records().iloc[0], "asked them by letter")
+        1
+        """
+        if not _text(text, "note").strip():
+            raise InvalidArgument("A note must not be empty")
+        return self._annotate(item, NOTE, None, text)
+
+    def labels(self) -> pd.DataFrame:
+        """List the newest label of each item: ``user_id``, ``kind``, ``key``, ``value``, ``note``, ``marked_at``.
+
+        >>> history.labels()["value"].tolist()
+        ['not mine']
+        """
+        return _newest(self._rows(LABEL))
+
+    def ticks(self) -> pd.DataFrame:
+        """List the newest tick of each step: ``user_id``, ``key``, ``step``, ``value``, ``note``, ``marked_at``.
+
+        >>> history.ticks()["value"].tolist()
+        ['done', 'done']
+        """
+        return _newest(self._rows(TICK))
+
+    def notes(self) -> pd.DataFrame:
+        """List all notes, oldest first: ``user_id``, ``kind``, ``key``, ``note``, ``marked_at``.
+
+        >>> history.notes()["note"].tolist()
+        ['asked them by letter']
+        """
+        return self._rows(NOTE).reset_index(drop=True)
+
+    def _annotate(self, item: Rows, annotation: str, value: str | None, note: str) -> int:
+        keys = [key_columns(row, self._reader.records_by) for row in rows_of(item)]
+        if keys:
+            at = self._next_instant()
+            columns = {"marked_at": at, "mark": annotation, "value": value, "note": note}
+            rows = pa.Table.from_pylist([columns | key for key in keys], TABLES["marks"].schema)
+            with resolve():
+                self._reader.store.append("marks", rows)
+            self._newest_at = at
+        return len(keys)
+
+    def _next_instant(self) -> datetime:
+        """Now, or just after the newest annotation, so that the newest counts even if the clock was set back."""
+        if self._newest_at is None:
+            with suppress(NotFound):  # the first annotation may begin the history
+                times = frame(self._reader.query(sql.MARKS, ("marks",)))["marked_at"]
+                self._newest_at = None if times.empty else times.max().to_pydatetime()
+        now = self._reader.clock()
+        return now if self._newest_at is None else max(now, self._newest_at + timedelta(microseconds=1))
+
+    def _rows(self, annotation: str) -> pd.DataFrame:
+        rows = frame(self._reader.query(sql.MARKS, ("marks",)))
+        return rows[rows["mark"] == annotation].drop(columns="mark")
+
+
+def rows_of(item: Rows) -> list[dict[str, Any]]:
+    """Return rows as dicts, whatever they were passed as.
+
+    >>> rows_of({"user_id": 1, "record_id": 2})
     [{'user_id': 1, 'record_id': 2}]
     """
-    if isinstance(thing, BaseModel):
+    if isinstance(item, BaseModel):
         raise InvalidArgument(
-            "Point at a row of records(), alerts() or steps(): a single record does not say whose it is"
+            "Pass a row of records(), alerts() or steps(): a single record does not tell whose it is"
         )
-    if isinstance(thing, pd.DataFrame):
-        return [{str(name): value for name, value in row.items()} for row in thing.to_dict("records")]
-    if isinstance(thing, pd.Series):
-        return [{str(name): value for name, value in thing.items()}]
-    if isinstance(thing, Mapping):
-        return [dict(thing)]
-    if hasattr(thing, "_asdict"):
-        return [thing._asdict()]
-    raise InvalidArgument(
-        "Point at a row of records(), links(), alerts() or steps(), or at several rows as a table"
-    )
+    if isinstance(item, pd.DataFrame):
+        return [{str(name): value for name, value in row.items()} for row in item.to_dict("records")]
+    if isinstance(item, pd.Series):
+        return [{str(name): value for name, value in item.items()}]
+    if isinstance(item, Mapping):
+        return [dict(item)]
+    if hasattr(item, "_asdict"):
+        return [item._asdict()]
+    raise InvalidArgument("Pass a row of records(), links(), alerts() or steps(), or several rows as a table")
 
 
 def key_columns(row: Mapping[str, Any], records_by: str) -> dict[str, Any]:
-    """Where a mark belongs: to whom, to what kind of thing, and to which.
+    """Return the key of what is annotated: ``user_id``, ``kind``, ``key`` and the number of a ``step``.
 
     Args:
-        row: Of `records`, `links`, `alerts` or `steps`; or one that says ``key`` itself, as of `diff`, `changes`,
-            `relistings`, `labels`.
-        records_by: ``id``; or ``reference``, where ids change: then a record is told by its ``site`` and
-            ``reference_id``, an alert by ``site``, ``href``, ``link_url`` and text, a step by ``site``, ``url``, number
-            and text.
+        row: Of `records`, `links`, `alerts` or `steps`; or one that has a ``key``, as those of `diff`, `changes`,
+            `relistings` and `labels`.
+        records_by: ``id``; or ``reference``, where ids change: then ``site`` and ``reference_id`` identify a record,
+            ``site``, ``href``, ``link_url`` and text an alert, and ``site``, ``url``, number and text a step.
 
     Raises:
-        InvalidArgument: The row does not tell.
+        InvalidArgument: A column is missing.
     """
-    told = {name: _value(value) for name, value in row.items()}
-    if told.get("user_id") is None:
-        raise InvalidArgument("The row has no user_id: take it from records(), links(), alerts() or steps()")
-    kind, key = _kind_and_key(told, records_by)
-    number = told.get("step_number", told.get("step")) if kind == STEP else None
-    return {"user_id": int(told["user_id"]), "kind": kind, "key": key, "step": number}
+    values = {name: _plain(value) for name, value in row.items()}
+    if values.get("user_id") is None:
+        raise InvalidArgument("The row has no user_id: pass a row of records(), links(), alerts() or steps()")
+    kind, key = _kind_and_key(values, records_by)
+    number = values.get("step_number", values.get("step")) if kind == STEP else None
+    return {"user_id": int(values["user_id"]), "kind": kind, "key": key, "step": number}
 
 
 def _kind_and_key(row: Mapping[str, Any], records_by: str) -> tuple[str, int]:
     by_id = records_by == "id"
     if row.get("key") is not None and ("kind" in row or "record_id" in row):
-        return check_annotation(row.get("kind", "record"), (*KINDS, STEP), "kind"), int(row["key"])
+        kind = row.get("kind", "record")
+        _check_choice(kind, (*KINDS, STEP), "kind")
+        return kind, int(row["key"])
     if "step_number" in row and "step" in row:
-        about = "record_id" if by_id else "site"
-        names = (about, "url", "step_number", "step")
-        return STEP, identity.hash64(STEP, *_of(row, names))
+        source = "record_id" if by_id else "site"
+        return STEP, identity.hash64(STEP, *_required(row, (source, "url", "step_number", "step")))
     if "text" in row and "html" in row:
-        of_source = ("site", "href", "link_url")
-        site, href, link_url = map(row.get, of_source) if by_id else _of(row, of_source)
+        names = ("site", "href", "link_url")
+        site, href, link_url = map(row.get, names) if by_id else _required(row, names)
         return "alert", identity.alert_key(
             row.get("record_id"), site, href, link_url, row["text"], by=records_by
         )
     if row.get("record_id") is not None:
-        site, reference = ("", "") if by_id else _of(row, ("site", "reference_id"), filled=True)
+        site, reference = ("", "") if by_id else _required(row, ("site", "reference_id"), not_null=True)
         return "record", identity.record_key(int(row["record_id"]), site, reference, by=records_by)
     if "title" in row:
         return "link", identity.link_key(row.get("url"), row["title"])
     raise InvalidArgument("The row is not of records(), links(), alerts() or steps(): it lacks their columns")
 
 
-def _of(row: Mapping[str, Any], names: Iterable[str], *, filled: bool = False) -> list[Any]:
-    """What these columns say, which have to be there."""
+def _required(row: Mapping[str, Any], names: Iterable[str], *, not_null: bool = False) -> list[Any]:
     for name in names:
-        if name not in row or (filled and row[name] is None):
-            raise InvalidArgument(
-                f"The row has no {name}, by which it is told from others: take it from a whole row"
-            )
+        if name not in row or (not_null and row[name] is None):
+            raise InvalidArgument(f"The row has no {name}, which identifies it: pass a complete row")
     return [row[name] for name in names]
 
 
-def _value(value: Any) -> Any:
-    """A cell as a plain value: what is missing is None, a number of numpy's a number."""
+def _plain(value: Any) -> Any:
+    """A cell as a plain value: None for a missing one, a Python number for one of numpy's."""
     if isinstance(value, list | tuple | dict) or hasattr(value, "__len__"):
         return value
     if value is None or pd.isna(value):
@@ -106,31 +214,16 @@ def _value(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-def check_annotation(value: str, allowed: tuple[str, ...], what: str) -> str:
-    """One of the words that a mark may be.
-
-    Raises:
-        InvalidArgument: It is none of them.
-    """
+def _check_choice(value: str, allowed: tuple[str, ...], name: str) -> None:
     if value not in allowed:
-        raise InvalidArgument(f"A {what} is one of: {', '.join(allowed)}")
-    return value
+        raise InvalidArgument(f"A {name} is one of: {', '.join(allowed)}")
 
 
-def text_values(text: str, what: str) -> str:
-    """What somebody wrote, if it is text.
-
-    Raises:
-        InvalidArgument: It is not.
-    """
+def _text(text: str, name: str) -> str:
     if not isinstance(text, str):
-        raise InvalidArgument(f"A {what} is text, such as 'another birth year'")
+        raise InvalidArgument(f"A {name} is text, such as 'another birth year'")
     return text
 
 
-def table(
-    marks: Iterable[Mapping[str, Any]], *, mark: str, value: str | None, note: str, at: datetime
-) -> pa.Table:
-    """Marks as the table holds them."""
-    made = [{"marked_at": at, "mark": mark, "value": value, "note": note} | dict(one) for one in marks]
-    return pa.Table.from_pylist(made, TABLES["marks"].schema)
+def _newest(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows.drop_duplicates(["user_id", "kind", "key"], keep="last").reset_index(drop=True)

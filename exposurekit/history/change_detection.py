@@ -5,7 +5,7 @@ Reads the views ``people`` (as they stood), ``changes``, ``checkpoint`` and thos
 
 from exposurekit.analysis import LISTED, UNKNOWN, VANISHED
 from exposurekit.contract.types import REMOVED
-from exposurekit.history.queries import is_open
+from exposurekit.history.sql import is_open
 from exposurekit.history.storage.schema import CONTENT_OF, PEOPLE_COUNTED
 
 # Everybody whom the run is about, and what its look at them counts for. A person who came twice came with the

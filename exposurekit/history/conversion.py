@@ -1,4 +1,4 @@
-"""Convert between Arrow tables and pandas, and check the ids that callers give. Asks nothing."""
+"""Convert between Arrow tables and pandas, and check user ids."""
 
 import contextlib
 from collections.abc import Iterable
@@ -11,47 +11,46 @@ import pyarrow as pa
 from exposurekit.analysis import tasks
 from exposurekit.errors import InvalidArgument
 
-People = int | Iterable[int] | None
-_POINTS = (["record_id"], ["site", "href"], ["site"])
+UserIds = int | Iterable[int] | None
+# The columns that identify an alert's record, the surest first.
+_RECORD_COLUMNS = (["record_id"], ["site", "href"], ["site"])
 
 
-def one_id(user_id: object) -> int:
-    """The id of one person: a whole number, and nothing that only reads like one.
+def check_user_id(user_id: object) -> int:
+    """Return one user id as an int; only integers of 0 or more are ids.
 
     Raises:
-        InvalidArgument: It is none.
+        InvalidArgument: It is no id.
 
-    >>> one_id(np.int64(3))
+    >>> check_user_id(np.int64(3))
     3
     """
     if isinstance(user_id, Integral) and not isinstance(user_id, bool) and 0 <= int(user_id) < 2**63:
         return int(user_id)
-    raise InvalidArgument(
-        "The id of a person is a whole number of 0 or more, such as 12: take it from user_id"
-    )
+    raise InvalidArgument("A user id is an integer of 0 or more, such as 12: take it from the column user_id")
 
 
-def ids(user: Any) -> list[int]:
-    """One id of a person, or several, as `Exposure` takes them.
+def user_ids(user: Any) -> list[int]:
+    """Return one user id, or several, as a list.
 
     Raises:
         InvalidArgument: These are no ids.
 
-    >>> ids(np.int64(3)), ids([1, 2])
+    >>> user_ids(np.int64(3)), user_ids([1, 2])
     ([3], [1, 2])
     """
-    found: list[int] = []
+    ids: list[int] = []
     if not isinstance(user, str | bytes | bool | pd.DataFrame):
         several = list(user) if isinstance(user, Iterable) else [user]
         with contextlib.suppress(TypeError, ValueError, OverflowError):
-            found = [int(one) for one in several]
-        if found == several and all(-(2**63) <= one < 2**63 for one in found):
-            return found
+            ids = [int(one) for one in several]
+        if ids == several and all(-(2**63) <= one < 2**63 for one in ids):
+            return ids
     raise InvalidArgument("user is the id of a person, or a list of ids")
 
 
 def frame(table: pa.Table) -> pd.DataFrame:
-    """As pandas shows it: text is str, what is missing NaN or NaT; numbers of which some are missing are Int64.
+    """Convert a table to pandas: text is str, missing values are NaN or NaT, integers with missing values Int64.
 
     >>> frame(pa.table({"n": [1, None], "text": ["a", None]})).dtypes.map(str).tolist()
     ['Int64', 'str']
@@ -60,7 +59,7 @@ def frame(table: pa.Table) -> pd.DataFrame:
 
 
 def series(values: pa.ChunkedArray) -> Any:
-    """One column of `frame`.
+    """Convert one column, as `frame` does.
 
     >>> series(pa.chunked_array([[True, False]])).tolist()
     [True, False]
@@ -74,37 +73,37 @@ def series(values: pa.ChunkedArray) -> Any:
     return values.to_pandas()
 
 
-def keys_of(alerts: pd.DataFrame, named: pd.DataFrame) -> "pd.Series[Any]":
-    """Which record each alert is about, where a service gives a record another id at each scan.
+def keys_of(alerts: pd.DataFrame, names: pd.DataFrame) -> "pd.Series[Any]":
+    """Return the key of each alert's record, where a service gives a record another id at each scan.
 
     Args:
-        alerts: ``user_id``, ``record_id`` (as it was when the alert was written), ``site``, ``href``.
-        named: One row for each time that a record said something else: these columns, and ``key``.
+        alerts: ``user_id``, ``record_id`` (its id when the alert was created), ``site``, ``href``.
+        names: These columns and ``key``, one row per version of a record.
 
     Returns:
-        Int64, one for each alert, in its order: the key that its id points at, else its site and page, else its site
-        alone; missing where none of these points at one record, and one only.
+        Int64, one per alert, in order: the key of the record with its id, else with its site and page, else with its
+        site alone; missing where none of these identifies exactly one record.
 
-    >>> named = pd.DataFrame({"user_id": 1, "record_id": [5, 6], "site": ["a", "b"], "href": None, "key": [70, 80]})
-    >>> keys_of(named.assign(record_id=[6, 9]).drop(columns="key"), named).tolist()
+    >>> names = pd.DataFrame({"user_id": 1, "record_id": [5, 6], "site": ["a", "b"], "href": None, "key": [70, 80]})
+    >>> keys_of(names.assign(record_id=[6, 9]).drop(columns="key"), names).tolist()
     [80, 80]
     """
-    asked = alerts.astype({"record_id": "Int64", "site": "str", "href": "str"}).reset_index(drop=True)
-    known = named.astype({"record_id": "Int64", "site": "str", "href": "str", "key": "Int64"})
-    found: pd.Series[Any] = pd.Series(pd.NA, index=asked.index, dtype="Int64")
-    for names in _POINTS:
-        on = ["user_id", *names]
-        pairs = known[[*on, "key"]].dropna().drop_duplicates()
-        sure = pairs.drop_duplicates(on, keep=False)
-        found = found.fillna(asked[on].merge(sure, on=on, how="left")["key"])
-    return found
+    types = {"record_id": "Int64", "site": "str", "href": "str"}
+    left, right = alerts.astype(types).reset_index(drop=True), names.astype(types | {"key": "Int64"})
+    keys: pd.Series[Any] = pd.Series(pd.NA, index=left.index, dtype="Int64")
+    for columns in _RECORD_COLUMNS:
+        on = ["user_id", *columns]
+        pairs = right[[*on, "key"]].dropna().drop_duplicates()
+        unambiguous = pairs.drop_duplicates(on, keep=False)
+        keys = keys.fillna(left[on].merge(unambiguous, on=on, how="left")["key"])
+    return keys
 
 
 def with_listings(
-    alerts: pd.DataFrame, records: pd.DataFrame, named: pd.DataFrame | None = None
+    alerts: pd.DataFrame, records: pd.DataFrame, names: pd.DataFrame | None = None
 ) -> pd.DataFrame:
-    """Alerts, and what the listing of each shows: `analysis.tasks.with_listings`; ``named`` as of `keys_of`, or None."""
-    if named is None:
+    """Join alerts with their listings: `analysis.tasks.with_listings`; ``names`` as in `keys_of`, if ids change."""
+    if names is None:
         return tasks.with_listings(alerts, records)
-    keyed = (table.assign(key=keys_of(table, named).array) for table in (alerts, records))
+    keyed = (table.assign(key=keys_of(table, names).array) for table in (alerts, records))
     return tasks.with_listings(*keyed, by="key").drop(columns="key")

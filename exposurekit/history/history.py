@@ -1,4 +1,4 @@
-"""`History`: takes in what is seen of everyone, and remembers it. Asks no service of its own accord."""
+"""History: what was observed of everyone, and when, in one directory."""
 
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,15 +13,19 @@ from exposurekit.errors import InvalidArgument, NotFound
 from exposurekit.frames.key_access import Keyed
 from exposurekit.history import ingest, maintenance, staging
 from exposurekit.history import runs as history_runs
+from exposurekit.history.annotated_queries import AnnotatedQueries
+from exposurekit.history.annotations import Annotations
 from exposurekit.history.collector import Source, segments
-from exposurekit.history.conversion import ids, one_id
+from exposurekit.history.conversion import check_user_id, user_ids
+from exposurekit.history.delegation import delegate
 from exposurekit.history.deliveries import ReceivedDelivery
 from exposurekit.history.engines.duckdb import CorruptHistory, engine_of
 from exposurekit.history.ingest import Run
+from exposurekit.history.queries import HistoryQueries
+from exposurekit.history.reader import HistoryReader
 from exposurekit.history.runs import RunManager
 from exposurekit.history.storage.delta import Store
 from exposurekit.history.storage.schema import BUCKETS
-from exposurekit.history.weighing import Weighing
 from exposurekit.text.html_cards import html_card
 
 RECORDS_BY = ("id", "reference")
@@ -31,12 +35,12 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-class History(Weighing, Keyed):
-    """What was seen, and when: a directory of Delta tables that any number of processes may read while one writes.
+class History(Keyed):
+    """What was observed, and when: a directory of Delta tables with one writer at a time and any number of readers.
 
-    Run by run it remembers of each record, link and alert when its status was first seen to be another. A failed or
-    partial look never reads as a removal. No key and no secret is ever in it; people's data is: keep it as you keep the
-    service's own. ``history["records"]`` is ``history.records()``, and a notebook completes the name.
+    Run by run it stores each change of status of each record, link and alert. A failed or partial load never reads as a
+    removal. It contains personal data, but no key or secret: protect it as you protect the service's own data.
+    ``history["records"]`` is ``history.records()``, and a notebook completes the name.
 
     >>> history.collect(exposure).failed
     0
@@ -44,7 +48,7 @@ class History(Weighing, Keyed):
 
     keyed = (
         *("records", "links", "alerts", "steps", "people"),
-        *("runs", "looks", "exceptions", "changes", "deliveries"),
+        *("runs", "collection_runs", "exceptions", "changes", "deliveries"),
         *("labels", "ticks", "notes"),
     )
 
@@ -57,22 +61,23 @@ class History(Weighing, Keyed):
         clock: Callable[[], datetime] = _now,
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
-        """Open a history; where there is none, its directory is made when something is first written.
+        """Open a history; a new one is created on the first write.
 
         Args:
-            path: A directory, which is a new or an empty one where there is no history yet; or ``s3://...`` as deltalake
-                takes it.
-            engine: What answers: None for DuckDB here; a Spark session, or the ``spark://host:port`` of a cluster.
-            records_by: What makes two records the same: their ``id``; or ``reference``, site and ``reference_id``, where
-                a service gives a listing another id at each scan. A history stays with what it was made with, which
-                None takes; a new one is made with ``id``.
-            clock: What time it is.
-            storage_options: As deltalake takes them, for a path that is not local.
+            path: A directory (new or empty if there is no history yet), or an URL that deltalake takes, such as
+                ``s3://...``.
+            engine: What runs the queries: None for DuckDB in this process; a Spark session, or the ``spark://host:port``
+                of a cluster.
+            records_by: What identifies a record: its ``id``; or ``reference``, its site and ``reference_id``, if the
+                service gives a listing another id at each scan. It is fixed when the history is created. None: as the
+                history was created, ``id`` for a new one.
+            clock: Returns the current time.
+            storage_options: For a path that is not local, as deltalake takes them.
 
         Raises:
             InvalidArgument: An argument is invalid.
-            ConfigurationError: The history was made with another ``records_by``; or the path cannot be reached, is a
-                file, or holds other files.
+            ConfigurationError: The history was created with another ``records_by``; or the path cannot be reached, is a
+                file, or contains other files.
         """
         if records_by not in (None, *RECORDS_BY):
             raise InvalidArgument(f"records_by is one of: {', '.join(RECORDS_BY)}")
@@ -80,7 +85,11 @@ class History(Weighing, Keyed):
         self._engine = engine_of(engine)
         self._clock = clock
         self._records_by = self._store.settings(records_by=records_by, otherwise="id")
-        self._rounds = RunManager(self._store, clock, self._records_by)
+        self._runs = RunManager(self._store, clock, self._records_by)
+        self._reader = HistoryReader(self._store, self._engine, self._records_by, clock)
+        self._annotations = Annotations(self._reader)
+        self._queries = HistoryQueries(self._reader)
+        self._annotated = AnnotatedQueries(self._reader, self._annotations)
 
     def __repr__(self) -> str:
         try:
@@ -89,7 +98,7 @@ class History(Weighing, Keyed):
             return f"History({self._store.uri!r}, empty)"
 
     def _repr_html_(self) -> str:
-        facts: dict[str, object] = {"lies at": self.path, "runs": "none yet: collect() takes the first look"}
+        facts: dict[str, object] = {"path": self.path, "runs": "none yet: call collect() first"}
         with contextlib.suppress(NotFound):
             run = self.last_run()
             facts |= {"runs": f"{run.seq:,}", "as of": run.finished_at, "newest": run}
@@ -97,10 +106,10 @@ class History(Weighing, Keyed):
 
     @property
     def provenance(self) -> str:
-        """Where the tables come from: how many runs, when the newest ended, and how many people it listed.
+        """The source of the tables: the number of runs, the end of the newest, and how many people it listed.
 
         Raises:
-            NotFound: Nothing was collected yet.
+            NotFound: The history is empty.
 
         >>> history.provenance.startswith("history of ")
         True
@@ -110,8 +119,50 @@ class History(Weighing, Keyed):
 
     @property
     def path(self) -> str:
-        """Where it lies."""
+        """The directory or URL of the history."""
         return self._store.uri
+
+    # --- tables, questions and annotations ---
+
+    runs = delegate("_reader", HistoryReader.runs)
+    collection_runs = delegate("_reader", HistoryReader.collection_runs)
+    last_run = delegate("_reader", HistoryReader.last_run)
+    people = delegate("_reader", HistoryReader.people)
+    exceptions = delegate("_reader", HistoryReader.exceptions)
+    changes = delegate("_reader", HistoryReader.changes)
+    deliveries = delegate("_reader", HistoryReader.deliveries)
+    records = delegate("_reader", HistoryReader.records)
+    links = delegate("_reader", HistoryReader.links)
+    alerts = delegate("_reader", HistoryReader.alerts)
+
+    status_over_time = delegate("_queries", HistoryQueries.status_over_time)
+    by_site = delegate("_queries", HistoryQueries.by_site)
+    diff = delegate("_queries", HistoryQueries.diff)
+    time_to_removal = delegate("_queries", HistoryQueries.time_to_removal)
+    survival = delegate("_queries", HistoryQueries.survival)
+    life_table = delegate("_queries", HistoryQueries.life_table)
+    relistings = delegate("_queries", HistoryQueries.relistings)
+    forecast = delegate("_queries", HistoryQueries.forecast)
+    score = delegate("_queries", HistoryQueries.score)
+    score_changes = delegate("_queries", HistoryQueries.score_changes)
+    stale = delegate("_queries", HistoryQueries.stale)
+    coverage = delegate("_queries", HistoryQueries.coverage)
+    site_health = delegate("_queries", HistoryQueries.site_health)
+
+    steps = delegate("_annotated", AnnotatedQueries.steps)
+    with_ticks = delegate("_annotated", AnnotatedQueries.with_ticks)
+    with_labels = delegate("_annotated", AnnotatedQueries.with_labels)
+    work_queue = delegate("_annotated", AnnotatedQueries.work_queue)
+    precision = delegate("_annotated", AnnotatedQueries.precision)
+
+    label = delegate("_annotations", Annotations.label)
+    tick = delegate("_annotations", Annotations.tick)
+    note = delegate("_annotations", Annotations.note)
+    labels = delegate("_annotations", Annotations.labels)
+    ticks = delegate("_annotations", Annotations.ticks)
+    notes = delegate("_annotations", Annotations.notes)
+
+    # --- collecting ---
 
     def collect(
         self,
@@ -122,38 +173,38 @@ class History(Weighing, Keyed):
         only: Iterable[int] | None = None,
         progress: bool | None = None,
     ) -> Run:
-        """One look at everyone -> one run.
+        """Load everyone once and store it as one run.
 
-        What comes goes to the disk batch by batch, so that memory does not grow with the number of people; a collection
-        that is stopped or killed goes on where it stood at the next call, for six hours. Of two that are asked for the
-        same run, one writes it.
+        Batches go to disk as they arrive, so memory does not grow with the number of people. If a collection is stopped
+        or killed, the next call within six hours resumes it. If two processes collect a run of the same name, one
+        writes it.
 
         Args:
-            exposure: Whom to look at.
-            run: The name of the run: who collects the same name adds nothing. None: a new one.
-            shard: ``2/8``: the second of eight collectors that share a named run, one part of the people each. The run
-                is taken in when the last of them ends.
-            only: Look at these people alone; says nothing of the others. Of these, the ``people["listed"]`` of what is
-                returned are registered.
+            exposure: What to load from.
+            run: The name of the run; a name that was collected already adds nothing. None: a new run.
+            shard: ``2/8``: the second of eight collectors that share a named run, each with its part of the people. The
+                run is ingested when the last one ends.
+            only: Load these people alone; the run says nothing of the others. ``people["listed"]`` of the result is how
+                many of them are registered.
             progress: Whether to show a progress bar; None: in a notebook and in a terminal.
 
         Returns:
-            What it brought; with ``seq`` None where other shards have not ended, and ``was_there`` where the run was
-                taken in before.
+            The run and its changes; ``seq`` is None while other shards run, and ``was_there`` is set if the run was
+                ingested before.
 
         Raises:
-            HistoryLocked: Another process collects at this moment; give the run a name to share it.
+            HistoryLocked: Another process is collecting; give the run a name to share it.
             InvalidArgument: ``exposure`` is not an `Exposure`, or another argument is invalid.
-            ConfigurationError: The directory cannot be made.
-            ExposureError: The list of users could not be had. What was seen stays staged.
+            ConfigurationError: The directory cannot be created.
+            ExposureError: The list of users could not be loaded. What was loaded stays staged.
 
         >>> history.collect(exposure, run="monday").new, history.collect(exposure, run="monday").run
         (0, 'monday')
         """
         if not (hasattr(exposure, "stream") and hasattr(exposure, "origin")):
-            raise InvalidArgument("collect() looks through an Exposure, as ek.connect() gives it")
-        part, chosen = _parted(shard, run), None if only is None else ids(only)
-        return self._rounds.collect(exposure, run=run, part=part, only=chosen, progress=progress)
+            raise InvalidArgument("collect() needs an Exposure, as ek.connect() returns it")
+        part, chosen = _parse_shard(shard, run), None if only is None else user_ids(only)
+        return self._runs.collect(exposure, run=run, part=part, only=chosen, progress=progress)
 
     def ingest_deliveries(self, deliveries: Sequence[ReceivedDelivery], inbox: str) -> int:
         """Ingest webhook deliveries: each is an observation of what it says, never of an absence.
@@ -168,13 +219,13 @@ class History(Weighing, Keyed):
         >>> history.ingest_deliveries([], inbox="mine")
         0
         """
-        with self._store.alone():
-            self._rounds.end_begun()
-            self._rounds.forget(inbox)
+        with self._store.exclusive():
+            self._runs.complete_ingests()
+            self._runs.discard_staged(inbox)
             last = self.last_delivery(inbox)
             new = [delivery for delivery in deliveries if delivery.number > last]
             for segment in segments(new):
-                self._rounds.take_stretch(segment, inbox)
+                self._runs.ingest_segment(segment, inbox)
         return len(new)
 
     def last_delivery(self, inbox: str) -> int:
@@ -186,26 +237,26 @@ class History(Weighing, Keyed):
         runs = ingest.runs_table(self._store)
         return pc.max(runs.filter(pc.equal(runs["inbox"], inbox))["inbox_until"]).as_py() or 0
 
-    def last_look_at(self, *, until: datetime | None = None) -> datetime | None:
-        """When the newest look at everyone began; None: nobody looked yet.
+    def last_collected_at(self, *, until: datetime | None = None) -> datetime | None:
+        """Return when the newest run of everyone began; None if there is none.
 
         Args:
-            until: Of those that began by then; None: of all.
+            until: Consider only runs that began by then; None: all.
 
-        >>> history.last_look_at() is not None
+        >>> history.last_collected_at() is not None
         True
         """
-        began = ingest.collection_runs(self._store)["started_at"]
+        starts = ingest.collection_runs(self._store)["started_at"]
         if until is not None:
-            began = began.filter(pc.less_equal(began, pa.scalar(until, began.type)))
-        newest: datetime | None = pc.max(began).as_py()
+            starts = starts.filter(pc.less_equal(starts, pa.scalar(until, starts.type)))
+        newest: datetime | None = pc.max(starts).as_py()
         return newest
 
     def lock(self, name: str) -> contextlib.AbstractContextManager[None]:
-        """Hold a name of this history, so that one process alone does that work.
+        """Lock a name in this history, so that one process alone does that work.
 
         Raises:
-            HistoryLocked: Another process holds it.
+            HistoryLocked: Another process has the lock.
 
         >>> with history.lock("watch"):
         ...     pass
@@ -218,51 +269,53 @@ class History(Weighing, Keyed):
         >>> history.pending_runs()
         []
         """
-        return [history_runs.waiting(staged) for staged in staging.all_staged(self._store)]
+        return [history_runs.pending_run(staged) for staged in staging.all_staged(self._store)]
 
     def finalize(self, run: str) -> Run:
         """Ingest a run whose remaining shards will not come; users they did not load count as missed, not as gone.
 
         Raises:
-            NotFound: No such run waits.
-            HistoryLocked: One of its shards is looking at this moment.
+            NotFound: No such run is pending.
+            HistoryLocked: One of its shards is running.
 
         >>> history.finalize("monday")
         Traceback (most recent call last):
-        exposurekit.errors.NotFound: No run of that name waits to be taken in
+        exposurekit.errors.NotFound: No pending run has that name
         """
-        staged = staging.found(self._store, run)
+        staged = staging.find_staged(self._store, run)
         if staged is None:
-            raise NotFound("No run of that name waits to be taken in")
-        return self._rounds.finalize(staged)
+            raise NotFound("No pending run has that name")
+        return self._runs.finalize(staged)
+
+    # --- erasing and maintenance ---
 
     def erase(self, user_id: int) -> int:
-        """Leave nothing of a person in any file: not in the tables, their older versions, or what is staged.
+        """Remove a person from every file: the tables, their older versions, and staged runs.
 
-        The sums are made anew without the person. An inbox of webhooks beside the history has its own `erase`; the
-        command ``exposurekit history erase`` does both. The next `collect`, or a watch that runs, brings the person back
-        unless the service lists them no longer. Since nobody knows any more who was seen before, whoever first appears
-        after an erasure is a baseline, and not new, until a whole look at everyone was begun after it.
+        The sums are recomputed without the person. A webhook inbox beside the history has its own `erase`; the command
+        ``exposurekit history erase`` does both. The next `collect`, or a running watch, brings the person back unless
+        the service no longer lists them. After an erasure nobody can tell who was observed before, so whoever appears
+        for the first time is a baseline, and not new, until a complete run that began after it.
 
         Args:
-            user_id: One id; a whole number of 0 or more.
+            user_id: One id, 0 or more.
 
         Returns:
-            How many rows there were.
+            The number of erased rows.
 
         Raises:
-            InvalidArgument: This is no id; nothing was erased.
+            InvalidArgument: ``user_id`` is no id; nothing was erased.
             NotFound: There is no history.
 
         >>> history.erase(999_999)
         0
         """
-        whom = one_id(user_id)
-        self._store.check_is_there()
-        with self._store.alone():
-            self._rounds.end_begun()
+        checked_id = check_user_id(user_id)
+        self._store.check_exists()
+        with self._store.exclusive():
+            self._runs.complete_ingests()
             self._store.note_erasure(self._clock())  # first: a process may be killed before all rows are gone
-            return maintenance.erase(self._store, whom)
+            return maintenance.erase(self._store, checked_id)
 
     def personal_values(self, user_id: int) -> set[str]:
         """Return what findings hold about a person by name: names, addresses of listings and links, references.
@@ -270,34 +323,37 @@ class History(Weighing, Keyed):
         Use them to search for traces elsewhere before you erase the person here.
 
         Raises:
-            InvalidArgument: This is no id.
+            InvalidArgument: ``user_id`` is no id.
             NotFound: There is no history.
 
         >>> history.personal_values(999_999)
         set()
         """
-        whom = one_id(user_id)
-        self._store.check_is_there()
-        return maintenance.personal_values(self._store, whom)
+        checked_id = check_user_id(user_id)
+        self._store.check_exists()
+        return maintenance.personal_values(self._store, checked_id)
 
     def compact(self) -> None:
-        """Put many small files together; the old ones stay for a day, for whoever reads them. Done by itself, too.
+        """Merge small files; the old ones stay for a day, for whoever reads them. Runs do so by themselves, too.
 
         Raises:
             NotFound: There is no history.
 
         >>> history.compact()
         """
-        self._store.check_is_there()
-        with self._store.alone():
-            self._rounds.end_begun()
+        self._store.check_exists()
+        with self._store.exclusive():
+            self._runs.complete_ingests()
             maintenance.compact(self._store, ingest.last_seq(self._store))
 
     def verify(self) -> dict[str, int]:
-        """Which of a history's promises its files break, and in how many rows; empty: none.
+        """Check the integrity of the history.
 
-        What an ingester that was killed left half done is ended first. Promises about a table of which a file cannot be
-        read are not looked into: that it can is a promise, too.
+        An ingest that was killed is completed first. Invariants of a table with an unreadable file are not checked:
+        that every file can be read is an invariant, too.
+
+        Returns:
+            Each violated invariant, and in how many rows; empty if there are none.
 
         Raises:
             NotFound: There is no history.
@@ -305,21 +361,21 @@ class History(Weighing, Keyed):
         >>> history.verify()
         {}
         """
-        self._store.check_is_there()
-        with self._store.alone():
+        self._store.check_exists()
+        with self._store.exclusive():
             with contextlib.suppress(CorruptHistory):
-                self._rounds.end_begun()
+                self._runs.complete_ingests()
             return maintenance.violations(self._store)
 
     def sync(self) -> None:
-        """See to it that what was written outlives a loss of power; each run does so when it is taken in.
+        """Flush writes to the disk, so that they survive a loss of power; each run does so when it is ingested.
 
         >>> history.sync()
         """
         self._store.sync()
 
     def close(self) -> None:
-        """End the engine. What is written stays."""
+        """Close the engine. The data stays."""
         self._engine.close()
 
     def __enter__(self) -> Self:
@@ -329,15 +385,15 @@ class History(Weighing, Keyed):
         self.close()
 
 
-def _parted(shard: str | None, run: str | None) -> tuple[int, int]:
+def _parse_shard(shard: str | None, run: str | None) -> tuple[int, int]:
     if run is not None and not (isinstance(run, str) and run.strip() and run.isprintable()):
-        raise InvalidArgument("The name of a run is some plain text, such as 2026-11-21")
+        raise InvalidArgument("The name of a run is plain text, such as 2026-11-21")
     if shard is None:
         return 1, 1
     with contextlib.suppress(ValueError):
-        number, _, of = str(shard).partition("/")
-        if 1 <= int(number) <= int(of) <= BUCKETS:
+        number, _, count = str(shard).partition("/")
+        if 1 <= int(number) <= int(count) <= BUCKETS:
             if run is None:
-                raise InvalidArgument("The shards of a run share its name: give the run a name, too")
-            return int(number), int(of)
-    raise InvalidArgument(f"A shard is one of several, such as 2/8, of {BUCKETS} at most")
+                raise InvalidArgument("Shards share a named run: give the run a name, too")
+            return int(number), int(count)
+    raise InvalidArgument(f"A shard is written n/m, such as 2/8, with m at most {BUCKETS}")

@@ -104,7 +104,7 @@ class Run:
         return f"run {name}: {', '.join(told)}"
 
 
-def of_row(row: Mapping[str, Any]) -> Run:
+def run_from_row(row: Mapping[str, Any]) -> Run:
     """A run from its row in ``runs``."""
     return Run(
         run=row["run"],
@@ -175,7 +175,7 @@ class _Ingest:
         [holder] = claims.filter(pc.equal(claims["seq"], self._seq))["run"].to_pylist()
         if holder == self._staged.run:
             return
-        if staging.found(self._store, holder) is not None or row_of(self._store, holder) is not None:
+        if staging.find_staged(self._store, holder) is not None or row_of(self._store, holder) is not None:
             raise HistoryLocked(
                 "Another process takes in a run at this moment; this one is staged: collect again"
             )

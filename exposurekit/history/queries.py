@@ -1,243 +1,378 @@
-"""The questions, as plain ANSI SQL that any engine runs over the same files. Asks nobody, and computes nothing else.
+"""Answer an analyst's questions from the tables of a history, with the functions of `analysis`."""
 
-Parameters stand as ``:name``; ``upto`` is the newest run that counts, one that has its row in ``runs``: rows of one that
-is only half taken in bear a greater number. Joins name the larger side first: DuckDB cannot know how large files are. A day is a number, days since 1970-01-01 UTC: no engine's time zone can move it.
-"""
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
 
-from collections.abc import Collection, Iterable
+import pandas as pd
 
-from exposurekit.analysis import NOT_OPEN, UNKNOWN
+from exposurekit import analysis
+from exposurekit.analysis.forecast import ARRIVALS_DAYS, HORIZONS
+from exposurekit.analysis.status_over_time import Every
+from exposurekit.contract.types import STATUSES
+from exposurekit.errors import InvalidArgument
+from exposurekit.history import sql
+from exposurekit.history.conversion import UserIds, frame
+from exposurekit.history.diff import Diff
+from exposurekit.history.reader import MAX_TIME, MIN_TIME, HistoryReader
+from exposurekit.history.storage.schema import KINDS
+from exposurekit.history.times import DAY, EPOCH, When, is_day, parse_time
 
-_TAKEN_IN = "seq <= :upto"
-BY_PERSON = ("user_id", "first_seen_at", "key")  # how things are ordered
-_WITHIN = "bucket BETWEEN :low AND :high"
-_NOT_OPEN = ", ".join(f"'{status}'" for status in NOT_OPEN)
-
-
-def is_open(column: str) -> str:
-    """SQL: whether a status is open, as `analysis.is_open` says; a missing one is not.
-
-    >>> from exposurekit.history.queries import is_open
-    >>> is_open("status")
-    "(status IS NOT NULL AND status NOT IN ('removed', 'vanished', 'unknown'))"
-    """
-    return f"({column} IS NOT NULL AND {column} NOT IN ({_NOT_OPEN}))"
+_FORECAST_COLUMNS = ("user_id", "status", "first_seen_at", "changed_at")
 
 
-def is_not_open(column: str) -> str:
-    """SQL: the rest, missing statuses among them.
+@dataclass(frozen=True, slots=True)
+class HistoryQueries:
+    """The questions of `analysis`, asked of one history."""
 
-    >>> from exposurekit.history.queries import is_not_open
-    >>> is_not_open("status")
-    "(status IS NULL OR status IN ('removed', 'vanished', 'unknown'))"
-    """
-    return f"({column} IS NULL OR {column} IN ({_NOT_OPEN}))"
+    reader: HistoryReader
+
+    def status_over_time(
+        self,
+        by: str | None = None,
+        every: Every = "day",
+        *,
+        kind: str = "record",
+        user: UserIds = None,
+        since: When = None,
+        until: When = None,
+    ) -> pd.DataFrame:
+        """Count the items that had each status at the end of each period, as last observed.
+
+        Args:
+            by: None for all together, ``site`` or ``user_id``.
+            every: ``run``, ``day``, ``week`` or ``month`` (UTC).
+            kind: ``record``, ``link`` or ``alert``.
+            user: One id or several; None for everyone.
+            since: Only periods observed from then on; a day counts from its beginning, so that ``"14d"`` gives the state
+                of 14 days ago and every day after. Any time that `diff` takes.
+            until: Only periods observed by then; a day counts until its end.
+
+        Returns:
+            As `analysis.status_over_time`: one row a period (and group), a column for each status, int64.
+
+        Raises:
+            NotFound: Nothing was ever observed of one of the users.
+            InvalidArgument: ``by``, ``every`` or ``kind`` is none of these, ``user`` is no id, or a time is none.
+
+        >>> history.status_over_time()["total"].tolist()[-1] == len(exposure.records())
+        True
+        """
+        _check_choice(kind, KINDS, "kind")
+        _check_choice(by, (None, "site", "user_id"), "by")
+        reader, groups, upto = self.reader, tuple(filter(None, [by])), self.reader.latest().upto
+        if every != "run" and by != "user_id" and user is None:
+            transitions = reader.transitions_from_cube(kind, groups, "day", upto)
+        else:
+            when = "seen_at" if every == "run" else "day"
+            transitions = reader.transitions_of_users(kind, groups, when, user, upto)
+        runs = frame(reader.query(sql.COLLECTION_RUNS, ("runs",), {"upto": upto}))
+        statuses = STATUSES if kind == "record" else (analysis.LISTED,)
+        table = analysis.status_over_time(
+            _with_instants(transitions), runs, by=by, every=every, statuses=statuses
+        )
+        return self._between(table, since, until)
+
+    def by_site(self, as_of: When = None, *, kind: str = "record") -> pd.DataFrame:
+        """Count items per site and status, the site with most open first.
+
+        Args:
+            as_of: An instant, or a day (until its end, UTC); None: now.
+            kind: ``record``, ``link`` (by host) or ``alert``.
+
+        Returns:
+            As `analysis.counts`: one row per site, ``open``, the statuses, ``total``, ``vanished``, ``unknown`` (int64).
+
+        Raises:
+            NotFound: Nothing was observed by then.
+
+        >>> table = history.by_site()
+        >>> int(table["total"].sum()) == len(exposure.records())
+        True
+        """
+        _check_choice(kind, KINDS, "kind")
+        latest = self.reader.latest()
+        until, upto = self.reader.instant(as_of, latest), latest.upto
+        if (until + timedelta(microseconds=1) - EPOCH) % DAY:
+            counts = self.reader.transitions_from_changes(kind, ("site",), MIN_TIME, until, upto)
+        else:
+            day = (until - EPOCH) // DAY
+            counts = self.reader.transitions_from_cube(kind, ("site",), "", upto, until=day)
+        statuses = STATUSES if kind == "record" else (analysis.LISTED,)
+        return analysis.counts(counts, by="site", statuses=statuses)
+
+    def diff(self, a: When, b: When = None, *, kind: str = "record") -> Diff:
+        """Compare two instants: what changed, and why the number of open items differs.
+
+        Args:
+            a: From: an instant, or a day (from its end). What was observed at this very instant does not count. Every
+                time here may also be ``"14d"``, ``"2w"``, ``"36h"``, ``"yesterday"`` or ``"today"``, back from now; a
+                ``date``, a ``datetime`` or a ``Timestamp``. Without a zone it is UTC.
+            b: Until, inclusive: an instant, or a day (until its end); None: the end of the last observed day. A later
+                time gives the state as last observed.
+            kind: ``record``, ``link`` or ``alert``.
+
+        Returns:
+            Things, counts (new, came into view, status changed, removed, vanished, listed again, out of view,
+            unchanged), and why: see `Diff`, `analysis.diff` and `analysis.changes`.
+
+        Raises:
+            NotFound: Nothing was observed by ``a``, or by ``b``; or ``a`` is after the last observed day.
+            InvalidArgument: ``b`` is before ``a``.
+
+        >>> history.diff(history.runs()["finished_at"].iloc[0]).counts.columns.tolist()
+        ['what', 'n']
+        """
+        _check_choice(kind, KINDS, "kind")
+        reader, latest = self.reader, self.reader.latest()
+        after, until = reader.span(a, b, latest)
+        parameters = {"kind": kind, "after": after, "until": until, "upto": latest.upto}
+        things = analysis.diff(frame(reader.query(sql.DIFF, ("changes",), parameters)))
+        parameters = {"kind": kind, "as_of": after, "upto": latest.upto}
+        total = reader.query(sql.ITEM_COUNT, ("changes",), parameters)["n"][0].as_py()
+        before = reader.transitions_from_changes(kind, (), MIN_TIME, after, latest.upto)
+        opened = analysis.is_open(before["status"]) * 1 - analysis.is_open(before["prev_status"])
+        moves = reader.transitions_from_changes(kind, (), after, until, latest.upto)
+        why = analysis.changes(
+            moves.assign(at=pd.Timestamp(until)), after, until, open_before=int((before["n"] * opened).sum())
+        )
+        unchanged = int(total - things["before"].notna().sum())
+        return Diff(things, analysis.diff_counts(things, unchanged), why, after, until)
+
+    def time_to_removal(
+        self, by: str | None = "site", *, as_of: When = None, left_censored: bool = False
+    ) -> pd.DataFrame:
+        """Estimate how long records stay open, and how many are never removed: Kaplan-Meier, in days.
+
+        Args:
+            by: ``site``, or None for all together.
+            as_of: A day, not an instant: durations are in days. None, or a later one: the last observed day.
+            left_censored: Whether records that were open at the first load count, as if they had begun then.
+
+        Returns:
+            As `analysis.time_to_removal`: ``n``, ``removed``, ``open``, ``median_days`` and ``never`` with intervals.
+
+        Raises:
+            NotFound: Nothing was observed by then.
+            InvalidArgument: ``as_of`` is an instant.
+
+        >>> history.time_to_removal(by=None).columns.tolist()[:2]
+        ['n', 'removed']
+        """
+        return analysis.time_to_removal(self.life_table(by, as_of=as_of), by=by, left_censored=left_censored)
+
+    def survival(
+        self, by: str | None = None, *, as_of: When = None, left_censored: bool = False
+    ) -> pd.DataFrame:
+        """Return the curve behind `time_to_removal`: the share of records still open after n days, with its band.
+
+        Args:
+            by: ``site``, or None for all together.
+            as_of: A day, as in `time_to_removal`.
+            left_censored: As in `time_to_removal`.
+
+        Returns:
+            As `analysis.survival`.
+
+        Raises:
+            NotFound: Nothing was observed by then.
+            InvalidArgument: ``as_of`` is an instant.
+
+        >>> "survival" in history.survival().columns
+        True
+        """
+        return analysis.survival(self.life_table(by, as_of=as_of), by=by, left_censored=left_censored)
+
+    def life_table(self, by: str | None = None, *, as_of: When = None) -> pd.DataFrame:
+        """Count episodes by age: the life table that `analysis.time_to_removal`, `survival` and `forecast` take.
+
+        Args:
+            by: ``site``, or None for all together.
+            as_of: A day, not an instant. None, or a later one: the last observed day.
+
+        Returns:
+            One row per age and flow: ``days``, ``flow``, ``left_censored``, ``n`` (episodes) and the group.
+
+        Raises:
+            NotFound: Nothing was observed by then.
+            InvalidArgument: ``by`` is none of these, or ``as_of`` is an instant.
+
+        >>> sorted(history.life_table().columns)
+        ['days', 'flow', 'left_censored', 'n']
+        """
+        _check_choice(by, (None, "site"), "by")
+        if as_of is not None and not is_day(as_of):
+            raise InvalidArgument("as_of must be a day, such as 2026-11-13: durations are in days")
+        latest = self.reader.latest()
+        until = min(self.reader.instant(as_of, latest), self.reader.instant(None, latest))
+        parameters = {"kind": "record", "day": (until - EPOCH) // DAY, "upto": latest.upto}
+        return frame(self.reader.query(sql.life_table(by), ("cube",), parameters))
+
+    def relistings(self, as_of: When = None) -> pd.DataFrame:
+        """List the records that were listed again after they were removed, or had vanished.
+
+        Args:
+            as_of: An instant, or a day (until its end, UTC), by which that was observed; None: now.
+
+        Returns:
+            As `analysis.relistings`: one row per relisting. ``key`` identifies the record; ``record_id`` (Int64) is its
+            id; where ids change, its newest one, missing where there is none.
+
+        Raises:
+            NotFound: Nothing was observed by ``as_of``.
+
+        >>> history.relistings().columns.tolist()[:3]
+        ['user_id', 'record_id', 'site']
+        """
+        reader, latest = self.reader, self.reader.latest()
+        parameters = {"kind": "record", "upto": latest.upto}
+        changes = frame(reader.query(sql.RELISTED, ("changes",), parameters))
+        if reader.records_by != "id":
+            names = reader.record_names(MAX_TIME, latest).drop_duplicates(["user_id", "key"], keep="last")
+            newest = names[["user_id", "key", "record_id"]].astype({"record_id": "Int64"})
+            changes = changes.merge(newest, on=["user_id", "key"], how="left")
+        table = analysis.relistings(changes)
+        if as_of is None:
+            return table
+        by = pd.Timestamp(reader.instant(as_of, latest))
+        return table[table["listed_again_at"] <= by].reset_index(drop=True)
+
+    def stale(self, since: When = None) -> pd.DataFrame:
+        """List registered people without a full load since an instant, longest first, with the last error.
+
+        Args:
+            since: An instant, or a day (from its end); None: since the newest run of everyone began.
+
+        Returns:
+            As `analysis.stale`: ``user_id``, ``whole_at`` (NaT: never), ``days`` from then until now, ``outcome``,
+            ``reason``.
+
+        >>> len(history.stale())
+        0
+        """
+        now = self.reader.clock()
+        started = self.reader.collection_runs()["started_at"]
+        newest = started.max() if len(started) else EPOCH
+        begin = newest if since is None else parse_time(since, now=now)
+        return analysis.stale(self.reader.people(), since=begin, until=now)
+
+    def coverage(self) -> pd.DataFrame:
+        """Count people by the time since their last full load: `analysis.coverage`.
+
+        >>> int(history.coverage()["people"].sum()) == len(exposure.users())
+        True
+        """
+        return analysis.coverage(self.reader.people(), at=self.reader.clock())
+
+    def site_health(self, as_of: When = None) -> pd.DataFrame:
+        """Flag sites that look as if they could not be read: `analysis.site_health`.
+
+        Args:
+            as_of: An instant, or a day (until its end, UTC); None: now.
+
+        >>> history.site_health().columns.tolist()[0]
+        'site'
+        """
+        at = self.reader.clock() if as_of is None else self.reader.instant(as_of)
+        return analysis.site_health(self.reader.records(as_of), at=at)
+
+    def score(self, as_of: When = None, *, weights: Mapping[str, float] | None = None) -> pd.DataFrame:
+        """Score how exposed each person is, in points: `analysis.score`.
+
+        Args:
+            as_of: An instant, or a day (until its end, UTC); None: now.
+            weights: Replacements for some of `analysis.WEIGHTS`.
+
+        Raises:
+            NotFound: Nothing was observed by then.
+            InvalidArgument: A weight is invalid.
+
+        >>> history.score().columns.tolist()
+        ['user_id', 'listings', 'pages', 'of_listings', 'of_pages', 'score']
+        """
+        return analysis.score(self.reader.records(as_of), self.reader.links(as_of), weights=weights)
+
+    def score_changes(
+        self, a: When, b: When = None, *, weights: Mapping[str, float] | None = None
+    ) -> pd.DataFrame:
+        """Explain why the total score changed between two instants: `analysis.score_changes`.
+
+        Args:
+            a: From: an instant, or a day (from its end).
+            b: Until, as in `diff`.
+            weights: As in `score`.
+
+        Raises:
+            NotFound: As in `diff`.
+            InvalidArgument: ``b`` is before ``a``, or a weight is invalid.
+
+        >>> history.score_changes(history.runs()["finished_at"].iloc[0]).columns.tolist()
+        ['cause', 'n', 'score']
+        """
+        moves = {kind: self.diff(a, b, kind=kind).things for kind in ("record", "link")}
+        before = float(self.score(a, weights=weights)["score"].sum())
+        return analysis.score_changes(moves["record"], moves["link"], score_before=before, weights=weights)
+
+    def forecast(
+        self,
+        days: Sequence[int] = HORIZONS,
+        *,
+        as_of: When = None,
+        arrivals_days: int = ARRIVALS_DAYS,
+        level: float = 0.95,
+    ) -> pd.DataFrame:
+        """Forecast how many records will be open, including those of people who will register: `analysis.forecast`.
+
+        Args:
+            days: Horizons in days, counted from that day.
+            as_of: A day, not an instant: the forecast as of then. None: the last observed day.
+            arrivals_days: The number of days before it over which new records are counted.
+            level: The level of the interval.
+
+        Raises:
+            NotFound: Nothing was observed by then.
+            InvalidArgument: ``as_of`` is an instant, or ``days`` or ``level`` is invalid.
+
+        >>> history.forecast(days=[30]).columns.tolist()[:2]
+        ['days', 'open_now']
+        """
+        reader, latest = self.reader, self.reader.latest()
+        at = reader.instant(as_of, latest)
+        parameters = {"as_of": at, "upto": latest.upto}
+        return analysis.forecast(
+            reader.last_changes("record", at, latest, _FORECAST_COLUMNS),
+            self.life_table("site", as_of=as_of),
+            self.relistings(as_of),
+            people=frame(reader.query(sql.WATCHED, ("exceptions", "runs"), parameters)),
+            at=at,
+            days=days,
+            arrivals_days=arrivals_days,
+            level=level,
+        )
+
+    def _between(self, table: pd.DataFrame, since: When, until: When) -> pd.DataFrame:
+        """Keep the periods that were observed between two times."""
+        if since is None and until is None:
+            return table
+        now, selected = self.reader.clock(), table
+        if since is not None:
+            begin = parse_time(since, now=now)
+            first = begin.replace(hour=0, minute=0, second=0, microsecond=0) if is_day(since) else begin
+            selected = selected[selected["at"] >= pd.Timestamp(first)]
+        if until is not None:
+            selected = selected[selected["at"] <= pd.Timestamp(parse_time(until, now=now))]
+        return selected.reset_index(drop=True)
 
 
-RUNS = f"SELECT * FROM runs WHERE {_TAKEN_IN} ORDER BY seq"
-EXCEPTIONS = f"SELECT * FROM exceptions WHERE {_TAKEN_IN} ORDER BY seq, user_id, what"
-DELIVERIES = f"SELECT * FROM deliveries WHERE {_TAKEN_IN} ORDER BY seq, seen_at"
-PEOPLE = "SELECT * FROM people ORDER BY user_id"
-# Who was listed at an instant, and since when; missing where the first load of them failed. Parameters: `as_of`.
-WATCHED = """
-SELECT user_id, MIN(watched_from) AS watched_from FROM (
-    SELECT user_id, seq, MAX(CASE WHEN what = 'registered' THEN seq END) AS came,
-        MAX(CASE WHEN what = 'unlisted' THEN seq END) AS went,
-        CASE WHEN MAX(CASE WHEN what = 'registered' THEN 1 ELSE 0 END) = 1
-            AND MAX(CASE WHEN what = 'failed' THEN 1 ELSE 0 END) = 0 THEN MIN(run_at) END AS watched_from
-    FROM (
-        SELECT exceptions.user_id, exceptions.seq, exceptions.what, runs.finished_at AS run_at FROM exceptions
-        JOIN runs ON runs.seq = exceptions.seq
-        WHERE runs.finished_at <= :as_of AND exceptions.seq <= :upto
-            AND what IN ('registered', 'unlisted', 'failed')
-    ) events GROUP BY user_id, seq
-) of_runs
-GROUP BY user_id HAVING MAX(came) IS NOT NULL AND MAX(came) > COALESCE(MAX(went), -1)
-ORDER BY user_id
-"""
-MARKS = "SELECT * FROM marks ORDER BY marked_at"
-CHANGES = f"""
-SELECT seq, seen_at, day, kind, user_id, key, site, status, prev_status, episode, episode_at, open_s, not_before,
-    left_censored
-FROM changes WHERE {_TAKEN_IN} ORDER BY seq, kind, user_id, key
-"""
-# Somebody of whom the list did not tell was to be seen, too, until a second list says that they are gone.
-LOOKS = f"""
-SELECT finished_at AS at, listed + missed + absent AS people, listed + missed + absent - whole AS unseen
-FROM runs WHERE origin = 'look' AND scope = 'everyone' AND {_TAKEN_IN} ORDER BY seq
-"""
+def _with_instants(transitions: pd.DataFrame) -> pd.DataFrame:
+    """Add ``at``: the instant of the observation, or the beginning of its day."""
+    if "seen_at" in transitions:
+        return transitions.rename(columns={"seen_at": "at"})
+    days = pd.to_datetime(transitions["day"], unit="D", utc=True)
+    return transitions.assign(at=days.astype("datetime64[us, UTC]"))
 
 
-def transitions(
-    by: tuple[str, ...], *, table: str = "cube", when: str = "day", buckets: Collection[int] = ()
-) -> str:
-    """How many things went from which status to which, and when.
-
-    Args:
-        by: Columns to keep apart beside the statuses.
-        table: ``cube``, or ``changes`` where the sums do not tell: by person, by instant, or between two instants.
-        when: ``day`` or ``seen_at``; empty: all together.
-        buckets: Only the people of the table ``asked``, who lie in these buckets.
-
-    Parameters: ``kind``, ``after`` and ``until``: instants (of ``changes``) or days (of the ``cube``).
-    """
-    columns = ", ".join((*([when] if when else []), *by, "prev_status", "status", "left_censored"))
-    n = "SUM(n)" if table == "cube" else "COUNT(*)"
-    instant = "day" if table == "cube" else "seen_at"
-    within = ", ".join(map(str, sorted(buckets)))
-    people = f"AND bucket IN ({within}) AND user_id IN (SELECT user_id FROM asked)" if buckets else ""
-    return f"""
-    SELECT {columns}, CAST({n} AS BIGINT) AS n FROM {table}
-    WHERE kind = :kind AND {instant} > :after AND {instant} <= :until AND {_TAKEN_IN} {people}
-    GROUP BY {columns}
-    """
-
-
-def stood(columns: Iterable[str] = ("*",), where: str = "TRUE") -> str:
-    """Every thing as it stood at an instant, without what it said. Parameters: ``kind``, ``as_of``.
-
-    Args:
-        columns: Of ``changes``, and ``first_seen_at``, ``changed_at``.
-        where: Which rows of ``changes`` are looked at.
-    """
-    return f"""
-    SELECT {", ".join(columns)} FROM (
-        SELECT changes.*, changes.seen_at AS changed_at, newest.first_seen_at FROM changes
-        JOIN (
-            SELECT user_id, key, MAX(seq) AS seq, MIN(seen_at) AS first_seen_at FROM changes
-            WHERE kind = :kind AND seen_at <= :as_of AND {_TAKEN_IN} AND {where} GROUP BY user_id, key
-        ) newest ON changes.kind = :kind AND newest.user_id = changes.user_id AND newest.key = changes.key
-            AND newest.seq = changes.seq
-        WHERE {where}
-    ) stood
-    """
-
-
-def things(content: str) -> str:
-    """Every thing of a kind as it stood at an instant, with what it said by then: those of some buckets.
-
-    Parameters: ``kind``, ``as_of``, and the buckets ``low`` to ``high``. What millions of things said is more than
-    is joined at once, and nobody lies in two buckets.
-    """
-    return f"""
-    SELECT said.*, stood.site AS thing_site, stood.status AS thing_status, stood.first_seen_at,
-        stood.changed_at, stood.not_before, stood.episode, stood.episode_at, stood.left_censored
-    FROM {content} said
-    JOIN (
-        SELECT user_id, key, MAX(seq) AS seq FROM {content}
-        WHERE seen_at <= :as_of AND {_TAKEN_IN} AND {_WITHIN} GROUP BY user_id, key
-    ) told ON told.user_id = said.user_id AND told.key = said.key AND told.seq = said.seq
-    JOIN ({stood(where=_WITHIN)}) stood ON stood.user_id = said.user_id AND stood.key = said.key
-    WHERE said.{_WITHIN}
-    ORDER BY said.user_id, stood.first_seen_at, said.key
-    """
-
-
-# What every record was called by then: where ids change, this leads from an id to its key.
-NAMED = f"""
-SELECT user_id, key, record_id, site, href FROM records
-WHERE seen_at <= :as_of AND {_TAKEN_IN} ORDER BY seq, user_id, key
-"""
-
-# Who of the table `asked` was never listed, nor told of.
-STRANGERS = f"""
-SELECT user_id FROM asked
-WHERE user_id NOT IN (SELECT user_id FROM people)
-    AND user_id NOT IN (SELECT user_id FROM deliveries WHERE {_TAKEN_IN})
-ORDER BY user_id
-"""
-
-# Things that changed after one instant and until another: what they were, and what they came to be.
-DIFF = f"""
-SELECT last_row.kind, last_row.user_id, last_row.key, last_row.site, first_row.prev_status AS before,
-    last_row.status AS after, first_row.left_censored, last_row.seen_at AS changed_at,
-    last_row.not_before
-FROM changes last_row
-JOIN (
-    SELECT changes.user_id, changes.key, changes.prev_status, changes.left_censored, between_them.last_seq
-    FROM changes
-    JOIN (
-        SELECT user_id, key, MIN(seq) AS first_seq, MAX(seq) AS last_seq FROM changes
-        WHERE kind = :kind AND seen_at > :after AND seen_at <= :until AND {_TAKEN_IN} GROUP BY user_id, key
-    ) between_them ON changes.kind = :kind AND between_them.user_id = changes.user_id
-        AND between_them.key = changes.key AND between_them.first_seq = changes.seq
-) first_row ON last_row.kind = :kind AND first_row.user_id = last_row.user_id AND first_row.key = last_row.key
-    AND first_row.last_seq = last_row.seq
-ORDER BY last_row.user_id, last_row.key
-"""
-KNOWN = f"""
-SELECT COUNT(*) AS n FROM changes
-WHERE kind = :kind AND prev_status IS NULL AND seen_at <= :as_of AND {_TAKEN_IN}
-"""
-
-# Every change of the things that were ever listed again: that began to be open when they were known already.
-LISTED_AGAIN = f"""
-SELECT step_of.kind, step_of.user_id, step_of.key, step_of.site, step_of.seen_at, step_of.seq, step_of.status, step_of.prev_status,
-    step_of.episode, step_of.episode_at, step_of.not_before
-FROM changes step_of
-JOIN (
-    SELECT DISTINCT user_id, key FROM changes
-    WHERE kind = :kind AND prev_status IS NOT NULL AND episode_at = seen_at AND {is_open("status")} AND {_TAKEN_IN}
-) again ON again.user_id = step_of.user_id AND again.key = step_of.key
-WHERE step_of.kind = :kind AND {_TAKEN_IN}
-ORDER BY step_of.user_id, step_of.key, step_of.seq
-"""
-
-
-def life_table(by: str | None) -> str:
-    """Episodes by their age in days: how many began to be watched, ended (and how), or are open still.
-
-    ``flow`` is ``entered`` (it began), ``returned`` (its person came back into view, and it was open before), a status,
-    or ``open``. Parameters: ``kind``, ``day`` (until its end).
-
-    What began, went out of view and came back within one day looks, in days, like what was closed when it went out of
-    view and began anew when it came back: both count as ``entered``, but for the left-censored, which never begin anew.
-    """
-    group = f"{by}, " if by else ""
-    within = f"kind = :kind AND day <= :day AND opened_day IS NOT NULL AND {_TAKEN_IN}"
-    enters = f"{is_open('status')} AND {is_not_open('prev_status')}"
-    leaves = f"{is_open('prev_status')} AND {is_not_open('status')}"
-    flow = f"""CASE WHEN prev_status = '{UNKNOWN}' AND (day > opened_day OR left_censored) THEN 'returned'
-        ELSE 'entered' END"""
-    n = "CAST(SUM(n) AS BIGINT) AS n"
-    return f"""
-    SELECT {group}day - opened_day AS days, {flow} AS flow, left_censored, {n} FROM cube
-    WHERE {within} AND {enters} GROUP BY {group}day - opened_day, {flow}, left_censored
-    UNION ALL
-    SELECT {group}day - opened_day AS days, status AS flow, left_censored, {n} FROM cube
-    WHERE {within} AND {leaves} GROUP BY {group}day - opened_day, status, left_censored
-    UNION ALL
-    SELECT {group}:day - opened_day AS days, 'open' AS flow, left_censored,
-        CAST(SUM(CASE WHEN {enters} THEN n ELSE -n END) AS BIGINT) AS n FROM cube
-    WHERE {within} AND (({enters}) OR ({leaves})) GROUP BY {group}opened_day, left_censored
-    HAVING SUM(CASE WHEN {enters} THEN n ELSE -n END) <> 0
-    ORDER BY {group}days, flow, left_censored
-    """
-
-
-# Every question, and the tables that it reads.
-CORE = {
-    "runs": (RUNS, ("runs",)),
-    "looks": (LOOKS, ("runs",)),
-    "transitions by day": (transitions(()), ("cube",)),
-    "transitions by run": (transitions((), table="changes", when="seen_at"), ("changes",)),
-    "transitions by site": (transitions(("site",)), ("cube",)),
-    "transitions by person": (transitions(("user_id",), table="changes"), ("changes",)),
-    "transitions between instants": (transitions((), table="changes", when=""), ("changes",)),
-    "things: records": (things("records"), ("changes", "records")),
-    "things: links": (things("links"), ("changes", "links")),
-    "things: alerts": (things("alerts"), ("changes", "alerts")),
-    "stood": (stood(), ("changes",)),
-    "named": (NAMED, ("records",)),
-    "diff": (DIFF, ("changes",)),
-    "known": (KNOWN, ("changes",)),
-    "listed again": (LISTED_AGAIN, ("changes",)),
-    "life table": (life_table(None), ("cube",)),
-    "life table by site": (life_table("site"), ("cube",)),
-    "changes": (CHANGES, ("changes",)),
-    "exceptions": (EXCEPTIONS, ("exceptions",)),
-    "deliveries": (DELIVERIES, ("deliveries",)),
-    "people": (PEOPLE, ("people",)),
-    "watched": (WATCHED, ("exceptions", "runs")),
-    "marks": (MARKS, ("marks",)),
-}
+def _check_choice(value: Any, allowed: tuple[Any, ...], name: str) -> None:
+    if value not in allowed:
+        raise InvalidArgument(f"{name} is one of: {', '.join(map(str, allowed))}")

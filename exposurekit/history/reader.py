@@ -1,341 +1,329 @@
-"""What a history answers: questions over the files of its newest whole run, as tables. Writes nothing."""
+"""Read the tables of a history and run SQL on them, as of the newest run that was ingested."""
 
-from collections.abc import Sequence
-from datetime import datetime, timedelta
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from exposurekit import analysis, frames
-from exposurekit.analysis.status_over_time import Every
-from exposurekit.contract.types import STATUSES
-from exposurekit.errors import InvalidArgument
-from exposurekit.history import queries
-from exposurekit.history.conversion import People, frame, keys_of, series, with_listings
-from exposurekit.history.diff import Diff
-from exposurekit.history.storage.schema import CONTENT_OF, KINDS
-from exposurekit.history.stored import FAR_AHEAD, LONG_AGO, Moment, Stored
-from exposurekit.history.times import DAY, EPOCH, When, is_day, parse_time
+from exposurekit import frames
+from exposurekit.errors import InvalidArgument, NotFound
+from exposurekit.history import ingest, sql
+from exposurekit.history.conversion import UserIds, frame, keys_of, series, user_ids, with_listings
+from exposurekit.history.engines.duckdb import CorruptHistory, Engine, StaleSnapshot
+from exposurekit.history.ingest import Run, run_from_row
+from exposurekit.history.storage.delta import Store
+from exposurekit.history.storage.schema import BUCKETS, CONTENT_OF, in_parts
+from exposurekit.history.times import When, end_of_day, parse_time
 
-_OF_THINGS = ("first_seen_at", "changed_at", "not_before", "episode", "left_censored")
+MAX_TRIES = 5
+MAX_JOIN_ROWS = 6_000_000  # joined at a time: with their content, about a gigabyte
+MIN_TIME, MAX_TIME = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
+MIN_DAY, MAX_DAY = -(2**31), 2**31 - 1
+
+_OBSERVATION_COLUMNS = ("first_seen_at", "changed_at", "not_before", "episode", "left_censored")
 
 
-class Reading(Stored):
-    """The questions that a history answers; `History` is one that also takes in."""
+@dataclass(frozen=True, slots=True)
+class AsOf:
+    """The newest run that a question counts, and when the first and the last run ended."""
+
+    upto: int
+    first_at: datetime | None
+    last_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryReader:
+    """Reads one history. Where none was begun, every method raises `NotFound`.
+
+    Another process may write meanwhile: each query lists the files anew, and is run again if some of them are gone.
+    """
+
+    store: Store
+    engine: Engine
+    records_by: str
+    clock: Callable[[], datetime]
+
+    # --- tables as they are stored ---
+
+    def runs(self) -> pd.DataFrame:
+        """List all ingested runs, in order.
+
+        Returns:
+            One row per run: ``seq``, ``run``, ``origin`` (look or webhook), ``scope``, ``source``, ``started_at``,
+            ``finished_at`` (UTC), ``complete`` (the list of users was complete), ``listed`` and, by how they were
+            loaded, ``whole``, ``partial``, ``failed``, ``missed``, ``unlisted``, ``late``, ``registered`` (people,
+            int64), and the changes: ``new``, ``came_into_view``, ``relisted``, ``changed``, ``removed``, ``vanished``,
+            ``out_of_view`` (records), ``links_new``, ... (int64), ``deliveries``.
+
+        >>> history.runs()["origin"].unique().tolist()
+        ['look']
+        """
+        return frame(self.query(sql.RUNS, ("runs",)))
+
+    def collection_runs(self) -> pd.DataFrame:
+        """List the runs that loaded everyone, in order: the rows of `runs` that say who is listed and who is not.
+
+        >>> history.collection_runs()["run"].tolist() == history.runs()["run"].tolist()
+        True
+        """
+        self.store.check_exists()
+        return frame(ingest.collection_runs(self.store))
+
+    def last_run(self) -> Run:
+        """Return the newest run.
+
+        Raises:
+            NotFound: The history is empty, or there is none.
+
+        >>> history.last_run().failed
+        0
+        """
+        self.store.check_exists()
+        rows = self.store.rows("runs").sort_by("seq").to_pylist()
+        if not rows:
+            raise NotFound("This history is empty: call collect() first")
+        return run_from_row(rows[-1])
+
+    def people(self) -> pd.DataFrame:
+        """List everybody who was ever in a run: ``user_id``, ``listed``, ``whole_at`` (start of the last full load), ...
+
+        >>> bool(history.people()["listed"].all())
+        True
+        """
+        return frame(self.query(sql.PEOPLE, ("people",)))
+
+    def exceptions(self) -> pd.DataFrame:
+        """List who was not loaded in full, or was new, per run: ``seq``, ``user_id``, ``what``, ``error``, ``reason``.
+
+        >>> "registered" in set(history.exceptions()["what"])
+        True
+        """
+        return frame(self.query(sql.EXCEPTIONS, ("exceptions",)))
+
+    def changes(self) -> pd.DataFrame:
+        """List every status change that was observed; all other tables over time derive from these rows.
+
+        Returns:
+            ``seq``, ``seen_at``, ``day``, ``kind``, ``user_id``, ``key``, ``site``, ``status``, ``prev_status`` (missing:
+            observed for the first time), ``episode``, ``episode_at``, ``open_s``, ``not_before``, ``left_censored``.
+
+        >>> history.changes()["kind"].unique().tolist()
+        ['alert', 'link', 'record']
+        """
+        return frame(self.query(sql.CHANGES, ("changes",)))
+
+    def deliveries(self) -> pd.DataFrame:
+        """List every webhook delivery that was ingested: ``seen_at``, ``user_id``, ``events``, ``others`` (JSON), ...
+
+        >>> len(history.deliveries())
+        0
+        """
+        return frame(self.query(sql.DELIVERIES, ("deliveries",)))
+
+    # --- records, links and alerts at an instant ---
 
     def records(self, as_of: When = None) -> pd.DataFrame:
-        """Every record ever seen, as it stood: the columns of `Exposure.records` and when it came to be so.
+        """List every record ever observed, at its status then: the columns of `Exposure.records` and when it changed.
 
         Args:
             as_of: An instant, or a day (until its end, UTC); None: now.
 
         Returns:
-            One row a record. ``status`` may also be ``vanished`` (was open, no longer listed, removal not verified) or
+            One row per record. ``status`` may also be ``vanished`` (was open, no longer listed, removal not verified) or
             ``unknown`` (its person is no longer registered); ``first_seen_at``, ``changed_at`` and ``not_before`` (the
-            change came after the one and until the other; NaT: not known), ``episode``, ``left_censored`` (open already
-            at the first look, so for longer than is known).
+            change came after ``not_before`` and by ``changed_at``; NaT: unknown), ``episode``, ``left_censored`` (open
+            already at the first load, so for longer than is known).
 
         Raises:
-            NotFound: Nothing was seen by then.
+            NotFound: Nothing was observed by then.
 
         Source: specification, "Record".
 
         >>> history.records()["status"].isin(["discovered", "pending removal", "removed"]).all()
         np.True_
         """
-        return self._things("record", as_of, self._moment(), status="status")
+        return self._items("record", as_of, self.latest(), status_column="status")
 
     def links(self, as_of: When = None) -> pd.DataFrame:
-        """Every link ever seen: the columns of `Exposure.links`, ``standing`` (listed, vanished or unknown) and when.
+        """List every link ever observed: the columns of `Exposure.links`, ``standing`` (listed, vanished or unknown), when.
 
         Raises:
-            NotFound: Nothing was seen by then.
+            NotFound: Nothing was observed by then.
 
         >>> history.links().columns.tolist()[:5]
         ['user_id', 'url', 'title', 'contains', 'standing']
         """
-        return self._things("link", as_of, self._moment(), status="standing")
+        return self._items("link", as_of, self.latest(), status_column="standing")
 
     def alerts(self, as_of: When = None) -> pd.DataFrame:
-        """Every alert ever seen: the columns of `Exposure.alerts`, ``standing`` (listed, vanished or unknown) and when.
+        """List every alert ever observed: the columns of `Exposure.alerts`, ``standing`` (listed, vanished, unknown), when.
 
-        Not ``person`` and ``form_values``: a history does not keep what people have on file.
-        ``status`` is the record's as it stood then (NaN: the alert is about a link, or, where ids change, it cannot be
-        told about which record); ``alert_number`` counts a person's alerts in the order in which they were seen.
-        An alert that a service repeats word for word about one thing is one alert here, and several in `Exposure.alerts`.
-        ``html`` is the service's markup as it came.
+        ``person`` and ``form_values`` are not there: a history does not store what people have on file.
+        ``status`` is the record's status then (NaN: the alert is about a link, or, where ids change, its record is
+        ambiguous); ``alert_number`` numbers a person's alerts in the order of their first observation.
+        Alerts that a service repeats word for word about one item are one alert here, and several in `Exposure.alerts`.
+        ``html`` is the service's markup, unsanitized.
 
         Raises:
-            NotFound: Nothing was seen by then.
+            NotFound: Nothing was observed by then.
 
         >>> history.alerts()["standing"].unique().tolist()
         ['listed']
         """
-        moment = self._moment()
-        table = self._things("alert", as_of, moment, status="standing")
+        latest = self.latest()
+        table = self._items("alert", as_of, latest, status_column="standing")
         numbers = table.groupby("user_id").cumcount().astype("int64")
-        numbered = table.assign(alert_number=numbers, status=self._record_statuses(table, as_of, moment))
-        named = None if self._records_by == "id" else self._named(self._until(as_of, moment), moment)
-        return with_listings(numbered, self._things("record", as_of, moment, status="status"), named)
+        numbered = table.assign(alert_number=numbers, status=self._record_statuses(table, as_of, latest))
+        names = None if self.records_by == "id" else self.record_names(self.instant(as_of, latest), latest)
+        records = self._items("record", as_of, latest, status_column="status")
+        return with_listings(numbered, records, names)
 
-    def status_over_time(
+    def last_changes(self, kind: str, until: datetime, latest: AsOf, columns: Sequence[str]) -> pd.DataFrame:
+        """Return the last change of every item of a kind by an instant, without the item's content."""
+        parameters = {"kind": kind, "as_of": until, "upto": latest.upto}
+        return frame(self.query(sql.last_changes(columns), ("changes",), parameters))
+
+    def record_names(self, until: datetime, latest: AsOf) -> pd.DataFrame:
+        """Return the ids, sites and pages that every record had by an instant."""
+        parameters = {"as_of": until, "upto": latest.upto}
+        return frame(self.query(sql.RECORD_NAMES, ("records",), parameters))
+
+    # --- transitions: how many items went from which status to which ---
+
+    def transitions_from_cube(
+        self, kind: str, by: tuple[str, ...], when: str, upto: int, until: int = MAX_DAY
+    ) -> pd.DataFrame:
+        """Count transitions of everyone from the daily sums."""
+        parameters = {"kind": kind, "after": MIN_DAY, "until": until, "upto": upto}
+        return frame(self.query(sql.transitions(by, when=when), ("cube",), parameters))
+
+    def transitions_from_changes(
+        self, kind: str, by: tuple[str, ...], after: datetime, until: datetime, upto: int
+    ) -> pd.DataFrame:
+        """Count transitions of everyone between two instants."""
+        parameters = {"kind": kind, "after": after, "until": until, "upto": upto}
+        text = sql.transitions(by, table="changes", when="")
+        return frame(self.query(text, ("changes",), parameters))
+
+    def transitions_of_users(
+        self, kind: str, by: tuple[str, ...], when: str, user: UserIds, upto: int
+    ) -> pd.DataFrame:
+        """Count transitions of some users; None: of all.
+
+        Raises:
+            NotFound: Nothing was ever observed of one of them.
+        """
+        parameters = {"kind": kind, "after": MIN_TIME, "until": MAX_TIME, "upto": upto}
+        inline = {} if user is None else {"selected": self._user_table(user, upto)}
+        buckets = {one % BUCKETS for table in inline.values() for one in table["user_id"].to_pylist()}
+        text = sql.transitions(by, table="changes", when=when, buckets=buckets)
+        return frame(self.query(text, ("changes",), parameters, **inline))
+
+    # --- SQL and instants ---
+
+    def query(
         self,
-        by: str | None = None,
-        every: Every = "day",
-        *,
-        kind: str = "record",
-        user: People = None,
-        since: When = None,
-        until: When = None,
-    ) -> pd.DataFrame:
-        """How many things had each status at the end of each period, as last seen.
+        text: str,
+        names: tuple[str, ...],
+        parameters: Mapping[str, Any] | None = None,
+        **inline: pa.Table,
+    ) -> pa.Table:
+        """Run a query over some tables; queries that belong together get the same ``upto``."""
+        self.store.check_exists()
+        values = dict(parameters or {})
+        if ":upto" in text and "upto" not in values:
+            values["upto"] = self.latest().upto
+        for _ in range(MAX_TRIES):
+            with contextlib.suppress(StaleSnapshot):
+                return self.engine.ask(text, self.store.snapshot(*names) | inline, values)
+        raise CorruptHistory  # nobody vacuums that often
 
-        Args:
-            by: None for all together, ``site`` or ``user_id``.
-            every: ``run``, ``day``, ``week`` or ``month`` (UTC).
-            kind: ``record``, ``link`` or ``alert``.
-            user: One id or several; None for everyone.
-            since: Only what was observed from then on; a day counts from its beginning, so that ``"14d"`` gives the state
-                of 14 days ago and every day after. Any time that `diff` takes.
-            until: Only what was observed until then; a day counts until its end.
+    def query_by_buckets(
+        self, text: str, names: tuple[str, ...], parameters: Mapping[str, Any]
+    ) -> Iterator[pa.Table]:
+        """Run a query bucket range by bucket range (parameters ``low`` and ``high``), so that each join fits in memory."""
+        rows = max(sum(rows for _, rows, _ in self.store.sizes(name)) for name in names)
+        for low, high in in_parts(0, BUCKETS - 1, rows, MAX_JOIN_ROWS):
+            yield self.query(text, names, {**parameters, "low": low, "high": high})
 
-        Returns:
-            As `analysis.status_over_time`: one row a period (and group), a column for each status, int64.
+    def latest(self) -> AsOf:
+        """Return the newest run that counts now, and the period that the history covers."""
+        self.store.check_exists()
+        runs = self.store.rows("runs")
+        if not runs.num_rows:
+            return AsOf(0, None, None)
+        ends = pc.min_max(runs["finished_at"]).as_py()
+        return AsOf(pc.max(runs["seq"]).as_py(), ends["min"], ends["max"])
 
-        Raises:
-            NotFound: Nothing was ever seen of one of the people asked about.
-            InvalidArgument: ``by``, ``every`` or ``kind`` is none of these, ``user`` is no id, or a time is none.
-
-        >>> history.status_over_time()["total"].tolist()[-1] == len(exposure.records())
-        True
-        """
-        _check(kind, KINDS, "kind")
-        _check(by, (None, "site", "user_id"), "by")
-        columns, upto = tuple(filter(None, [by])), self._moment().upto
-        if every != "run" and by != "user_id" and user is None:
-            found = self._cube(kind, columns, "day", upto)
-        else:
-            found = self._of_people(kind, columns, "seen_at" if every == "run" else "day", user, upto)
-        looks = frame(self._ask(queries.LOOKS, ("runs",), {"upto": upto}))
-        statuses = STATUSES if kind == "record" else (analysis.LISTED,)
-        table = analysis.status_over_time(_dated(found), looks, by=by, every=every, statuses=statuses)
-        return self._within(table, since, until)
-
-    def by_site(self, as_of: When = None, *, kind: str = "record") -> pd.DataFrame:
-        """Count things per site and status, the site with most open first.
-
-        Args:
-            as_of: An instant, or a day (until its end, UTC); None: now.
-            kind: ``record``, ``link`` (by host) or ``alert``.
-
-        Returns:
-            As `analysis.counts`: one row per site, ``open``, the statuses, ``total``, ``vanished``, ``unknown`` (int64).
+    def instant(self, when: When, latest: AsOf | None = None) -> datetime:
+        """Resolve a time to an instant; None: the end of the last observed day.
 
         Raises:
-            NotFound: Nothing was seen by then.
-
-        >>> table = history.by_site()
-        >>> int(table["total"].sum()) == len(exposure.records())
-        True
+            NotFound: Nothing was observed by then.
         """
-        _check(kind, KINDS, "kind")
-        moment = self._moment()
-        until, upto = self._until(as_of, moment), moment.upto
-        if (until + timedelta(microseconds=1) - EPOCH) % DAY:
-            found = self._log(kind, ("site",), LONG_AGO, until, upto)
-        else:
-            found = self._cube(kind, ("site",), "", upto, until=(until - EPOCH) // DAY)
-        statuses = STATUSES if kind == "record" else (analysis.LISTED,)
-        return analysis.counts(found, by="site", statuses=statuses)
+        period = latest or self.latest()
+        if period.first_at is None or period.last_at is None:
+            raise NotFound("This history is empty: call collect() first")
+        at = end_of_day(period.last_at.date()) if when is None else parse_time(when, now=self.clock())
+        if at < period.first_at:
+            first = f"{period.first_at:%Y-%m-%d %H:%M} UTC"
+            raise NotFound(f"Nothing was observed by then: the first run ended at {first}")
+        return at
 
-    def diff(self, a: When, b: When = None, *, kind: str = "record") -> Diff:
-        """What moved from one instant to another, and why the number of open things is another.
-
-        Args:
-            a: From: an instant, or a day (from its end). What was seen at this very instant does not count. Like every
-                time here also ``"14d"``, ``"2w"``, ``"36h"``, ``"yesterday"`` or ``"today"``, back from now; a ``date``, a
-                ``datetime`` or a ``Timestamp``. Without a zone it is UTC.
-            b: Until, itself included: an instant, or a day (until its end); None: the end of the last look's day. What
-                lies after that is as last seen.
-            kind: ``record``, ``link`` or ``alert``.
-
-        Returns:
-            Things, counts (new, came into view, status changed, removed, vanished, listed again, out of view,
-            unchanged), and why: see `Diff`, `analysis.diff` and `analysis.changes`.
+    def span(self, a: When, b: When, latest: AsOf) -> tuple[datetime, datetime]:
+        """Resolve two times to the instants between which changes were observed.
 
         Raises:
-            NotFound: Nothing was seen by ``a``, or by ``b``; or ``a`` lies after the last look's day: nothing is known of
-                what moved since.
-            InvalidArgument: ``b`` lies before ``a``.
-
-        >>> history.diff(history.runs()["finished_at"].iloc[0]).counts.columns.tolist()
-        ['what', 'n']
+            NotFound: Nothing was observed by then, or since.
+            InvalidArgument: ``b`` is before ``a``.
         """
-        _check(kind, KINDS, "kind")
-        moment = self._moment()
-        after, until = self._span(a, b, moment)
-        upto = moment.upto
-        given = {"kind": kind, "after": after, "until": until, "upto": upto}
-        things = analysis.diff(frame(self._ask(queries.DIFF, ("changes",), given)))
-        asked = {"kind": kind, "as_of": after, "upto": upto}
-        known = self._ask(queries.KNOWN, ("changes",), asked)["n"][0].as_py()
-        before = self._log(kind, (), LONG_AGO, after, upto)
-        opened = int(
-            (
-                before["n"]
-                * (analysis.is_open(before["status"]) * 1 - analysis.is_open(before["prev_status"]))
-            ).sum()
-        )
-        moved = self._log(kind, (), after, until, upto).assign(at=pd.Timestamp(until))
-        why = analysis.changes(moved, after, until, open_before=opened)
-        still = int(known - things["before"].notna().sum())
-        return Diff(things, analysis.diff_counts(things, still), why, after, until)
+        after, end = self.instant(a, latest), self.instant(None, latest)
+        if b is not None and self.instant(b, latest) < after:
+            raise InvalidArgument("diff(a, b): b must not be before a")
+        if after > end:
+            raise NotFound(
+                f"Nothing was observed after {latest.last_at:%Y-%m-%d %H:%M} UTC, the end of the last run"
+            )
+        return after, end if b is None else self.instant(b, latest)
 
-    def time_to_removal(
-        self, by: str | None = "site", *, as_of: When = None, left_censored: bool = False
-    ) -> pd.DataFrame:
-        """How long records stay open, and how often for ever: Kaplan-Meier, in days.
-
-        Args:
-            by: ``site``, or None for all together.
-            as_of: A day, and no instant in it: durations are told in days. None, or a later one: the last look's day.
-            left_censored: Whether records that were open at the first look count, as if they had begun then.
-
-        Returns:
-            As `analysis.time_to_removal`: ``n``, ``removed``, ``open``, ``median_days`` and ``never`` with intervals.
-
-        Raises:
-            NotFound: Nothing was seen by then.
-            InvalidArgument: ``as_of`` is an instant.
-
-        >>> history.time_to_removal(by=None).columns.tolist()[:2]
-        ['n', 'removed']
-        """
-        _check(by, (None, "site"), "by")
-        return analysis.time_to_removal(self._life_table(by, as_of), by=by, left_censored=left_censored)
-
-    def survival(
-        self, by: str | None = None, *, as_of: When = None, left_censored: bool = False
-    ) -> pd.DataFrame:
-        """The curve behind `time_to_removal`: the share of records open after so many days, with its band.
-
-        Args:
-            by: ``site``, or None for all together.
-            as_of: A day, as of `time_to_removal`.
-            left_censored: Likewise.
-
-        Returns:
-            As `analysis.survival`.
-
-        Raises:
-            NotFound: Nothing was seen by then.
-            InvalidArgument: ``as_of`` is an instant.
-
-        >>> "survival" in history.survival().columns
-        True
-        """
-        _check(by, (None, "site"), "by")
-        return analysis.survival(self._life_table(by, as_of), by=by, left_censored=left_censored)
-
-    def relistings(self, as_of: When = None) -> pd.DataFrame:
-        """Records that were listed again after they were removed, or had vanished.
-
-        Args:
-            as_of: An instant, or a day (until its end, UTC), by which that was seen; None: now.
-
-        Returns:
-            As `analysis.relistings`: one row each time. ``key`` is what tells the record from others; ``record_id``
-            (Int64) is its id; where ids change, the newest that it is known by, and missing where there is none.
-
-        Raises:
-            NotFound: Nothing was seen by ``as_of``.
-
-        >>> history.relistings().columns.tolist()[:3]
-        ['user_id', 'record_id', 'site']
-        """
-        moment = self._moment()
-        given = {"kind": "record", "upto": moment.upto}
-        changes = frame(self._ask(queries.LISTED_AGAIN, ("changes",), given))
-        if self._records_by != "id":
-            named = self._named(FAR_AHEAD, moment).drop_duplicates(["user_id", "key"], keep="last")
-            newest = named[["user_id", "key", "record_id"]].astype({"record_id": "Int64"})
-            changes = changes.merge(newest, on=["user_id", "key"], how="left")
-        again = analysis.relistings(changes)
-        if as_of is None:
-            return again
-        by = pd.Timestamp(self._until(as_of, moment))
-        return again[again["listed_again_at"] <= by].reset_index(drop=True)
-
-    def stale(self, since: When = None) -> pd.DataFrame:
-        """Registered people who were not seen well since an instant, longest first; with what went wrong last.
-
-        Args:
-            since: An instant, or a day (from its end); None: since the newest run of everyone began.
-
-        Returns:
-            As `analysis.stale`: ``user_id``, ``whole_at`` (NaT: never), ``days`` from then until now, ``outcome``,
-            ``reason``.
-
-        >>> len(history.stale())
-        0
-        """
-        looks = self.looks()
-        newest = looks["started_at"].max() if len(looks) else EPOCH
-        border = newest if since is None else parse_time(since, now=self._clock())
-        return analysis.stale(self.people(), since=border, until=self._clock())
-
-    def _within(self, table: pd.DataFrame, since: When, until: When) -> pd.DataFrame:
-        """The rows of periods that were observed between two times."""
-        kept, now = table, self._clock()
-        if since is not None:
-            begin = parse_time(since, now=now)
-            first = begin.replace(hour=0, minute=0, second=0, microsecond=0) if is_day(since) else begin
-            kept = kept[kept["at"] >= pd.Timestamp(first)]
-        if until is not None:
-            kept = kept[kept["at"] <= pd.Timestamp(parse_time(until, now=now))]
-        return kept if kept is table else kept.reset_index(drop=True)
-
-    def _things(self, kind: str, as_of: When, moment: Moment, *, status: str) -> pd.DataFrame:
+    def _items(self, kind: str, as_of: When, latest: AsOf, *, status_column: str) -> pd.DataFrame:
         content = CONTENT_OF[kind]
-        given = {"kind": kind, "as_of": self._until(as_of, moment), "upto": moment.upto}
-        parts = [*self._by_buckets(queries.things(content), ("changes", content), given)]
-        found, table = pa.concat_tables(parts), frames.frame(content, parts)
-        standing = found["thing_status"].to_pandas().astype("category").array
-        table[status] = standing
-        for name in _OF_THINGS:
-            table[name] = series(found[name]).array
-        return table if len(parts) == 1 else _in_order(table, found)
+        parameters = {"kind": kind, "as_of": self.instant(as_of, latest), "upto": latest.upto}
+        parts = [*self.query_by_buckets(sql.items(content), ("changes", content), parameters)]
+        rows, table = pa.concat_tables(parts), frames.frame(content, parts)
+        table[status_column] = rows["thing_status"].to_pandas().astype("category").array
+        for name in _OBSERVATION_COLUMNS:
+            table[name] = series(rows[name]).array
+        return table if len(parts) == 1 else _sorted(table, rows)
 
-    def _stood(self, kind: str, until: datetime, moment: Moment, columns: Sequence[str]) -> pd.DataFrame:
-        """Every thing as it stood, without what it said."""
-        given = {"kind": kind, "as_of": until, "upto": moment.upto}
-        return frame(self._ask(queries.stood(columns), ("changes",), given))
+    def _record_statuses(self, alerts: pd.DataFrame, as_of: When, latest: AsOf) -> Any:
+        until = self.instant(as_of, latest)
+        statuses = self.last_changes("record", until, latest, ("user_id", "key", "status"))
+        by_id = self.records_by == "id"
+        key = alerts["record_id"] if by_id else keys_of(alerts, self.record_names(until, latest))
+        keyed = alerts[["user_id"]].assign(key=key.array)
+        joined = keyed.merge(statuses.astype({"key": "Int64"}), on=["user_id", "key"], how="left")
+        return joined["status"].astype("category").array
 
-    def _record_statuses(self, alerts: pd.DataFrame, as_of: When, moment: Moment) -> Any:
-        until = self._until(as_of, moment)
-        known = self._stood("record", until, moment, ("user_id", "key", "status")).astype({"key": "Int64"})
-        by_id = self._records_by == "id"
-        key = alerts["record_id"] if by_id else keys_of(alerts, self._named(until, moment))
-        wanted = alerts[["user_id"]].assign(key=key.array)
-        return wanted.merge(known, on=["user_id", "key"], how="left")["status"].astype("category").array
+    def _user_table(self, user: UserIds, upto: int) -> pa.Table:
+        selected = pa.table({"user_id": pa.array(user_ids(user), pa.int64())})
+        rows = self.query(sql.UNOBSERVED_USERS, ("people", "deliveries"), {"upto": upto}, selected=selected)
+        if unobserved := rows["user_id"].to_pylist():
+            raise NotFound(
+                f"Nothing was ever collected of these people: {unobserved}. "
+                "history.people() lists the ids; on the command line: exposurekit history show --by user_id"
+            )
+        return selected
 
 
-def _in_order(table: pd.DataFrame, found: pa.Table) -> pd.DataFrame:
-    """Rows of several parts as one question would have ordered them; more text than Arrow sorts may stand there."""
-    by = [(name, "ascending") for name in queries.BY_PERSON]
-    order = pc.sort_indices(found.select(queries.BY_PERSON), sort_keys=by)
+def _sorted(table: pd.DataFrame, rows: pa.Table) -> pd.DataFrame:
+    """Rows of several parts in the order that one query gives; sorted by index, as Arrow sorts only so much text."""
+    keys = [(name, "ascending") for name in sql.ITEM_ORDER]
+    order = pc.sort_indices(rows.select(sql.ITEM_ORDER), sort_keys=keys)
     return table.take(order.to_numpy()).reset_index(drop=True)
-
-
-def _dated(found: pd.DataFrame) -> pd.DataFrame:
-    """When it was seen, as an instant: a day is told by its begin."""
-    if "seen_at" in found:
-        return found.rename(columns={"seen_at": "at"})
-    return found.assign(at=pd.to_datetime(found["day"], unit="D", utc=True).astype("datetime64[us, UTC]"))
-
-
-def _check(value: Any, allowed: tuple[Any, ...], name: str) -> None:
-    if value not in allowed:
-        raise InvalidArgument(f"{name} is one of: {', '.join(map(str, allowed))}")

@@ -38,7 +38,7 @@ class RunManager:
         with self.store.locked(_run_lock(run, number), wait=run is not None):
             if run and (row := ingest.row_of(self.store, run)) is not None:
                 self.tidy(run)
-                return replace(ingest.of_row(row), was_there=True)
+                return replace(ingest.run_from_row(row), was_there=True)
             plan = self._plan(exposure, run, shards, only)
             staged = staging.begun(self.store, plan, number)
             if number not in staged.ends():
@@ -96,21 +96,21 @@ class RunManager:
         """Take a run in, if all of its shards ended; what it brought."""
         whole = staged.is_whole  # or taken in by another, and gone: so this is asked first
         if not whole and ingest.row_of(self.store, staged.run) is None:
-            return waiting(staged)
-        with self.store.alone():
+            return pending_run(staged)
+        with self.store.exclusive():
             if ingest.row_of(self.store, staged.run) is None or staged.number is not None:
                 # Where there are no locks, somebody else may be at this very run.
                 with contextlib.suppress(HistoryLocked):
                     ingest.ingest_run(self.store, staged)
         row = ingest.row_of(self.store, staged.run)
-        return ingest.of_row(row) if row is not None else waiting(staged)
+        return ingest.run_from_row(row) if row is not None else pending_run(staged)
 
     def tidy(self, run: str) -> None:
         """End what an ingester that was killed left of a run that counts already."""
-        if staging.found(self.store, run) is None:
+        if staging.find_staged(self.store, run) is None:
             return
-        with self.store.alone():
-            staged = staging.found(self.store, run)  # anybody who was alone may have ended it
+        with self.store.exclusive():
+            staged = staging.find_staged(self.store, run)  # anybody who was alone may have ended it
             if staged is not None and staged.number is not None:
                 ingest.ingest_run(self.store, staged)
             elif staged is not None:
@@ -133,19 +133,19 @@ class RunManager:
             self.give_up_waiting(staged)
         return self.taken_in(staged)
 
-    def end_begun(self) -> None:
+    def complete_ingests(self) -> None:
         """What an ingester that was killed began to take in is ended."""
         for staged in staging.all_staged(self.store):
             if staged.number is not None:
                 ingest.ingest_run(self.store, staged)
 
-    def forget(self, inbox: str) -> None:
+    def discard_staged(self, inbox: str) -> None:
         """What an earlier draining had only staged goes: its inbox has it still."""
         for staged in staging.all_staged(self.store):
             if staged.plan.inbox == inbox:
                 staged.remove()
 
-    def take_stretch(self, stretch: list[ReceivedDelivery], inbox: str) -> None:
+    def ingest_segment(self, stretch: list[ReceivedDelivery], inbox: str) -> None:
         """Take in deliveries, one of each person at most."""
         received = [one.received_at for one in stretch]
         first, last = stretch[0].number, stretch[-1].number
@@ -162,7 +162,7 @@ def _run_lock(run: str | None, shard: int) -> str:
     return "collect-unnamed" if run is None else f"collect-{identity.hash64(run, shard) % 2**64:016x}"
 
 
-def waiting(staged: StagedRun) -> Run:
+def pending_run(staged: StagedRun) -> Run:
     """A run that is not taken in yet."""
     plan = staged.plan
     begun = Run(plan.run, None, plan.started_at, None, plan.origin, {}, {})

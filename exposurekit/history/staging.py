@@ -219,7 +219,7 @@ def begun(store: Store, plan: RunSpec, shard: int = 1) -> StagedRun:
         InvalidArgument: It was begun with other shards, or at others.
     """
     place = store.place(ROOM, _folder(plan.run))
-    known = found(store, plan.run)
+    known = find_staged(store, plan.run)
     if known is not None and any(getattr(known.plan, name) != getattr(plan, name) for name in _SHARED):
         raise InvalidArgument(
             "A run of that name was begun with other shards, or at others: take another name"
@@ -228,12 +228,12 @@ def begun(store: Store, plan: RunSpec, shard: int = 1) -> StagedRun:
     name = f"{place}/began-{shard}.json"
     if store.files.get_file_info(name).type == pa.fs.FileType.NotFound:
         store.write_json(name, _as_json(plan))
-    staged = found(store, plan.run)
+    staged = find_staged(store, plan.run)
     assert staged is not None  # noqa: S101  it was written just now
     return staged
 
 
-def found(store: Store, run: str) -> StagedRun | None:
+def find_staged(store: Store, run: str) -> StagedRun | None:
     """A run that is staged; None: there is none of that name."""
     return _in_folder(store, store.place(ROOM, _folder(run)))
 

@@ -269,13 +269,13 @@ class Watch:
     def _well_until(self) -> str:
         """The last look before looks failed: what tells one streak from another, whoever watches."""
         try:
-            return str(self.history.last_look_at())
+            return str(self.history.last_collected_at())
         except ExposureError:
             return "never"
 
     def _due_at(self) -> datetime:
         now = self.clock()
-        last = self.history.last_look_at(until=now)  # another process may have looked meanwhile
+        last = self.history.last_collected_at(until=now)  # another process may have looked meanwhile
         due_at = now if last is None else last + self.every
         return max(due_at, self._believed(self._again_at, now) or due_at)
 
@@ -284,7 +284,7 @@ class Watch:
         return None if again_at is None or again_at > now + self.every else again_at
 
     def _check_clock(self) -> None:
-        newest, now = self.history.last_look_at(), self.clock()
+        newest, now = self.history.last_collected_at(), self.clock()
         is_ahead = newest is not None and newest > now + CLOCK_STEP
         if self.state.clock(now, newest if is_ahead else None):
             _log.warning("the clock went back: the history has a look of %s", newest)

@@ -195,7 +195,7 @@ def _listed(table: pd.DataFrame) -> pd.DataFrame:
 
 def _people(history: History) -> int:
     """How many people the newest look at everyone listed; a look at some, or a webhook, counts nobody."""
-    listed = history.looks()["listed"]
+    listed = history.collection_runs()["listed"]
     return int(listed.iloc[-1]) if len(listed) else len(history.people())
 
 

@@ -26,7 +26,7 @@ import history_large
 from history_by_hand import Diffed, status_counts
 from history_world import FIRST_DAY, LOOK_LASTS, World
 
-from exposurekit.history import History, ingest, queries
+from exposurekit.history import History, ingest, sql
 from exposurekit.history.engines.duckdb import DuckDB
 
 EVER = {
@@ -57,7 +57,7 @@ def compared(what, ours, theirs, name):
 
 
 def take_in(history, staged):
-    with history._store.alone():
+    with history._store.exclusive():
         ingest.ingest_run(history._store, staged)
 
 
@@ -108,7 +108,7 @@ def days(asked, keep):
         (timed(history.status_over_time), timed(lambda: status_counts(changes))) for _ in range(asked.rounds)
     ]
     compared(
-        f"status counts, {int(history._ask('SELECT COUNT(*) AS n FROM changes', ('changes',))['n'][0].as_py()):,} changes in {len(changes)} files",
+        f"status counts, {int(history._reader.query('SELECT COUNT(*) AS n FROM changes', ('changes',))['n'][0].as_py()):,} changes in {len(changes)} files",
         *zip(*turns, strict=True),
         "pandas",
     )
@@ -129,7 +129,7 @@ def questions(history):
     runs = history.runs()
     week, middle = runs["finished_at"].iloc[len(runs) // 3], runs["finished_at"].iloc[len(runs) // 2]
     given = {"kind": "record", "as_of": middle.to_pydatetime()}
-    everything = summed_up(queries.things("records"))
+    everything = summed_up(sql.items("records"))
     return {
         "status_over_time()": history.status_over_time,
         "status_over_time(every='run')": lambda: history.status_over_time(every="run"),
@@ -145,15 +145,17 @@ def questions(history):
         "relistings()": history.relistings,
         "stale()": history.stale,
         "people()": history.people,
-        "records(as_of), as SQL": lambda: [*history._by_buckets(everything, ("changes", "records"), given)],
+        "records(as_of), as SQL": lambda: [
+            *history._reader.query_by_buckets(everything, ("changes", "records"), given)
+        ],
     }
 
 
 def transitions(history, by, when, table):
     """The same text over the sums or over the log."""
     after, until = EVER[table]
-    text = queries.transitions(by, table=table, when=when)
-    return history._ask(text, ("runs", table), {"kind": "record", "after": after, "until": until})
+    text = sql.transitions(by, table=table, when=when)
+    return history._reader.query(text, ("runs", table), {"kind": "record", "after": after, "until": until})
 
 
 def from_both(history, rounds):
@@ -188,7 +190,7 @@ def growth(asked, keep):
         histories[changes] = History(directory, engine=DuckDB(memory_limit=asked.memory))
     for history in histories.values():
         counted = [
-            history._ask(f"SELECT COUNT(*) AS n FROM {name}", (name,))["n"][0].as_py()
+            history._reader.query(f"SELECT COUNT(*) AS n FROM {name}", (name,))["n"][0].as_py()
             for name in ("changes", "cube")
         ]
         print(f"{counted[0]:,} changes, {counted[1]:,} sums ({loaded()})")

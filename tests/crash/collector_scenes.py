@@ -109,7 +109,7 @@ def opened(path: Path, number: int, store: Store | None = None) -> History:
     instants = itertools.chain([at(number)], itertools.repeat(at(number) + LASTS))
     history = History(path, clock=lambda: next(instants))
     if store is not None:
-        history._store, history._rounds = store, replace(history._rounds, store=store)
+        history._store, history._runs = store, replace(history._runs, store=store)
     return history
 
 

@@ -146,10 +146,10 @@ async def _integrators(database: Database, receiver: Receiver) -> list[Credentia
 def _members(plan: Plan, directory: Path) -> list[Member]:
     """SQLite: a service with a worker inside, and one beside it. PostgreSQL: two services and two workers."""
     file = str(directory / "settings.json")
-    fronts, workers, alone = (1, 1, ()) if plan.database == "sqlite" else (2, 2, ("--no-worker",))
+    fronts, workers, exclusive = (1, 1, ()) if plan.database == "sqlite" else (2, 2, ("--no-worker",))
     ports = [free_port() for _ in range(fronts)]
     serving = [
-        Member(f"serve{port}", ("serve", file, "--port", str(port), *alone), directory, port)
+        Member(f"serve{port}", ("serve", file, "--port", str(port), *exclusive), directory, port)
         for port in ports
     ]
     working = [Member(f"worker{number}", ("worker", file), directory) for number in range(workers)]

@@ -161,7 +161,7 @@ class Store(Location):
             )
 
     @contextlib.contextmanager
-    def alone(self, *, wait: bool = True) -> Iterator[None]:
+    def exclusive(self, *, wait: bool = True) -> Iterator[None]:
         """The one writer of this machine.
 
         A store that is not local has no locks: there `claims` keep runs apart, and whoever erases or compacts sees to it

@@ -60,7 +60,7 @@ class Location:
         self._begun_with = found
         return found
 
-    def check_is_there(self) -> None:
+    def check_exists(self) -> None:
         """Say so where no history was begun: nothing is known then, which is another thing than nothing to tell.
 
         Raises:

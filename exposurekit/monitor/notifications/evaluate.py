@@ -135,7 +135,7 @@ def _unobserved(rule: Rule, seen: EvaluationContext) -> Iterator[Trigger]:
 def _score(rule: Rule, seen: EvaluationContext) -> Iterator[Trigger]:
     if seen.since is None or not seen.is_news:
         return
-    ends = seen.history.looks()["finished_at"]
+    ends = seen.history.collection_runs()["finished_at"]
     before = ends[ends <= seen.since]
     if before.empty or ends.iloc[-1] <= seen.since:  # a look at some says nothing of the rest
         return
