@@ -184,7 +184,7 @@ def test_a_secret_that_is_brought_along_is_not_shown(file_operator):
 def test_an_integrator_that_is_none_is_told_before_its_callback_is_judged(file_operator):
     ok(file_operator.here("integrator", "add", "acme", "--no-attestation"))
     run = file_operator.here("integrator", "set-callback", "acne", "not an address")
-    assert "there is no integrator of that name" in error_of(run)
+    assert "no integrator has this name" in error_of(run)
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_consent_and_activation_decide_together_whether_a_scan_is_due(operator):
 )
 def test_a_person_who_is_not_there_is_told(file_operator, words):
     jane(file_operator)
-    assert error_of(file_operator.here("users", *words)) == "Error: nobody of that id is registered"
+    assert error_of(file_operator.here("users", *words)) == "Error: no user has this id"
 
 
 def candidate(operator, user_id, *, verdict="possible", score=0.5, name=LISTING.name):
@@ -352,7 +352,7 @@ def test_nothing_of_a_purged_person_is_in_any_table_nor_in_the_file(file_operato
     assert {name for name, rows in everything().items() if rows} == {"integrators", "metadata"}
     left = b"".join(path.read_bytes() for path in operator.directory.glob("service.db*"))
     assert not [value for value in values if value in left]
-    assert "nobody of that id" in error_of(operator.here("users", "purge", str(user_id), "--yes"))
+    assert "no user has this id" in error_of(operator.here("users", "purge", str(user_id), "--yes"))
 
 
 def kill(operator, user_id):
@@ -362,7 +362,7 @@ def kill(operator, user_id):
     for _ in range(4):
         clock.advance(timedelta(hours=1))
         [lease] = operator.work(
-            lambda work: leases.acquire(work, tables.deliveries, limit=1, lasts=SOON), clock=clock
+            lambda work: leases.acquire(work, tables.deliveries, limit=1, duration=SOON), clock=clock
         )
         parcel = operator.work(lambda work: outbox.prepare(work, lease), clock=clock)  # noqa: B023
         state = operator.work(
@@ -441,7 +441,7 @@ def test_the_status_counts_and_names_nobody(operator):
 
 def test_work_that_is_held_is_not_due(operator):
     jane(operator)
-    operator.work(lambda work: leases.acquire(work, tables.users, limit=1, lasts=timedelta(hours=1)))
+    operator.work(lambda work: leases.acquire(work, tables.users, limit=1, duration=timedelta(hours=1)))
     scans = told(operator.here("service", "status", "--json"))["work"]["scans"]
     assert scans == {"waiting": 0, "due": 0, "held": 1, "oldest_due_at": None}
 

@@ -92,7 +92,7 @@ class Aftermath:
         for delay in (GROUPING_WINDOW, *RETRY_DELAYS)[:attempts]:
             self.clock.advance(delay)
             async with self.database.writing() as work:
-                for lease in await leases.acquire(work, deliveries, limit=9, lasts=timedelta(minutes=1)):
+                for lease in await leases.acquire(work, deliveries, limit=9, duration=timedelta(minutes=1)):
                     await self._attempt(work, lease)
 
     async def _meet(self, work, user_id):
@@ -124,11 +124,11 @@ class Aftermath:
             async with self.database.writing() as work:
                 row = await work.first(select(deliveries).order_by(deliveries.c.id))
                 body = codec.decode(
-                    work.unseal("deliveries", row.user_id, row.body_ciphertext).encode(), "json"
+                    work.decrypt("deliveries", row.user_id, row.body_ciphertext).encode(), "json"
                 )
                 changed(body)
                 text = codec.encode(body, "json").decode()
-                ciphertext = work.seal("deliveries", row.user_id, text)
+                ciphertext = work.encrypt("deliveries", row.user_id, text)
                 await work.run(
                     update(deliveries).where(deliveries.c.id == row.id).values(body_ciphertext=ciphertext)
                 )

@@ -237,7 +237,7 @@ def test_a_killed_service_leaves_a_lease_that_runs_out(served, town):
     town.opens("Seekfolk", Folk([HERS]))
     with served(works=False, scan_wait_s=0.05) as house:
         create(house)
-        house.work(lambda work: leases.acquire(work, tables.users, limit=1, lasts=timedelta(seconds=630)))
+        house.work(lambda work: leases.acquire(work, tables.users, limit=1, duration=timedelta(seconds=630)))
         house.idle()
         assert town.asked == []
         house.advance(seconds=629)

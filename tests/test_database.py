@@ -53,7 +53,7 @@ def test_another_key_is_refused_in_one_line(tmp_path):
         await (await a_database(tmp_path).open()).close()
 
     asyncio.run(open_and_close())
-    with pytest.raises(ConfigurationError, match=r"^this database was made with another key: [^\n]+$"):
+    with pytest.raises(ConfigurationError, match=r"^the database was created with another key: [^\n]+$"):
         asyncio.run(open_and_close())
 
 
@@ -208,7 +208,7 @@ def test_an_instant_without_a_zone_is_refused(tmp_path):
         finally:
             await database.close()
 
-    with pytest.raises(StatementError, match="without a zone"):
+    with pytest.raises(StatementError, match="without a time zone"):
         asyncio.run(write())
 
 

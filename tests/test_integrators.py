@@ -39,7 +39,7 @@ def test_credentials_do_not_show_themselves(work):
 
 def test_a_name_that_is_taken_is_refused(work):
     work(lambda work: integrators.add(work, "acme"))
-    with pytest.raises(ConfigurationError, match="already there"):
+    with pytest.raises(ConfigurationError, match="exists already"):
         work(lambda work: integrators.add(work, "acme"))
 
 

@@ -54,8 +54,8 @@ class Desk:
 
         return self.write(add)
 
-    def take(self, limit=10, lasts=LASTS):
-        return self.write(leases.acquire, USERS, limit=limit, lasts=lasts)
+    def take(self, limit=10, duration=LASTS):
+        return self.write(leases.acquire, USERS, limit=limit, duration=duration)
 
     def taken(self, **options):
         return [lease.row_id for lease in self.take(**options)]
@@ -156,7 +156,7 @@ def test_what_a_worker_says_that_lost_its_lease_is_not_kept(desk, step):
     desk.later(seconds=30)
     [now] = desk.take()
     before = desk.state(row)
-    with pytest.raises(LeaseLost, match="somebody else has it now"):
+    with pytest.raises(LeaseLost, match="another worker has the row"):
         desk.give_back(late, is_scanning=True) if step == "give_back" else desk.write(
             leases.assert_held, USERS, late
         )
@@ -208,7 +208,7 @@ def test_letting_go_of_what_another_has_does_nothing(desk):
 
 def test_one_row_may_be_taken_though_it_is_not_due(desk):
     row, other = desk.rows(60, 0)
-    lease = desk.write(leases.acquire_one, USERS, row, lasts=LASTS)
+    lease = desk.write(leases.acquire_one, USERS, row, duration=LASTS)
     assert lease.row_id == row
     assert desk.taken() == [other]
     desk.later(minutes=2)
@@ -263,11 +263,11 @@ def test_rows_are_counted_as_waiting_due_or_held_and_never_twice(desk):
     desk.rows(60, 90, None)
     held, run_out = desk.rows(-2, -3)
     desk.rows(-1)
-    desk.take(limit=1, lasts=timedelta(0))
+    desk.take(limit=1, duration=timedelta(0))
     desk.take(limit=2)
     assert desk.state(run_out)[1]
     assert desk.write(leases.counts, USERS) == {"waiting": 2, "due": 1, "held": 2}
-    early = desk.write(leases.acquire_one, USERS, 1, lasts=LASTS)
+    early = desk.write(leases.acquire_one, USERS, 1, duration=LASTS)
     assert desk.write(leases.counts, USERS) == {"waiting": 1, "due": 1, "held": 3}
     desk.give_back(early)
     desk.later(seconds=30)
@@ -283,7 +283,7 @@ def test_two_connections_at_once_take_rows_of_their_own(desk):
         taken = []
         while True:
             async with database.writing() as work:
-                some = await leases.acquire(work, USERS, limit=3, lasts=LASTS)
+                some = await leases.acquire(work, USERS, limit=3, duration=LASTS)
                 await asyncio.sleep(0)
             if not some:
                 return taken
@@ -304,9 +304,9 @@ def test_on_postgresql_nobody_waits_for_what_another_is_taking(desk):
 
     async def overlap():
         async with desk.database.writing() as first:
-            mine = await leases.acquire(first, USERS, limit=2, lasts=LASTS)
+            mine = await leases.acquire(first, USERS, limit=2, duration=LASTS)
             async with asyncio.timeout(5), desk.other.writing() as second:
-                yours = await leases.acquire(second, USERS, limit=2, lasts=LASTS)
+                yours = await leases.acquire(second, USERS, limit=2, duration=LASTS)
         return [[lease.row_id for lease in part] for part in (mine, yours)]
 
     assert desk.runner.run(overlap()) == [ids[:2], ids[2:]]
@@ -322,7 +322,7 @@ def test_a_row_that_is_held_stays_ours_until_the_end_of_the_transaction(desk):  
         async with desk.database.writing() as first:
             await leases.assert_held(first, USERS, lease)
             async with asyncio.timeout(5), desk.other.writing() as second:
-                taken = await leases.acquire(second, USERS, limit=1, lasts=LASTS)
+                taken = await leases.acquire(second, USERS, limit=1, duration=LASTS)
             await leases.complete(first, USERS, lease, due_at=None)
         return taken
 
@@ -334,7 +334,7 @@ def test_a_transaction_that_failed_has_taken_nothing(desk):
     [row] = desk.rows(0)
 
     async def fail(work):
-        await leases.acquire(work, USERS, limit=1, lasts=LASTS)
+        await leases.acquire(work, USERS, limit=1, duration=LASTS)
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -344,7 +344,7 @@ def test_a_transaction_that_failed_has_taken_nothing(desk):
 
 @pytest.mark.parametrize("table", [tables.users, tables.records, tables.deliveries], ids=str)
 def test_every_table_of_work_can_be_taken_from(desk, table):
-    assert desk.write(leases.acquire, table, limit=5, lasts=LASTS) == []
+    assert desk.write(leases.acquire, table, limit=5, duration=LASTS) == []
     assert not desk.write(leases.any_due, table)
     assert desk.write(leases.counts, table) == {"waiting": 0, "due": 0, "held": 0}
 

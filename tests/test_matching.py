@@ -229,7 +229,7 @@ def subject_of(person):
     lists |= {"aliases": [vars(alias) for alias in person.aliases]}
     lists |= {"emails": [{"address": address} for address in person.emails]}
     lists |= {"phone_numbers": [{"number": number} for number in person.phone_numbers]}
-    return Subject.of(vars(person), lists)
+    return Subject.from_profile(vars(person), lists)
 
 
 FORMATS = ("{0} {2}", "{0} {1} {2}", "{0} {3} {2}", "{2}, {0} {3}", "{2} {0} {3}")

@@ -152,21 +152,22 @@ def fill(url):
             "id": 4,
             "user_id": 7,
             "kind": "emails",
-            "sealed": vault.seal({"address": "x"}, "emails:7"),
+            "sealed": vault.encrypt({"address": "x"}, "emails:7"),
         },
         "records": {"id": 5, "user_id": 7, "site": SITE.name, "status": "pending removal", "gone_looks": 1}
         | at,
-        "links": {"id": 6, "user_id": 7, "url_digest": b"3" * 32, "sealed": vault.seal(link, "links:7")} | at,
+        "links": {"id": 6, "user_id": 7, "url_digest": b"3" * 32, "sealed": vault.encrypt(link, "links:7")}
+        | at,
         "alerts": {"id": 8, "user_id": 7, "kind": "new record", "record_id": 5, "link_id": None} | at,
         "service_history": {"id": 9, "user_id": 7, "event": "activated_service_on", "at": START},
     }
     rows["users"] |= {
-        "sealed": vault.seal(person, "users:7"),
-        "sealed_secret": vault.seal("1" * 18, "secrets:7"),
+        "sealed": vault.encrypt(person, "users:7"),
+        "sealed_secret": vault.encrypt("1" * 18, "secrets:7"),
     }
     rows["records"] |= {"reference_digest": digest, "changed_at": START}
-    rows["records"] |= {"sealed": vault.seal(LISTING.stored(SITE), "records:7")}
-    rows["alerts"] |= {"sealed": vault.seal(words, "alerts:7")}
+    rows["records"] |= {"sealed": vault.encrypt(LISTING.stored(SITE), "records:7")}
+    rows["alerts"] |= {"sealed": vault.encrypt(words, "alerts:7")}
     with connected(url) as connection:
         for name, row in rows.items():
             connection.execute(as_declared(connection, name).insert(), row)
@@ -181,7 +182,7 @@ def fill_second(url):
     candidate = {"listing": LISTING.stored(SITE), "reasons": ["same name"]}
     callback = {"url": "https://acme.example/hook", "secret": None}
     rows = {
-        "integrators": {"sealed_callback": vault.seal(callback, "callbacks:3"), "attested_by": "Acme"},
+        "integrators": {"sealed_callback": vault.encrypt(callback, "callbacks:3"), "attested_by": "Acme"},
         "records": {"tries": 2},
         "sites": {
             "name": SITE.name,
@@ -193,12 +194,12 @@ def fill_second(url):
             "last_reason": "blocked",
         },
         "candidates": {"id": 11, "user_id": 7, "site": SITE.name, "verdict": "possible", "score": 0.5}
-        | {"sealed": vault.seal(candidate, "candidates:7"), "seen_at": START}
+        | {"sealed": vault.encrypt(candidate, "candidates:7"), "seen_at": START}
         | digest,
         "deliveries": {"id": 12, "user_id": 7, "webhook_id": "msg_1", "state": "frozen", "opened_at": START}
-        | {"sealed_body": vault.seal(body, "deliveries:7"), "failed_attempts": 1, "due_at": START},
+        | {"sealed_body": vault.encrypt(body, "deliveries:7"), "failed_attempts": 1, "due_at": START},
         "events": {"id": 13, "user_id": 7, "delivery_id": 12, "kind": "new_records", "created_at": START}
-        | {"sealed": vault.seal({"id": 5}, "events:7")},
+        | {"sealed": vault.encrypt({"id": 5}, "events:7")},
         "attempts": {"id": 14, "delivery_id": 12, "at": START, "status": 500, "outcome": "status 500"},
     }
     with connected(url) as connection:
@@ -280,10 +281,10 @@ def test_the_service_reads_what_was_encrypted_before_the_renaming(url):
     fill_second(url)
 
     async def go_on(work):
-        subject = await users.subject_of(work, 7)
+        subject = await users.get_subject(work, 7)
         [user] = (await users.page(work, 3, {}))["users"]
         [candidate] = await candidates.all(work)
-        lease = await leases.acquire_one(work, tables.deliveries, 12, lasts=timedelta(minutes=1))
+        lease = await leases.acquire_one(work, tables.deliveries, 12, duration=timedelta(minutes=1))
         delivery = await outbox.prepare(work, lease)
         return subject, user, candidate, delivery
 
@@ -301,7 +302,7 @@ def test_the_service_goes_on_with_what_an_earlier_version_knew(url, made):
     fill(url)
 
     async def go_on(work):
-        subject = await users.subject_of(work, 7)
+        subject = await users.get_subject(work, 7)
         assert not await consent.may_scan(work, 7)
         await consent.consent(work, 7, given_by="Jane Doe, by letter")
         assert await consent.may_scan(work, 7)
@@ -432,7 +433,7 @@ def test_a_later_version_is_refused_in_one_line_and_left_alone(url):
     change(url, "UPDATE alembic_version SET version_num = '9999'")
     before = state(url)
     with pytest.raises(
-        ConfigurationError, match=r"^this database was made by a later version of exposurekit: [^\n]+$"
+        ConfigurationError, match=r"^the database was created by a newer version of exposurekit: [^\n]+$"
     ):
         open_it(url)
     assert (state(url), version(url)) == (before, [("9999",)])
@@ -525,6 +526,6 @@ def test_a_person_of_an_earlier_version_is_not_scanned_by_itself(url):
 
     async def look(work):
         work.clock.advance(timedelta(days=365))
-        return await consent.may_scan(work, 7), await consent.plan_scan(work, 7)
+        return await consent.may_scan(work, 7), await consent.schedule_scan(work, 7)
 
     assert open_it(url, look) == (False, False)

@@ -659,7 +659,7 @@ def test_an_attempt_that_was_interrupted_is_made_again_and_counts_once(post, jan
     post.receiver.while_asked = asked.set
     post.find(jane)
     post.later(WINDOW_S)
-    [lease] = post.write(leases.acquire, tables.deliveries, limit=1, lasts=timedelta(seconds=50))
+    [lease] = post.write(leases.acquire, tables.deliveries, limit=1, duration=timedelta(seconds=50))
 
     async def die():
         task = asyncio.create_task(post.worker._deliver(lease))
@@ -700,7 +700,7 @@ def test_a_worker_that_is_stopped_leaves_the_delivery_to_the_next_at_once(post, 
 def test_a_worker_that_was_away_too_long_changes_nothing(post, jane):
     post.find(jane)
     post.later(WINDOW_S)
-    [late] = post.write(leases.acquire, tables.deliveries, limit=1, lasts=timedelta(seconds=30))
+    [late] = post.write(leases.acquire, tables.deliveries, limit=1, duration=timedelta(seconds=30))
     sent = post.write(outbox.prepare, late)
     post.later(30)
     post.work()
@@ -1010,7 +1010,7 @@ def test_signing_secrets_are_accepted_and_never_twice_the_same():
 
 
 def test_an_unknown_integrator_has_no_callback(post):
-    with pytest.raises(ConfigurationError, match="there is no integrator of that name"):
+    with pytest.raises(ConfigurationError, match="no integrator has this name"):
         post.call_back(Callback(post.receiver.url()), "nobody")
 
 
@@ -1067,7 +1067,7 @@ def test_purging_a_person_takes_their_deliveries_with_them(post, jane):
 def test_a_person_who_is_purged_between_two_attempts_is_told_of_no_more(post, jane):
     post.find(jane)
     post.later(WINDOW_S)
-    [lease] = post.write(leases.acquire, tables.deliveries, limit=1, lasts=timedelta(seconds=30))
+    [lease] = post.write(leases.acquire, tables.deliveries, limit=1, duration=timedelta(seconds=30))
     post.write(outbox.prepare, lease)
     post.write(consent.purge, jane)
     with pytest.raises(LeaseLost):
@@ -1082,7 +1082,7 @@ def test_a_person_who_is_purged_while_their_delivery_is_prepared_loses_it(post, 
     """On SQLite the one comes after the other; on PostgreSQL they meet."""
     post.find(jane)
     post.later(WINDOW_S)
-    [lease] = post.write(leases.acquire, tables.deliveries, limit=1, lasts=timedelta(seconds=30))
+    [lease] = post.write(leases.acquire, tables.deliveries, limit=1, duration=timedelta(seconds=30))
 
     async def prepare():
         async with post.database.writing() as work:

@@ -192,7 +192,7 @@ def test_a_fault_is_told_by_its_type_and_its_place(tmp_path, log):
         service.work(lambda work: work.run(update(tables.users), {"ciphertext": b"spoiled"}))
         assert service.call("GET", f"/users/{user['id']}", user).status_code == 500
     [line] = [line for line in log.lines if "fault=" in line]
-    assert "fault=DecryptionError at=exposurekit.service.storage.encryption.unseal:" in line
+    assert "fault=DecryptionError at=exposurekit.service.storage.encryption.decrypt:" in line
     assert "Traceback" not in line
 
 
@@ -210,7 +210,7 @@ def test_an_error_of_the_database_does_not_show_what_was_to_be_stored(tmp_path):
         database = await a_database(tmp_path).open()
         try:
             async with database.writing() as work:
-                await user_items.change(work, 10**9, {"emails": [Entry(None, False, PERSON["emails"][0])]})
+                await user_items.update_items(work, 10**9, {"emails": [Entry(None, False, PERSON["emails"][0])]})
         finally:
             await database.close()
 

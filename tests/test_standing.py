@@ -71,7 +71,7 @@ def consents_of(service, user):
 
 
 def take(service, table, row_id):
-    return service.work(lambda work: leases.acquire_one(work, table, row_id, lasts=LASTS))
+    return service.work(lambda work: leases.acquire_one(work, table, row_id, duration=LASTS))
 
 
 # --- consent ---------------------------------------------------------------------------------------------
@@ -238,7 +238,7 @@ def test_a_person_may_be_scanned_while_active_and_consenting_only(
     assert do(service, accounts_consent.may_scan, jane) is may
     assert (row_of(service, jane).due_at is not None) is may
     assert service.get(jane)["user"]["is_scanning"] is may
-    assert do(service, accounts_consent.plan_scan, jane) is may
+    assert do(service, accounts_consent.schedule_scan, jane) is may
     assert (row_of(service, jane).due_at is not None) is may
 
 
@@ -256,7 +256,7 @@ def test_a_scan_is_planned_for_now_or_for_later(service, jane, hours, is_scannin
     consent(service, jane)
     now = service.clock.now()
     at = None if hours is None else now + timedelta(hours=hours)
-    assert do(service, accounts_consent.plan_scan, jane, at)
+    assert do(service, accounts_consent.schedule_scan, jane, at)
     assert row_of(service, jane).due_at == (at or now)
     assert service.get(jane)["user"]["is_scanning"] is is_scanning
 
@@ -294,12 +294,12 @@ def fill(service, user):
         await discover_link(work, user_id, PAGE)
         listing = dataclasses.replace(LISTING, reference_id="2")
         await candidates.keep(work, user_id, SITE.name, listing, Judged("possible", 0.5, ("the name",)))
-        [lease] = await leases.acquire(work, tables.deliveries, limit=1, lasts=LASTS) or [None]
+        [lease] = await leases.acquire(work, tables.deliveries, limit=1, duration=LASTS) or [None]
         assert lease is None
         delivery = await work.first(
             select(tables.deliveries.c.id).where(tables.deliveries.c.user_id == user_id)
         )
-        lease = await leases.acquire_one(work, tables.deliveries, delivery.id, lasts=LASTS)
+        lease = await leases.acquire_one(work, tables.deliveries, delivery.id, duration=LASTS)
         await outbox.prepare(work, lease)
         await outbox.record_attempt(work, lease, status=500, outcome="status 500")
         await discover_record(work, user_id, dataclasses.replace(listing, reference_id="3"), SITE)
@@ -441,10 +441,10 @@ def test_the_id_of_a_purged_person_is_never_given_again(service, jane):
 )
 def test_a_person_who_is_not_there_has_no_standing(service, jane, step):
     do(service, accounts_consent.purge, jane)
-    with pytest.raises(NoSuchUser, match="nobody of that id is registered"):
+    with pytest.raises(NoSuchUser, match="no user has this id"):
         do(service, step, jane)
     assert not do(service, accounts_consent.may_scan, jane)
-    assert not do(service, accounts_consent.plan_scan, jane)
+    assert not do(service, accounts_consent.schedule_scan, jane)
 
 
 def test_a_consent_for_something_else_is_none_for_a_scan(service, jane):

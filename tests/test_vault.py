@@ -25,36 +25,36 @@ PLAIN = st.recursive(
 @given(PLAIN, TEXT)
 def test_what_is_sealed_opens_again(value, purpose):
     vault = Vault(KEY)
-    assert vault.unseal(vault.seal(value, purpose), purpose) == value
+    assert vault.decrypt(vault.encrypt(value, purpose), purpose) == value
 
 
 def test_a_sealed_value_opens_for_its_purpose_alone():
     vault = Vault(KEY)
     with pytest.raises(DecryptionError):
-        vault.unseal(vault.seal("x", "users:1"), "users:2")
+        vault.decrypt(vault.encrypt("x", "users:1"), "users:2")
 
 
 def test_a_sealed_value_opens_with_its_key_alone():
     with pytest.raises(DecryptionError):
-        Vault(Vault.generate_key()).unseal(Vault(KEY).seal("x", "users:1"), "users:1")
+        Vault(Vault.generate_key()).decrypt(Vault(KEY).encrypt("x", "users:1"), "users:1")
 
 
 @given(st.integers(0, 60), st.integers(1, 255))
 def test_a_changed_byte_anywhere_is_noticed(place, change):
-    ciphertext = bytearray(Vault(KEY).seal("a text that is long enough to be changed", "p"))
+    ciphertext = bytearray(Vault(KEY).encrypt("a text that is long enough to be changed", "p"))
     ciphertext[place] ^= change
     with pytest.raises(DecryptionError):
-        Vault(KEY).unseal(bytes(ciphertext), "p")
+        Vault(KEY).decrypt(bytes(ciphertext), "p")
 
 
 @pytest.mark.parametrize("ciphertext", [b"", b"\x01", b"\x01" + bytes(12), b"\x02" + bytes(40)])
 def test_what_was_never_sealed_does_not_open(ciphertext):
     with pytest.raises(DecryptionError):
-        Vault(KEY).unseal(ciphertext, "p")
+        Vault(KEY).decrypt(ciphertext, "p")
 
 
 def test_the_same_value_is_sealed_differently_each_time():
-    assert Vault(KEY).seal("x", "p") != Vault(KEY).seal("x", "p")
+    assert Vault(KEY).encrypt("x", "p") != Vault(KEY).encrypt("x", "p")
 
 
 def test_a_fingerprint_depends_on_key_domain_and_text():
@@ -127,7 +127,7 @@ def test_a_key_that_others_may_read_is_refused(tmp_path):
 @pytest.mark.usefixtures("environment")
 def test_a_place_that_cannot_be_written_is_told_in_one_line(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigurationError, match="neither read nor made"):
+    with pytest.raises(ConfigurationError, match="cannot be read or created"):
         load_key(tmp_path / "file" / "service.key")
 
 

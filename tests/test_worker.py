@@ -297,7 +297,7 @@ def test_what_was_lost_in_the_middle_keeps_nothing(house, town, seekfolk, log, a
         await held.is_reached()
         house.clock.advance(timedelta(hours=1))
         async with database.writing() as work:
-            [taken] = await leases.acquire(work, tables.users, limit=5, lasts=timedelta(hours=1))
+            [taken] = await leases.acquire(work, tables.users, limit=5, duration=timedelta(hours=1))
         held.go.set()
         await asyncio.wait_for(first, 20)
         return taken

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from exposurekit.errors import ConfigurationError, InvalidArgument
-from exposurekit.service.constants import WHO_MAX
+from exposurekit.service.constants import PERSON_NAME_MAX
 from exposurekit.text.sanitize import plain
 
 ID_MAX = 2**63 - 1
@@ -21,8 +21,8 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 def user_option(text: str) -> str:
     """The type of somebody who answers for something: a name or a role, without the blanks around it."""
     bare = text.strip()
-    if not 1 <= len(bare) <= WHO_MAX or not bare.isprintable():
-        raise click.BadParameter(f"a name or a role has 1 to {WHO_MAX} letters")
+    if not 1 <= len(bare) <= PERSON_NAME_MAX or not bare.isprintable():
+        raise click.BadParameter(f"a name or a role has 1 to {PERSON_NAME_MAX} letters")
     return bare
 
 

@@ -18,14 +18,14 @@ def database(url: str, key_file: Path | None, *, makes: bool = False) -> Any:
         ConfigurationError: There is none and none is made, or its key is not there.
     """
     from exposurekit.service.clock import Clock
-    from exposurekit.service.storage.database import Database, is_there
+    from exposurekit.service.storage.database import Database, exists
     from exposurekit.service.storage.encryption import Vault, load_key
 
-    there = is_there(url)
+    there = exists(url)
     if there is False and not makes:
         raise ConfigurationError("there is no such database yet: exposurekit integrator add NAME makes one")
     make_key = makes and there is not True
-    return Database(url, vault=Vault(load_key(key_file, make=make_key)), clock=Clock())
+    return Database(url, vault=Vault(load_key(key_file, create=make_key)), clock=Clock())
 
 
 def transaction(url: str, key_file: Path | None, do: Do[T], *, makes: bool = False) -> T:
@@ -75,7 +75,7 @@ def definitions(directory: Path | None) -> dict[str, Any]:
 
 
 def _run_session(opened: Any, do: Do[T]) -> T:
-    from exposurekit.service.storage.database import FAULTS
+    from exposurekit.service.storage.database import DATABASE_ERRORS
 
     async def work() -> T:
         await opened.open()
@@ -88,6 +88,6 @@ def _run_session(opened: Any, do: Do[T]) -> T:
         return asyncio.run(work())
     except UnicodeEncodeError:
         raise ConfigurationError("what was given is not UTF-8") from None
-    except FAULTS as error:
+    except DATABASE_ERRORS as error:
         problem = type(getattr(error, "orig", error)).__name__
     raise ConfigurationError(f"the database did not do it ({problem}): it is busy, or away; try again")

@@ -211,7 +211,7 @@ def users_accept(
     async def accept(work: Any) -> tuple[int, str, bool]:
         found = await candidates.find(work, candidate_id)
         definition = definitions.get(found.site)
-        subject = await people.subject_of(work, found.user_id)
+        subject = await people.get_subject(work, found.user_id)
         site = definition.site(subject) if definition and subject else Site(name=found.site)
         return await candidates.accept(work, candidate_id, site), found.site, definition is not None
 

@@ -72,12 +72,12 @@ class Page:
     title: str = field(repr=False)
     contains: tuple[str, ...] = ()
 
-    def shown(self) -> dict[str, Any]:
+    def resource(self) -> dict[str, Any]:
         """The link as the specification describes it."""
         return {"url": self.url, "title": self.title, "contains": list(self.contains)}
 
 
-def shown_record(
+def record_resource(
     record_id: int, site: str, status: str, stored: Mapping[str, Any], *, with_removal_fields: bool = False
 ) -> dict[str, Any]:
     """A record as the specification describes it."""

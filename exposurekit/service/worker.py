@@ -21,7 +21,7 @@ from exposurekit.service.scanning.scan import ScanContext, scan
 from exposurekit.service.scanning.websearch import Engine
 from exposurekit.service.sites.definition import Definition
 from exposurekit.service.storage import leases, tables
-from exposurekit.service.storage.database import FAULTS, Database
+from exposurekit.service.storage.database import DATABASE_ERRORS, Database
 from exposurekit.service.storage.leases import Lease, LeaseLost
 from exposurekit.service.webhooks import outbox
 
@@ -154,8 +154,8 @@ class Worker:
 
     async def next_due(self) -> datetime | None:
         """When something is due next; None: nothing ever will be."""
-        async with self.web.database.reading() as work:
-            return await leases.next_due(work, [kind.table for kind in self._kinds])
+        async with self.web.database.reading() as session:
+            return await leases.next_due(session, [kind.table for kind in self._kinds])
 
     async def scan(self, lease: Lease) -> None:
         """Scan a person at once, under a lease that was taken already."""
@@ -235,16 +235,16 @@ class Worker:
         await asyncio.gather(*left, return_exceptions=True)
         with suppress(Exception):  # the leases run out by themselves
             if left:
-                async with self.web.database.writing() as work:
+                async with self.web.database.writing() as session:
                     for lease in left.values():
-                        await leases.abandon(work, hands.kind.table, lease)
+                        await leases.abandon(session, hands.kind.table, lease)
 
     async def _take(self, kind: _JobType, limit: int) -> list[Lease]:
-        async with self.web.database.reading() as work:
-            if not await leases.any_due(work, kind.table):
+        async with self.web.database.reading() as session:
+            if not await leases.any_due(session, kind.table):
                 return []
-        async with self.web.database.writing() as work:
-            return await leases.acquire(work, kind.table, limit=limit, lasts=self._lasts(kind))
+        async with self.web.database.writing() as session:
+            return await leases.acquire(session, kind.table, limit=limit, duration=self._lasts(kind))
 
     def _lasts(self, kind: _JobType) -> timedelta:
         return timedelta(seconds=kind.seconds) + self._pace.spare
@@ -256,7 +256,7 @@ class Worker:
                 await kind.do(lease)
         except LeaseLost:
             _log.info("worker=%s row=%d lease=lost", kind.name, lease.row_id)
-        except FAULTS as fault:  # the database is away: the lease brings the row back
+        except DATABASE_ERRORS as fault:  # the database is away: the lease brings the row back
             _log.error("worker=%s row=%d fault=%s", kind.name, lease.row_id, type(fault).__name__)
             if limit.expired():
                 await self._put_off(kind, lease)
@@ -266,17 +266,17 @@ class Worker:
 
     async def _put_off(self, kind: _JobType, lease: Lease) -> None:
         """What failed for a reason of its own would fail again: it waits, and does not wear out a site."""
-        with suppress(LeaseLost, *FAULTS):
-            async with self.web.database.writing() as work:
-                later = work.clock.now() + AFTER_FAULT
-                await leases.complete(work, kind.table, lease, due_at=later)
+        with suppress(LeaseLost, *DATABASE_ERRORS):
+            async with self.web.database.writing() as session:
+                later = session.clock.now() + AFTER_FAULT
+                await leases.complete(session, kind.table, lease, due_at=later)
 
     async def _tidy(self) -> None:
         """Forget what was delivered long ago."""
         while True:
             try:
-                async with self.web.database.writing() as work:
-                    await outbox.forget_delivered(work, work.clock.now() - KEEP_DELIVERED)
+                async with self.web.database.writing() as session:
+                    await outbox.forget_delivered(session, session.clock.now() - KEEP_DELIVERED)
             except Exception as fault:  # noqa: BLE001  another hour will do
                 _log.error("worker=tidy fault=%s", type(fault).__name__)
             await asyncio.sleep(TIDY_EVERY_S)
@@ -288,12 +288,12 @@ class Worker:
         await remove(self.web, lease)
 
     async def _deliver(self, lease: Lease) -> None:
-        async with self.web.database.writing() as work:
-            parcel = await outbox.prepare(work, lease)
-            now = work.clock.now()
+        async with self.web.database.writing() as session:
+            parcel = await outbox.prepare(session, lease)
+            now = session.clock.now()
         status, outcome = await self._send(parcel, now)
-        async with self.web.database.writing() as work:
-            state = await outbox.record_attempt(work, lease, status=status, outcome=outcome)
+        async with self.web.database.writing() as session:
+            state = await outbox.record_attempt(session, lease, status=status, outcome=outcome)
         _log.info("webhook=%s outcome=%s state=%s", parcel.webhook_id, outcome, state)
 
     async def _send(self, parcel: outbox.PreparedDelivery, now: datetime) -> tuple[int | None, str]:

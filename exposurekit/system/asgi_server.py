@@ -1,4 +1,4 @@
-"""An ASGI application on a socket, in the foreground or beside other work. Never speaks TLS, never logs a path."""
+"""Serve an ASGI application with uvicorn, in the foreground or in a thread. No TLS; paths are not logged."""
 
 import errno
 import ipaddress
@@ -27,16 +27,16 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 def serve(app: App, host: str, port: int, *, connections_max: int | None = None) -> None:
-    """Serve until SIGINT or SIGTERM; requests that have begun are answered first.
+    """Serve until SIGINT or SIGTERM; finish running requests first.
 
     Args:
-        app: What answers.
+        app: The application.
         host: The address to listen on.
-        port: The port; 0: any that is free.
-        connections_max: How many at once, past which the answer is 503; None: as many as come.
+        port: The port; 0: any free one.
+        connections_max: The most concurrent connections; more are answered with 503. None: no limit.
 
     Raises:
-        ConfigurationError: Nothing can listen there, or the application did not start.
+        ConfigurationError: The address cannot be bound, or the application did not start.
     """
     with _bound_socket(host, port) as listener:
         server = _Server(app, connections_max)
@@ -49,7 +49,7 @@ def serve(app: App, host: str, port: int, *, connections_max: int | None = None)
 def running(
     app: App, host: str = LOOPBACK, port: int = 0, *, connections_max: int | None = None
 ) -> Iterator[str]:
-    """Serve in a thread, for as long as the block lasts; gives the base URL. Port 0: any that is free.
+    """Serve in a thread for the duration of the block; yields the base URL. Port 0: any free one.
 
     Raises:
         ConfigurationError: As `serve`.
@@ -70,12 +70,12 @@ def running(
         finally:
             server.should_exit = True
             thread.join()
-            if server.failure is not None:  # and not what came of it in the block
+            if server.failure is not None:  # rather than the error that it caused in the block
                 raise server.failure
 
 
 class _Server(uvicorn.Server):
-    """uvicorn, but why the application did not start is kept, and a signal ends in peace."""
+    """uvicorn that keeps the reason of a failed start, and exits cleanly on a signal."""
 
     def __init__(self, app: App, connections_max: int | None) -> None:
         self._app = app
@@ -83,9 +83,9 @@ class _Server(uvicorn.Server):
         self.failure: BaseException | None = None
         super().__init__(
             uvicorn.Config(
-                self._with_failure_kept,
+                self._record_failure,
                 log_config=None,
-                access_log=False,  # a path is a secret
+                access_log=False,  # paths contain secrets
                 server_header=False,
                 interface="asgi3",
                 lifespan="on",
@@ -98,19 +98,19 @@ class _Server(uvicorn.Server):
         )
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Open what the application needs, then listen."""
-        with suppress(SystemExit):  # uvicorn's way to say that the application did not start
+        """Start the application, then listen."""
+        with suppress(SystemExit):  # uvicorn raises it if the application did not start
             await super().startup(sockets)
         if not self.started:
-            raise self.failure or ConfigurationError("the application did not start, and did not say why")
+            raise self.failure or ConfigurationError("the application did not start, for an unknown reason")
         for listener in sockets or ():
             if not _is_loopback(listener.getsockname()[0]):
-                _log.warning("keys and personal data pass here in the clear: put a proxy with TLS in front")
+                _log.warning("keys and personal data are sent unencrypted: put a proxy with TLS in front")
             _log.info("listening=%s", _address(listener))
         self.ready.set()
 
     def run_quietly(self, listener: socket.socket) -> None:
-        """Run in a thread; what goes wrong is kept for the one who waits."""
+        """Run in a thread; keep an exception for the caller."""
         try:
             self.run([listener])
         except BaseException as failure:  # noqa: BLE001  raised again in the other thread
@@ -120,7 +120,7 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """SIGINT and SIGTERM end it, and then nothing more: uvicorn would send them to itself again."""
+        """Exit on SIGINT and SIGTERM without raising them again, as uvicorn does."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -132,13 +132,13 @@ class _Server(uvicorn.Server):
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    async def _with_failure_kept(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _record_failure(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "lifespan":
             await self._app(scope, receive, send)
             return
 
         async def sending(message: Message) -> None:
-            message.pop("message", None)  # a traceback, for a log that has no business with it
+            message.pop("message", None)  # a traceback, which may hold personal data
             await send(message)
 
         try:
@@ -155,7 +155,7 @@ def _bound_socket(host: str, port: int) -> Iterator[socket.socket]:
         listener = _bound(host, port)
     except OSError as error:
         used = error.errno == errno.EADDRINUSE
-        problem = "it is in use: stop what listens there, or choose another port" if used else error.strerror
+        problem = "it is in use: stop the other program, or choose another port" if used else error.strerror
     else:
         with listener:
             yield listener
@@ -165,10 +165,10 @@ def _bound_socket(host: str, port: int) -> Iterator[socket.socket]:
 
 def _bound(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # The protocol is named, else asyncio leaves Nagle's algorithm on and each answer waits 40 ms for an ACK.
+    # With the protocol named, asyncio disables Nagle's algorithm; otherwise each response waits 40 ms for an ACK.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        if os.name == "posix":  # elsewhere it would let two servers share a port
+        if os.name == "posix":  # on Windows it would let two servers share a port
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
     except OSError:

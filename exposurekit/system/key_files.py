@@ -1,4 +1,4 @@
-"""Keys that a machine keeps for itself, each in a file: made at first use, for their owner alone. Uses none."""
+"""Key files: created at first use, readable by their owner alone."""
 
 import base64
 import binascii
@@ -13,16 +13,16 @@ from exposurekit.text.sanitize import plain
 KEY_BYTES = 32
 
 
-def load_or_create(file: Path, of: str, *, missing: str = "") -> bytes:
-    """The key in a file, which is made where there is none.
+def load_or_create(file: Path, owner: str, *, missing: str = "") -> bytes:
+    """Load the key in a file; create the file if it is missing.
 
     Args:
-        file: Where it is.
-        of: Whose key it is, for messages.
-        missing: What to say instead of making one.
+        file: The key file.
+        owner: Whose key it is, for messages, such as ``"the service's"``.
+        missing: The error message if the file is missing; empty: create it.
 
     Raises:
-        ConfigurationError: It is not a key, others may read it, it can be neither read nor made, or it is missing.
+        ConfigurationError: The file is missing (with ``missing``), malformed, readable by others, or cannot be read or created.
 
     >>> from exposurekit.system import key_files, paths
     >>> file = paths.config_dir() / "example.key"
@@ -33,21 +33,25 @@ def load_or_create(file: Path, of: str, *, missing: str = "") -> bytes:
         if not file.exists():
             if missing:
                 raise ConfigurationError(missing)
-            _make(file)
-        return _read(file, of)
+            _create(file)
+        return _read(file, owner)
     except OSError as error:
         problem = error.strerror
-    raise ConfigurationError(f"{of} key file {plain(file)} can be neither read nor made: {problem}")
+    raise ConfigurationError(f"{owner} key file {plain(file)} cannot be read or created: {problem}")
 
 
-def key_of(text: str, where: str) -> bytes:
-    """A key from its base64url form.
+def decode_key(text: str, source: str) -> bytes:
+    """Decode a key from base64url.
+
+    Args:
+        text: The encoded key.
+        source: Where it comes from, for messages.
 
     Raises:
-        ConfigurationError: It is none; the message says where it stands, and not what stands there.
+        ConfigurationError: The text is not a key; the message does not show it.
 
     >>> from exposurekit.system import key_files
-    >>> len(key_files.key_of("A" * 43, "KEY"))
+    >>> len(key_files.decode_key("A" * 43, "KEY"))
     32
     """
     bare = text.strip().rstrip("=")
@@ -56,17 +60,17 @@ def key_of(text: str, where: str) -> bytes:
     except (binascii.Error, ValueError):
         key = b""
     if len(key) != KEY_BYTES:
-        raise ConfigurationError(f"{where} does not hold the base64url form of {KEY_BYTES} bytes")
+        raise ConfigurationError(f"{source} is not the base64url form of {KEY_BYTES} bytes")
     return key
 
 
-def _read(file: Path, of: str) -> bytes:
+def _read(file: Path, owner: str) -> bytes:
     if os.name == "posix" and file.stat().st_mode & 0o077:
-        raise ConfigurationError(f"{of} key file {plain(file)} can be read by others: chmod 600 it")
-    return key_of(file.read_text("utf-8", "replace"), plain(file))
+        raise ConfigurationError(f"{owner} key file {plain(file)} is readable by others: run chmod 600 on it")
+    return decode_key(file.read_text("utf-8", "replace"), plain(file))
 
 
-def _make(file: Path) -> None:
+def _create(file: Path) -> None:
     for directory in reversed([parent for parent in file.parents if not parent.exists()]):
         directory.mkdir(mode=0o700, exist_ok=True)
     # Two processes that start together agree on one key.

@@ -1,11 +1,11 @@
-"""Where the files of the person at this machine are kept. Makes none."""
+"""The user's cache and configuration directories."""
 
 import os
 from pathlib import Path
 
 
 def cache_dir() -> Path:
-    """The directory of what can be made again.
+    """Return the cache directory, whose files can be recreated.
 
     Source: XDG Base Directory Specification.
 
@@ -17,7 +17,7 @@ def cache_dir() -> Path:
 
 
 def config_dir() -> Path:
-    """The directory of what cannot be made again: settings and keys.
+    """Return the configuration directory: settings and keys.
 
     Source: XDG Base Directory Specification.
 
@@ -28,7 +28,7 @@ def config_dir() -> Path:
     return _base("XDG_CONFIG_HOME", ".config")
 
 
-def _base(variable: str, usual: str) -> Path:
-    told = Path(os.environ.get(variable, ""))
-    # The specification has relative paths ignored.
-    return (told if told.is_absolute() else Path.home() / usual) / "exposurekit"
+def _base(variable: str, default: str) -> Path:
+    configured = Path(os.environ.get(variable, ""))
+    # The specification says to ignore relative paths.
+    return (configured if configured.is_absolute() else Path.home() / default) / "exposurekit"

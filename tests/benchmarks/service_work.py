@@ -138,7 +138,7 @@ async def scan_all(worker: Worker, people: int) -> None:
     from exposurekit.service.storage import leases, tables
 
     async with worker.web.database.writing() as work:
-        taken = await leases.acquire(work, tables.users, limit=people, lasts=timedelta(hours=1))
+        taken = await leases.acquire(work, tables.users, limit=people, duration=timedelta(hours=1))
     await all_of([lambda lease=lease: worker.scan(lease) for lease in taken])
 
 

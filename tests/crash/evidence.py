@@ -147,7 +147,7 @@ async def _users(work: Session) -> dict[int, bool]:
 
 
 async def _known(work: Session, user_id: int) -> frozenset[str]:
-    subject = await people.subject_of(work, user_id)
+    subject = await people.get_subject(work, user_id)
     values = {} if subject is None else subject.values()
     return frozenset(name for name, value in values.items() if value)
 
@@ -159,10 +159,10 @@ async def _caused(work: Session, told: set[int]) -> Counter[Happening]:
         caused[row.user_id, DISCOVERED_RECORDS, str(row.id)] += 1
     urls = {}
     for row in await work.all(select(tables.links)):
-        urls[row.id] = work.unseal("links", row.user_id, row.ciphertext)["url"]
+        urls[row.id] = work.decrypt("links", row.user_id, row.ciphertext)["url"]
         caused[row.user_id, DISCOVERED_LINKS, urls[row.id]] += 1
     for row in await work.all(select(tables.alerts)):
-        words = work.unseal("alerts", row.user_id, row.ciphertext)
+        words = work.decrypt("alerts", row.user_id, row.ciphertext)
         del words["url"]  # specification, "Alert": absent in alerts inside webhooks
         caused[row.user_id, NEW_ALERTS, _alert_key(words, row.record_id or urls[row.link_id])] += 1
         if row.kind == Event.REMOVAL_VERIFIED:
@@ -177,7 +177,7 @@ async def _events(work: Session) -> tuple[Told, ...]:
             row.delivery_id,
             row.user_id,
             row.kind,
-            work.unseal(outbox.EVENT, row.user_id, row.ciphertext),
+            work.decrypt(outbox.EVENT, row.user_id, row.ciphertext),
             row.created_at,
         )
         for row in rows
@@ -196,7 +196,7 @@ async def _deliveries(work: Session) -> tuple[Sent, ...]:
             row.webhook_id,
             row.state,
             row.opened_at,
-            work.unseal(outbox.BODY, row.user_id, row.body_ciphertext) if row.body_ciphertext else None,
+            work.decrypt(outbox.BODY, row.user_id, row.body_ciphertext) if row.body_ciphertext else None,
             tuple(attempts[row.id]),
         )
         for row in rows

@@ -1,7 +1,7 @@
-"""What stands between a person and the scanner: consent, and activation. Also forgets a person, wholly.
+"""Consent and activation: whether a user may be scanned. Also erases a user.
 
-Nothing is looked up or submitted for anybody without a consent that is recorded: who gave it, when, for what. An
-integrator's attestation, given once by its operator, is written to each person that it registers.
+Nothing is searched or submitted for a user without a recorded consent: who gave it, when, and for what. An operator
+can attest consent once for an integrator; it is then recorded for each user that the integrator registers.
 """
 
 from datetime import datetime
@@ -19,117 +19,119 @@ PURPOSE = "scan and removal"
 
 
 class NoSuchUser(ExposureError):
-    """Nobody of that id is registered."""
+    """No user has this id."""
 
 
-async def lock_user(work: Session, user_id: int) -> Row[Any]:
-    """The person's row, nobody else's until the end of the transaction: what happens to one person has an order.
+async def lock_user(session: Session, user_id: int) -> Row[Any]:
+    """Lock a user's row until the end of the transaction, so that changes to one user are serialized.
 
-    Whoever changes what is shown of a person holds them first; their version tells that there was a change.
+    Call this before any change of what the API shows of a user; it increments the user's version.
 
     Raises:
-        NoSuchUser: Nobody of that id is registered.
+        NoSuchUser: No user has this id.
     """
-    row = await work.first(_HELD, {"user_id": user_id})
+    row = await session.first(_LOCK_USER, {"user_id": user_id})
     if row is None:
-        raise NoSuchUser("nobody of that id is registered")
+        raise NoSuchUser("no user has this id")
     return row
 
 
-async def may_scan(work: Session, user_id: int) -> bool:
-    """Whether the service is activated for a person and a consent is in force."""
-    last = await work.first(_LAST_EVENT, {"user_id": user_id})
-    consent = await work.first(_IN_FORCE, {"user_id": user_id, "purpose": PURPOSE})
+async def may_scan(session: Session, user_id: int) -> bool:
+    """Return whether the service is active for a user and a consent is in force."""
+    last = await session.first(_LAST_EVENT, {"user_id": user_id})
+    consent = await session.first(_IN_FORCE, {"user_id": user_id, "purpose": PURPOSE})
     return last is not None and last.event == ACTIVATED and consent is not None
 
 
-async def counts(work: Session) -> dict[str, int]:
-    """How many people are registered, for how many the service is active, consents, and how many may be scanned."""
-    [row] = await work.all(_COUNTS, {"purpose": PURPOSE})
+async def counts(session: Session) -> dict[str, int]:
+    """Count users: registered, active, with consent, and those who may be scanned."""
+    [row] = await session.all(_COUNTS, {"purpose": PURPOSE})
     return dict(row._mapping)  # noqa: SLF001  the public name of a row's columns
 
 
-async def consent(work: Session, user_id: int, *, given_by: str) -> None:
-    """Record that a person consents, unless a consent is in force; a scan is due at once in either case.
+async def consent(session: Session, user_id: int, *, given_by: str) -> None:
+    """Record a user's consent, unless one is in force, and schedule a scan.
 
     Raises:
-        NoSuchUser: Nobody of that id is registered.
+        NoSuchUser: No user has this id.
     """
-    await lock_user(work, user_id)
-    if await work.first(_IN_FORCE, {"user_id": user_id, "purpose": PURPOSE}) is None:
-        row = {"user_id": user_id, "purpose": PURPOSE, "given_by": given_by, "given_at": work.clock.now()}
-        await work.add(insert(consents), row)
-    await plan_scan(work, user_id)
+    await lock_user(session, user_id)
+    if await session.first(_IN_FORCE, {"user_id": user_id, "purpose": PURPOSE}) is None:
+        row = {"user_id": user_id, "purpose": PURPOSE, "given_by": given_by, "given_at": session.clock.now()}
+        await session.add(insert(consents), row)
+    await schedule_scan(session, user_id)
 
 
-async def withdraw(work: Session, user_id: int, *, withdrawn_by: str) -> int:
-    """A person consents no longer: nothing more is looked up or submitted; how many consents were in force.
+async def withdraw(session: Session, user_id: int, *, withdrawn_by: str) -> int:
+    """Withdraw a user's consent and cancel their jobs. Return how many consents were in force.
 
     Raises:
-        NoSuchUser: Nobody of that id is registered.
+        NoSuchUser: No user has this id.
     """
-    await lock_user(work, user_id)
-    ended = {"withdrawn_by": withdrawn_by, "withdrawn_at": work.clock.now()}
-    ours = and_(consents.c.user_id == user_id, consents.c.withdrawn_at.is_(None))
-    withdrawn = await work.run(update(consents).where(ours).values(**ended))
-    await _cancel_work(work, user_id)
+    await lock_user(session, user_id)
+    withdrawal = {"withdrawn_by": withdrawn_by, "withdrawn_at": session.clock.now()}
+    in_force = and_(consents.c.user_id == user_id, consents.c.withdrawn_at.is_(None))
+    withdrawn = await session.run(update(consents).where(in_force).values(**withdrawal))
+    await _cancel_work(session, user_id)
     return withdrawn
 
 
-async def activate(work: Session, user_id: int) -> None:
-    """Activate the service for a person, unless it is active; a scan is due at once in either case, given consent.
+async def activate(session: Session, user_id: int) -> None:
+    """Activate the service for a user, unless it is active, and schedule a scan if there is consent.
 
     Raises:
-        NoSuchUser: Nobody of that id is registered.
+        NoSuchUser: No user has this id.
     """
-    await _enter(work, user_id, ACTIVATED)
-    await plan_scan(work, user_id)
+    await _record_event(session, user_id, ACTIVATED)
+    await schedule_scan(session, user_id)
 
 
-async def deactivate(work: Session, user_id: int) -> None:
-    """Deactivate the service for a person, unless it is; nothing is due for them. What was found stays.
+async def deactivate(session: Session, user_id: int) -> None:
+    """Deactivate the service for a user and cancel their jobs. Findings stay.
 
     Raises:
-        NoSuchUser: Nobody of that id is registered.
+        NoSuchUser: No user has this id.
     """
-    await _enter(work, user_id, DEACTIVATED)
-    await _cancel_work(work, user_id)
+    await _record_event(session, user_id, DEACTIVATED)
+    await _cancel_work(session, user_id)
 
 
-async def plan_scan(work: Session, user_id: int, at: datetime | None = None) -> bool:
-    """A scan is due, now or then, if one may be made; whether it may."""
-    if not await may_scan(work, user_id):
+async def schedule_scan(session: Session, user_id: int, at: datetime | None = None) -> bool:
+    """Schedule a scan, by default now, if the user may be scanned. Return whether they may."""
+    if not await may_scan(session, user_id):
         return False
-    now = work.clock.now()
-    await work.run(_PLAN, {"user_id": user_id, "at": at or now, "scanning": at is None or at <= now})
+    now = session.clock.now()
+    await session.run(
+        _SCHEDULE_SCAN, {"user_id": user_id, "at": at or now, "scanning": at is None or at <= now}
+    )
     return True
 
 
-async def purge(work: Session, user_id: int) -> None:
-    """Forget a person: nothing is left of them in any table.
+async def purge(session: Session, user_id: int) -> None:
+    """Erase a user from every table.
 
     Raises:
-        NoSuchUser: Nobody of that id is registered.
+        NoSuchUser: No user has this id.
     """
-    await lock_user(work, user_id)
-    await work.run(delete(users).where(users.c.id == user_id))  # every other table goes with it
+    await lock_user(session, user_id)
+    await session.run(delete(users).where(users.c.id == user_id))  # the other tables cascade
 
 
-async def _enter(work: Session, user_id: int, event: str) -> None:
-    await lock_user(work, user_id)
-    last = await work.first(_LAST_EVENT, {"user_id": user_id})
+async def _record_event(session: Session, user_id: int, event: str) -> None:
+    await lock_user(session, user_id)
+    last = await session.first(_LAST_EVENT, {"user_id": user_id})
     if last is None or last.event != event:
-        row = {"user_id": user_id, "event": event, "at": work.clock.now()}
-        await work.add(insert(service_history), row)
+        row = {"user_id": user_id, "event": event, "at": session.clock.now()}
+        await session.add(insert(service_history), row)
 
 
-async def _cancel_work(work: Session, user_id: int) -> None:
-    """Nothing is due for this person; whoever is at work on them finds that the row is not theirs."""
-    await leases.clear(work, users, users.c.id == user_id, due_at=None, is_scanning=False)
-    await leases.clear(work, records, records.c.user_id == user_id, due_at=None)
+async def _cancel_work(session: Session, user_id: int) -> None:
+    """Cancel a user's due jobs; a worker that is running one loses its lease."""
+    await leases.clear(session, users, users.c.id == user_id, due_at=None, is_scanning=False)
+    await leases.clear(session, records, records.c.user_id == user_id, due_at=None)
 
 
-_HELD = (
+_LOCK_USER = (
     update(users)
     .where(users.c.id == bindparam("user_id"))
     .values(version=users.c.version + 1)
@@ -164,7 +166,7 @@ _COUNTS = select(
     func.count().filter(_consents).label("with_consent"),
     func.count().filter(_is_active, _consents).label("may_be_scanned"),
 ).select_from(users)
-_PLAN = (
+_SCHEDULE_SCAN = (
     update(users)
     .where(users.c.id == bindparam("user_id"))
     .values(due_at=bindparam("at"), is_scanning=bindparam("scanning"))

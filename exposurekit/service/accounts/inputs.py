@@ -1,6 +1,6 @@
-"""Single values: text, whole numbers, booleans and birth dates as any encoding may tell them. Never echoes one.
+"""Parsers of single request values: text, integers, booleans and birth dates, from any encoding.
 
-not shown: length limits and the format of fields. Ours: `TEXT_MAX` characters a text, no control characters.
+spec does not say: length limits and the format of fields. Here: at most `TEXT_MAX` characters, no control characters.
 """
 
 import re
@@ -11,72 +11,72 @@ from pydantic import TypeAdapter, ValidationError
 from exposurekit.contract.types import INT64_MAX, BirthDate
 
 TEXT_MAX = 1_000
-# No control characters but tab and new line, no halves of surrogate pairs, nothing that XML cannot carry.
-_UNFIT = r"\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff"
-FIT = f"^[^{_UNFIT}]*$"
-_ODD = re.compile(f"[{_UNFIT}]")
+# Control characters other than tab and new line, lone surrogates, and what XML cannot represent.
+_FORBIDDEN = r"\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff"
+ALLOWED_TEXT = f"^[^{_FORBIDDEN}]*$"
+_CONTROL_CHARACTERS = re.compile(f"[{_FORBIDDEN}]")
 _INTEGER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 _TRUE, _FALSE = {"true", "1", "yes", "on", "t", "y"}, {"false", "0", "no", "off", "f", "n"}
 _BIRTH_DATE: TypeAdapter[int | None] = TypeAdapter(BirthDate)
 
 
-class Invalid(Exception):
-    """A value is not what its parameter takes; ``places`` says where in it, as ``[0][city]``."""
+class InvalidValue(Exception):
+    """A value is invalid; ``paths`` says where in it, such as ``[0][city]``."""
 
-    def __init__(self, *places: str) -> None:
-        self.places = places or ("",)
-        super().__init__(*self.places)
+    def __init__(self, *paths: str) -> None:
+        self.paths = paths or ("",)
+        super().__init__(*self.paths)
 
 
 def is_blank(value: Any) -> bool:
-    """Whether this is a text with nothing in it.
+    """Return whether the value is a blank string.
 
     >>> is_blank(" "), is_blank(None)
     (True, False)
     """
-    return isinstance(value, str) and not value.strip(" \t\r\n")  # a control character is no blank
+    return isinstance(value, str) and not value.strip(" \t\r\n")  # other control characters are not blank
 
 
 def fits(text: str) -> bool:
-    """Whether a text is short enough and holds no character that some answer could not carry."""
-    return len(text) <= TEXT_MAX and not _ODD.search(text)
+    """Return whether a text is short enough and has no forbidden characters."""
+    return len(text) <= TEXT_MAX and not _CONTROL_CHARACTERS.search(text)
 
 
 def text(value: Any) -> str:
-    """A text; one of spaces alone is blank."""
+    """Parse a text; white space alone becomes the empty string."""
     if not isinstance(value, str) or not fits(value):
-        raise Invalid
+        raise InvalidValue
     return "" if is_blank(value) else value
 
 
 def boolean(value: Any) -> bool | None:
-    """True or false; a blank is as good as nothing."""
-    told = str(value).strip().lower() if isinstance(value, (bool, int, str)) else None
-    if told == "":
+    """Parse a boolean; None for a blank."""
+    normalized = str(value).strip().lower() if isinstance(value, (bool, int, str)) else None
+    if normalized == "":
         return None
-    if told in _TRUE:
+    if normalized in _TRUE:
         return True
-    if told in _FALSE:
+    if normalized in _FALSE:
         return False
-    raise Invalid
+    raise InvalidValue
 
 
 def whole_number(value: Any, low: int = 0, high: int = INT64_MAX) -> int | None:
-    """A whole number within bounds, by default those of an id; a blank is as good as nothing."""
+    """Parse an integer within bounds, by default those of an id; None for a blank."""
     if is_blank(value):
         return None
     if isinstance(value, str) and _INTEGER.fullmatch(value):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise Invalid
+        raise InvalidValue
     return value
 
 
 def birth_date(value: Any) -> int | None:
-    """Epoch seconds; a blank is null."""
+    """Parse a birth date in epoch seconds; None for a blank."""
     if isinstance(value, (bool, float)):  # pydantic would read True as 1 and 2.0 as 2
-        raise Invalid
+        raise InvalidValue
     try:
         return _BIRTH_DATE.validate_python(value)
     except ValidationError:
-        raise Invalid from None
+        raise InvalidValue from None

@@ -1,6 +1,6 @@
-"""The four lists of a person as a request tells them: aliases, e-mails, phones, addresses. Changes nothing.
+"""Parsers of a request's lists: aliases, e-mail addresses, phone numbers and postal addresses.
 
-A list may be a list of objects, a JSON string of one or, but for addresses, one text with commas.
+A list is a list of objects, the JSON text of one or, except for addresses, a comma-separated text.
 """
 
 import re
@@ -14,37 +14,37 @@ from exposurekit.contract import codec
 from exposurekit.contract.inputs import AddressItem, AliasItem, EmailItem, Item, PhoneNumberItem
 from exposurekit.contract.models import Address, Alias, Email, PhoneNumber, Resource
 from exposurekit.errors import InvalidResponse
-from exposurekit.service.accounts.inputs import Invalid, fits, is_blank, whole_number
+from exposurekit.service.accounts.inputs import InvalidValue, fits, is_blank, whole_number
 
-ITEMS_MAX = 200  # not shown: how many items a list may have; ours, for a request and for a person
-# What a person writes between the digits. not shown: what a request may hold; an answer holds digits alone
+ITEMS_MAX = 200  # spec does not say: the maximum length of a list; here of a request's and of a user's
+# Accepted between the digits. spec does not say: the format in a request; responses have digits only
 _PHONE_MARKS = re.compile(r"[\s()+./-]+")
 _PHONE_NUMBER = re.compile(r"[\s()+./-]*(?:[0-9][\s()+./-]*)+")
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One of the lists: its items in a request and in an answer, and how a mere text is read as an item."""
+    """One of the lists: its items in requests and responses, and how to parse a plain text as an item."""
 
     request: type[Item]
-    answer: type[Resource]
-    item_of_text: Callable[[str], dict[str, str]] | None = None
-    hidden: frozenset[str] = frozenset()  # not shown: whether answers carry these; stored, not sent
+    response: type[Resource]
+    parse_text: Callable[[str], dict[str, str]] | None = None
+    hidden: frozenset[str] = frozenset()  # spec does not say: whether responses have these; stored, not sent
 
     @property
-    def stored(self) -> tuple[str, ...]:
-        """The fields that are kept."""
+    def stored_fields(self) -> tuple[str, ...]:
+        """The stored fields."""
         return tuple(name for name in self.request.model_fields if name not in Item.model_fields)
 
     @property
-    def sent(self) -> tuple[str, ...]:
-        """The fields that are answered."""
-        return tuple(name for name in self.answer.model_fields if name != "id" and name not in self.hidden)
+    def response_fields(self) -> tuple[str, ...]:
+        """The fields in a response."""
+        return tuple(name for name in self.response.model_fields if name != "id" and name not in self.hidden)
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A list item, checked. What it leaves out is not in ``fields``."""
+    """A validated list item; ``fields`` has only the fields that the request has."""
 
     id: int | None
     destroy: bool
@@ -68,42 +68,44 @@ _ADAPTERS = {name: TypeAdapter(list[kind.request]) for name, kind in KINDS.items
 
 
 def entries(name: str, value: Any) -> list[Entry] | None:
-    """The items of a list, or None where a blank string clears it.
+    """Parse the items of a list; None: a blank string clears it.
 
     Raises:
-        Invalid: It is no list of that kind; the places name the fields.
+        InvalidValue: The value is no such list; the paths name the fields.
     """
     if is_blank(value):
         return None
-    told = _item_text(KINDS[name], value)
-    if len(told) > ITEMS_MAX:
-        raise Invalid
+    items = _raw_items(KINDS[name], value)
+    if len(items) > ITEMS_MAX:
+        raise InvalidValue
     try:
-        items = _ADAPTERS[name].validate_python(told)
+        items = _ADAPTERS[name].validate_python(items)
     except ValidationError as error:
         problems = error.errors(include_url=False, include_context=False, include_input=False)
-        raise Invalid(*("".join(f"[{step}]" for step in problem["loc"]) for problem in problems)) from None
+        raise InvalidValue(
+            *("".join(f"[{step}]" for step in problem["loc"]) for problem in problems)
+        ) from None
     return _checked(KINDS[name], items)
 
 
-def _item_text(kind: Kind, value: Any) -> list[Any]:
+def _raw_items(kind: Kind, value: Any) -> list[Any]:
     if isinstance(value, str) and value.lstrip().startswith("["):
         try:
             value = codec.decode(value.encode("utf-8", "surrogatepass"), "json")
         except InvalidResponse:
-            raise Invalid from None
-    elif isinstance(value, str) and kind.item_of_text:
+            raise InvalidValue from None
+    elif isinstance(value, str) and kind.parse_text:
         value = value.split(",")
     if not isinstance(value, list):
-        raise Invalid
-    return [_item_told(kind, item) for item in value if not is_blank(item)]
+        raise InvalidValue
+    return [_raw_item(kind, item) for item in value if not is_blank(item)]
 
 
-def _item_told(kind: Kind, item: Any) -> Any:
-    if isinstance(item, str) and kind.item_of_text:
-        return kind.item_of_text(item.strip())
+def _raw_item(kind: Kind, item: Any) -> Any:
+    if isinstance(item, str) and kind.parse_text:
+        return kind.parse_text(item.strip())
     if isinstance(item, dict):
-        # A form sends a blank id with a new item, and a blank _destroy with one that stays.
+        # A form sends a blank id for a new item, and a blank _destroy for an item to keep.
         return {
             key: value for key, value in item.items() if key not in {"id", "_destroy"} or not is_blank(value)
         }
@@ -111,30 +113,30 @@ def _item_told(kind: Kind, item: Any) -> Any:
 
 
 def _checked(kind: Kind, items: list[Item]) -> list[Entry]:
-    found: list[Entry] = []
-    wrong: list[str] = []
+    checked: list[Entry] = []
+    invalid_paths: list[str] = []
     for index, item in enumerate(items):
         try:
-            found.append(_entry(kind, item))
-        except Invalid as invalid:
-            wrong += (f"[{index}]{place}" for place in invalid.places)
-    if wrong:
-        raise Invalid(*wrong)
-    return found
+            checked.append(_entry(kind, item))
+        except InvalidValue as invalid:
+            invalid_paths += (f"[{index}]{path}" for path in invalid.paths)
+    if invalid_paths:
+        raise InvalidValue(*invalid_paths)
+    return checked
 
 
 def _entry(kind: Kind, item: Item) -> Entry:
-    said = {name: getattr(item, name) for name in kind.stored}
-    fields = {name: "" if is_blank(text) else text for name, text in said.items() if text is not None}
-    wrong = [f"[{name}]" for name, text in fields.items() if not _fits(name, text)]
+    values = {name: getattr(item, name) for name in kind.stored_fields}
+    fields = {name: "" if is_blank(text) else text for name, text in values.items() if text is not None}
+    invalid_paths = [f"[{name}]" for name, text in fields.items() if not _fits(name, text)]
     try:
         item_id = whole_number(item.id) if item.id else None
-    except Invalid:
-        wrong.append("[id]")
-    if wrong:
-        raise Invalid(*wrong)
+    except InvalidValue:
+        invalid_paths.append("[id]")
+    if invalid_paths:
+        raise InvalidValue(*invalid_paths)
     if not (fields or item.id or item.destroy):
-        raise Invalid  # nothing that is known: a misspelt name must not be lost in silence
+        raise InvalidValue  # no known field: do not silently ignore a misspelt name
     if "number" in fields:
         fields["number"] = _PHONE_MARKS.sub("", fields["number"])
     return Entry(item_id, bool(item.destroy), fields)

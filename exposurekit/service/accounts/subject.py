@@ -1,4 +1,4 @@
-"""A person as a search sees one: their own data, opened for one look and forgotten after it. Stores nothing."""
+"""The subject of a scan: a user's own data, decrypted for the scan alone."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ EPOCH = date(1970, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A name somebody goes by."""
+    """A name of the subject."""
 
     first: str = field(repr=False)
     last: str = field(repr=False)
@@ -19,7 +19,7 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A postal address, as far as it is known."""
+    """A postal address; unknown parts are blank."""
 
     address1: str = field(default="", repr=False)
     address2: str = field(default="", repr=False)
@@ -30,7 +30,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """Who is looked for. The first name is the registered one, the first place the current one."""
+    """Who a scan searches for. The first name is the registered one, the first place the current one."""
 
     names: tuple[Name, ...]
     birth_date: date | None = field(default=None, repr=False)
@@ -39,8 +39,10 @@ class Subject:
     places: tuple[Place, ...] = field(default=(), repr=False)
 
     @classmethod
-    def of(cls, person: Mapping[str, Any], lists: Mapping[str, Sequence[Mapping[str, Any]]]) -> "Subject":
-        """The subject in what was registered: the person's fields, and the four lists."""
+    def from_profile(
+        cls, person: Mapping[str, Any], lists: Mapping[str, Sequence[Mapping[str, Any]]]
+    ) -> "Subject":
+        """Build a subject from a user's fields and four lists."""
         names = [Name(person["first_name"], person["last_name"], person["middle_name"] or "")]
         names += [Name(alias["first_name"], alias["last_name"]) for alias in lists.get("aliases", ())]
         places = [
@@ -51,8 +53,8 @@ class Subject:
         return cls(
             names=tuple(name for name in names if name.first or name.last),
             birth_date=None if seconds is None else EPOCH + timedelta(seconds=seconds),
-            emails=_filled(lists.get("emails", ()), "address"),
-            phone_numbers=_filled(lists.get("phone_numbers", ()), "number"),
+            emails=_nonblank(lists.get("emails", ()), "address"),
+            phone_numbers=_nonblank(lists.get("phone_numbers", ()), "number"),
             places=tuple(
                 place
                 for place in places
@@ -61,11 +63,11 @@ class Subject:
         )
 
     def values(self, name: Name | None = None, place: Place | None = None) -> dict[str, str]:
-        """What a search or a form may ask for, by the names of the user's fields; blank where it is not known.
+        """Return what a search or a form may ask for, by user field; unknown values are blank.
 
         >>> subject = Subject(names=(Name("Juniper", "Quillfeather"),), places=(Place(city="Oakmere", state="CA"),))
-        >>> known = subject.values()
-        >>> known["last_name"], known["state"], known["email"]
+        >>> values = subject.values()
+        >>> values["last_name"], values["state"], values["email"]
         ('Quillfeather', 'CA', '')
         """
         name = name or (self.names[0] if self.names else Name("", ""))
@@ -85,15 +87,15 @@ class Subject:
         }
 
     def age_on(self, day: date) -> int | None:
-        """Full years on a day; None where the birth date is not known."""
+        """Return the age in full years on a day; None without a birth date."""
         if self.birth_date is None:
             return None
-        had_it = (day.month, day.day) >= (self.birth_date.month, self.birth_date.day)
-        return day.year - self.birth_date.year - (not had_it)
+        had_birthday = (day.month, day.day) >= (self.birth_date.month, self.birth_date.day)
+        return day.year - self.birth_date.year - (not had_birthday)
 
 
 USER_FIELDS = frozenset(Subject(names=()).values())  # what a site may ask for
 
 
-def _filled(items: Sequence[Mapping[str, Any]], name: str) -> tuple[str, ...]:
+def _nonblank(items: Sequence[Mapping[str, Any]], name: str) -> tuple[str, ...]:
     return tuple(item[name] for item in items if item[name])

@@ -13,7 +13,7 @@ from exposurekit.service.storage.tables import user_items
 
 Fields = dict[str, str]
 
-_SENT = {name: kind.sent for name, kind in KINDS.items()}
+_SENT = {name: kind.response_fields for name, kind in KINDS.items()}
 _OF_USER = select(user_items.c.id, user_items.c.kind, user_items.c.ciphertext).where(
     user_items.c.user_id == bindparam("user_id")
 )
@@ -24,42 +24,42 @@ _UPDATE = (
 _DELETE = delete(user_items).where(user_items.c.id == bindparam("item_id"))
 
 
-def shown(kind: str, item_id: int, fields: Fields) -> dict[str, Any]:
-    """An item as the specification describes it."""
+def item_resource(kind: str, item_id: int, fields: Fields) -> dict[str, Any]:
+    """Return an item as the specification describes it."""
     item: dict[str, Any] = {"id": item_id, **{name: fields[name] for name in _SENT[kind]}}
     if kind == "addresses":
         item["address2"] = item["address2"] or None  # the one field of an item that may be null
     return item
 
 
-async def lists_of(work: Session, user_id: int) -> dict[str, list[Fields]]:
-    """The four lists as they are kept, oldest item first."""
+async def load_items(session: Session, user_id: int) -> dict[str, list[Fields]]:
+    """Load a user's four lists, oldest item first."""
     lists: dict[str, list[Fields]] = {kind: [] for kind in KINDS}
-    for row in sorted(await work.all(_OF_USER, {"user_id": user_id}), key=lambda row: int(row.id)):
-        lists[row.kind].append(work.unseal(row.kind, user_id, row.ciphertext))
+    for row in sorted(await session.all(_OF_USER, {"user_id": user_id}), key=lambda row: int(row.id)):
+        lists[row.kind].append(session.decrypt(row.kind, user_id, row.ciphertext))
     return lists
 
 
-async def change(work: Session, user_id: int, lists: Mapping[str, Sequence[Entry] | None]) -> bool:
-    """Change those of the four lists that are given; None clears one. Whether anything changed.
+async def update_items(session: Session, user_id: int, lists: Mapping[str, Sequence[Entry] | None]) -> bool:
+    """Update the lists that are in ``lists``; None clears one. Return whether anything changed.
 
-    An item without id is appended (with ``_destroy`` it is ignored: there is nothing yet to delete). With id it is
-    updated, what it leaves out unchanged; with ``_destroy`` it is deleted.
+    An item without id is appended, or ignored with ``_destroy``. An item with id is updated (absent fields stay), or
+    deleted with ``_destroy``.
 
     Raises:
-        Refusal: 400, an id is not one of this person's items in that list, or a list grows too long.
+        ApiError: 400, an id is not in that list of the user, or a list gets too long.
     """
-    given = {kind: lists[kind] for kind in KINDS if kind in lists}
-    if not given:
+    requested = {kind: lists[kind] for kind in KINDS if kind in lists}
+    if not requested:
         return False
     stored: dict[str, dict[int, Fields]] = {kind: {} for kind in KINDS}
-    for row in await work.all(_OF_USER, {"user_id": user_id}):
-        stored[row.kind][row.id] = work.unseal(row.kind, user_id, row.ciphertext)
-    plans = {kind: _planned(kind, stored[kind], entries) for kind, entries in given.items()}
+    for row in await session.all(_OF_USER, {"user_id": user_id}):
+        stored[row.kind][row.id] = session.decrypt(row.kind, user_id, row.ciphertext)
+    plans = {kind: _plan_changes(kind, stored[kind], entries) for kind, entries in requested.items()}
     if problems := [problem for plan in plans.values() for problem in plan.problems]:
         raise ApiError(400, *problems)
     for kind, plan in plans.items():
-        await _carry_out(work, user_id, kind, plan)
+        await _apply_plan(session, user_id, kind, plan)
     return any(plan.changes(stored[kind]) for kind, plan in plans.items())
 
 
@@ -71,43 +71,43 @@ class _Plan:
     problems: list[str] = field(default_factory=list)
 
     def changes(self, stored: Mapping[int, Fields]) -> bool:
-        """Whether carrying it out leaves anything other than it was."""
+        """Return whether the plan changes any stored item."""
         updated = any(stored[key] != new for key, new in self.updated.items())
         return bool(self.deleted or self.appended or updated)
 
 
-def _planned(kind: str, stored: Mapping[int, Fields], entries: Sequence[Entry] | None) -> _Plan:
+def _plan_changes(kind: str, stored: Mapping[int, Fields], entries: Sequence[Entry] | None) -> _Plan:
     if entries is None:
         return _Plan(deleted=list(stored))
     plan = _Plan()
-    left = dict(stored)
+    remaining = dict(stored)
     for index, entry in enumerate(entries):
         if entry.id is None:
             if not entry.destroy:
-                plan.appended.append({**dict.fromkeys(KINDS[kind].stored, ""), **entry.fields})
-        elif entry.id not in left:
+                plan.appended.append({**dict.fromkeys(KINDS[kind].stored_fields, ""), **entry.fields})
+        elif entry.id not in remaining:
             plan.problems.append(f"{kind}[{index}][id] is invalid")
         elif entry.destroy:
             plan.deleted.append(entry.id)
-            del left[entry.id]
+            del remaining[entry.id]
         else:
-            left[entry.id] = plan.updated[entry.id] = {**left[entry.id], **entry.fields}
-    if len(left) + len(plan.appended) > max(ITEMS_MAX, len(stored)):
+            remaining[entry.id] = plan.updated[entry.id] = {**remaining[entry.id], **entry.fields}
+    if len(remaining) + len(plan.appended) > max(ITEMS_MAX, len(stored)):
         plan.problems.append(f"{kind} has more than {ITEMS_MAX} items")
     return plan
 
 
-async def _carry_out(work: Session, user_id: int, kind: str, plan: _Plan) -> None:
+async def _apply_plan(session: Session, user_id: int, kind: str, plan: _Plan) -> None:
     if plan.updated:
         changes = plan.updated.items()
-        await work.run(
-            _UPDATE, [{"item_id": key, "new": work.seal(kind, user_id, new)} for key, new in changes]
+        await session.run(
+            _UPDATE, [{"item_id": key, "new": session.encrypt(kind, user_id, new)} for key, new in changes]
         )
     if plan.deleted:
-        await work.run(_DELETE, [{"item_id": key} for key in plan.deleted])
+        await session.run(_DELETE, [{"item_id": key} for key in plan.deleted])
     if plan.appended:
         rows = [
-            {"user_id": user_id, "kind": kind, "ciphertext": work.seal(kind, user_id, new)}
+            {"user_id": user_id, "kind": kind, "ciphertext": session.encrypt(kind, user_id, new)}
             for new in plan.appended
         ]
-        await work.run(_INSERT, rows)
+        await session.run(_INSERT, rows)

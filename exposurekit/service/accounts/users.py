@@ -1,4 +1,4 @@
-"""The people an integrator registered: registered, listed, shown, changed. Decides nothing about who may ask."""
+"""Users: create, list, show and update the people that an integrator registered."""
 
 import hashlib
 import secrets
@@ -15,16 +15,17 @@ from exposurekit.service.accounts import consent, integrators, user_items
 from exposurekit.service.accounts.list_inputs import KINDS
 from exposurekit.service.accounts.subject import Subject
 from exposurekit.service.errors import ApiError
-from exposurekit.service.findings import removals
-from exposurekit.service.models import shown_record
+from exposurekit.service.models import record_resource
 from exposurekit.service.storage import tables
 from exposurekit.service.storage.database import Session
 
 INSTANT_FORMAT = "%Y/%m/%d %H:%M:%S +0000"
-SECRET_LOW, SECRET_HIGH = 10**17, 10**18  # not shown: what a secret looks like; ours has 18 digits
-UNKNOWN_USER = "the user's id or secret is not accepted"  # the same words whichever of the two it is
+SECRET_LOW, SECRET_HIGH = 10**17, 10**18  # spec does not say: the format of a secret; here 18 digits
+UNKNOWN_USER = (
+    "the user's id or secret is not accepted"  # the same message for an unknown id and a wrong secret
+)
 _NAMES = ("first_name", "middle_name", "last_name")
-PERSON, SECRET = "users", "secrets"  # the parts that a person's row is sealed for
+PERSON, SECRET = "users", "secrets"  # purposes of a user's ciphertexts
 
 _users, _user_items, _records = tables.users.c, tables.user_items.c, tables.records.c
 _links, _history = tables.links.c, tables.service_history.c
@@ -32,10 +33,10 @@ _links, _history = tables.links.c, tables.service_history.c
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A registered person as the database keeps one, still sealed but for the secret.
+    """A user's row, encrypted except for the secret.
 
     Attributes:
-        version: Of what is shown of them, when they were looked up.
+        version: Counts changes of what the API shows of the user.
     """
 
     id: int
@@ -46,76 +47,84 @@ class Account:
     version: int = 0
 
     @property
-    def state(self) -> tuple[int, int, bool, bool]:
-        """What is shown of a person is the same for as long as this is."""
+    def cache_key(self) -> tuple[int, int, bool, bool]:
+        """Equal as long as the API shows the same of the user."""
         return self.id, self.version, self.is_scanning, self.identification_on_file
 
 
-async def create(work: Session, integrator_id: int, values: Mapping[str, Any]) -> Account:
-    """Register a person and activate the service for them; where their consent is attested, a scan is due.
+async def create(session: Session, integrator_id: int, values: Mapping[str, Any]) -> Account:
+    """Create a user and activate the service; if consent is attested, schedule a scan.
 
     Raises:
-        Refusal: 400, a list item bears an id.
+        ApiError: 400, a list item has an id; 401, the integrator is removed.
     """
     secret = str(secrets.randbelow(SECRET_HIGH - SECRET_LOW) + SECRET_LOW)
     person = {**{name: values.get(name, "") for name in _NAMES}, "birth_date": values.get("birth_date")}
-    now = work.clock.now()
-    integrator = await work.first(_HELD_INTEGRATOR, {"integrator_id": integrator_id})
+    now = session.clock.now()
+    integrator = await session.first(_LOCK_INTEGRATOR, {"integrator_id": integrator_id})
     if integrator is None:
-        raise ApiError(401, integrators.NOT_ACCEPTED)  # it was removed meanwhile
-    # The row comes first: what is sealed is bound to its id.
+        raise ApiError(401, integrators.NOT_ACCEPTED)  # removed meanwhile
+    # The row comes first: ciphertexts are bound to its id.
     row = {"integrator_id": integrator_id, "secret_ciphertext": b"", "ciphertext": b"", "created_at": now}
-    user_id = await work.add(_INSERT, row)
-    secret_ciphertext, ciphertext = work.seal(SECRET, user_id, secret), work.seal(PERSON, user_id, person)
-    await work.run(_SEAL, {"user_id": user_id, "new_secret": secret_ciphertext, "new": ciphertext})
-    await user_items.change(work, user_id, values)
-    await consent.activate(work, user_id)
+    user_id = await session.add(_INSERT, row)
+    secret_ciphertext, ciphertext = (
+        session.encrypt(SECRET, user_id, secret),
+        session.encrypt(PERSON, user_id, person),
+    )
+    await session.run(
+        _SET_CIPHERTEXTS, {"user_id": user_id, "new_secret": secret_ciphertext, "new": ciphertext}
+    )
+    await user_items.update_items(session, user_id, values)
+    await consent.activate(session, user_id)
     if integrator.attested_by is not None:
-        await consent.consent(work, user_id, given_by=integrator.attested_by)
+        await consent.consent(session, user_id, given_by=integrator.attested_by)
     is_scanning = integrator.attested_by is not None
     return Account(user_id, secret, ciphertext, is_scanning=is_scanning, identification_on_file=False)
 
 
-async def update(work: Session, account: Account, values: Mapping[str, Any]) -> Account:
-    """Change a person: what is not in ``values`` stays, a blank clears.
+async def update(session: Session, account: Account, values: Mapping[str, Any]) -> tuple[Account, bool]:
+    """Update a user: what is not in ``values`` stays, a blank clears.
+
+    Returns:
+        The account, and whether anything changed.
 
     Raises:
-        Refusal: 400, a list item's id is not one of this person's; 401, the person is gone meanwhile.
+        ApiError: 400, a list item's id is not one of this user's; 401, the user is erased.
     """
     try:
-        await consent.lock_user(work, account.id)
+        await consent.lock_user(session, account.id)
     except consent.NoSuchUser:
         raise ApiError(401, UNKNOWN_USER) from None
-    [row] = await work.all(_PERSON, {"user_id": account.id})
-    person = work.unseal(PERSON, account.id, row.ciphertext)
+    [row] = await session.all(_PERSON, {"user_id": account.id})
+    person = session.decrypt(PERSON, account.id, row.ciphertext)
     changed = person | {name: values[name] for name in person if name in values}
     ciphertext = row.ciphertext
     if changed != person:
-        ciphertext = work.seal(PERSON, account.id, changed)
-        await work.run(_UPDATE, {"user_id": account.id, "new": ciphertext})
-    # Both, always: an item's id that is not theirs is refused even where nothing else has changed.
-    if await user_items.change(work, account.id, values) or changed != person:
-        await removals.reconsider(work, account.id)
-    return replace(account, ciphertext=ciphertext)
+        ciphertext = session.encrypt(PERSON, account.id, changed)
+        await session.run(_UPDATE, {"user_id": account.id, "new": ciphertext})
+    items_changed = await user_items.update_items(session, account.id, values)
+    return replace(account, ciphertext=ciphertext), items_changed or changed != person
 
 
-async def page(work: Session, integrator_id: int, values: Mapping[str, Any]) -> dict[str, Any]:
-    """One page of an integrator's users, in order of id."""
-    [(count,)] = await work.rows(_COUNT, {"integrator_id": integrator_id})
-    rows = await work.rows(_PAGE, _bounds(integrator_id, values))
-    opened = work.unseal_all([(SECRET, user_id, ciphertext) for user_id, ciphertext in rows])
-    users = [{"id": row[0], "secret": secret} for row, secret in zip(rows, opened, strict=True)]
-    # not shown: which of count and total is returned; both are, and both count all of the integrator's users
+async def page(session: Session, integrator_id: int, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return one page of an integrator's users, ordered by id."""
+    [(count,)] = await session.rows(_COUNT, {"integrator_id": integrator_id})
+    rows = await session.rows(_PAGE, _bounds(integrator_id, values))
+    user_secrets = session.decrypt_all([(SECRET, user_id, ciphertext) for user_id, ciphertext in rows])
+    users = [{"id": row[0], "secret": secret} for row, secret in zip(rows, user_secrets, strict=True)]
+    # spec does not say: count or total; both are returned, and both count all users of the integrator
     return {"count": count, "total": count, "users": users}
 
 
-async def page_state(work: Session, integrator_id: int, values: Mapping[str, Any]) -> tuple[int, bytes]:
-    """The page is the same for as long as this is: how many users there are, and a digest of the ids on it.
+async def page_cache_key(
+    session: Session, integrator_id: int, values: Mapping[str, Any]
+) -> tuple[int, bytes]:
+    """Return a key that is equal as long as the page is: the number of users, and a digest of the ids on it.
 
-    Ids are never given twice, and a secret never changes. The highest id would not do for the ids: on PostgreSQL
-    a transaction may commit a lower one later.
+    Ids are never reused, and a secret never changes. The highest id is not enough: on PostgreSQL a transaction may
+    commit a lower one later.
     """
-    [(count, ids)] = await work.rows(_PAGE_STATE, _bounds(integrator_id, values))
+    [(count, ids)] = await session.rows(_PAGE_CACHE_KEY, _bounds(integrator_id, values))
     return count, hashlib.sha256((ids or "").encode()).digest()
 
 
@@ -124,24 +133,26 @@ def _bounds(integrator_id: int, values: Mapping[str, Any]) -> dict[str, int]:
     return {"integrator_id": integrator_id, "limit": limit, "offset": offset}
 
 
-async def show(work: Session, account: Account, *, with_removal_fields: bool = False) -> dict[str, Any]:
-    """A person as the specification describes one, with everything found about them."""
+async def show(session: Session, account: Account, *, with_removal_fields: bool = False) -> dict[str, Any]:
+    """Return a user as the specification describes one, with all findings."""
     lists: dict[str, list[dict[str, Any]]] = {
         part: [] for part in (*KINDS, "records", "links", "service_history")
     }
-    rows = sorted(await work.rows(_EVERYTHING, {"user_id": account.id}), key=itemgetter(1))
-    person = work.unseal(PERSON, account.id, account.ciphertext)
-    opened = iter(work.unseal_all([(row[0], account.id, row[-1]) for row in rows if row[-1] is not None]))
+    rows = sorted(await session.rows(_PROFILE_ROWS, {"user_id": account.id}), key=itemgetter(1))
+    person = session.decrypt(PERSON, account.id, account.ciphertext)
+    plaintexts = iter(
+        session.decrypt_all([(row[0], account.id, row[-1]) for row in rows if row[-1] is not None])
+    )
     for part, row_id, state, site, at, ciphertext in rows:
-        stored: Any = None if ciphertext is None else next(opened)
-        shown: dict[str, Any]
+        stored: Any = None if ciphertext is None else next(plaintexts)
+        resource: dict[str, Any]
         if part == "records":
-            shown = shown_record(row_id, site, state, stored, with_removal_fields=with_removal_fields)
+            resource = record_resource(row_id, site, state, stored, with_removal_fields=with_removal_fields)
         elif part == "service_history":
-            shown = {state: at.strftime(INSTANT_FORMAT)}
+            resource = {state: at.strftime(INSTANT_FORMAT)}
         else:
-            shown = stored if part == "links" else user_items.shown(part, row_id, stored)
-        lists[part].append(shown)
+            resource = stored if part == "links" else user_items.item_resource(part, row_id, stored)
+        lists[part].append(resource)
     return {
         "id": account.id,
         "secret": account.secret,
@@ -153,45 +164,47 @@ async def show(work: Session, account: Account, *, with_removal_fields: bool = F
     }
 
 
-async def as_it_is(work: Session, account: Account) -> Account:
-    """An account after a while: whether it is scanned may have changed, or the person may be gone.
+async def refresh(session: Session, account: Account) -> Account:
+    """Reload whether the user is being scanned.
 
     Raises:
-        Refusal: 401, the person is gone.
+        ApiError: 401, the user is erased.
     """
-    row = await work.first(_STATE, {"user_id": account.id})
+    row = await session.first(_IS_SCANNING, {"user_id": account.id})
     if row is None:
         raise ApiError(401, UNKNOWN_USER)
     return replace(account, is_scanning=row.is_scanning)
 
 
-async def subject_of(work: Session, user_id: int) -> Subject | None:
-    """A person as a search sees one; None: nobody of that id is registered."""
-    row = await work.first(_PERSON, {"user_id": user_id})
+async def get_subject(session: Session, user_id: int) -> Subject | None:
+    """Return the user as the subject of a scan; None: no user has this id."""
+    row = await session.first(_PERSON, {"user_id": user_id})
     if row is None:
         return None
-    return Subject.of(work.unseal(PERSON, user_id, row.ciphertext), await user_items.lists_of(work, user_id))
+    return Subject.from_profile(
+        session.decrypt(PERSON, user_id, row.ciphertext), await user_items.load_items(session, user_id)
+    )
 
 
-def secret_of(work: Session, user_id: int, ciphertext: bytes) -> str:
-    """A person's secret, opened."""
-    return str(work.unseal(SECRET, user_id, ciphertext))
+def decrypt_secret(session: Session, user_id: int, ciphertext: bytes) -> str:
+    """Decrypt a user's secret."""
+    return str(session.decrypt(SECRET, user_id, ciphertext))
 
 
 _INSERT = sql.insert(tables.users)
-_HELD_INTEGRATOR = (
+_LOCK_INTEGRATOR = (
     sql.select(tables.integrators.c.attested_by)
     .where(tables.integrators.c.id == bindparam("integrator_id"))
     .with_for_update(read=True)
 )
 _ONE = _users.id == bindparam("user_id")
-_SEAL = (
+_SET_CIPHERTEXTS = (
     sql.update(tables.users)
     .where(_ONE)
     .values(secret_ciphertext=bindparam("new_secret"), ciphertext=bindparam("new"))
 )
 _UPDATE = sql.update(tables.users).where(_ONE).values(ciphertext=bindparam("new"))
-_STATE = sql.select(_users.is_scanning).where(_ONE)
+_IS_SCANNING = sql.select(_users.is_scanning).where(_ONE)
 _PERSON = sql.select(_users.ciphertext).where(_ONE)
 _OWN = _users.integrator_id == bindparam("integrator_id")
 _COUNT = sql.select(sql.func.count().label("users")).select_from(tables.users).where(_OWN)
@@ -211,7 +224,7 @@ _ON_PAGE = (
     .offset(bindparam("offset"))
     .subquery()
 )
-_PAGE_STATE = (
+_PAGE_CACHE_KEY = (
     sql.select(
         sql.func.count(),
         sql.select(sql.func.aggregate_strings(sql.cast(_ON_PAGE.c.id, sql.String), _COMMA)).scalar_subquery(),
@@ -232,8 +245,8 @@ def _part(name: str, *columns: sql.ColumnElement[Any]) -> sql.Select[Any]:
     )
 
 
-# One statement for the five tables: the way to a database costs more than the rows.
-_EVERYTHING = sql.union_all(
+# One statement for the five tables: a round trip costs more than the rows.
+_PROFILE_ROWS = sql.union_all(
     sql.select(
         _user_items.kind, _user_items.id, _NO_TEXT, _NO_TEXT, _NO_INSTANT, _user_items.ciphertext
     ).where(_user_items.user_id == bindparam("user_id")),

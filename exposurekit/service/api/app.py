@@ -25,7 +25,7 @@ from exposurekit.service.api.rate_limits import Limits, RateLimiter
 from exposurekit.service.api.requests import BODY_TIMEOUT_S
 from exposurekit.service.api.scan_wait import WAIT_S, ScanWaiter
 from exposurekit.service.errors import ApiError
-from exposurekit.service.storage.database import FAULTS, Database
+from exposurekit.service.storage.database import DATABASE_ERRORS, Database
 from exposurekit.service.vigil import supervise
 from exposurekit.service.worker import Worker
 
@@ -60,7 +60,7 @@ def create_app(
                 try:
                     yield
                 finally:
-                    with suppress(*FAULTS):  # the leases run out by themselves
+                    with suppress(*DATABASE_ERRORS):  # the leases run out by themselves
                         await scans.close()
         finally:
             memory.clear()

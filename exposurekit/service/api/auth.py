@@ -13,7 +13,7 @@ from sqlalchemy import and_, bindparam, select
 
 from exposurekit.contract.operations import CREDENTIAL_HEADERS, OPERATIONS, Operation
 from exposurekit.service.accounts import inputs, integrators, users
-from exposurekit.service.accounts.inputs import Invalid
+from exposurekit.service.accounts.inputs import InvalidValue
 from exposurekit.service.accounts.users import Account
 from exposurekit.service.api import requests
 from exposurekit.service.api.parameters import name_of_user_id
@@ -36,7 +36,7 @@ class Principal:
     account: Account | None = None
 
 
-async def authenticate(work: Session, asked: ApiRequest) -> Principal:
+async def authenticate(session: Session, asked: ApiRequest) -> Principal:
     """Let a request in.
 
     Raises:
@@ -44,21 +44,23 @@ async def authenticate(work: Session, asked: ApiRequest) -> Principal:
             what made the request unreadable.
     """
     user_id = _user_id(asked)
-    digest = work.vault.fingerprint(asked.api_key, integrators.API_KEY)
-    found = await work.rows(_CALLER, {"digest": digest, "user_id": NO_USER if user_id is None else user_id})
+    digest = session.vault.fingerprint(asked.api_key, integrators.API_KEY)
+    found = await session.rows(
+        _CALLER, {"digest": digest, "user_id": NO_USER if user_id is None else user_id}
+    )
     known = _KnownUser(*found[0]) if found else None
     if known is None or not _same(known.name, asked.integration_name):
         raise ApiError(401, integrators.NOT_ACCEPTED)
     values = await requests.read(asked)
     given = _credentials(asked.operation, values)
-    digest = work.vault.fingerprint(given["api_secret"], integrators.API_SECRET)
+    digest = session.vault.fingerprint(given["api_secret"], integrators.API_SECRET)
     if not hmac.compare_digest(digest, known.api_secret_digest):
         raise ApiError(401, "the api_secret is not accepted")
     if "secret" not in given:
         return Principal(known.integrator_id, values)
     if user_id is None:
         raise ApiError(400, f"{name_of_user_id(asked.operation)} is invalid")
-    return Principal(known.integrator_id, values, _account(work, user_id, given["secret"], known))
+    return Principal(known.integrator_id, values, _account(session, user_id, given["secret"], known))
 
 
 class _KnownUser(NamedTuple):
@@ -103,7 +105,7 @@ _CALLER = (
 def _user_id(asked: ApiRequest) -> int | None:
     try:
         return inputs.whole_number(asked.path.get(name_of_user_id(asked.operation)))
-    except Invalid:
+    except InvalidValue:
         return None
 
 
@@ -129,12 +131,12 @@ def _parameter(value: Any) -> str:
     return str(value)
 
 
-def _account(work: Session, user_id: int, secret: str, known: _KnownUser) -> Account:
+def _account(session: Session, user_id: int, secret: str, known: _KnownUser) -> Account:
     # One secret is opened and compared, known user or not, so that both ways take the same work.
-    decoy = _decoy(work.vault)
+    decoy = _decoy(session.vault)
     there = known.user_id is not None
     owner, ciphertext = (user_id, known.secret_ciphertext) if there else (NO_USER, decoy)
-    if not _same(users.secret_of(work, owner, ciphertext), secret) or not there:
+    if not _same(users.decrypt_secret(session, owner, ciphertext), secret) or not there:
         raise ApiError(401, users.UNKNOWN_USER)
     return Account(
         user_id,
@@ -153,7 +155,7 @@ def _decoy(vault: Vault) -> bytes:
     """A sealed secret that opens for no user; made by the first request, whichever way that goes."""
     decoy = _decoys.get(vault)
     if decoy is None:
-        decoy = _decoys[vault] = vault.seal(_DECOY_SECRET, f"{users.SECRET}:{NO_USER}")
+        decoy = _decoys[vault] = vault.encrypt(_DECOY_SECRET, f"{users.SECRET}:{NO_USER}")
     return decoy
 
 

@@ -26,7 +26,7 @@ from exposurekit.service.api.cache import ResponseCache
 from exposurekit.service.api.requests import ApiRequest
 from exposurekit.service.api.scan_wait import ScanWaiter
 from exposurekit.service.errors import ApiError
-from exposurekit.service.findings import findings
+from exposurekit.service.findings import findings, removals
 from exposurekit.service.storage.database import Database, Session
 
 Answer = dict[str, Any]
@@ -53,17 +53,17 @@ async def answer(desk: ApiContext, asked: ApiRequest, encoding: str) -> bytes:
         Refusal: 400 or 401, as the specification lists them.
     """
     name = asked.operation.name
-    async with desk.database.reading() as work:
-        caller = await auth.authenticate(work, asked)
+    async with desk.database.reading() as session:
+        caller = await auth.authenticate(session, asked)
         values = parameters.validated(asked.operation, caller.values)
         if looks := _LOOKS.get(name):
             key = None
             if desk.memory.is_on and (states := _STATES.get(name)):
                 # In the gate's own look: what is read below is as it was when this was so.
-                key = (name, encoding, await states(work, caller, values))
+                key = (name, encoding, await states(session, caller, values))
                 if (body := desk.memory.find(key)) is not None:
                     return body
-            body = codec.encode(await looks(work, caller, values), encoding)
+            body = codec.encode(await looks(session, caller, values), encoding)
             if key is not None:
                 desk.memory.keep(key, body)
             return body
@@ -71,55 +71,57 @@ async def answer(desk: ApiContext, asked: ApiRequest, encoding: str) -> bytes:
 
 
 async def _create_user(desk: ApiContext, caller: Principal, values: Mapping[str, Any]) -> Answer:
-    async with desk.database.writing() as work:
-        account = await users.create(work, caller.integrator_id, values)
+    async with desk.database.writing() as session:
+        account = await users.create(session, caller.integrator_id, values)
         if values.get("async") or not account.is_scanning:
-            return {"user": await users.show(work, account)}
-        lease = await desk.scans.take(work, account.id)
+            return {"user": await users.show(session, account)}
+        lease = await desk.scans.take(session, account.id)
     await desk.scans.wait_for(account.id, lease)
-    async with desk.database.reading() as work:
-        return {"user": await users.show(work, await users.as_it_is(work, account))}
+    async with desk.database.reading() as session:
+        return {"user": await users.show(session, await users.refresh(session, account))}
 
 
 async def _update_user(desk: ApiContext, caller: Principal, values: Mapping[str, Any]) -> Answer:
-    async with desk.database.writing() as work:
-        account = await users.update(work, _account(caller), values)
-        return {"user": await users.show(work, account)}
+    async with desk.database.writing() as session:
+        account, changed = await users.update(session, _account(caller), values)
+        if changed:  # an opt-out that lacked data or was refused may be possible now
+            await removals.reconsider(session, account.id)
+        return {"user": await users.show(session, account)}
 
 
-async def _list_users(work: Session, caller: Principal, values: Mapping[str, Any]) -> Answer:
-    return await users.page(work, caller.integrator_id, values)
+async def _list_users(session: Session, caller: Principal, values: Mapping[str, Any]) -> Answer:
+    return await users.page(session, caller.integrator_id, values)
 
 
-async def _page_state(work: Session, caller: Principal, values: Mapping[str, Any]) -> Hashable:
-    return caller.integrator_id, await users.page_state(work, caller.integrator_id, values)
+async def _page_state(session: Session, caller: Principal, values: Mapping[str, Any]) -> Hashable:
+    return caller.integrator_id, await users.page_cache_key(session, caller.integrator_id, values)
 
 
-async def _get_user(work: Session, caller: Principal, _: Mapping[str, Any]) -> Answer:
-    return {"user": await users.show(work, _account(caller), with_removal_fields=True)}
+async def _get_user(session: Session, caller: Principal, _: Mapping[str, Any]) -> Answer:
+    return {"user": await users.show(session, _account(caller), with_removal_fields=True)}
 
 
-async def _user_state(_work: Session, caller: Principal, _values: Mapping[str, Any]) -> Hashable:
-    return _account(caller).state
+async def _user_state(_session: Session, caller: Principal, _values: Mapping[str, Any]) -> Hashable:
+    return _account(caller).cache_key
 
 
-async def _list_user_records(work: Session, caller: Principal, _: Mapping[str, Any]) -> Answer:
-    return {"records": await findings.records_of(work, _account(caller).id)}
+async def _list_user_records(session: Session, caller: Principal, _: Mapping[str, Any]) -> Answer:
+    return {"records": await findings.records_of(session, _account(caller).id)}
 
 
-async def _get_record(work: Session, caller: Principal, values: Mapping[str, Any]) -> Answer:
-    record = await findings.record_of(work, _account(caller).id, values["id"])
+async def _get_record(session: Session, caller: Principal, values: Mapping[str, Any]) -> Answer:
+    record = await findings.record_of(session, _account(caller).id, values["id"])
     if record is None:
         raise ApiError(400, "id is invalid")
     return {"record": record}
 
 
-async def _list_user_links(work: Session, caller: Principal, _: Mapping[str, Any]) -> Answer:
-    return {"links": await findings.links_of(work, _account(caller).id)}
+async def _list_user_links(session: Session, caller: Principal, _: Mapping[str, Any]) -> Answer:
+    return {"links": await findings.links_of(session, _account(caller).id)}
 
 
-async def _get_user_alerts(work: Session, caller: Principal, _: Mapping[str, Any]) -> Answer:
-    return {"alerts": await findings.alerts_of(work, _account(caller).id)}
+async def _get_user_alerts(session: Session, caller: Principal, _: Mapping[str, Any]) -> Answer:
+    return {"alerts": await findings.alerts_of(session, _account(caller).id)}
 
 
 def _account(caller: Principal) -> Account:

@@ -7,7 +7,7 @@ from pydantic import TypeAdapter
 from exposurekit import __version__
 from exposurekit.contract.codec import MEDIA_TYPES
 from exposurekit.contract.operations import CREDENTIAL_HEADERS, OPERATIONS, PREFIX, Operation, Parameter
-from exposurekit.service.accounts.inputs import FIT, TEXT_MAX
+from exposurekit.service.accounts.inputs import ALLOWED_TEXT, TEXT_MAX
 from exposurekit.service.accounts.list_inputs import ITEMS_MAX
 from exposurekit.service.api import requests
 from exposurekit.service.api.parameters import RANGES
@@ -146,7 +146,7 @@ def _bounded(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     bounds = (
-        {"maxLength": TEXT_MAX, "pattern": FIT}
+        {"maxLength": TEXT_MAX, "pattern": ALLOWED_TEXT}
         if schema.get("type") == "string" and "enum" not in schema
         else {}
     )

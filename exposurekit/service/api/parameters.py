@@ -17,7 +17,7 @@ from exposurekit.contract.operations import (
 )
 from exposurekit.contract.types import INT64_MAX, BirthDate
 from exposurekit.service.accounts import inputs, list_inputs
-from exposurekit.service.accounts.inputs import Invalid
+from exposurekit.service.accounts.inputs import InvalidValue
 from exposurekit.service.accounts.list_inputs import Entry
 from exposurekit.service.errors import ApiError
 
@@ -42,8 +42,8 @@ def validated(operation: Operation, values: Mapping[str, Any]) -> dict[str, Any]
             continue
         try:
             kept[name] = read(values[name])
-        except Invalid as invalid:
-            problems += (f"{name}{place} is invalid" for place in invalid.places)
+        except InvalidValue as invalid:
+            problems += (f"{name}{path} is invalid" for path in invalid.paths)
     if operation is CREATE_USER:
         problems += _incomplete(kept)
     if problems:

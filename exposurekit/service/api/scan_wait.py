@@ -36,11 +36,11 @@ class ScanWaiter:
         self._wait_s = wait_s
         self._running: dict[asyncio.Task[None], Lease] = {}
 
-    async def take(self, work: Session, user_id: int) -> Lease | None:
+    async def take(self, session: Session, user_id: int) -> Lease | None:
         """The scan of a person who was just registered, before any other worker can have it; if there is room."""
         if self._worker is None or len(self._running) >= self._worker.scan_concurrency:
             return None
-        return await leases.acquire_one(work, users, user_id, lasts=self._worker.scan_lasts)
+        return await leases.acquire_one(session, users, user_id, duration=self._worker.scan_lasts)
 
     async def wait_for(self, user_id: int, lease: Lease | None) -> None:
         """Until the scan is over, or so long that the caller has waited enough."""
@@ -68,15 +68,15 @@ class ScanWaiter:
 
     async def _let_go(self, taken: Iterable[Lease]) -> None:
         """Scans that a worker may make at once."""
-        async with self._database.writing() as work:
+        async with self._database.writing() as session:
             for lease in taken:
-                await leases.abandon(work, users, lease)
+                await leases.abandon(session, users, lease)
 
     async def _watch(self, user_id: int) -> None:
         until = time.monotonic() + self._wait_s
         while time.monotonic() < until:
-            async with self._database.reading() as work:
-                row = await work.first(_SCANNING, {"user_id": user_id})
+            async with self._database.reading() as session:
+                row = await session.first(_SCANNING, {"user_id": user_id})
             if row is None or not row.is_scanning:
                 return
             await asyncio.sleep(_LOOK_EVERY_S)

@@ -52,7 +52,7 @@ def _object(**properties: Schema) -> Schema:
 
 
 def _item(kind: str) -> Schema:
-    fields = {name: _or_null(TEXT) if name == "address2" else TEXT for name in KINDS[kind].sent}
+    fields = {name: _or_null(TEXT) if name == "address2" else TEXT for name in KINDS[kind].response_fields}
     return _object(id=ID, **fields)
 
 
@@ -64,7 +64,7 @@ def _user(record: Schema) -> Schema:
         first_name=TEXT,
         middle_name=TEXT,
         last_name=TEXT,
-        **{kind: _many(named(listed.answer.__name__)) for kind, listed in KINDS.items()},
+        **{kind: _many(named(listed.response.__name__)) for kind, listed in KINDS.items()},
         records=_many(record),
         links=_many(named("Link")),
         service_history=_many({"oneOf": [_object(**{event: ON}) for event in (ACTIVATED, DEACTIVATED)]}),
@@ -94,7 +94,7 @@ _ALERT = {
 }
 
 RESOURCES: Mapping[str, Schema] = {
-    **{listed.answer.__name__: _item(kind) for kind, listed in KINDS.items()},
+    **{listed.response.__name__: _item(kind) for kind, listed in KINDS.items()},
     "Record": _object(**_RECORD),
     "RecordInUser": _object(**_RECORD, user_fields_required_for_removal=_many(TEXT)),
     "Link": _object(url=TEXT, title=TEXT, contains=_many(TEXT)),

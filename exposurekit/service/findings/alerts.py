@@ -53,7 +53,7 @@ _INSERT = insert(tables.alerts)
 
 
 async def about_record(
-    work: Session, event: Event, user_id: int, record: Mapping[str, Any], site: Site
+    session: Session, event: Event, user_id: int, record: Mapping[str, Any], site: Site
 ) -> None:
     """Tell a person what happened to a record: one as the specification describes it, as it is now."""
     name, href = record["name"], record["href"]
@@ -69,12 +69,12 @@ async def about_record(
         "opt_out_procedure": list(steps),
     }
     source = {"source_type": "record", "source": {"record": dict(record)}}
-    await _add(work, event, user_id, words, source, record_id=record["id"])
+    await _add(session, event, user_id, words, source, record_id=record["id"])
     if event in _GROUP_OF:
-        await outbox.enqueue_event(work, user_id, _GROUP_OF[event], {"record": dict(record)})
+        await outbox.enqueue_event(session, user_id, _GROUP_OF[event], {"record": dict(record)})
 
 
-async def about_link(work: Session, user_id: int, link_id: int, page: Page) -> None:
+async def about_link(session: Session, user_id: int, link_id: int, page: Page) -> None:
     """Tell a person about a web page that shows their data."""
     event = Event.EXPOSURE_FOUND
     kinds = ", ".join(page.contains) or "not told which"
@@ -85,10 +85,10 @@ async def about_link(work: Session, user_id: int, link_id: int, page: Page) -> N
         "guide": _PAGE_GUIDE,
         "opt_out_procedure": [_PAGE_STEP],
     }
-    source = {"source_type": "link", "source": {"link": page.shown()}}
-    await _add(work, event, user_id, words, source, link_id=link_id)
+    source = {"source_type": "link", "source": {"link": page.resource()}}
+    await _add(session, event, user_id, words, source, link_id=link_id)
     # Specification, "Link": only url and title appear here.
-    await outbox.enqueue_event(work, user_id, DISCOVERED_LINKS, {"url": page.url, "title": page.title})
+    await outbox.enqueue_event(session, user_id, DISCOVERED_LINKS, {"url": page.url, "title": page.title})
 
 
 def _needs_nobody(event: Event, site: Site) -> bool:
@@ -113,7 +113,7 @@ def _html(event: Event, place: str, subject: str, steps: Sequence[str] = (), *, 
 
 
 async def _add(
-    work: Session,
+    session: Session,
     event: Event,
     user_id: int,
     words: dict[str, Any],
@@ -127,10 +127,10 @@ async def _add(
         "kind": event.value,
         "record_id": record_id,
         "link_id": link_id,
-        "ciphertext": work.seal("alerts", user_id, words),
-        "created_at": work.clock.now(),
+        "ciphertext": session.encrypt("alerts", user_id, words),
+        "created_at": session.clock.now(),
     }
-    await work.add(_INSERT, row)
+    await session.add(_INSERT, row)
     # Specification, "Alert": absent in alerts inside webhooks.
     told = {name: value for name, value in words.items() if name != "url"}
-    await outbox.enqueue_event(work, user_id, NEW_ALERTS, told | source)
+    await outbox.enqueue_event(session, user_id, NEW_ALERTS, told | source)

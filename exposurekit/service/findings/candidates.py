@@ -43,33 +43,33 @@ class Judged:
     reasons: tuple[str, ...]
 
 
-async def keep(work: Session, user_id: int, site: str, listing: Listing, judged: Judged) -> None:
+async def keep(session: Session, user_id: int, site: str, listing: Listing, judged: Judged) -> None:
     """Keep a listing for the operator; seen again, it is kept up to date. The person's row must be held."""
     stored = {"listing": listing.stored(Site(name=site)), "reasons": list(judged.reasons)}
     row: dict[str, Any] = {
         "verdict": judged.verdict,
         "score": judged.score,
-        "ciphertext": work.seal(CANDIDATE, user_id, stored),
-        "seen_at": work.clock.now(),
+        "ciphertext": session.encrypt(CANDIDATE, user_id, stored),
+        "seen_at": session.clock.now(),
     }
-    same = _same(work, user_id, site, listing)
-    if not await work.run(update(candidates).filter_by(**same).values(**row)):
-        await work.add(insert(candidates), row | same)
+    same = _same(session, user_id, site, listing)
+    if not await session.run(update(candidates).filter_by(**same).values(**row)):
+        await session.add(insert(candidates), row | same)
 
 
-async def is_rejected(work: Session, user_id: int, site: str, listing: Listing) -> bool:
+async def is_rejected(session: Session, user_id: int, site: str, listing: Listing) -> bool:
     """Whether an operator has said that this listing is not this person's."""
-    same = select(candidates.c.id).filter_by(**_same(work, user_id, site, listing), verdict=REJECTED)
-    return await work.first(same) is not None
+    same = select(candidates.c.id).filter_by(**_same(session, user_id, site, listing), verdict=REJECTED)
+    return await session.first(same) is not None
 
 
-async def drop(work: Session, user_id: int, site: str, listing: Listing) -> None:
+async def drop(session: Session, user_id: int, site: str, listing: Listing) -> None:
     """It is a record now, or nothing."""
-    await work.run(delete(candidates).filter_by(**_same(work, user_id, site, listing)))
+    await session.run(delete(candidates).filter_by(**_same(session, user_id, site, listing)))
 
 
 async def all(  # noqa: A001  read as candidates.all
-    work: Session, *, user_id: int | None = None, verdict: str | None = None, limit: int = 100
+    session: Session, *, user_id: int | None = None, verdict: str | None = None, limit: int = 100
 ) -> list[Candidate]:
     """Candidates, the likeliest first; what was rejected only where it is asked for."""
     statement = select(candidates).order_by(candidates.c.score.desc(), candidates.c.id).limit(limit)
@@ -77,43 +77,43 @@ async def all(  # noqa: A001  read as candidates.all
         statement = statement.where(candidates.c.user_id == user_id)
     wanted = candidates.c.verdict != REJECTED if verdict is None else candidates.c.verdict == verdict
     statement = statement.where(wanted)
-    return [_opened(work, row) for row in await work.all(statement)]
+    return [_opened(session, row) for row in await session.all(statement)]
 
 
-async def find(work: Session, candidate_id: int) -> Candidate:
+async def find(session: Session, candidate_id: int) -> Candidate:
     """One candidate.
 
     Raises:
         ConfigurationError: There is no such candidate.
     """
-    row = await work.first(select(candidates).where(candidates.c.id == candidate_id))
+    row = await session.first(select(candidates).where(candidates.c.id == candidate_id))
     if row is None:
         raise _no_such()
-    return _opened(work, row)
+    return _opened(session, row)
 
 
-async def accept(work: Session, candidate_id: int, site: Site) -> int:
+async def accept(session: Session, candidate_id: int, site: Site) -> int:
     """An operator says that it is the person's: the new record's id.
 
     Raises:
         ConfigurationError: There is no such candidate on that site.
     """
-    found = await find(work, candidate_id)
+    found = await find(session, candidate_id)
     if found.site != site.name:
         raise _no_such()
-    record_id = await findings.discover_record(work, found.user_id, found.listing, site)
-    await work.run(delete(candidates).where(candidates.c.id == candidate_id))
+    record_id = await findings.discover_record(session, found.user_id, found.listing, site)
+    await session.run(delete(candidates).where(candidates.c.id == candidate_id))
     return record_id
 
 
-async def reject(work: Session, candidate_id: int) -> None:
+async def reject(session: Session, candidate_id: int) -> None:
     """An operator says that it is not; it is not asked again.
 
     Raises:
         ConfigurationError: There is no such candidate.
     """
     one = candidates.c.id == candidate_id
-    if not await work.run(update(candidates).where(one).values(verdict=REJECTED)):
+    if not await session.run(update(candidates).where(one).values(verdict=REJECTED)):
         raise _no_such()
 
 
@@ -121,13 +121,13 @@ def _no_such() -> ConfigurationError:
     return ConfigurationError("there is no candidate of that id: exposurekit users candidates shows them")
 
 
-def _same(work: Session, user_id: int, site: str, listing: Listing) -> dict[str, Any]:
-    digest = findings.reference_digest(work, user_id, site, listing.reference_id)
+def _same(session: Session, user_id: int, site: str, listing: Listing) -> dict[str, Any]:
+    digest = findings.reference_digest(session, user_id, site, listing.reference_id)
     return {"user_id": user_id, "site": site, "reference_digest": digest}
 
 
-def _opened(work: Session, row: Row[Any]) -> Candidate:
-    stored = work.unseal(CANDIDATE, row.user_id, row.ciphertext)
+def _opened(session: Session, row: Row[Any]) -> Candidate:
+    stored = session.decrypt(CANDIDATE, row.user_id, row.ciphertext)
     listing = Listing.of_stored(stored["listing"])
     reasons = tuple(stored["reasons"])
     return Candidate(row.id, row.user_id, row.site, row.verdict, row.score, row.seen_at, reasons, listing)

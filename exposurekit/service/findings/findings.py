@@ -11,7 +11,7 @@ from exposurekit.contract.types import DISCOVERED, REMOVED
 from exposurekit.service.accounts import consent
 from exposurekit.service.findings import alerts
 from exposurekit.service.findings.alerts import Event
-from exposurekit.service.models import Listing, Page, Site, shown_record
+from exposurekit.service.models import Listing, Page, Site, record_resource
 from exposurekit.service.storage import tables
 from exposurekit.service.storage.database import Session
 
@@ -20,7 +20,7 @@ __all__ = ["Listing", "Page", "Site", "discover_link", "discover_record"]
 _records, _links, _alerts = tables.records.c, tables.links.c, tables.alerts.c
 
 
-async def discover_record(work: Session, user_id: int, listing: Listing, site: Site) -> int:
+async def discover_record(session: Session, user_id: int, listing: Listing, site: Site) -> int:
     """A site lists a person; the record's id.
 
     New: a record, and an alert. Known: what it shows is kept up to date, and a run of looks that found it gone is
@@ -30,76 +30,87 @@ async def discover_record(work: Session, user_id: int, listing: Listing, site: S
     Raises:
         NoSuchUser: Nobody of that id is registered.
     """
-    await consent.lock_user(work, user_id)
-    digest = reference_digest(work, user_id, site.name, listing.reference_id)
-    known = await work.first(_KNOWN_RECORD, {"user_id": user_id, "site": site.name, "digest": digest})
+    await consent.lock_user(session, user_id)
+    digest = reference_digest(session, user_id, site.name, listing.reference_id)
+    known = await session.first(_KNOWN_RECORD, {"user_id": user_id, "site": site.name, "digest": digest})
     if known is None:
-        return await _add_record(work, user_id, digest, listing, site)
-    seen: dict[str, Any] = {"ciphertext": work.seal("records", user_id, listing.stored(site)), "absences": 0}
+        return await _add_record(session, user_id, digest, listing, site)
+    seen: dict[str, Any] = {
+        "ciphertext": session.encrypt("records", user_id, listing.stored(site)),
+        "absences": 0,
+    }
     if known.status == REMOVED:
         seen |= {
             "status": DISCOVERED,
-            "changed_at": work.clock.now(),
+            "changed_at": session.clock.now(),
             "refused_at": None,
             "opt_out_attempts": 0,
         }
     if _opt_out_is_due(known, site):
-        seen |= {"due_at": work.clock.now()}
-    await work.run(update(tables.records).where(_records.id == known.id), seen)
+        seen |= {"due_at": session.clock.now()}
+    await session.run(update(tables.records).where(_records.id == known.id), seen)
     if known.status == REMOVED:
         record = _found(known.id, listing, site)
-        await alerts.about_record(work, Event.LISTED_AGAIN, user_id, record, site)
+        await alerts.about_record(session, Event.LISTED_AGAIN, user_id, record, site)
     return int(known.id)
 
 
-async def discover_link(work: Session, user_id: int, page: Page) -> int:
+async def discover_link(session: Session, user_id: int, page: Page) -> int:
     """A web page shows a person's data; the link's id. New: an alert. Known: title and kinds are kept up to date.
 
     Raises:
         NoSuchUser: Nobody of that id is registered.
     """
-    await consent.lock_user(work, user_id)
-    digest = work.vault.fingerprint(f"{user_id}\0{page.url}", "url")
-    ciphertext = work.seal("links", user_id, page.shown())
-    known = await work.first(_KNOWN_LINK, {"user_id": user_id, "digest": digest})
+    await consent.lock_user(session, user_id)
+    digest = session.vault.fingerprint(f"{user_id}\0{page.url}", "url")
+    ciphertext = session.encrypt("links", user_id, page.resource())
+    known = await session.first(_KNOWN_LINK, {"user_id": user_id, "digest": digest})
     if known is not None:
-        await work.run(update(tables.links).where(_links.id == known.id), {"ciphertext": ciphertext})
+        await session.run(update(tables.links).where(_links.id == known.id), {"ciphertext": ciphertext})
         return int(known.id)
-    row = {"user_id": user_id, "url_digest": digest, "ciphertext": ciphertext, "created_at": work.clock.now()}
-    link_id = await work.add(insert(tables.links), row)
-    await alerts.about_link(work, user_id, link_id, page)
+    row = {
+        "user_id": user_id,
+        "url_digest": digest,
+        "ciphertext": ciphertext,
+        "created_at": session.clock.now(),
+    }
+    link_id = await session.add(insert(tables.links), row)
+    await alerts.about_link(session, user_id, link_id, page)
     return link_id
 
 
-def reference_digest(work: Session, user_id: int, site: str, reference_id: str) -> bytes:
+def reference_digest(session: Session, user_id: int, site: str, reference_id: str) -> bytes:
     """What a listing is found again by."""
     # The person is part of the text, so that equal digests do not tell who shares a listing.
-    return work.vault.fingerprint(f"{user_id}\0{site}\0{reference_id}", "reference_id")
+    return session.vault.fingerprint(f"{user_id}\0{site}\0{reference_id}", "reference_id")
 
 
-async def records_of(work: Session, user_id: int) -> list[dict[str, Any]]:
+async def records_of(session: Session, user_id: int) -> list[dict[str, Any]]:
     """A person's records, oldest first, each inside an object with the single key ``record``."""
-    rows = await work.all(_RECORDS, {"user_id": user_id})
-    return [{"record": _record(work, user_id, row)} for row in rows]
+    rows = await session.all(_RECORDS, {"user_id": user_id})
+    return [{"record": _record(session, user_id, row)} for row in rows]
 
 
-async def record_of(work: Session, user_id: int, record_id: int) -> dict[str, Any] | None:
+async def record_of(session: Session, user_id: int, record_id: int) -> dict[str, Any] | None:
     """One record of a person, or None where the person has no such record."""
-    row = await work.first(_RECORDS.where(_records.id == record_id), {"user_id": user_id})
-    return None if row is None else _record(work, user_id, row)
+    row = await session.first(_RECORDS.where(_records.id == record_id), {"user_id": user_id})
+    return None if row is None else _record(session, user_id, row)
 
 
-async def links_of(work: Session, user_id: int) -> list[dict[str, Any]]:
+async def links_of(session: Session, user_id: int) -> list[dict[str, Any]]:
     """A person's links, oldest first."""
     return [
-        work.unseal("links", user_id, row.ciphertext) for row in await work.all(_LINKS, {"user_id": user_id})
+        session.decrypt("links", user_id, row.ciphertext)
+        for row in await session.all(_LINKS, {"user_id": user_id})
     ]
 
 
-async def alerts_of(work: Session, user_id: int) -> list[dict[str, Any]]:
+async def alerts_of(session: Session, user_id: int) -> list[dict[str, Any]]:
     """A person's alerts, oldest first, each with its record or link as it is now."""
-    rows = await work.all(_ALERTS, {"user_id": user_id})
-    return [{**work.unseal("alerts", user_id, row.words), **_source(work, user_id, row)} for row in rows]
+    rows = await session.all(_ALERTS, {"user_id": user_id})
+    return [
+        {**session.decrypt("alerts", user_id, row.words), **_source(session, user_id, row)} for row in rows
+    ]
 
 
 _KNOWN_RECORD = select(_records.id, _records.status, _records.due_at, _records.refused_at).where(
@@ -137,32 +148,32 @@ def _opt_out_is_due(known: Row[Any], site: Site) -> bool:
     return site.removed_by_us and (relisted or waiting)
 
 
-async def _add_record(work: Session, user_id: int, digest: bytes, listing: Listing, site: Site) -> int:
-    now = work.clock.now()
+async def _add_record(session: Session, user_id: int, digest: bytes, listing: Listing, site: Site) -> int:
+    now = session.clock.now()
     row = {
         "user_id": user_id,
         "site": site.name,
         "reference_digest": digest,
         "status": DISCOVERED,
-        "ciphertext": work.seal("records", user_id, listing.stored(site)),
+        "ciphertext": session.encrypt("records", user_id, listing.stored(site)),
         "created_at": now,
         "changed_at": now,
         "due_at": now if site.removed_by_us else None,
     }
-    record_id = await work.add(insert(tables.records), row)
-    await alerts.about_record(work, Event.NEW_RECORD, user_id, _found(record_id, listing, site), site)
+    record_id = await session.add(insert(tables.records), row)
+    await alerts.about_record(session, Event.NEW_RECORD, user_id, _found(record_id, listing, site), site)
     return record_id
 
 
 def _found(record_id: int, listing: Listing, site: Site) -> dict[str, Any]:
-    return shown_record(record_id, site.name, DISCOVERED, listing.stored(site))
+    return record_resource(record_id, site.name, DISCOVERED, listing.stored(site))
 
 
-def _record(work: Session, user_id: int, row: Row[Any]) -> dict[str, Any]:
-    return shown_record(row.id, row.site, row.status, work.unseal("records", user_id, row.ciphertext))
+def _record(session: Session, user_id: int, row: Row[Any]) -> dict[str, Any]:
+    return record_resource(row.id, row.site, row.status, session.decrypt("records", user_id, row.ciphertext))
 
 
-def _source(work: Session, user_id: int, row: Row[Any]) -> dict[str, Any]:
+def _source(session: Session, user_id: int, row: Row[Any]) -> dict[str, Any]:
     if row.link is not None:
-        return {"source_type": "link", "source": {"link": work.unseal("links", user_id, row.link)}}
-    return {"source_type": "record", "source": {"record": _record(work, user_id, row)}}
+        return {"source_type": "link", "source": {"link": session.decrypt("links", user_id, row.link)}}
+    return {"source_type": "record", "source": {"record": _record(session, user_id, row)}}

@@ -22,7 +22,7 @@ from exposurekit.service.accounts import consent
 from exposurekit.service.constants import GONE_LOOKS
 from exposurekit.service.findings import alerts
 from exposurekit.service.findings.alerts import Event
-from exposurekit.service.models import Site, shown_record
+from exposurekit.service.models import Site, record_resource
 from exposurekit.service.storage.database import Session
 from exposurekit.service.storage.tables import records
 
@@ -38,7 +38,7 @@ class NoSuchRecord(ExposureError):
 
 
 async def submit_removal(
-    work: Session, record_id: int, site: Site, *, look_at: datetime | None = None
+    session: Session, record_id: int, site: Site, *, look_at: datetime | None = None
 ) -> None:
     """An opt-out was submitted: ``discovered`` -> ``pending removal``, with an alert; a look is due then.
 
@@ -46,13 +46,13 @@ async def submit_removal(
         NoSuchRecord: There is no record of that id on that site.
         WrongStatus: The record is not ``discovered``.
     """
-    record = await _held(work, record_id, site, {DISCOVERED}, "submitted for removal")
-    await _change(work, record, status=PENDING_REMOVAL, due_at=look_at, opt_out_attempts=0)
-    await _tell(work, Event.OPT_OUT_SUBMITTED, record, site, PENDING_REMOVAL)
+    record = await _held(session, record_id, site, {DISCOVERED}, "submitted for removal")
+    await _change(session, record, status=PENDING_REMOVAL, due_at=look_at, opt_out_attempts=0)
+    await _tell(session, Event.OPT_OUT_SUBMITTED, record, site, PENDING_REMOVAL)
 
 
 async def verify_removal(
-    work: Session,
+    session: Session,
     record_id: int,
     site: Site,
     *,
@@ -70,18 +70,18 @@ async def verify_removal(
         NoSuchRecord: There is no record of that id on that site.
         WrongStatus: The record is ``removed`` already.
     """
-    record = await _held(work, record_id, site, _LISTED, "verified as removed")
+    record = await _held(session, record_id, site, _LISTED, "verified as removed")
     looks = record.absences + 1 if gone else 0
     if looks < confirmations:
-        await _change(work, record, status=record.status, absences=looks, due_at=look_at)
+        await _change(session, record, status=record.status, absences=looks, due_at=look_at)
         return record.status
-    await _change(work, record, status=REMOVED, absences=looks, due_at=None)
-    await _tell(work, Event.REMOVAL_VERIFIED, record, site, REMOVED)
+    await _change(session, record, status=REMOVED, absences=looks, due_at=None)
+    await _tell(session, Event.REMOVAL_VERIFIED, record, site, REMOVED)
     return REMOVED
 
 
 async def refuse_removal(
-    work: Session, record_id: int, site: Site, *, because: Event = Event.OPT_OUT_REFUSED
+    session: Session, record_id: int, site: Site, *, because: Event = Event.OPT_OUT_REFUSED
 ) -> None:
     """An opt-out came to nothing: ``discovered``, with an alert that says why and carries the steps by hand.
 
@@ -89,16 +89,16 @@ async def refuse_removal(
         NoSuchRecord: There is no record of that id on that site.
         WrongStatus: The record is ``removed``.
     """
-    record = await _held(work, record_id, site, _LISTED, "refused")
-    await _change(work, record, status=DISCOVERED, due_at=None, refused_at=work.clock.now())
-    await _tell(work, because, record, site, DISCOVERED)
+    record = await _held(session, record_id, site, _LISTED, "refused")
+    await _change(session, record, status=DISCOVERED, due_at=None, refused_at=session.clock.now())
+    await _tell(session, because, record, site, DISCOVERED)
 
 
-async def reconsider(work: Session, user_id: int) -> None:
+async def reconsider(session: Session, user_id: int) -> None:
     """The person has changed: what could not be submitted, or was refused, may be submitted now."""
     ours = and_(records.c.user_id == user_id, records.c.status == DISCOVERED, records.c.due_at.is_(None))
-    again = {"due_at": work.clock.now(), "refused_at": None, "opt_out_attempts": 0}
-    await work.run(update(records).where(ours).values(**again))
+    again = {"due_at": session.clock.now(), "refused_at": None, "opt_out_attempts": 0}
+    await session.run(update(records).where(ours).values(**again))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,29 +119,29 @@ _HELD = select(records.c.user_id, records.c.status, records.c.absences, records.
 
 
 async def _held(
-    work: Session, record_id: int, site: Site, statuses: frozenset[str] | set[str], step: str
+    session: Session, record_id: int, site: Site, statuses: frozenset[str] | set[str], step: str
 ) -> _Record:
-    owner = await work.first(_OWNER, {"record_id": record_id, "site": site.name})
+    owner = await session.first(_OWNER, {"record_id": record_id, "site": site.name})
     if owner is None:
         raise NoSuchRecord("there is no record of that id on that site")
     await consent.lock_user(
-        work, owner.user_id
+        session, owner.user_id
     )  # the person first, always: two who hold cannot wait for each other
-    [row] = await work.all(_HELD, {"record_id": record_id})
+    [row] = await session.all(_HELD, {"record_id": record_id})
     if row.status not in statuses:
         wanted = " or ".join(sorted(statuses))
         raise WrongStatus(f"a record that is {row.status} cannot be {step}: it must be {wanted}")
-    stored: dict[str, Any] = work.unseal("records", row.user_id, row.ciphertext)
+    stored: dict[str, Any] = session.decrypt("records", row.user_id, row.ciphertext)
     return _Record(record_id, row.user_id, row.status, row.absences, stored)
 
 
-async def _change(work: Session, record: _Record, *, status: str, absences: int = 0, **more: Any) -> None:
+async def _change(session: Session, record: _Record, *, status: str, absences: int = 0, **more: Any) -> None:
     changed: dict[str, Any] = {"status": status, "absences": absences, **more}
     if status != record.status:
-        changed["changed_at"] = work.clock.now()
-    await work.run(update(records).where(records.c.id == record.id), changed)
+        changed["changed_at"] = session.clock.now()
+    await session.run(update(records).where(records.c.id == record.id), changed)
 
 
-async def _tell(work: Session, event: Event, record: _Record, site: Site, status: str) -> None:
-    shown = shown_record(record.id, site.name, status, record.stored)
-    await alerts.about_record(work, event, record.user_id, shown, site)
+async def _tell(session: Session, event: Event, record: _Record, site: Site, status: str) -> None:
+    resource = record_resource(record.id, site.name, status, record.stored)
+    await alerts.about_record(session, event, record.user_id, resource, site)

@@ -31,7 +31,7 @@ async def known_listings(work: Session, user_id: int) -> dict[str, list[Listing]
     known: dict[str, list[Listing]] = {}
     for row in await work.all(_LISTED, {"user_id": user_id}):
         known.setdefault(row.site, []).append(
-            Listing.of_stored(work.unseal("records", user_id, row.ciphertext))
+            Listing.of_stored(work.decrypt("records", user_id, row.ciphertext))
         )
     return known
 
@@ -68,7 +68,7 @@ async def save_result(
         judged: Whose its listings are.
         about: The record that it was taken for, if it was for one.
     """
-    subject = await users.subject_of(work, user_id)
+    subject = await users.get_subject(work, user_id)
     if subject is None:
         return
     rows = await work.all(_KNOWN, {"user_id": user_id, "site": site.name})
@@ -86,7 +86,7 @@ async def save_result(
             await findings.discover_record(work, user_id, listing, site.site(subject))
             await _still_listed(work, row, site, subject, about)
     for row in unseen.values():
-        if told.tells_absence_of(Listing.of_stored(work.unseal("records", user_id, row.ciphertext))):
+        if told.tells_absence_of(Listing.of_stored(work.decrypt("records", user_id, row.ciphertext))):
             await _not_listed(work, row, site, subject, about)
     await statistics.record_scan(work, site.name, reason=told.inconclusive, trusted=told.trusted)
 
@@ -108,7 +108,7 @@ async def _find(
 
 def _is_same(work: Session, user_id: int, row: Row[Any], listing: Listing, match: Match) -> bool:
     """Whether what stands under a record's reference is still the same; sites give references to others again."""
-    before = Listing.of_stored(work.unseal("records", user_id, row.ciphertext))
+    before = Listing.of_stored(work.decrypt("records", user_id, row.ciphertext))
     return match.verdict != "other" or listing.name.casefold() == before.name.casefold()
 
 

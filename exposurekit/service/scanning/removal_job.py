@@ -52,8 +52,8 @@ async def remove(web: ScanContext, lease: Lease) -> None:
         row = await work.first(_RECORD, {"record_id": lease.row_id})
         subject = None
         if row is not None and await consent.may_scan(work, row.user_id):
-            subject = await users.subject_of(work, row.user_id)
-        stored = None if row is None else work.unseal("records", row.user_id, row.ciphertext)
+            subject = await users.get_subject(work, row.user_id)
+        stored = None if row is None else work.decrypt("records", row.user_id, row.ciphertext)
         known = {} if row is None else await known_listings(work, row.user_id)
     site = None if row is None else web.definitions.get(row.site)
     if row is None or site is None or subject is None or stored is None:
@@ -161,7 +161,7 @@ async def _again(work: Session, web: ScanContext, row: Row[Any]) -> datetime | N
     now, site = work.clock.now(), web.definitions.get(row.site)
     if site is None:
         return now + LOOK_AGAIN  # another worker may know it
-    subject = await users.subject_of(work, row.user_id)
+    subject = await users.get_subject(work, row.user_id)
     # The person may have supplied, just now, what was missing.
     ready = subject is not None and site.site(subject).removed_by_us and row.refused_at is None
     return now if ready and row.status == DISCOVERED else None

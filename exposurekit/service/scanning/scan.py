@@ -90,7 +90,7 @@ async def scan(web: ScanContext, lease: Lease) -> None:
     """
     user_id = lease.row_id
     async with web.database.reading() as work:
-        subject = await users.subject_of(work, user_id) if await consent.may_scan(work, user_id) else None
+        subject = await users.get_subject(work, user_id) if await consent.may_scan(work, user_id) else None
         known = await known_listings(work, user_id)
     if subject is not None:
         one = _Scan(web, lease, subject, known, asyncio.get_running_loop().time() + LOOKS_S)

@@ -1,12 +1,11 @@
-"""The two kinds of database: how a look and a transaction are opened in each. Knows no table.
+"""Database backends: connections and transactions of SQLite and PostgreSQL.
 
-SQLite is called on the event loop itself, without a thread for each statement: a look at a page in memory takes
-some 40 microseconds, and the way to a thread and back ten times that (measured: 0.08 of a bare handler's requests
-a second through aiosqlite). Only what may wait goes to a thread: the turn to write, and the commit. Readers of a
-write-ahead log never wait for the writer.
+SQLite statements run on the event loop itself: reading a cached page takes about 40 microseconds, and a thread round
+trip ten times that (measured: aiosqlite leaves 8 % of a bare handler's throughput). Only calls that may block run in
+a thread: waiting for the write lock, and the commit. With a write-ahead log, readers never wait for the writer.
 
-A question that every request asks goes past SQLAlchemy there (`rows`): it is put in words once, and then handed to
-the driver itself (measured: 6 instead of 60 microseconds for one row, 29 instead of 99 for thirty).
+On SQLite, `rows` bypasses SQLAlchemy for the queries that every request makes: a query is compiled once and then goes
+to the driver (measured: 6 instead of 60 microseconds for one row, 29 instead of 99 for thirty).
 """
 
 import asyncio
@@ -37,36 +36,36 @@ from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
 from exposurekit.errors import ConfigurationError
 
-BUSY_TIMEOUT_S = 10  # for the turn in this process, and again for the file's lock
-NONE_OF_THE_TWO = (
+BUSY_TIMEOUT_S = 10  # for the lock in this process, and again for the file's lock
+UNSUPPORTED_URL = (
     "the database (--database, EXPOSUREKIT_DATABASE) must be sqlite:///FILE or "
     "postgresql+psycopg://USER@HOST:PORT/NAME"
 )
 _PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "secure_delete=ON")
 T = TypeVar("T")
-Question = Select[*tuple[Any, ...]] | CompoundSelect[*tuple[Any, ...]]
+Query = Select[*tuple[Any, ...]] | CompoundSelect[*tuple[Any, ...]]
 Rows = Sequence[tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class InlineConnection:
-    """A blocking connection with the face of SQLAlchemy's asynchronous one, and the driver's own beneath it."""
+    """A blocking connection with the interface of SQLAlchemy's `AsyncConnection`, and the driver's own connection."""
 
     connection: Connection
     driver: sqlite3.Connection
 
     async def execute(self, statement: Executable, parameters: Any = None) -> CursorResult[Any]:
-        """Run one statement, here and now."""
+        """Run one statement, blocking."""
         return self.connection.execute(statement, parameters)
 
     async def run_sync(self, function: Callable[[Connection], T]) -> T:
-        """Give the connection to a function that knows nothing of waiting."""
+        """Call a synchronous function with the connection."""
         return function(self.connection)
 
-    def rows(self, question: Question, values: Mapping[str, Any]) -> Rows:
-        """Ask the driver itself."""
+    def rows(self, query: Query, values: Mapping[str, Any]) -> Rows:
+        """Run a query through the driver."""
         try:
-            return _words(question).asked(self.driver, values)
+            return _compiled(query).fetch(self.driver, values)
         except sqlite3.OperationalError as error:
             problem = error
         raise OperationalError(None, None, problem, hide_parameters=True)
@@ -75,54 +74,54 @@ class InlineConnection:
 AnyConnection = InlineConnection | AsyncConnection
 
 
-async def rows(connection: AnyConnection, question: Question, values: Mapping[str, Any]) -> Rows:
-    """Every row, as a plain tuple, on the shortest way there is.
+async def rows(connection: AnyConnection, query: Query, values: Mapping[str, Any]) -> Rows:
+    """Return every row as a plain tuple, as fast as the backend can.
 
     Args:
-        connection: Of either kind of database.
-        question: A constant of its room: its words are kept for as long as the process lives.
-        values: For its parameters: whole numbers, texts and bytes.
+        connection: A connection of either backend.
+        query: A module-level constant: its compiled form is cached.
+        values: The bound parameters: integers, strings and bytes.
     """
     if isinstance(connection, InlineConnection):
-        return connection.rows(question, values)
-    return (await connection.execute(question, values)).all()
+        return connection.rows(query, values)
+    return (await connection.execute(query, values)).all()
 
 
-class Store(Protocol):
-    """One kind of database."""
+class Backend(Protocol):
+    """A kind of database."""
 
-    def touch(self) -> None:
-        """Make sure that there is something to connect to."""
+    def ensure_exists(self) -> None:
+        """Create the database file where it is missing."""
 
     def reading(self) -> AbstractAsyncContextManager[AnyConnection]:
-        """A connection that only reads."""
+        """Open a read-only connection."""
 
     def writing(self) -> AbstractAsyncContextManager[AnyConnection]:
-        """A connection in a transaction: committed at the end, after an exception rolled back."""
+        """Open a transaction: committed at the end, rolled back after an exception."""
 
     async def scrub(self) -> bool:
-        """See that what was deleted does not lie about in a log; whether that could be done."""
+        """Purge deleted data from the log. Return whether that succeeded."""
 
     async def close(self) -> None:
-        """Let go of every connection."""
+        """Close every connection."""
 
 
-def store_of(url: URL, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> Store:
-    """The store that an address names.
+def create_backend(url: URL, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> Backend:
+    """Create the backend for a database URL.
 
     Raises:
-        ConfigurationError: It names neither of the two kinds, or the kind's driver is not installed.
+        ConfigurationError: The URL is not supported, or the driver is not installed.
     """
     match url.get_backend_name():
         case "sqlite" if url.database not in {None, "", ":memory:"} and not url.query:
             return SQLite(url, busy_timeout_s)
         case "postgresql":
             return PostgreSQL(url)
-    raise ConfigurationError(NONE_OF_THE_TWO)
+    raise ConfigurationError(UNSUPPORTED_URL)
 
 
 class SQLite:
-    """One file, a write-ahead log beside it, and one writer at a time."""
+    """SQLite: one file with a write-ahead log, and one writer at a time."""
 
     def __init__(self, url: URL, busy_timeout_s: float) -> None:
         self._path = url.database or ""
@@ -130,30 +129,30 @@ class SQLite:
         self._engine = create_engine(
             url.set(drivername="sqlite+pysqlite"),
             hide_parameters=True,
-            # Transactions are begun here, not guessed by the driver; there is nothing to reset after a look.
+            # Transactions are begun explicitly, not by the driver; a read leaves nothing to reset.
             connect_args={"isolation_level": None, "timeout": busy_timeout_s},
             pool_reset_on_return=None,
-            max_overflow=-1,  # waiting for a connection would stop the loop that has to give it back
+            max_overflow=-1,  # waiting for a connection would block the loop that has to return it
         )
-        self._lookers: list[InlineConnection] = []  # kept open: the way to the pool and back takes 10 us
-        # A queue for each event loop; between loops, as between processes, the file's own lock decides.
-        self._turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+        self._readers: list[InlineConnection] = []  # kept open: a round trip to the pool takes 10 us
+        # One lock per event loop; between loops and between processes, the file's own lock decides.
+        self._write_locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
         event.listen(self._engine, "connect", _set_pragmas)
 
-    def touch(self) -> None:
-        """Make the file, for its owner alone; the log takes its mode from it."""
+    def ensure_exists(self) -> None:
+        """Create the file, readable by its owner alone; the log inherits its mode."""
         os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
 
-    def reading(self) -> "_Look":
-        """A connection that only reads: one moment of the log, whatever is written."""
-        return _Look(self._lookers, self._engine)
+    def reading(self) -> "_ReadConnection":
+        """Open a read-only connection that sees one snapshot of the database."""
+        return _ReadConnection(self._readers, self._engine)
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[InlineConnection]:
-        """The one connection that writes; others of this process wait their turn, of others for the file's lock."""
-        turn = self._turns.setdefault(asyncio.get_running_loop(), asyncio.Lock())
+        """Open the one write transaction; other writers wait for a lock."""
+        lock = self._write_locks.setdefault(asyncio.get_running_loop(), asyncio.Lock())
         async with asyncio.timeout(self._busy_timeout_s):
-            await turn.acquire()
+            await lock.acquire()
         try:
             with self._engine.connect() as connection:
                 # The write lock first: no deadlock, no stale read.
@@ -161,53 +160,53 @@ class SQLite:
                 yield _inline(connection)
                 await _in_thread(connection.commit)
         finally:
-            turn.release()
+            lock.release()
 
     async def scrub(self) -> bool:
-        """Empty the write-ahead log into the file, where what is deleted is overwritten; readers may prevent it."""
+        """Checkpoint the write-ahead log into the file, which overwrites deleted data; readers may prevent it."""
 
-        def emptied() -> bool:
+        def checkpoint() -> bool:
             with self._engine.connect() as connection:
                 busy, *_ = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()
                 return not busy
 
-        return await asyncio.to_thread(emptied)
+        return await asyncio.to_thread(checkpoint)
 
     async def close(self) -> None:
-        """Let go of every connection."""
-        while self._lookers:
-            self._lookers.pop().connection.close()
+        """Close every connection."""
+        while self._readers:
+            self._readers.pop().connection.close()
         self._engine.dispose()
 
 
-class _Look(AbstractAsyncContextManager[InlineConnection]):
-    """One look of SQLite. A class, not a generator: every request takes one, and it costs 2 us less."""
+class _ReadConnection(AbstractAsyncContextManager[InlineConnection]):
+    """A read transaction of SQLite. A class, not a generator: it costs each request 2 us less."""
 
-    __slots__ = ("_engine", "_looker", "_lookers")
+    __slots__ = ("_engine", "_reader", "_readers")
 
-    def __init__(self, lookers: list[InlineConnection], engine: Engine) -> None:
-        self._lookers = lookers
+    def __init__(self, readers: list[InlineConnection], engine: Engine) -> None:
+        self._readers = readers
         self._engine = engine
 
     async def __aenter__(self) -> InlineConnection:
         try:
-            looker = self._lookers.pop()
-        except IndexError:  # not asked before: another thread could take the last one meanwhile
-            looker = _inline(self._engine.connect())
-        looker.driver.execute("BEGIN")
-        self._looker = looker
-        return looker
+            reader = self._readers.pop()
+        except IndexError:  # not checked before: another thread could take the last one meanwhile
+            reader = _inline(self._engine.connect())
+        reader.driver.execute("BEGIN")
+        self._reader = reader
+        return reader
 
     async def __aexit__(self, *_: object) -> None:
-        looker = self._looker
-        if looker.connection.in_transaction():  # SQLAlchemy began one when it was asked
-            looker.connection.rollback()
-        looker.driver.rollback()
-        self._lookers.append(looker)
+        reader = self._reader
+        if reader.connection.in_transaction():  # SQLAlchemy began one with the first statement
+            reader.connection.rollback()
+        reader.driver.rollback()
+        self._readers.append(reader)
 
 
 class PostgreSQL:
-    """A server, through psycopg's asynchronous connections."""
+    """PostgreSQL, through psycopg's asynchronous connections."""
 
     def __init__(self, url: URL) -> None:
         try:
@@ -219,23 +218,23 @@ class PostgreSQL:
                 "PostgreSQL needs a driver: pip install 'exposurekit[postgres]'"
             ) from None
 
-    def touch(self) -> None:
-        """Nothing: the server's operator makes the database."""
+    def ensure_exists(self) -> None:
+        """Do nothing: the operator creates the database."""
 
     def reading(self) -> AbstractAsyncContextManager[AsyncConnection]:
-        """A connection that only reads."""
+        """Open a read-only connection."""
         return self._engine.execution_options(isolation_level="REPEATABLE READ").connect()
 
     def writing(self) -> AbstractAsyncContextManager[AsyncConnection]:
-        """A connection in a transaction."""
+        """Open a transaction."""
         return self._engine.begin()
 
     async def scrub(self) -> bool:
-        """Nothing: the server's own cleaning (VACUUM) overwrites what is deleted, in its time."""
+        """Do nothing: the server's VACUUM overwrites deleted data in its own time."""
         return False
 
     async def close(self) -> None:
-        """Let go of every connection."""
+        """Close every connection."""
         await self._engine.dispose()
 
 
@@ -249,36 +248,36 @@ def _inline(connection: Connection) -> InlineConnection:
 
 
 @dataclass(frozen=True, slots=True)
-class _Words:
-    """A question in SQLite's words, and what makes its cells into values where the driver does not."""
+class _CompiledQuery:
+    """A query compiled for SQLite, and converters for the columns that the driver does not convert."""
 
     sql: str
-    makers: tuple[tuple[int, Callable[[Any], Any]], ...]
+    converters: tuple[tuple[int, Callable[[Any], Any]], ...]
 
-    def asked(self, driver: sqlite3.Connection, values: Mapping[str, Any]) -> Rows:
+    def fetch(self, driver: sqlite3.Connection, values: Mapping[str, Any]) -> Rows:
         rows = driver.execute(self.sql, values).fetchall()
-        return [self._made(row) for row in rows] if self.makers else rows
+        return [self._converted(row) for row in rows] if self.converters else rows
 
-    def _made(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _converted(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
         cells = list(row)
-        for index, made in self.makers:
+        for index, convert in self.converters:
             if cells[index] is not None:
-                cells[index] = made(cells[index])
+                cells[index] = convert(cells[index])
         return tuple(cells)
 
 
 _DIALECT = sqlite.dialect(paramstyle="named")
 
 
-@lru_cache(maxsize=64)  # there are some ten; a question that is no constant must not fill the memory
-def _words(question: Question) -> _Words:
-    kinds = [column.type.dialect_impl(_DIALECT) for column in question.selected_columns]
-    makers = [
-        None if isinstance(kind, LargeBinary) else kind.result_processor(_DIALECT, None) for kind in kinds
+@lru_cache(maxsize=64)  # there are about ten; a query that is no constant must not fill the memory
+def _compiled(query: Query) -> _CompiledQuery:
+    types = [column.type.dialect_impl(_DIALECT) for column in query.selected_columns]
+    converters = [
+        None if isinstance(type_, LargeBinary) else type_.result_processor(_DIALECT, None) for type_ in types
     ]
-    return _Words(
-        str(question.compile(dialect=_DIALECT)),
-        tuple((index, made) for index, made in enumerate(makers) if made),
+    return _CompiledQuery(
+        str(query.compile(dialect=_DIALECT)),
+        tuple((index, convert) for index, convert in enumerate(converters) if convert),
     )
 
 
@@ -287,5 +286,5 @@ async def _in_thread(function: Callable[[], object]) -> None:
     try:
         await asyncio.shield(task)
     except asyncio.CancelledError:
-        await asyncio.wait([task])  # what a thread has begun must end before its connection is let go
+        await asyncio.wait([task])  # the thread must finish before its connection is released
         raise

@@ -1,4 +1,4 @@
-"""Where everything is kept. Opens looks and transactions, makes the tables, checks the key; knows no domain."""
+"""The service's database: read and write sessions, migrations, and the check of the encryption key."""
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -15,72 +15,72 @@ from exposurekit.service.clock import Clock
 from exposurekit.service.storage import migrations, tables
 from exposurekit.service.storage.backends import (
     BUSY_TIMEOUT_S,
-    NONE_OF_THE_TWO,
+    UNSUPPORTED_URL,
     AnyConnection,
-    Question,
+    Query,
     Rows,
+    create_backend,
     rows,
-    store_of,
 )
 from exposurekit.service.storage.encryption import Vault
 
-FAULTS = (DBAPIError, OSError, TimeoutError)  # what a database that is busy or away raises
+DATABASE_ERRORS = (DBAPIError, OSError, TimeoutError)  # raised by a database that is locked or unreachable
 Values = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One look at the database or one transaction, with the vault and the clock that go with it."""
+    """One read or write transaction, with the vault and the clock."""
 
     connection: AnyConnection = field(repr=False)
     vault: Vault
     clock: Clock
 
-    def seal(self, part: str, user_id: int, value: Any) -> bytes:
-        """A value for one part of what is kept about one person; it opens nowhere else."""
-        return self.vault.seal(value, f"{part}:{user_id}")
+    def encrypt(self, part: str, user_id: int, value: Any) -> bytes:
+        """Encrypt a value for one part of a user's data; it decrypts for no other part or user."""
+        return self.vault.encrypt(value, f"{part}:{user_id}")
 
-    def unseal(self, part: str, user_id: int, ciphertext: bytes) -> Any:
-        """What was sealed for this part of this person."""
-        return self.vault.unseal(ciphertext, f"{part}:{user_id}")
+    def decrypt(self, part: str, user_id: int, ciphertext: bytes) -> Any:
+        """Decrypt a value of this part of this user's data."""
+        return self.vault.decrypt(ciphertext, f"{part}:{user_id}")
 
-    def unseal_all(self, ciphertext: Iterable[tuple[str, int, bytes]]) -> list[Any]:
-        """As `unseal`, of many a part, a person and what was sealed for them; in the same order."""
-        return self.vault.unseal_all([(one, f"{part}:{user_id}") for part, user_id, one in ciphertext])
+    def decrypt_all(self, ciphertexts: Iterable[tuple[str, int, bytes]]) -> list[Any]:
+        """Decrypt many values, each given as part, user id and ciphertext; in the same order."""
+        return self.vault.decrypt_all([(one, f"{part}:{user_id}") for part, user_id, one in ciphertexts])
 
     async def all(self, statement: Executable, values: Values = None) -> Sequence[Row[Any]]:
-        """Every row."""
+        """Return every row."""
         return (await self.connection.execute(statement, values)).all()
 
     async def first(self, statement: Executable, values: Values = None) -> Row[Any] | None:
-        """The first row, or None."""
+        """Return the first row, or None."""
         return (await self.connection.execute(statement, values)).first()
 
-    async def rows(self, question: Question, values: Mapping[str, Any]) -> Rows:
-        """Every row of a question that many requests ask, as plain tuples, on the shortest way; see `stores.rows`."""
-        return await rows(self.connection, question, values)
+    async def rows(self, query: Query, values: Mapping[str, Any]) -> Rows:
+        """Return every row as a plain tuple; for the queries that every request makes, see `backends.rows`."""
+        return await rows(self.connection, query, values)
 
     async def run(self, statement: Executable, values: Values = None) -> int:
-        """Change rows; how many."""
+        """Change rows. Return how many."""
         return (await self.connection.execute(statement, values)).rowcount
 
     async def add(self, statement: Insert, values: Mapping[str, Any]) -> int:
-        """Insert one row; its id."""
+        """Insert one row. Return its id."""
         [key] = (await self.connection.execute(statement, values)).inserted_primary_key or (0,)
         return int(key)
 
 
 class Database:
-    """The service's memory.
+    """The service's database.
 
     Args:
         url: ``sqlite:///service.db`` or ``postgresql+psycopg://...``.
-        vault: Seals what is personal before it comes here.
-        clock: Handed on with every piece of work.
-        busy_timeout_s: Seconds that a write waits for its turn, and again for a lock of another process (SQLite).
+        vault: Encrypts personal data.
+        clock: The time of every session.
+        busy_timeout_s: Seconds that a write waits for another one, and again for another process (SQLite).
 
     Raises:
-        ConfigurationError: The address names no database of these two kinds.
+        ConfigurationError: The URL is neither of these two kinds.
     """
 
     def __init__(
@@ -89,24 +89,24 @@ class Database:
         self.vault = vault
         self.clock = clock
         self._url = _parsed(url)
-        self._store = store_of(self._url, busy_timeout_s=busy_timeout_s)
+        self._backend = create_backend(self._url, busy_timeout_s=busy_timeout_s)
         self._opened = False
 
     def __repr__(self) -> str:
         return f"Database({self._url.render_as_string(hide_password=True)!r})"
 
     async def open(self) -> Self:
-        """Bring the tables to this version and check the key; the second time nothing.
+        """Migrate the tables and check the key, once.
 
-        A look tells whether there is anything to bring: where there is not, nobody who writes is waited for.
+        An up-to-date database is only read, so opening it never waits for a writer.
 
         Raises:
-            ConfigurationError: The database cannot be reached, or was made with another key.
+            ConfigurationError: The database cannot be opened, or was created with another key.
         """
         if self._opened:
             return self
         try:
-            self._store.touch()
+            self._backend.ensure_exists()
             if not await self._is_ready():
                 await self._make_ready()
         except (DBAPIError, OSError) as error:
@@ -120,43 +120,43 @@ class Database:
         await self.close()
         where = self._url.set(username=None, password=None, query={})
         raise ConfigurationError(
-            f"the database {where} cannot be opened ({problem}): check where it is and who may use it"
+            f"the database {where} cannot be opened ({problem}): check its location and permissions"
         )
 
     async def _is_ready(self) -> bool:
-        async with self.reading() as work:
-            return await work.connection.run_sync(migrations.is_newest) and await _knows_key(work)
+        async with self.reading() as session:
+            return await session.connection.run_sync(migrations.is_newest) and await _has_key(session)
 
     async def _make_ready(self) -> None:
-        """Looks again: another process may have been quicker."""
-        async with self.writing() as work:
-            await work.connection.run_sync(migrations.migrate)
-            if not await _knows_key(work):
-                mark = {"name": "key fingerprint", "value": self.vault.key_fingerprint}
-                await work.run(insert(tables.service_metadata), mark)
+        """Check again in the transaction: another process may have been quicker."""
+        async with self.writing() as session:
+            await session.connection.run_sync(migrations.migrate)
+            if not await _has_key(session):
+                fingerprint = {"name": "key fingerprint", "value": self.vault.key_fingerprint}
+                await session.run(insert(tables.service_metadata), fingerprint)
 
     async def scrub(self) -> bool:
-        """See that what was deleted lies in no log of the database either; whether that could be done now."""
-        return await self._store.scrub()
+        """Purge deleted data from the database's log. Return whether that succeeded."""
+        return await self._backend.scrub()
 
     async def close(self) -> None:
-        """Let go of every connection."""
-        await self._store.close()
+        """Close every connection."""
+        await self._backend.close()
         self._opened = False
 
     def reading(self) -> AbstractAsyncContextManager[Session]:
-        """A look; each statement sees one moment."""
-        return _Look(self._store.reading(), self.vault, self.clock)
+        """Open a read session, in which all statements see one snapshot."""
+        return _ReadSession(self._backend.reading(), self.vault, self.clock)
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[Session]:
-        """A transaction: all of it is kept, or after an exception nothing. Never one inside another."""
-        async with self._store.writing() as connection:
+        """Open a write session: committed at the end, rolled back after an exception. Do not nest."""
+        async with self._backend.writing() as connection:
             yield Session(connection, self.vault, self.clock)
 
 
-class _Look(AbstractAsyncContextManager[Session]):
-    """A connection that reads, with what goes with it. A class, not a generator: every request takes one."""
+class _ReadSession(AbstractAsyncContextManager[Session]):
+    """A read session. A class, not a generator, because every request opens one."""
 
     __slots__ = ("_clock", "_connecting", "_vault")
 
@@ -179,8 +179,8 @@ class _Look(AbstractAsyncContextManager[Session]):
         await self._connecting.__aexit__(kind, fault, trace)
 
 
-def is_there(url: str) -> bool | None:
-    """Whether an SQLite file is there already; None: a server's database, which is known once it is opened."""
+def exists(url: str) -> bool | None:
+    """Return whether an SQLite file exists; None for a server's database."""
     parsed = _parsed(url)
     if parsed.get_backend_name() != "sqlite":
         return None
@@ -192,17 +192,17 @@ def _parsed(url: str) -> URL:
     try:
         return make_url(url)
     except (ArgumentError, ValueError):
-        pass  # its text holds the address, and the address may hold a password
-    raise ConfigurationError(NONE_OF_THE_TWO)
+        pass  # the text holds the URL, which may hold a password
+    raise ConfigurationError(UNSUPPORTED_URL)
 
 
-async def _knows_key(work: Session) -> bool:
-    """Whether it was made with this key; False: with none yet."""
-    marks = tables.service_metadata.c
-    row = await work.first(select(marks.value).where(marks.name == "key fingerprint"))
-    if row is not None and row.value != work.vault.key_fingerprint:
+async def _has_key(session: Session) -> bool:
+    """Return whether the database was created with this key; False: it has no key yet."""
+    metadata = tables.service_metadata.c
+    row = await session.first(select(metadata.value).where(metadata.name == "key fingerprint"))
+    if row is not None and row.value != session.vault.key_fingerprint:
         raise ConfigurationError(
-            "this database was made with another key: set EXPOSUREKIT_SERVICE_KEY or EXPOSUREKIT_SERVICE_KEY_FILE "
-            "to the one it was made with"
+            "the database was created with another key: set EXPOSUREKIT_SERVICE_KEY or EXPOSUREKIT_SERVICE_KEY_FILE "
+            "to that key"
         )
     return row is not None

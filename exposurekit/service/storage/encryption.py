@@ -1,8 +1,7 @@
-"""What is encrypted at rest, and how. Knows keys and values; never a table, and never shows either.
+"""Encryption at rest: AES-256-GCM for values, HMAC-SHA256 fingerprints for lookups, and the service's key.
 
-Values are sealed with AES-256-GCM under a fresh nonce each time, and bound to a purpose (a table and whose row it
-is): a sealed value moved elsewhere does not open. A version byte stands in front, so that keys can be rotated.
-What must be found again is kept as a fingerprint, HMAC-SHA256 with the domain inside.
+Each value is encrypted under a fresh nonce and bound to a purpose (a part of one user's data), so a ciphertext that is
+moved to another row does not decrypt. A version byte in front allows key rotation.
 """
 
 import hmac
@@ -25,25 +24,25 @@ KEY_VARIABLE, KEY_FILE_VARIABLE = "EXPOSUREKIT_SERVICE_KEY", "EXPOSUREKIT_SERVIC
 _VERSION = b"\x01"
 _NONCE_BYTES = 12
 _HEAD_BYTES = len(_VERSION) + _NONCE_BYTES
-_CLOSED = "a stored value does not open with this key"
+_NOT_DECRYPTABLE = "a stored value cannot be decrypted with this key"
 
 
 class DecryptionError(ExposureError):
-    """A sealed value does not open: another key made it, another row owns it, or it was changed."""
+    """A value cannot be decrypted: wrong key, wrong purpose, or modified data."""
 
 
 class Vault:
-    """Seals values and makes fingerprints with one key.
+    """Encrypts values and computes fingerprints with one key.
 
     >>> vault = Vault(Vault.generate_key())
-    >>> vault.unseal(vault.seal({"city": "Oakmere"}, "details:7"), "details:7")
+    >>> vault.decrypt(vault.encrypt({"city": "Oakmere"}, "addresses:7"), "addresses:7")
     {'city': 'Oakmere'}
     """
 
     def __init__(self, key: bytes) -> None:
         if len(key) != key_files.KEY_BYTES:
-            raise ConfigurationError(f"the service's key must have {key_files.KEY_BYTES} bytes")
-        # One key for each use, so that no fingerprint can ever say anything about a sealed value.
+            raise ConfigurationError(f"the service's key must be {key_files.KEY_BYTES} bytes long")
+        # A separate key for each use, so that a fingerprint reveals nothing about a ciphertext.
         self._cipher = AESGCM(hmac.digest(key, b"exposurekit sealing 1", "sha256"))
         self._fingerprint_key = hmac.digest(key, b"exposurekit fingerprints 1", "sha256")
 
@@ -52,80 +51,79 @@ class Vault:
 
     @staticmethod
     def generate_key() -> bytes:
-        """A new random key."""
+        """Return a new random key."""
         return secrets.token_bytes(key_files.KEY_BYTES)
 
     @property
     def key_fingerprint(self) -> str:
-        """Tells one key from another and says nothing about it; a database remembers it."""
+        """A fingerprint of the key, stored in the database to detect a wrong key."""
         return self.fingerprint("", "key").hex()
 
-    def seal(self, value: Any, purpose: str) -> bytes:
-        """A plain JSON value, encrypted for one purpose."""
+    def encrypt(self, value: Any, purpose: str) -> bytes:
+        """Encrypt a JSON value for one purpose."""
         nonce = os.urandom(_NONCE_BYTES)
         return _VERSION + nonce + self._cipher.encrypt(nonce, codec.encode(value, "json"), purpose.encode())
 
-    def unseal(self, ciphertext: bytes, purpose: str) -> Any:
-        """What was sealed for this purpose.
+    def decrypt(self, ciphertext: bytes, purpose: str) -> Any:
+        """Decrypt a value of this purpose.
 
         Raises:
-            DecryptionError: It was sealed with another key or for another purpose, or it was changed.
+            DecryptionError: Wrong key, wrong purpose, or modified data.
         """
-        opened = self._opened([(ciphertext, purpose)])
-        if opened is None:
-            raise DecryptionError(_CLOSED)
-        return opened[0]
+        values = self._decrypted([(ciphertext, purpose)])
+        if values is None:
+            raise DecryptionError(_NOT_DECRYPTABLE)
+        return values[0]
 
-    def unseal_all(self, ciphertext: Sequence[tuple[bytes, str]]) -> list[Any]:
-        """What was sealed, each value for the purpose beside it, in the same order.
+    def decrypt_all(self, ciphertexts: Sequence[tuple[bytes, str]]) -> list[Any]:
+        """Decrypt many values, each given as ciphertext and purpose; in the same order.
 
         Raises:
-            DecryptionError: As `unseal`, for any of them.
+            DecryptionError: As `decrypt`, for any of them.
         """
-        opened = self._opened(ciphertext)
-        if opened is None:
-            raise DecryptionError(_CLOSED)
-        return opened
+        values = self._decrypted(ciphertexts)
+        if values is None:
+            raise DecryptionError(_NOT_DECRYPTABLE)
+        return values
 
-    def _opened(self, ciphertext: Sequence[tuple[bytes, str]]) -> list[Any] | None:
+    def _decrypted(self, ciphertexts: Sequence[tuple[bytes, str]]) -> list[Any] | None:
         decrypt = self._cipher.decrypt
         try:
             texts = [
                 decrypt(one[1:_HEAD_BYTES], one[_HEAD_BYTES:], purpose.encode())
-                for one, purpose in ciphertext
+                for one, purpose in ciphertexts
                 if one[:1] == _VERSION
             ]
-            # What opens is what `seal` wrote, and needs none of the guards of a stranger's body: 1 us a record, not 6,
-            # and less as one list. Only names are kept by the reader: a value would outlive its request.
-            opened = from_json(b"[%b]" % b",".join(texts), cache_strings="keys")
+            # `encrypt` wrote this JSON, so it needs none of the guards for foreign input: 1 us a record instead of 6, and
+            # less as one list. Only keys are cached: a cached value would outlive its request.
+            values = from_json(b"[%b]" % b",".join(texts), cache_strings="keys")
         except (InvalidTag, ValueError):
             return None
-        return opened if len(opened) == len(ciphertext) else None
+        return values if len(values) == len(ciphertexts) else None
 
     def fingerprint(self, text: str, domain: str) -> bytes:
-        """The same 32 bytes for the same text and domain; without the key nobody can make or test them."""
+        """Return 32 bytes that are equal for equal text and domain, and cannot be computed without the key."""
         return hmac.digest(
             self._fingerprint_key, f"{domain}\0{text}".encode("utf-8", "surrogatepass"), "sha256"
         )
 
 
-def load_key(path: Path | None = None, *, make: bool = True) -> bytes:
-    """The service's key: from the environment, else from a file that is made at first use.
+def load_key(path: Path | None = None, *, create: bool = True) -> bytes:
+    """Load the service's key from the environment, else from a file that is created at first use.
 
     Args:
-        path: The key's file. Without it ``EXPOSUREKIT_SERVICE_KEY_FILE``, else ``exposurekit/service.key`` in
-            the user's configuration directory. ``EXPOSUREKIT_SERVICE_KEY`` (base64url of 32 bytes) comes first.
-
-        make: Whether to make a key where there is none: a database that is there needs the one it was made with.
+        path: The key file. Default: ``EXPOSUREKIT_SERVICE_KEY_FILE``, else ``exposurekit/service.key`` in the
+            user's configuration directory. ``EXPOSUREKIT_SERVICE_KEY`` (base64url of 32 bytes) takes precedence.
+        create: Whether to create a missing key. False for an existing database, which needs its own key.
 
     Raises:
-        ConfigurationError: There is no key; what is there is not a key, others may read it, or it can be neither read nor made.
+        ConfigurationError: The key is missing, malformed, readable by others, or cannot be read or created.
     """
     if text := os.environ.get(KEY_VARIABLE):
-        return key_files.key_of(text, KEY_VARIABLE)
+        return key_files.decode_key(text, KEY_VARIABLE)
     file = path or Path(os.environ.get(KEY_FILE_VARIABLE) or paths.config_dir() / "service.key")
-    needed = (
-        f"there is no key at {plain(file)}, and the database needs the one it was made with: --key-file, "
-        f"{KEY_FILE_VARIABLE} or {KEY_VARIABLE} tell where it is"
+    hint = (
+        f"no key at {plain(file)}, and the database needs the key that it was created with: set --key-file, "
+        f"{KEY_FILE_VARIABLE} or {KEY_VARIABLE}"
     )
-    return key_files.load_or_create(file, "the service's", missing="" if make else needed)
+    return key_files.load_or_create(file, "the service's", missing="" if create else hint)

@@ -1,8 +1,8 @@
-"""Work that is due, taken by one worker at a time. Knows rows, not what is done about them.
+"""Leases: due rows, each acquired by one worker at a time.
 
-Whoever takes a row holds it for a while under a token of its own. If the worker dies, the lease runs out and the row
-is taken again: what is done about a row must bear being done twice. Whoever finishes shows the token; a worker
-that was away for too long finds that the row is no longer its own, and what it has to say is not kept.
+A worker holds a row for a limited time under a random token. If the worker dies, the lease expires and another worker
+acquires the row, so jobs must be idempotent. Completing a job checks the token: a worker whose lease has expired
+cannot write its result.
 """
 
 import secrets
@@ -19,111 +19,112 @@ from exposurekit.service.storage.tables import Instant
 
 
 class LeaseLost(ExposureError):
-    """Another worker has the row: this one took longer than its lease."""
+    """The lease has expired and another worker has the row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A row that is ours, for a while."""
+    """A row held by a worker."""
 
     row_id: int
     token: str
 
 
-async def acquire(work: Session, table: Table, *, limit: int, lasts: timedelta) -> list[Lease]:
-    """The rows that are due longest, and nobody's; they are ours from now on."""
-    now = work.clock.now()
+async def acquire(session: Session, table: Table, *, limit: int, duration: timedelta) -> list[Lease]:
+    """Acquire the free rows that have been due longest."""
+    now = session.clock.now()
     token = secrets.token_hex(16)
     free = _due(table, now).order_by(table.c.due_at, table.c.id).limit(limit)
-    free = free.with_for_update(skip_locked=True)  # SQLite has one writer, and leaves this out
+    free = free.with_for_update(skip_locked=True)  # SQLite has one writer and ignores this
     # Two statements: PostgreSQL may run a subquery with a limit again for each row.
-    rows = await work.all(free)
+    rows = await session.all(free)
     ids = [int(row.id) for row in rows]
     if ids:
-        held = {"lease": token, "lease_until": now + lasts}
-        await work.run(update(table).where(table.c.id.in_(ids)).values(**held))
+        lease = {"lease": token, "lease_until": now + duration}
+        await session.run(update(table).where(table.c.id.in_(ids)).values(**lease))
     return [Lease(row_id, token) for row_id in ids]
 
 
-async def acquire_one(work: Session, table: Table, row_id: int, *, lasts: timedelta) -> Lease:
-    """One row, due or not; for the transaction that has just made it."""
+async def acquire_one(session: Session, table: Table, row_id: int, *, duration: timedelta) -> Lease:
+    """Acquire one row, due or not; for the transaction that has just created it."""
     token = secrets.token_hex(16)
-    held = {"lease": token, "lease_until": work.clock.now() + lasts}
-    await work.run(update(table).where(table.c.id == row_id).values(**held))
+    lease = {"lease": token, "lease_until": session.clock.now() + duration}
+    await session.run(update(table).where(table.c.id == row_id).values(**lease))
     return Lease(row_id, token)
 
 
-async def assert_held(work: Session, table: Table, lease: Lease) -> None:
-    """Make sure, until the end of the transaction, that the row is still ours.
+async def assert_held(session: Session, table: Table, lease: Lease) -> None:
+    """Check that the lease is still held, and lock the row until the end of the transaction.
 
     Raises:
-        LeaseLost: It is not, or it is gone.
+        LeaseLost: The lease is lost, or the row is deleted.
     """
-    ours = and_(table.c.id == bindparam("row_id"), table.c.lease == bindparam("token"))
-    statement = select(table.c.id).where(ours).with_for_update()
-    if await work.first(statement, {"row_id": lease.row_id, "token": lease.token}) is None:
-        raise LeaseLost("the work took longer than its lease, and somebody else has it now")
+    is_held = and_(table.c.id == bindparam("row_id"), table.c.lease == bindparam("token"))
+    statement = select(table.c.id).where(is_held).with_for_update()
+    if await session.first(statement, {"row_id": lease.row_id, "token": lease.token}) is None:
+        raise LeaseLost("the lease expired: another worker has the row")
 
 
 async def complete(
-    work: Session, table: Table, lease: Lease, *, due_at: datetime | None, **changes: Any
+    session: Session, table: Table, lease: Lease, *, due_at: datetime | None, **changes: Any
 ) -> None:
-    """The work is done, or for later.
+    """Release the row after the job, with changes and the time of the next one (None: never).
 
     Raises:
-        LeaseLost: The row is not ours any more.
+        LeaseLost: The lease is lost.
     """
-    await assert_held(work, table, lease)
-    await clear(work, table, table.c.id == lease.row_id, due_at=due_at, **changes)
+    await assert_held(session, table, lease)
+    await clear(session, table, table.c.id == lease.row_id, due_at=due_at, **changes)
 
 
-async def abandon(work: Session, table: Table, lease: Lease) -> None:
-    """The work was not done: somebody else may do it at once. Nothing, where the row is not ours any more."""
-    ours = and_(table.c.id == lease.row_id, table.c.lease == lease.token)
-    await clear(work, table, ours)
+async def abandon(session: Session, table: Table, lease: Lease) -> None:
+    """Release the row without doing the job, so that another worker can acquire it at once; no-op if the lease is lost."""
+    is_held = and_(table.c.id == lease.row_id, table.c.lease == lease.token)
+    await clear(session, table, is_held)
 
 
-async def clear(work: Session, table: Table, which: ColumnElement[bool], **changes: Any) -> int:
-    """Rows are nobody's from now on, whoever had them; how many. When they are due stays, unless it is changed."""
-    return await work.run(update(table).where(which).values(lease=None, lease_until=None, **changes))
+async def clear(session: Session, table: Table, condition: ColumnElement[bool], **changes: Any) -> int:
+    """Remove the leases of rows, whoever holds them, and apply changes. Return how many rows there were."""
+    return await session.run(update(table).where(condition).values(lease=None, lease_until=None, **changes))
 
 
-async def any_due(work: Session, table: Table) -> bool:
-    """Whether there is something to take; a look, which keeps nobody from writing."""
-    return await work.first(_due(table, work.clock.now()).limit(1)) is not None
+async def any_due(session: Session, table: Table) -> bool:
+    """Return whether a row can be acquired."""
+    return await session.first(_due(table, session.clock.now()).limit(1)) is not None
 
 
-async def next_due(work: Session, tables: Sequence[Table]) -> datetime | None:
-    """When something can be taken next: what is held, when its lease runs out; None: never."""
-    found: list[datetime] = []
+async def next_due(session: Session, tables: Sequence[Table]) -> datetime | None:
+    """Return when a row can be acquired next (a leased one, when its lease expires); None: never."""
+    instants: list[datetime] = []
     for table in tables:
-        held_longer = and_(table.c.lease_until.is_not(None), table.c.lease_until > table.c.due_at)
-        free_at = case((held_longer, table.c.lease_until), else_=table.c.due_at)
-        row = await work.first(select(func.min(free_at, type_=Instant)).where(table.c.due_at.is_not(None)))
+        leased_longer = and_(table.c.lease_until.is_not(None), table.c.lease_until > table.c.due_at)
+        free_at = case((leased_longer, table.c.lease_until), else_=table.c.due_at)
+        row = await session.first(select(func.min(free_at, type_=Instant)).where(table.c.due_at.is_not(None)))
         if row is not None and row[0] is not None:
-            found.append(row[0])
-    return min(found, default=None)
+            instants.append(row[0])
+    return min(instants, default=None)
 
 
-async def oldest_due(work: Session, table: Table) -> datetime | None:
-    """Since when something has been due that nobody holds; None: nothing is."""
-    row = await work.first(_due(table, work.clock.now()).with_only_columns(func.min(table.c.due_at)))
+async def oldest_due(session: Session, table: Table) -> datetime | None:
+    """Return since when the longest-waiting free row has been due; None: no row is due."""
+    row = await session.first(_due(table, session.clock.now()).with_only_columns(func.min(table.c.due_at)))
     return None if row is None else row[0]
 
 
-async def counts(work: Session, table: Table) -> dict[str, int]:
-    """How many rows are waiting for their time, due, and held by a worker."""
-    now = work.clock.now()
-    held = and_(table.c.lease_until.is_not(None), table.c.lease_until > now)
-    asked = {
-        "waiting": and_(table.c.due_at > now, ~func.coalesce(held, False)),
-        "due": and_(table.c.due_at <= now, ~func.coalesce(held, False)),
-        "held": held,
+async def counts(session: Session, table: Table) -> dict[str, int]:
+    """Count rows that are due later, due now, and held by a worker."""
+    now = session.clock.now()
+    is_leased = and_(table.c.lease_until.is_not(None), table.c.lease_until > now)
+    conditions = {
+        "waiting": and_(table.c.due_at > now, ~func.coalesce(is_leased, False)),
+        "due": and_(table.c.due_at <= now, ~func.coalesce(is_leased, False)),
+        "held": is_leased,
     }
-    found = {
-        name: await work.first(select(func.count()).where(condition)) for name, condition in asked.items()
+    rows = {
+        name: await session.first(select(func.count()).where(condition))
+        for name, condition in conditions.items()
     }
-    return {name: int(row[0]) for name, row in found.items() if row is not None}
+    return {name: int(row[0]) for name, row in rows.items() if row is not None}
 
 
 def _due(table: Table, now: datetime) -> Select[Any]:

@@ -1,11 +1,10 @@
-"""The tables, as SQLAlchemy Core. Everything personal is in a sealed column; what is clear is listed here.
+"""Database tables in SQLAlchemy Core. Personal data is only in the ciphertext columns.
 
-Clear: ids, a record's site and status, an alert's kind, a service history event, who gave a consent, flags and
-instants. Digests are the vault's fingerprints. Ids are never given twice, even after a delete.
+In clear text: ids, a record's site and status, an alert's kind, service history events, who gave a consent, flags and
+instants. Digests are the vault's fingerprints. Ids are never reused, even after a delete.
 
-Work is a due row with a lease, on the table that it is about: ``due_at`` says when, ``lease`` whose it is and
-``lease_until`` for how long. There is no queue beside the tables that could lose what they hold. A change here
-needs a step in ``migrations/``.
+A job is a due row with a lease, on the table that it concerns: ``due_at``, ``lease`` (the holder's token) and
+``lease_until``. There is no separate queue that could lose jobs. A change here needs a step in ``migrations/``.
 """
 
 from datetime import UTC, datetime
@@ -31,21 +30,21 @@ from sqlalchemy import (
 
 
 class Instant(TypeDecorator[datetime]):
-    """An aware instant in UTC, on SQLite too, which keeps no zone."""
+    """An aware datetime in UTC, also on SQLite, which stores no zone."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
-        """To UTC; a naive instant is refused."""
+        """Convert to UTC; a naive datetime is an error."""
         if value is None:
             return None
         if value.tzinfo is None:
-            raise ValueError("an instant without a zone")
+            raise ValueError("a datetime without a time zone")
         return value.astimezone(UTC)
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
-        """From UTC."""
+        """Convert from UTC."""
         if value is None:
             return None
         return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
@@ -90,7 +89,7 @@ integrators = Table(
     Column("api_key_digest", LargeBinary(32), nullable=False, unique=True),
     Column("api_secret_digest", LargeBinary(32), nullable=False),
     Column("callback_ciphertext", LargeBinary),  # url, signing secret
-    Column("attested_by", String(200)),  # who answers for the consent of everyone it registers
+    Column("attested_by", String(200)),  # who attests the consent of everyone it registers
     Column("attested_at", Instant),
     Column("created_at", Instant, nullable=False),
     sqlite_autoincrement=True,
@@ -100,15 +99,17 @@ users = Table(
     metadata,
     _id(),
     Column("integrator_id", ID, _owner("integrators"), nullable=False),
-    Column("secret_ciphertext", LargeBinary, nullable=False),  # apart: List users opens a thousand of these
+    Column(
+        "secret_ciphertext", LargeBinary, nullable=False
+    ),  # separate: List users decrypts a thousand of these
     Column("ciphertext", LargeBinary, nullable=False),  # first_name, middle_name, last_name, birth_date
     Column("is_scanning", Boolean, nullable=False, default=False),
     Column("identification_on_file", Boolean, nullable=False, default=False),
     Column("created_at", Instant, nullable=False),
     Column(
         "version", Integer, nullable=False, default=0, server_default=text("0")
-    ),  # of what is shown of them
-    Column("scanned_at", Instant),  # the end of the last whole scan
+    ),  # counts changes of what the API shows
+    Column("scanned_at", Instant),  # the end of the last complete scan
     *_due("users"),  # the next scan
     Index("users_of_integrator", "integrator_id", "id"),
     sqlite_autoincrement=True,
@@ -133,11 +134,11 @@ records = Table(
     Column("reference_digest", LargeBinary(32), nullable=False),
     Column("status", String(40), nullable=False),
     Column("absences", Integer, nullable=False, default=0),
-    Column("ciphertext", LargeBinary, nullable=False),  # the listing, and what its removal needs
+    Column("ciphertext", LargeBinary, nullable=False),  # the listing, and the fields that its removal needs
     Column("created_at", Instant, nullable=False),
     Column("changed_at", Instant, nullable=False),
-    Column("opt_out_attempts", Integer, nullable=False, default=0, server_default=text("0")),  # in vain
-    Column("refused_at", Instant),  # the site said no, or nothing: a human's job
+    Column("opt_out_attempts", Integer, nullable=False, default=0, server_default=text("0")),  # failed so far
+    Column("refused_at", Instant),  # the site refused or ignored the opt-out: a person has to act
     *_due("records"),  # discovered: the opt-out; pending removal: the next scan
     UniqueConstraint("user_id", "site", "reference_digest"),
     sqlite_autoincrement=True,
@@ -208,8 +209,8 @@ deliveries = Table(
     Column("webhook_id", String(64), nullable=False, unique=True),
     Column("state", String(20), nullable=False),  # open, pending, delivered, dead
     Column("opened_at", Instant, nullable=False),
-    Column("body_ciphertext", LargeBinary),  # from when the window closed on, the same bytes
-    Column("failed_attempts", Integer, nullable=False, default=0),  # since it was last put in line
+    Column("body_ciphertext", LargeBinary),  # set when the window closes; every attempt sends these bytes
+    Column("failed_attempts", Integer, nullable=False, default=0),  # since it was last queued
     Column("ended_at", Instant),
     *_due("deliveries"),  # open: when the window closes; pending: the next attempt
     Index(
@@ -227,8 +228,8 @@ events = Table(
     _id(),
     _user(index=True),
     Column("delivery_id", ID, _owner("deliveries"), nullable=False, index=True),
-    Column("kind", String(40), nullable=False),  # the group of the body that it stands in
-    Column("ciphertext", LargeBinary, nullable=False),  # the item of that group
+    Column("kind", String(40), nullable=False),  # its group in the body
+    Column("ciphertext", LargeBinary, nullable=False),  # its item in that group
     Column("created_at", Instant, nullable=False),
     sqlite_autoincrement=True,
 )
@@ -238,7 +239,7 @@ attempts = Table(
     _id(),
     Column("delivery_id", ID, _owner("deliveries"), nullable=False, index=True),
     Column("at", Instant, nullable=False),
-    Column("status", Integer),  # of the answer; null: there was none
+    Column("status", Integer),  # HTTP status of the response; null: no response
     Column("outcome", String(40), nullable=False),
     sqlite_autoincrement=True,
 )

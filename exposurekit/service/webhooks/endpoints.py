@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from sqlalchemy import select, update
 
 from exposurekit.errors import ConfigurationError
-from exposurekit.service.accounts.integrators import UNKNOWN
+from exposurekit.service.accounts.integrators import UNKNOWN_INTEGRATOR
 from exposurekit.service.http.address_policy import NotPublic, all_opened, networks
 from exposurekit.service.http.client import FetchError, ForbiddenAddress, Outbound, Resolve
 from exposurekit.service.storage.database import Session
@@ -75,35 +75,35 @@ def checked_secret(text: str) -> str:
     return text
 
 
-async def put(work: Session, name: str, callback: Callback | None) -> None:
+async def put(session: Session, name: str, callback: Callback | None) -> None:
     """Set an integrator's callback, or with None take it away. The address must have been vetted.
 
     Raises:
         ConfigurationError: There is no such integrator.
     """
-    found = await work.first(select(integrators.c.id).where(integrators.c.name == name))
+    found = await session.first(select(integrators.c.id).where(integrators.c.name == name))
     if found is None:
-        raise ConfigurationError(UNKNOWN)
+        raise ConfigurationError(UNKNOWN_INTEGRATOR)
     ciphertext = None
     if callback is not None:
-        ciphertext = work.seal(CALLBACK, found.id, {"url": callback.url, "secret": callback.secret})
-    await work.run(
+        ciphertext = session.encrypt(CALLBACK, found.id, {"url": callback.url, "secret": callback.secret})
+    await session.run(
         update(integrators).where(integrators.c.id == found.id).values(callback_ciphertext=ciphertext)
     )
 
 
-async def find(work: Session, name: str) -> Callback | None:
+async def find(session: Session, name: str) -> Callback | None:
     """An integrator's callback; None: it has none.
 
     Raises:
         ConfigurationError: There is no such integrator.
     """
-    row = await work.first(
+    row = await session.first(
         select(integrators.c.id, integrators.c.callback_ciphertext).where(integrators.c.name == name)
     )
     if row is None:
-        raise ConfigurationError(UNKNOWN)
-    return decrypted(work, row.id, row.callback_ciphertext) if row.callback_ciphertext else None
+        raise ConfigurationError(UNKNOWN_INTEGRATOR)
+    return decrypted(session, row.id, row.callback_ciphertext) if row.callback_ciphertext else None
 
 
 async def vet(url: str, *, opened_networks: Iterable[str] = (), resolve: Resolve | None = None) -> None:
@@ -136,7 +136,7 @@ async def vet(url: str, *, opened_networks: Iterable[str] = (), resolve: Resolve
     raise ConfigurationError(f"the callback is refused: {problem}")
 
 
-def decrypted(work: Session, integrator_id: int, ciphertext: bytes) -> Callback:
+def decrypted(session: Session, integrator_id: int, ciphertext: bytes) -> Callback:
     """The callback in an integrator's row."""
-    stored = work.unseal(CALLBACK, integrator_id, ciphertext)
+    stored = session.decrypt(CALLBACK, integrator_id, ciphertext)
     return Callback(stored["url"], stored["secret"])

@@ -62,48 +62,48 @@ class DeliveryInfo:
     last_outcome: str | None
 
 
-async def enqueue_event(work: Session, user_id: int, kind: str, item: Mapping[str, Any]) -> None:
+async def enqueue_event(session: Session, user_id: int, kind: str, item: Mapping[str, Any]) -> None:
     """Something happened to a person: it goes into the window that is open, or opens one.
 
     Nothing is kept for an integrator who has no callback. The person's row must be held.
     """
-    if await work.first(_HAS_CALLBACK, {"user_id": user_id}) is None:
+    if await session.first(_HAS_CALLBACK, {"user_id": user_id}) is None:
         return
-    now = work.clock.now()  # one instant for both: an event is never later than its window
+    now = session.clock.now()  # one instant for both: an event is never later than its window
     row = {
         "user_id": user_id,
-        "delivery_id": await _window(work, user_id, now),
+        "delivery_id": await _window(session, user_id, now),
         "kind": kind,
-        "ciphertext": work.seal(EVENT, user_id, dict(item)),
+        "ciphertext": session.encrypt(EVENT, user_id, dict(item)),
         "created_at": now,
     }
-    await work.add(_INSERT_EVENT, row)
+    await session.add(_INSERT_EVENT, row)
 
 
-async def prepare(work: Session, lease: Lease) -> PreparedDelivery:
+async def prepare(session: Session, lease: Lease) -> PreparedDelivery:
     """The body of a delivery that is due, frozen now if it is not yet, and where it goes.
 
     Raises:
         LeaseLost: Another worker has it, or the person is forgotten.
     """
-    if (known := await work.first(_DELIVERY, {"delivery_id": lease.row_id})) is not None:
+    if (known := await session.first(_DELIVERY, {"delivery_id": lease.row_id})) is not None:
         with suppress(consent.NoSuchUser):  # forgotten this moment, and the delivery too
-            await consent.lock_user(work, known.user_id)  # whoever is adding to the window ends first
-    row = await _held(work, lease)
-    ciphertext = row.body_ciphertext or await _freeze(work, row.id, row.user_id)
-    body: str = work.unseal(BODY, row.user_id, ciphertext)
+            await consent.lock_user(session, known.user_id)  # whoever is adding to the window ends first
+    row = await _held(session, lease)
+    ciphertext = row.body_ciphertext or await _freeze(session, row.id, row.user_id)
+    body: str = session.decrypt(BODY, row.user_id, ciphertext)
     callback_ciphertext = row.callback_ciphertext
     callback = (
-        endpoints.decrypted(work, row.integrator_id, callback_ciphertext) if callback_ciphertext else None
+        endpoints.decrypted(session, row.integrator_id, callback_ciphertext) if callback_ciphertext else None
     )
     return PreparedDelivery(lease, row.webhook_id, body.encode(), callback)
 
 
-async def record_attempt(work: Session, lease: Lease, *, status: int | None, outcome: str) -> str:
+async def record_attempt(session: Session, lease: Lease, *, status: int | None, outcome: str) -> str:
     """An attempt has ended; the delivery's state after it.
 
     Args:
-        work: A transaction.
+        session: A write session.
         lease: The delivery, taken.
         status: The answer's; None: there was none.
         outcome: In a word or two, for the operator.
@@ -111,71 +111,71 @@ async def record_attempt(work: Session, lease: Lease, *, status: int | None, out
     Raises:
         LeaseLost: Another worker has the delivery.
     """
-    row = await _held(work, lease)
-    now = work.clock.now()
+    row = await _held(session, lease)
+    now = session.clock.now()
     made = {"delivery_id": row.id, "at": now, "status": status, "outcome": outcome}
-    await work.add(insert(attempts), made)
+    await session.add(insert(attempts), made)
     if status is not None and 200 <= status < 300:  # noqa: PLR2004  not shown: what counts as success
-        await leases.complete(work, deliveries, lease, due_at=None, state=DELIVERED, ended_at=now)
+        await leases.complete(session, deliveries, lease, due_at=None, state=DELIVERED, ended_at=now)
         return DELIVERED
     failed = row.failed_attempts + 1
     if failed > len(RETRY_DELAYS):
         dead = {"state": DEAD, "failed_attempts": failed, "ended_at": now}
-        await leases.complete(work, deliveries, lease, due_at=None, **dead)
+        await leases.complete(session, deliveries, lease, due_at=None, **dead)
         return DEAD
     again = now + RETRY_DELAYS[failed - 1]
-    await leases.complete(work, deliveries, lease, due_at=again, failed_attempts=failed)
+    await leases.complete(session, deliveries, lease, due_at=again, failed_attempts=failed)
     return PENDING
 
 
 async def all(  # noqa: A001  read as webhooks.all
-    work: Session, *, state: str | None = None, limit: int = 100
+    session: Session, *, state: str | None = None, limit: int = 100
 ) -> list[DeliveryInfo]:
     """The newest deliveries, newest first."""
     statement = _SHOWN if state is None else _SHOWN.where(deliveries.c.state == state)
-    return [DeliveryInfo(*tuple(row)) for row in await work.all(statement.limit(limit))]
+    return [DeliveryInfo(*tuple(row)) for row in await session.all(statement.limit(limit))]
 
 
-async def counts(work: Session) -> dict[str, int]:
+async def counts(session: Session) -> dict[str, int]:
     """How many deliveries are in each state."""
-    found = {row.state: int(row.many) for row in await work.all(_COUNTS)}
+    found = {row.state: int(row.many) for row in await session.all(_COUNTS)}
     return {state: found.get(state, 0) for state in STATES}
 
 
-async def replay(work: Session, webhook_id: str) -> None:
+async def replay(session: Session, webhook_id: str) -> None:
     """Send a dead delivery again, from its first attempt on: the same id, the same bytes.
 
     Raises:
         ConfigurationError: There is no dead delivery of that id.
     """
-    if not await _replay(work, deliveries.c.webhook_id == webhook_id):
+    if not await _replay(session, deliveries.c.webhook_id == webhook_id):
         raise ConfigurationError(
             "there is no dead delivery of that id: exposurekit webhooks list --state dead"
         )
 
 
-async def replay_all(work: Session) -> int:
+async def replay_all(session: Session) -> int:
     """Send every dead delivery again; how many."""
-    return await _replay(work, true())
+    return await _replay(session, true())
 
 
-async def forget_delivered(work: Session, before: datetime) -> int:
+async def forget_delivered(session: Session, before: datetime) -> int:
     """Delete what was delivered before then; how many."""
     old = and_(deliveries.c.state == DELIVERED, deliveries.c.ended_at < before)
-    return await work.run(deliveries.delete().where(old))
+    return await session.run(deliveries.delete().where(old))
 
 
-async def _replay(work: Session, which: ColumnElement[bool]) -> int:
-    again = {"state": PENDING, "failed_attempts": 0, "ended_at": None, "due_at": work.clock.now()}
-    return await work.run(update(deliveries).where(which, deliveries.c.state == DEAD).values(**again))
+async def _replay(session: Session, which: ColumnElement[bool]) -> int:
+    again = {"state": PENDING, "failed_attempts": 0, "ended_at": None, "due_at": session.clock.now()}
+    return await session.run(update(deliveries).where(which, deliveries.c.state == DEAD).values(**again))
 
 
-async def _window(work: Session, user_id: int, now: datetime) -> int:
-    row = await work.first(_OPEN, {"user_id": user_id})
+async def _window(session: Session, user_id: int, now: datetime) -> int:
+    row = await session.first(_OPEN, {"user_id": user_id})
     if row is not None and row.opened_at + GROUPING_WINDOW > now:
         return int(row.id)
     if row is not None:  # it should have been closed by now, and no worker has come by
-        await _freeze(work, row.id, user_id)
+        await _freeze(session, row.id, user_id)
     made = {
         "user_id": user_id,
         "webhook_id": f"msg_{secrets.token_hex(16)}",
@@ -183,24 +183,24 @@ async def _window(work: Session, user_id: int, now: datetime) -> int:
         "opened_at": now,
         "due_at": now + GROUPING_WINDOW,
     }
-    return await work.add(insert(deliveries), made)
+    return await session.add(insert(deliveries), made)
 
 
-async def _freeze(work: Session, delivery_id: int, user_id: int) -> bytes:
+async def _freeze(session: Session, delivery_id: int, user_id: int) -> bytes:
     groups: dict[str, list[Any]] = {}
-    for row in await work.all(_EVENTS, {"delivery_id": delivery_id}):
-        groups.setdefault(row.kind, []).append(work.unseal(EVENT, user_id, row.ciphertext))
+    for row in await session.all(_EVENTS, {"delivery_id": delivery_id}):
+        groups.setdefault(row.kind, []).append(session.decrypt(EVENT, user_id, row.ciphertext))
     told = [name for name in GROUPS if name in groups]
     body = {"user_id": user_id, "events": told, **{name: groups[name] for name in told}}
-    ciphertext = work.seal(BODY, user_id, codec.encode(body, "json").decode())
+    ciphertext = session.encrypt(BODY, user_id, codec.encode(body, "json").decode())
     frozen = {"state": PENDING, "body_ciphertext": ciphertext}
-    await work.run(update(deliveries).where(deliveries.c.id == delivery_id).values(**frozen))
+    await session.run(update(deliveries).where(deliveries.c.id == delivery_id).values(**frozen))
     return ciphertext
 
 
-async def _held(work: Session, lease: Lease) -> Row[Any]:
-    await leases.assert_held(work, deliveries, lease)
-    [row] = await work.all(_DELIVERY, {"delivery_id": lease.row_id})
+async def _held(session: Session, lease: Lease) -> Row[Any]:
+    await leases.assert_held(session, deliveries, lease)
+    [row] = await session.all(_DELIVERY, {"delivery_id": lease.row_id})
     return row
 
 
