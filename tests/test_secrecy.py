@@ -210,7 +210,9 @@ def test_an_error_of_the_database_does_not_show_what_was_to_be_stored(tmp_path):
         database = await a_database(tmp_path).open()
         try:
             async with database.writing() as work:
-                await user_items.update_items(work, 10**9, {"emails": [Entry(None, False, PERSON["emails"][0])]})
+                await user_items.update_items(
+                    work, 10**9, {"emails": [Entry(None, False, PERSON["emails"][0])]}
+                )
         finally:
             await database.close()
 
