@@ -18,6 +18,7 @@ DAWN = datetime(2026, 3, 1, tzinfo=UTC)
 QUEUE = {
     "place": "int64",
     "group": "str",
+    "kind": "str",
     "site": "str",
     "user_id": "int64",
     "alert_number": "int64",
@@ -26,8 +27,8 @@ QUEUE = {
     **dict.fromkeys(["steps", "done", "unable"], "int64"),
     "minutes": "float64",
     "first_seen_at": "datetime64[us, UTC]",
-    **dict.fromkeys(["listings", "people"], "int64"),
-    "listings_a_minute": "float64",
+    **dict.fromkeys(["items", "people"], "int64"),
+    "items_per_minute": "float64",
 }
 COLUMNS = ["user_id", "alert_number", "record_id", "site", "status", "url", "ticks"]
 FINISHED = ["removed", "pending removal", "vanished", "unknown"]
@@ -72,12 +73,12 @@ def test_an_alert_is_one_row_and_says_how_far_it_is():
         )
     )
     assert shape(table) == QUEUE | {"url": "str"}
-    assert told(table, *[*QUEUE][:11]) == [
-        (1, "peoplepile.example", "Peoplepile", 2, 3, 12, "open", 2, 0, 0, 7.0),
-        (2, "seekfolk.example", "Seekfolk", 1, 0, 2**53 + 1, "started", 3, 1, 0, 7.0),
+    assert told(table, *[*QUEUE][:12]) == [
+        (1, "peoplepile.example", "listing", "Peoplepile", 2, 3, 12, "open", 2, 0, 0, 7.0),
+        (2, "seekfolk.example", "listing", "Seekfolk", 1, 0, 2**53 + 1, "started", 3, 1, 0, 7.0),
     ]
     assert table["first_seen_at"].isna().all()
-    assert told(table, "listings", "people", "listings_a_minute") == [(1, 1, 1 / 7)] * 2
+    assert told(table, "items", "people", "items_per_minute") == [(1, 1, 1 / 7)] * 2
 
 
 @pytest.mark.parametrize(
@@ -190,7 +191,7 @@ def test_sister_sites_stand_together_and_share_one_visit():
             alert(2, 0, 3, site="Brother", url=out + "b", ticks=("done", None, None)),
         )
     )
-    assert told(table, "group", "site", "listings", "people", "listings_a_minute") == [
+    assert told(table, "group", "site", "items", "people", "items_per_minute") == [
         ("optout.example", "Brother", 2, 2, 2 / (3 + 2 + 4)),
         ("optout.example", "Sister", 2, 2, 2 / (3 + 2 + 4)),
         ("alone.example", "Alone", 1, 1, 1 / 5),
@@ -204,6 +205,13 @@ def test_what_clears_more_a_minute_comes_first_then_what_helps_more_people():
     assert work_queue(steps(*long, *one_person, *two_people))["group"].tolist() == ["Theirs"] * 2 + [
         "Mine"
     ] * 2 + ["All"]
+
+
+def test_listings_come_before_web_pages():
+    pages = [alert(1, number, url=f"https://pages.example/{number}") for number in range(5)]
+    listing = alert(2, 0, 7, site="Slow", ticks=(None,) * 9)
+    table = work_queue(steps(*pages, listing))
+    assert table["kind"].tolist() == ["listing"] + ["page"] * 5
 
 
 def test_in_a_group_what_was_started_comes_first():
@@ -220,7 +228,7 @@ def test_what_needs_nobody_any_more_stands_at_the_end_with_what_is_left_of_its_g
             alert(4, 0, 4, site="Finished", ticks=("done",)),
         )
     )
-    assert told(table, "place", "user_id", "state", "listings", "people", "listings_a_minute") == [
+    assert told(table, "place", "user_id", "state", "items", "people", "items_per_minute") == [
         (1, 2, "open", 1, 1, 0.2),
         (2, 3, "unable", 1, 1, 0.2),
         (3, 1, "done", 1, 1, 0.2),
@@ -230,11 +238,11 @@ def test_what_needs_nobody_any_more_stands_at_the_end_with_what_is_left_of_its_g
 
 def test_the_minutes_are_the_analysts_to_set():
     queue = work_queue(steps(alert(1, 0, 1, ticks=(None, None))), visit_minutes=10, step_minutes=0.5)
-    assert told(queue, "minutes", "listings_a_minute") == [(11.0, 1 / 11)]
+    assert told(queue, "minutes", "items_per_minute") == [(11.0, 1 / 11)]
     queue = work_queue(steps(alert(1, 0, 1)), visit_minutes=0)
-    assert told(queue, "minutes", "listings_a_minute") == [(2.0, 0.5)]
+    assert told(queue, "minutes", "items_per_minute") == [(2.0, 0.5)]
     queue = work_queue(steps(alert(1, 0, 1)), step_minutes=0)
-    assert told(queue, "minutes", "listings_a_minute") == [(3.0, 1 / 3)]
+    assert told(queue, "minutes", "items_per_minute") == [(3.0, 1 / 3)]
 
 
 @pytest.mark.parametrize(
@@ -286,8 +294,13 @@ def queue_of(alerts):
             (group, one["site"], one["user_id"], one["alert_number"], one["record_id"], state, minutes)
         )
         if state in ("open", "started"):
-            groups.setdefault(group, []).append((one["user_id"], minutes))
-    return sorted((shared(row, groups.get(row[0], [])) for row in rows), key=turn)
+            groups.setdefault((group, is_page(one)), []).append((one["user_id"], minutes))
+    left = [groups.get((row[0], row[1] is None and row[4] is None), []) for row in rows]
+    return sorted(map(shared, rows, left), key=turn)
+
+
+def is_page(alert):
+    return alert["site"] is None and alert["record_id"] is None
 
 
 def shared(row, left):
@@ -298,10 +311,11 @@ def shared(row, left):
 
 
 def turn(row):
-    group, site, user, number, _, state, _, _, people, rate = row
+    group, site, user, number, record, state, _, _, people, rate = row
     last = {"done": 2, "unable": 1}.get(state, 0)
     return (
         last,
+        site is None and record is None,
         -rate,
         -people,
         group is None,
@@ -329,17 +343,17 @@ def test_the_queue_is_that_of_each_alert_looked_at_for_itself(alerts):
         "record_id",
         "state",
         "minutes",
-        "listings",
+        "items",
         "people",
     ]
     assert told(table, *columns) == [row[:9] for row in expected]
-    assert table["listings_a_minute"].tolist() == pytest.approx([row[9] for row in expected])
+    assert table["items_per_minute"].tolist() == pytest.approx([row[9] for row in expected])
     assert table["place"].tolist() == [*range(1, len(expected) + 1)]
 
 
 def test_alerts_that_tell_neither_a_host_nor_a_site_have_no_group():
     table = work_queue(steps(alert(1, 0), alert(2, 0, 5)))
-    assert told(table, "group", "site", "listings") == [("Seekfolk", "Seekfolk", 1), (None, None, 1)]
+    assert told(table, "group", "site", "items") == [("Seekfolk", "Seekfolk", 1), (None, None, 1)]
 
 
 # --- tables as they come ----------------------------------------------------------------------------------
@@ -377,8 +391,8 @@ def test_the_steps_that_an_exposure_gives_are_taken_as_they_are():
     )
     table = work_queue(given_by["steps"])
     assert told(table, "group", "site", "user_id", "record_id", "steps") == [
-        (None, None, 5, None, 1),
         ("seekfolk.example", "Seekfolk", 5, 7, 2),
+        (None, None, 5, None, 1),
     ]
     again = frames.steps_from_alerts(given_by["alerts"])
     pd.testing.assert_frame_equal(again[given_by["steps"].columns], given_by["steps"])

@@ -25,7 +25,7 @@ def asked(*rows, **given):
 def queue(*rows):
     table = pd.DataFrame(rows, columns=["group", "state", "listings", "people", "minutes"])
     places = range(1, len(table) + 1)
-    return table.assign(place=places, user_id=places)
+    return table.assign(place=places, user_id=places, kind="listing")
 
 
 def test_cells_hold_the_removals_that_a_field_alone_lets_start():
@@ -95,8 +95,8 @@ def test_a_queue_begins_where_its_table_begins():
     assert figure.layout.yaxis.ticktext == ("1. near.example", "2. far.example")
     states = {trace.name: [*trace.x] for trace in figure.data}
     assert states == {"started": [1, 0], "open": [1, 1], "unable": [0, 0], "done": [0, 1], "minutes": [8, 5]}
-    assert figure.layout.title.text == "Begin at near.example: 2 alerts of 2 people in 8 minutes"
-    assert "13 minutes in all" in charts.describe(figure)
+    assert figure.layout.title.text == "Begin at near.example: 2 listings of 2 people, about 8 minutes"
+    assert "about 13 minutes in all" in charts.describe(figure)
 
 
 def test_states_have_patterns_of_their_own():
@@ -127,4 +127,4 @@ def test_of_many_places_the_first_are_drawn():
 def test_of_a_queue_that_is_narrowed_what_is_left_of_it_is_told():
     one = queue(*(("near.example", "open", 8, 8, 2.375) for _ in range(8))).head(1)
     figure = charts.work_queue(one)
-    assert figure.layout.title.text == "Begin at near.example: 1 alert of 1 person in 2 minutes"
+    assert figure.layout.title.text == "Begin at near.example: 1 listing of 1 person, about 2 minutes"

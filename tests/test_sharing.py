@@ -234,16 +234,16 @@ def test_places_of_few_people_are_one_with_the_work_of_all_of_them():
             "user_id": [1, 2, 2, 3, 4],
             "group": ["a.example", "b.example", "b.example", "c.example", "d.example"],
             "people": [1, 1, 1, FEW, 1],
-            "listings": [4, 2, 2, 30, 3],
-            "listings_a_minute": [0.5, 0.25, 0.25, 2.0, 0.0],
+            "items": [4, 2, 2, 30, 3],
+            "items_per_minute": [0.5, 0.25, 0.25, 2.0, 0.0],
             "minutes": [8.0, 4.0, 4.0, 15.0, 0.0],
         }
     )
     told = sharing(pseudonyms.Pseudonyms(b"k" * 32), *NOBODY).table(queue)
     assert told["group"].tolist() == [FEW_PLACES, FEW_PLACES, FEW_PLACES, "c.example", FEW_PLACES]
     few = told[told["group"] == FEW_PLACES]
-    assert few["listings"].unique().tolist() == [4 + 2 + 3]
-    assert (few["listings"] / few["listings_a_minute"]).round(9).unique().tolist() == [8 + 8]
+    assert few["items"].unique().tolist() == [4 + 2 + 3]
+    assert (few["items"] / few["items_per_minute"]).round(9).unique().tolist() == [8 + 8]
     assert few["minutes"].round(9).tolist() == [round(16 / 3, 9)] * 3 + [
         0
     ]  # none tells how many share its place

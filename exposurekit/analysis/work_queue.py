@@ -1,4 +1,4 @@
-"""Work queue: manual removals in the order that clears most listings per minute."""
+"""Work queue: manual removals, listings before web pages, in the order that does most per minute."""
 
 from typing import Any
 
@@ -14,32 +14,33 @@ from exposurekit.frames import DETAILS, LISTS_DTYPE
 DONE, UNABLE, TO_DO, STARTED = "done", "unable", "open", "started"
 STATES = (STARTED, TO_DO, UNABLE, DONE)
 VISIT_MINUTES, STEP_MINUTES = 3.0, 2.0
+LISTING, PAGE = "listing", "page"
 _HOST = r"(?i)^\s*https?://(?:[^/\\?#@\s]*@)*(?:www\.)?(\[[^\]\s]*\]|[^/\\:?#@\s]+)"
 
 
 def work_queue(
     steps: pd.DataFrame, *, visit_minutes: float = VISIT_MINUTES, step_minutes: float = STEP_MINUTES
 ) -> pd.DataFrame:
-    """Rank the manual removals by listings cleared per minute.
+    """Rank the manual removals: listings before web pages, then by items per minute.
 
     Only the newest of several alerts about the same listing, or the same page (by ``url``), counts. Sites with the same
-    opt-out host form a group, because one visit serves them all. Groups are ranked by listings cleared per minute, then
-    by people; within a group, started alerts come first.
+    opt-out host form a group, because one visit serves them all. Groups of listings come before groups of pages; then
+    those with the most items per minute, then with the most people. Within a group, started alerts come first.
 
     Args:
         steps: A table as returned by `Exposure.steps()` or `History.steps()`. A history adds ``tick`` (``done``,
             ``unable``, ``open``; without it every step is open) and ``first_seen_at``. Steps for listings that are
             removed, pending removal or no longer listed are ignored.
-        visit_minutes: Assumed minutes per group before its first step.
+        visit_minutes: Assumed minutes per group before its first step; an estimate, not measured.
         step_minutes: Assumed minutes per step.
 
     Returns:
         One row per alert, in order: ``place`` (rank from 1), ``group`` (text: the opt-out host, or the site; missing if
-        neither is stated), ``site`` (text; missing: a page), ``user_id``, ``alert_number``, ``record_id`` (Int64),
+        neither is stated), ``kind`` (``listing`` or ``page``), ``site`` (text; missing: a page), ``user_id``, ``alert_number``, ``record_id`` (Int64),
         ``state`` (``open``, ``started``, ``unable``: a step cannot be done, ``done``), ``steps``, ``done``, ``unable``
         (int64), ``minutes`` (for its open steps, plus an equal part of the group's visit; float64, adds up to the
-        group's time), ``first_seen_at`` (datetime64[us, UTC]), and for its group: ``listings`` and ``people`` still to
-        be cleared (int64), ``listings_a_minute`` (float64). Alerts that are done or unable come last. Then what is
+        group's time), ``first_seen_at`` (datetime64[us, UTC]), and for its group: ``items`` and ``people`` still to
+        do (int64), ``items_per_minute`` (float64). Alerts that are done or unable come last. Then what is
         needed to do the work: ``url`` (where to start), ``opt_out_procedure`` (the steps), and those columns of
         `Exposure.steps()` that ``steps`` has: the listing (``name``, ``age``, ``locations``, ``reference_id``,
         ``href``) or page (``link_title``, ``link_url``), the user (``person``), the form values (``form_values``) and
@@ -137,23 +138,35 @@ def _newest(alerts: pd.DataFrame) -> pd.DataFrame:
 
 
 def _rank(alerts: pd.DataFrame, visit_minutes: float) -> pd.DataFrame:
-    """Sort the alerts group by group: most listings per minute first, unable and done alerts last."""
+    """Sort the alerts group by group: listings first, then most items per minute; unable and done alerts last."""
+    is_page = alerts["record_id"].isna() & alerts["site"].isna()
+    alerts = alerts.assign(kind=pd.Series(np.where(is_page, PAGE, LISTING), alerts.index, dtype="str"))
     to_do = alerts[alerts["state"].isin((TO_DO, STARTED))]
-    groups = to_do.groupby("group", dropna=False).agg(
-        listings=("user_id", "size"), people=("user_id", "nunique"), minutes=("minutes", "sum")
+    groups = to_do.groupby(["kind", "group"], dropna=False).agg(
+        items=("user_id", "size"), people=("user_id", "nunique"), minutes=("minutes", "sum")
     )
-    groups["listings_a_minute"] = groups["listings"] / (groups.pop("minutes") + visit_minutes)
-    table = alerts.merge(groups.reset_index(), on="group", how="left")
-    table["listings_a_minute"] = table["listings_a_minute"].fillna(0.0)
-    table = table.fillna({"listings": 0, "people": 0}).astype({"listings": "int64", "people": "int64"})
-    share = visit_minutes / table["listings"].where(table["listings"] > 0)
+    groups["items_per_minute"] = groups["items"] / (groups.pop("minutes") + visit_minutes)
+    table = alerts.merge(groups.reset_index(), on=["kind", "group"], how="left")
+    table["items_per_minute"] = table["items_per_minute"].fillna(0.0)
+    table = table.fillna({"items": 0, "people": 0}).astype({"items": "int64", "people": "int64"})
+    share = visit_minutes / table["items"].where(table["items"] > 0)
     table["minutes"] += share.where(table["state"].isin((TO_DO, STARTED)), 0.0)
     table["rank"] = table["state"].map({STARTED: 0, TO_DO: 0, UNABLE: 1, DONE: 2})
-    order = ["rank", "listings_a_minute", "people", "group", "site", "state", "user_id", "alert_number"]
-    table = table.sort_values(order, ascending=[True, False, False, True, True, False, True, True])
+    order = [
+        "rank",
+        "kind",
+        "items_per_minute",
+        "people",
+        "group",
+        "site",
+        "state",
+        "user_id",
+        "alert_number",
+    ]
+    table = table.sort_values(order, ascending=[True, True, False, False, True, True, False, True, True])
     columns = [
-        "group", "site", "user_id", "alert_number", "record_id", "state", "steps", DONE, UNABLE, "minutes",
-        "first_seen_at", "listings", "people", "listings_a_minute",
+        "person", "site", "name", "reference_id", "state", "minutes", "group", "kind", "user_id", "alert_number",
+        "record_id", "steps", DONE, UNABLE, "first_seen_at", "items", "people", "items_per_minute", "url",
+        "opt_out_procedure", *DETAILS,
     ]  # fmt: skip
-    details = [name for name in ("url", "opt_out_procedure", *DETAILS) if name in table]
-    return table[[*columns, *details]].reset_index(drop=True)
+    return table[[name for name in dict.fromkeys(columns) if name in table]].reset_index(drop=True)

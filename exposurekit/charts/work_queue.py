@@ -5,7 +5,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from exposurekit.analysis.work_queue import DONE, STARTED, TO_DO, UNABLE
+from exposurekit.analysis.work_queue import DONE, LISTING, STARTED, TO_DO, UNABLE
 from exposurekit.charts.bars import (
     OUTSIDE,
     SHOWN,
@@ -40,7 +40,7 @@ from exposurekit.charts.theme import (
 _STATES = {STARTED: (ORANGE, "/"), TO_DO: (VERMILION, ""), UNABLE: (GREY, "x"), DONE: (GREEN, ".")}
 _BLOCKERS = ("user_id", "field", "records", "unlocks", "is_known")
 _ASKS = ("place", "user_id", "fields", "removals", "together")
-_QUEUE = ("place", "group", "state", "user_id", "minutes")
+_QUEUE = ("place", "group", "kind", "state", "user_id", "minutes")
 
 
 def blockers(table: pd.DataFrame, *, provenance: str = "") -> Chart:
@@ -218,7 +218,7 @@ def _asked_people(table: pd.DataFrame) -> str:
 
 
 def work_queue(table: pd.DataFrame, *, provenance: str = "") -> Chart:
-    """What is left to do by hand, place by place in order: how many listings, in which state, and how many minutes.
+    """Draw the manual work per site or host, in order: how many listings or pages, in which state, and the minutes.
 
     Args:
         table: As `analysis.work_queue` gives it, or `History.work_queue`.
@@ -244,8 +244,9 @@ def work_queue(table: pd.DataFrame, *, provenance: str = "") -> Chart:
         height=rows_px(len(names)),
         barmode="stack",
     )
-    listings = count_axis("alerts", int(shown[[*_STATES]].sum(axis=1).max()))
-    return as_rows(panels(figure, listings, count_axis("minutes left", float(shown["minutes"].max()))), names)
+    items = count_axis("listings or pages", int(shown[[*_STATES]].sum(axis=1).max()))
+    minutes = count_axis("minutes left (estimated)", float(shown["minutes"].max()))
+    return as_rows(panels(figure, items, minutes), names)
 
 
 def _in_order(table: pd.DataFrame) -> pd.DataFrame:
@@ -258,7 +259,8 @@ def _in_order(table: pd.DataFrame) -> pd.DataFrame:
     people = table["user_id"][left].groupby(place[left]).nunique().reindex(states.index, fill_value=0)
     return states.assign(
         group=groups,
-        listings=states[[TO_DO, STARTED]].sum(axis=1),
+        kind=table["kind"].groupby(place).first(),
+        items=states[[TO_DO, STARTED]].sum(axis=1),
         people=people,
         minutes=table["minutes"].groupby(place).sum(),
     )
@@ -280,17 +282,25 @@ def _minutes(groups: pd.DataFrame, names: list[str]) -> go.Bar:
 
 def _begin(groups: pd.DataFrame) -> str:
     first = groups.iloc[0]
-    if not first["listings"]:
+    if not first["items"]:
         return "Nothing is left that can be done by hand"
-    n, people = int(first["listings"]), int(first["people"])
+    n, people = int(first["items"]), int(first["people"])
     minutes = pluralize(round(first["minutes"]), "minute")
-    return f"Begin at {short(first['group'])}: {pluralize(n, 'alert')} of {pluralize(people, 'person', 'people')} in {minutes}"
+    things = pluralize(n, first["kind"])
+    return f"Begin at {short(first['group'])}: {things} of {pluralize(people, 'person', 'people')}, about {minutes}"
 
 
 def _left(groups: pd.DataFrame, table: pd.DataFrame) -> str:
     states = ", ".join(f"{int(groups[state].sum()):,} {state}" for state in _STATES if groups[state].any())
-    waiting = groups[groups["listings"] > 0]
-    rows = zip(row_labels(waiting, "group"), waiting["listings"], waiting["minutes"], strict=True)
-    said = join_rows([f"{name} {n:,} in {pluralize(round(minutes), 'minute')}" for name, n, minutes in rows])
-    whole = f"{pluralize(len(table), 'alert')}: {states}; {format_duration(groups['minutes'].sum())} in all."
-    return f"{whole} In order: {said}{omitted_note(len(groups) - SHOWN, 'place', 'places')}"
+    n = int((table["kind"] == LISTING).sum())
+    things = f"{pluralize(n, 'listing')} and {pluralize(len(table) - n, 'web page')}: {states}"
+    time = f"about {format_duration(groups['minutes'].sum())} in all, an estimate"
+    return f"{things}; {time}. In order: {_group_list(groups)}"
+
+
+def _group_list(groups: pd.DataFrame) -> str:
+    """The groups in order; of those that do not fit, the largest."""
+    waiting = groups[groups["items"] > 0]
+    rows = zip(row_labels(waiting, "group"), waiting["items"], waiting["minutes"], strict=True)
+    texts = [f"{name} {n:,} in {pluralize(round(minutes), 'minute')}" for name, n, minutes in rows]
+    return f"{join_rows(texts)}{omitted_note(len(groups) - SHOWN, 'place', 'places')}"

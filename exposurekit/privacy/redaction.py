@@ -27,7 +27,7 @@ NUMBERS = frozenset((
     # how many, or how long, or whether
     "discovered", "pending removal", "removed", "other", "total", "vanished", "unknown", "people", "sites", "links",
     "listings", "records", "unlocks", "removals", "together", "n", "moves", "open", "unseen", "steps", "done", "unable",
-    "minutes", "listings_a_minute", "listed", "whole", "partial", "failed", "missed", "absent", "unlisted", "late",
+    "minutes", "items", "items_per_minute", "listed", "whole", "partial", "failed", "missed", "absent", "unlisted", "late",
     "registered", "complete", "deliveries", "new", "came_into_view", "relisted", "changed", "out_of_view",
     "links_new", "links_vanished", "alerts_new", "alerts_vanished", "left_censored", "open_s", "gone_days", "days",
     "quiet_days", "vanished_at_once", "mine", "not mine", "unsure", "unlabelled", "precision", "low", "high", "open_now",
@@ -173,8 +173,8 @@ _TOLD_TOGETHER: dict[tuple[str, ...], Callable[..., None]] = {
 def _known(frame: pd.DataFrame) -> Iterator[tuple[str, "pd.Series[Any]"]]:
     for place, name in enumerate(frame.columns):
         values = frame.iloc[:, place]
-        # `state` is how far a removal is, or where listings are; without listings it may be a person's address.
-        if _stays(name, values) or (name == "state" and "listings" in frame):
+        # `state` counts listings by state, or says how far an item of the work queue is; else it may be an address.
+        if _stays(name, values) or (name == "state" and {"listings", "items"} & {*frame.columns}):
             yield name, _alone(values)
 
 

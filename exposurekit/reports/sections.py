@@ -30,8 +30,20 @@ _PAGE = ("title", "url", "contains")
 _MOVED = ("user_id", "site", "before", "after", "what")
 _AGAIN = ("user_id", "site", "removed_at", "listed_again_at", "gone_days", "episode")
 _QUEUE = (
-    *("place", "group", "site", "user_id", "alert_number", "record_id", "state", "steps", "done", "unable"),
-    *("minutes", "first_seen_at", "listings", "people", "listings_a_minute"),
+    *(
+        "place",
+        "group",
+        "kind",
+        "site",
+        "user_id",
+        "alert_number",
+        "record_id",
+        "state",
+        "steps",
+        "done",
+        "unable",
+    ),
+    *("minutes", "first_seen_at", "items", "people", "items_per_minute"),
 )
 _FAILED = ("user_id", "operation", "error", "status")
 

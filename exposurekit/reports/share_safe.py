@@ -142,8 +142,8 @@ def _together(table: pd.DataFrame, few: "pd.Series[bool]", people: int) -> pd.Da
 def _places_together(queue: pd.DataFrame, few: "pd.Series[bool]") -> pd.DataFrame:
     """A work queue in which hosts where few opt out are one: with the listings of all of them, in the minutes of all."""
     each = queue[few].drop_duplicates("group")
-    listings, minutes = int(each["listings"].sum()), queue.loc[few, "minutes"].sum()
-    rate = listings / minutes if minutes else 0.0
+    items, minutes = int(each["items"].sum()), queue.loc[few, "minutes"].sum()
+    rate = items / minutes if minutes else 0.0
     waiting = few & (
         queue["minutes"] > 0
     )  # each of them with as many: else its part of a visit told how many share that
@@ -151,8 +151,8 @@ def _places_together(queue: pd.DataFrame, few: "pd.Series[bool]") -> pd.DataFram
         people=queue["people"].astype("Int64").mask(few),
         minutes=queue["minutes"].mask(waiting, minutes / max(int(waiting.sum()), 1)),
         group=queue["group"].mask(few, FEW_PLACES),
-        listings=queue["listings"].mask(few, listings),
-        listings_a_minute=queue["listings_a_minute"].mask(few, rate),
+        items=queue["items"].mask(few, items),
+        items_per_minute=queue["items_per_minute"].mask(few, rate),
     )
 
 
