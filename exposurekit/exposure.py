@@ -190,7 +190,7 @@ class Exposure(Tables):
         self,
         take: Callable[[bulk.Batch], None],
         *,
-        choose: bulk.Choose | None = None,
+        choose: bulk.UserFilter | None = None,
         progress: bool | None = None,
     ) -> bulk.UserListing:
         """Load everyone and keep nobody: each batch is given away as it comes, as `History.collect` wants it.
@@ -219,43 +219,37 @@ class Exposure(Tables):
         >>> exposure.origin.endswith(" · demo")
         True
         """
-        return f"{self.client.access.base_url} · {self.client.access.integration_name}"
+        return f"{self.client.config.base_url} · {self.client.config.integration_name}"
 
     def _run(
         self,
-        take: Callable[[bulk.Batch], None],
-        choose: bulk.Choose | None,
-        seen: bulk.Progress,
-        shown: bool | None,  # noqa: FBT001
-        keep: Callable[[Deviations], None] = lambda _deviations: None,
+        on_batch: Callable[[bulk.Batch], None],
+        only: bulk.UserFilter | None,
+        on_progress: Callable[[int, int | None], None],
+        show_progress: bool | None,  # noqa: FBT001
+        on_end: Callable[[Deviations], None] = lambda _deviations: None,
     ) -> bulk.UserListing:
         deviations = Deviations()
-        far: list[tuple[int, int | None]] = [(0, None)]
-        found: list[bulk.UserListing] = []
+        client = self.client.as_async(self.concurrency)
+        load = bulk.BulkLoad(client, concurrency=self.concurrency, only=only)
 
-        def count(done: int, total: int | None) -> None:
-            far[0] = done, total
-            seen(done, total)
-
-        async def load() -> None:
-            async with self.client.as_async(self.concurrency) as client:
-                load = bulk.load(
-                    client,
-                    deviations.counting(take),
-                    concurrency=self.concurrency,
-                    progress=count,
-                    choose=choose,
-                )
-                found.append(await load)
-                deviations.add_listing(found[0])
+        async def run() -> None:
+            async with client:
+                async for batch in load:
+                    deviations.add_batch(batch)
+                    on_batch(batch)
 
         try:
-            with progress_bar("people", shown) as bar:
-                background.run_in_background(load(), lambda: bar(*far[0]))
+            with progress_bar("people", show_progress) as bar:
+                background.run_in_background(run(), lambda: bar(load.done, load.total))
         finally:
-            keep(deviations)
+            if load.listing is not None:
+                deviations.add_listing(load.listing)
+            on_progress(load.done, load.total)
+            on_end(deviations)
+        assert load.listing is not None  # noqa: S101  the load ran to its end
         deviations.warn()
-        return found[0]
+        return load.listing
 
 
 def connect(

@@ -1,7 +1,7 @@
 """What one load of everyone found, as it grows: tables, secrets and failures. Fetches nothing."""
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -40,16 +40,11 @@ class Deviations:
         self.users[key] = self.users.get(key, 0) + users
         self.examples.setdefault(key, deviation.example)
 
-    def counting(self, take: Callable[[bulk.Batch], None]) -> Callable[[bulk.Batch], None]:
-        """The same function of batches, which also counts the deviations of each."""
-
-        def taken(batch: bulk.Batch) -> None:
-            for found in batch.deviations.values():
-                for deviation in found:
-                    self.add(deviation)
-            take(batch)
-
-        return taken
+    def add_batch(self, batch: bulk.Batch) -> None:
+        """Count those of a batch."""
+        for deviations in batch.deviations.values():
+            for deviation in deviations:
+                self.add(deviation)
 
     def add_listing(self, listing: bulk.UserListing) -> None:
         """Count those of List users."""

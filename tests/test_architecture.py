@@ -47,7 +47,7 @@ ENTRY_POINTS = {
     "httpx": {"client.transports.httpx", "client.transports.aiohttp"},
     "aiohttp": {"client.transports.aiohttp", "service.http.client"},
     "yarl": {"client.transports.aiohttp", "service.http.client", "service.http.request"},
-    "pydantic_settings": {"client.environment"},
+    "pydantic_settings": {"client.config"},
     "plotly": {"charts", "widgets.figure_widget"},
     "pyarrow": {"frames", "snapshot", "history", "exports"},
     "pandas": {
@@ -80,7 +80,7 @@ ENTRY_POINTS = {
         "monitor.notifications.rules",
         "client.calls",
         "client.payloads",
-        "client.environment",
+        "client.config",
         "client.protocol",
         "service.accounts.list_inputs",
         "service.api.openapi",

@@ -37,7 +37,7 @@ def test_a_report_is_written_and_says_its_finding(shell, tmp_path, words, title)
 
 def test_what_is_so_now_needs_no_history(tmp_path):
     with seen_through(kit.three_people()) as exposure:
-        access = exposure.client.access
+        access = exposure.client.config
         shell = Shell(
             tmp_path,
             EXPOSUREKIT_BASE_URL=access.base_url,
@@ -93,7 +93,7 @@ def test_the_ids_are_listed_as_the_error_says(shell):
 
 def test_with_live_the_manual_work_has_names(shell, tmp_path):
     with seen_through(kit.three_people()) as exposure:
-        access = exposure.client.access
+        access = exposure.client.config
         shell.environment |= {
             "EXPOSUREKIT_BASE_URL": access.base_url,
             "EXPOSUREKIT_INTEGRATION_NAME": access.integration_name,

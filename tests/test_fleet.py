@@ -12,18 +12,20 @@ from exposurekit.client import AsyncClient, bulk
 from exposurekit.errors import Unauthorized
 
 
-def load(server, **how):
-    """One load through the awaiting client, and what it gave."""
-    batches, seen = [], []
+def load(server, **options):
+    """Run one load with the async client: its batches, and the load itself."""
+    batches, loads = [], []
 
-    async def work():
+    async def run():
         settings = {"integration_name": "acme", "api_key": "key", "api_secret": "secret", "retries": AT_ONCE}
         async with AsyncClient(server.base_url, **settings) as client:
-            client.connections = how.get("concurrency", bulk.CONCURRENCY)
-            await bulk.load(client, batches.append, progress=lambda *now: seen.append(now), **how)
+            client.connections = options.get("concurrency", bulk.CONCURRENCY)
+            loads.append(bulk.BulkLoad(client, **options))
+            async for batch in loads[0]:
+                batches.append(batch)  # noqa: PERF401  what came before an error stays
 
-    asyncio.run(work())
-    return batches, seen
+    asyncio.run(run())
+    return batches, loads[0]
 
 
 class Crowd:
@@ -57,20 +59,21 @@ def test_as_many_people_as_asked_for_are_asked_about_at_once(concurrency):
 def test_everyone_is_given_once_in_the_order_of_the_list():
     ids = [5, 3, 200, 1, *range(300, 420)]
     with faults.running(many(ids)) as server:
-        batches, seen = load(server, window=50)
+        batches, finished = load(server, prefetch=50)
     assert [key.id for batch in batches for key in batch.keys] == ids
     assert [user["id"] for batch in batches for user in batch.users] == ids
     assert [alerts["user_id"] for batch in batches for alerts in batch.alerts] == ids
-    assert sorted(seen) == [(done, len(ids)) for done in range(1, len(ids) + 1)]
+    assert (finished.done, finished.total) == (len(ids), len(ids))
+    assert finished.listing == bulk.UserListing(len(ids), len(ids))
     assert [request.operation for request in server.requests].count("get_user") == len(ids)
     assert [request.operation for request in server.requests].count("get_user_alerts") == len(ids)
 
 
 def test_nobody_is_asked_about_before_the_window_is_full_or_after_the_list_ends():
     with faults.running(many([])) as server:
-        batches, seen = load(server)
+        batches, finished = load(server)
     assert [batch for batch in batches if batch.keys] == []
-    assert seen == []
+    assert finished.done == 0
     assert {request.operation for request in server.requests} == {"list_users"}
 
 
@@ -107,7 +110,7 @@ def test_an_answer_about_somebody_else_is_a_failure():
     assert (failure.user_id, failure.error, failure.reason) == (
         2,
         "InvalidResponse",
-        "the answer is about another user",
+        "the response is about another user",
     )
 
 
@@ -139,10 +142,10 @@ def test_only_those_who_are_chosen_are_asked_about():
         asked.add(number)
 
     with faults.running(many(range(1, 31), meddle)) as server:
-        batches, seen = load(server, choose=lambda user_id: user_id % 10 == 3)
+        batches, finished = load(server, only=lambda user_id: user_id % 10 == 3)
     assert asked - {None} == {3, 13, 23}
     assert [user["id"] for batch in batches for user in batch.users] == [3, 13, 23]
-    assert seen[-1] == (30, 30)
+    assert (finished.done, finished.total) == (30, 30)
 
 
 @pytest.mark.parametrize(("told_count", "is_complete"), [(2, True), (None, True), (3, False)])

@@ -44,7 +44,7 @@ WRONG = {
     "runs --chart": "runs takes --history, --help",
     "use nobody": "use NAME takes a variable that is an Exposure, a History or a demo: demo",
     "use": "use NAME takes a variable",
-    "connect --base-url ftp://service.example": "Not connected|base_url is what precedes",
+    "connect --base-url ftp://service.example": "Not connected|base_url is the part before",
     "blockers --history kept": "blockers takes --user",
 }
 

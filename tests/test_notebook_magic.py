@@ -214,7 +214,7 @@ def test_without_either_the_environment_says_where(demo, place, monkeypatch):
         monkeypatch.setenv(f"EXPOSUREKIT_{name.upper()}", value)
     notebook = Notebook()
     assert len(notebook.table("users")) == 3
-    assert notebook.table("connect").client.access.base_url == demo.connection["base_url"]
+    assert notebook.table("connect").client.config.base_url == demo.connection["base_url"]
 
 
 def test_a_file_of_settings_does_as_well(demo, place):

@@ -243,7 +243,7 @@ def test_no_operation_shows_a_canary_however_it_ends(face, script):
         listening() as heard,
         connected(face, server.base_url, **settings(timeout=SHORT_S if waits else 10)) as client,
     ):
-        shown = [repr(client), str(client), repr(client.access), repr(client.retry_policy)]
+        shown = [repr(client), str(client), repr(client.config), repr(client.retry_policy)]
         for ask in OPERATIONS.values():
             try:
                 shown += of_value(ask(client))
@@ -367,12 +367,12 @@ def test_no_value_on_the_way_shows_a_canary():
         call = calls.update_user((12, USER_SECRET), **PERSON)
         key = calls.user_key((12, USER_SECRET))
         answer = Came(200, {"x-zq": "zq"}, json.dumps(planted("get_user")).encode())
-        user = protocol.model(calls.get_user(key), client.access, answer)
+        user = protocol.model(calls.get_user(key), client.config, answer)
         values = [
             client,
-            client.access,
+            client.config,
             call,
-            protocol.request(call, client.access),
+            protocol.request(call, client.config),
             answer,
             key,
             user,

@@ -271,7 +271,7 @@ def test_where_few_people_are_known_no_site_is_named():
 
 def test_the_server_is_not_told(shared, exposure):
     assert "server" not in shared.provenance
-    assert exposure.client.access.base_url not in json.dumps(shared.data)
+    assert exposure.client.config.base_url not in json.dumps(shared.data)
 
 
 def test_who_knows_all_ids_learns_nothing_from_the_order(tmp_path):

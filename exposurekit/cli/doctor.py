@@ -117,10 +117,10 @@ def _browser(_history: str) -> Iterator[CheckResult]:
 
 def _service(_history: str) -> Iterator[CheckResult]:
     from exposurekit.client import Client, RetryPolicy
-    from exposurekit.client.environment import settings
+    from exposurekit.client.config import environment_settings
 
     try:
-        found = settings()
+        found = environment_settings()
     except (OSError, UnicodeDecodeError) as error:
         yield CheckResult(
             "credentials", FAIL, f".env cannot be read: {type(error).__name__}", "save it as UTF-8 text"
@@ -147,7 +147,7 @@ def _request_check(client: Any) -> Iterator[CheckResult]:
     outcome = client.send(call)
     took_ms = (time.monotonic() - began) * 1000
     try:
-        protocol.plain_values(call, client.access, outcome)
+        protocol.plain_values(call, client.config, outcome)
     except ConnectionFailed as error:
         yield CheckResult(
             "service", FAIL, str(error), "is it running, and is EXPOSUREKIT_BASE_URL what precedes /api/?"

@@ -198,7 +198,7 @@ def create_receiver(
     **_: Any,
 ) -> Receiver:
     """The receiver of a history's inbox; secrets that are not given come from the environment or ``.env``."""
-    from exposurekit.client.environment import webhook_secrets
+    from exposurekit.client.config import webhook_secrets
     from exposurekit.monitor.webhooks.store import InboxStore
 
     path, signing = webhook_secrets()

@@ -4,7 +4,14 @@ from typing import TYPE_CHECKING, TypedDict, TypeVar
 
 from exposurekit.client import log_filter
 from exposurekit.client.calls import Call
-from exposurekit.client.config import BodyEncoding, ClientConfig, Format, Lists, Place, credentials
+from exposurekit.client.config import (
+    BodyEncoding,
+    ClientConfig,
+    CredentialLocation,
+    Format,
+    Lists,
+    credentials,
+)
 from exposurekit.client.retry import Result, RetryPolicy
 from exposurekit.contract.models import Reply
 from exposurekit.errors import ConfigurationError
@@ -29,7 +36,7 @@ class Settings(TypedDict, total=False):
     api_key: str | None
     api_secret: str | None
     format: Format
-    credentials_in: Place | None
+    credentials_in: CredentialLocation | None
     body_encoding: BodyEncoding
     lists: Lists
     strict: bool
@@ -49,7 +56,7 @@ class BaseClient:
         api_key: str | None = None,
         api_secret: str | None = None,
         format: Format = "json",  # noqa: A002  the specification's word
-        credentials_in: Place | None = None,
+        credentials_in: CredentialLocation | None = None,
         body_encoding: BodyEncoding = "json",
         lists: Lists = "objects",
         strict: bool = False,
@@ -80,7 +87,7 @@ class BaseClient:
         Raises:
             ConfigurationError: A setting is missing or makes no sense.
         """
-        self.access = ClientConfig(
+        self.config = ClientConfig(
             **credentials(base_url, integration_name, api_key, api_secret),
             format=format,
             credentials_in=credentials_in,
@@ -97,7 +104,7 @@ class BaseClient:
         self.transport = transport
 
     def __repr__(self) -> str:
-        access = self.access
+        access = self.config
         return f"{type(self).__name__}({access.base_url!r}, integration_name={access.integration_name!r})"
 
     def seconds(self, call: Call[R, T]) -> float:

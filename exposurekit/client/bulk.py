@@ -1,11 +1,8 @@
-"""Everyone at once: list, then Get user and Get user alerts for each, a few people at a time. Remembers nothing.
-
-A failure costs the person it happened to, and that person alone: it becomes a row, and the load goes on.
-"""
+"""Bulk load: all users, with concurrent requests, as an async iterator of parsed batches."""
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,12 +14,11 @@ from exposurekit.contract.models import UserKey
 from exposurekit.errors import APIStatusError, ExposureError
 
 CONCURRENCY = 8
-PREFETCH = 200  # people whose answers wait at once, as bytes
-_THINGS = ("records", "links", "alerts")
-PARSE_CHUNK = 25  # people whose dicts live at once
+PREFETCH = 200  # users whose responses are held as bytes
+PARSE_CHUNK = 25  # users who are parsed together
+_FINDINGS = ("records", "links", "alerts")
 
-Progress = Callable[[int, int | None], None]
-Choose = Callable[[int], bool]
+UserFilter = Callable[[int], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +45,7 @@ class UserListing:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One person who could not be loaded, and why; the reason holds no value of theirs."""
+    """A user who could not be loaded, and why. The reason holds no personal data."""
 
     user_id: int
     operation: str
@@ -60,9 +56,9 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Some people, loaded whole: user objects and alerts as plain dicts, or a failure for each who could not be.
+    """Some users: user objects and alerts as plain dicts, and a failure for each user who could not be loaded.
 
-    ``deviations`` has, by user id, how the answers about that person deviate from the specification.
+    ``deviations`` maps user ids to the deviations from the specification in that user's responses.
     """
 
     keys: Sequence[UserKey] = field(repr=False)
@@ -73,94 +69,96 @@ class Batch:
 
     @property
     def incomplete(self) -> set[int]:
-        """Who has a record, link or alert that could not be read: what is missing there is not known to be gone."""
-        return {user_id for user_id, found in self.deviations.items() if any(map(_costs_thing, found))}
+        """Users with a record, link or alert that could not be read. A listing missing there may still exist."""
+        return {
+            user_id for user_id, deviations in self.deviations.items() if any(map(_costs_finding, deviations))
+        }
 
 
-def _costs_thing(deviation: Deviation) -> bool:
-    return deviation.costs_item and deviation.field.partition(".")[0] in _THINGS
+def _costs_finding(deviation: Deviation) -> bool:
+    return deviation.costs_item and deviation.field.partition(".")[0] in _FINDINGS
 
 
-async def load(
-    client: AsyncClient,
-    take: Callable[[Batch], None],
-    *,
-    concurrency: int = CONCURRENCY,
-    window: int = PREFETCH,
-    progress: Progress | None = None,
-    choose: Choose | None = None,
-) -> UserListing:
-    """Load everyone, batch after batch, in the order in which the service lists them.
+class BulkLoad:
+    """One load of all users: iterate over it with ``async for`` to get parsed batches, in the service's order.
+
+    A user who cannot be loaded becomes a `Failure` in a batch, and the load continues. If the load is cancelled, the
+    batches that were fetched already are still yielded before `CancelledError` is raised.
 
     Args:
-        client: With as many connections as people at once.
-        take: Is given each batch as it is done; also the last, unfinished one where the load is cancelled.
-        concurrency: People asked about at the same time.
-        window: People asked about before their answers are read; memory grows with this, not with how many there are.
-        progress: Called with people done and people in all (None where the service does not count them).
-        choose: Whether to ask about somebody who is listed; None: about everyone.
+        client: A client with as many connections as concurrent requests.
+        concurrency: Number of concurrent requests.
+        prefetch: Number of users fetched before their responses are parsed; bounds the memory.
+        only: Whether to load a user, by id; None: load all users.
+
+    Attributes:
+        done: Number of users processed so far.
+        total: Number of users the service reports; None if it reports none.
+        listing: What List users returned; None until the load is complete.
 
     Raises:
-        ExposureError: The list of users itself could not be had.
+        ExposureError: The list of users could not be fetched.
     """
-    waiting: list[UserKey] = []
-    done = listed = unreadable = 0
-    notes: protocol.Notes = Counter()
 
-    async def load_batch(keys: list[UserKey], total: int | None) -> None:
-        def one_more() -> None:
-            nonlocal done
-            done += 1
-            if progress:
-                progress(done, total)
+    def __init__(
+        self,
+        client: AsyncClient,
+        *,
+        concurrency: int = CONCURRENCY,
+        prefetch: int = PREFETCH,
+        only: UserFilter | None = None,
+    ) -> None:
+        self.done = 0
+        self.total: int | None = None
+        self.listing: UserListing | None = None
+        self._client = client
+        self._concurrency = concurrency
+        self._prefetch = prefetch
+        self._only = only
 
-        await _batch(client, keys, concurrency, take, one_more)
+    async def __aiter__(self) -> AsyncIterator[Batch]:
+        queued: list[UserKey] = []
+        returned = unreadable = 0
+        notes: protocol.Notes = Counter()
+        async for page in self._client.iter_pages(notes=notes):
+            self.total = page.count
+            returned += len(page.users)
+            unreadable += page.unreadable
+            selected = [key for key in page.users if self._only is None or self._only(key.id)]
+            self.done += len(page.users) - len(selected)
+            queued += selected
+            while len(queued) >= self._prefetch:
+                async for batch in self._load(queued[: self._prefetch]):
+                    yield batch
+                del queued[: self._prefetch]
+        async for batch in self._load(queued):
+            yield batch
+        self.listing = UserListing(returned, self.total, unreadable, notes)
 
-    total = None
-    async for page in client.iter_pages(notes=notes):
-        total = page.count
-        listed += len(page.users)
-        unreadable += page.unreadable
-        chosen = [key for key in page.users if choose is None or choose(key.id)]
-        done += len(page.users) - len(chosen)
-        waiting += chosen
-        while len(waiting) >= window:
-            await load_batch(waiting[:window], total)
-            del waiting[:window]
-    await load_batch(waiting, total)
-    return UserListing(listed, total, unreadable, notes)
+    async def _load(self, keys: Sequence[UserKey]) -> AsyncIterator[Batch]:
+        responses: list[_UserResponses | None] = [None] * len(keys)
+        remaining = iter(enumerate(keys))
 
+        async def fetch() -> None:
+            for index, key in remaining:
+                responses[index] = await _fetch(self._client, key)
+                self.done += 1
 
-async def _batch(
-    client: AsyncClient,
-    keys: list[UserKey],
-    concurrency: int,
-    take: Callable[[Batch], None],
-    one_more: Callable[[], None],
-) -> None:
-    answers: list[_UserResponses | None] = [None] * len(keys)
-    upcoming = iter(enumerate(keys))
-
-    async def work() -> None:
-        for place, key in upcoming:
-            answers[place] = await _fetch(client, key)
-            one_more()
-
-    try:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(concurrency, len(keys))):
-                group.create_task(work())
-    finally:
-        # Read only now, a few people at a time: bytes wait cheaply, and the dicts of a few die young, before the
-        # garbage collector walks over them again and again.
-        got = [answer for answer in answers if answer]
-        for start in range(0, len(got), PARSE_CHUNK):
-            take(_read(client, got[start : start + PARSE_CHUNK]))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(self._concurrency, len(keys))):
+                    group.create_task(fetch())
+        finally:
+            # Parsed only now, a few users at a time: waiting as bytes is cheap, and a few users' dicts are freed
+            # before the garbage collector has to traverse them again and again.
+            received = [response for response in responses if response]
+            for start in range(0, len(received), PARSE_CHUNK):
+                yield _parse(self._client, received[start : start + PARSE_CHUNK])
 
 
 @dataclass(frozen=True, slots=True)
 class _UserResponses:
-    """The two calls about one person and what they came to; the second is not made where the first was no answer."""
+    """The responses to the two calls about one user; without a user there is no second call."""
 
     key: UserKey
     user: tuple[calls.Call[Any, Any], Result]
@@ -169,40 +167,40 @@ class _UserResponses:
 
 async def _fetch(client: AsyncClient, key: UserKey) -> _UserResponses:
     call: calls.Call[Any, Any] = calls.get_user(key)
-    outcome = await client.send(call)
-    user = (call, outcome)
-    if not protocol.is_success(outcome):
+    result = await client.send(call)
+    user = (call, result)
+    if not protocol.is_success(result):
         return _UserResponses(key, user, None)
     call = calls.get_user_alerts(key)
     return _UserResponses(key, user, (call, await client.send(call)))
 
 
-def _read(client: AsyncClient, answers: Sequence[_UserResponses]) -> Batch:
+def _parse(client: AsyncClient, responses: Sequence[_UserResponses]) -> Batch:
     deviations: dict[int, list[Deviation]] = {}
-    read = [_person(client, answer, deviations) for answer in answers]
-    loaded = [pair for pair in read if isinstance(pair, tuple)]
-    failures = [failure for failure in read if isinstance(failure, Failure)]
-    keys = [answer.key for answer in answers]
+    parsed = [_parse_user(client, response, deviations) for response in responses]
+    loaded = [pair for pair in parsed if isinstance(pair, tuple)]
+    failures = [failure for failure in parsed if isinstance(failure, Failure)]
+    keys = [response.key for response in responses]
     return Batch(keys, [user for user, _ in loaded], [alerts for _, alerts in loaded], failures, deviations)
 
 
-def _person(
-    client: AsyncClient, got: _UserResponses, deviations: dict[int, list[Deviation]]
+def _parse_user(
+    client: AsyncClient, responses: _UserResponses, deviations: dict[int, list[Deviation]]
 ) -> tuple[dict[str, Any], dict[str, Any]] | Failure:
-    """Get user and Get user alerts: both, or neither, so that no table shows half a person as a whole one."""
-    call, outcome = got.user
+    """Get user and Get user alerts: both or neither, so that no table shows half of a user as complete."""
+    user_id = responses.key.id
+    call, result = responses.user
     notes: protocol.Notes = Counter()
     try:
-        user = protocol.row(call, client.access, outcome, notes)["user"]
-        if user["id"] != got.key.id:
-            return Failure(
-                got.key.id, call.operation.title, "InvalidResponse", None, "the answer is about another user"
-            )
-        call, outcome = got.alerts or (call, TransportFailure("it was not asked"))
-        alerts = protocol.row(call, client.access, outcome, notes)["alerts"]
+        user = protocol.row(call, client.config, result, notes)["user"]
+        if user["id"] != user_id:
+            reason = "the response is about another user"
+            return Failure(user_id, call.operation.title, "InvalidResponse", None, reason)
+        call, result = responses.alerts or (call, TransportFailure("not requested"))
+        alerts = protocol.row(call, client.config, result, notes)["alerts"]
     except ExposureError as error:
         status = error.status if isinstance(error, APIStatusError) else None
-        return Failure(got.key.id, call.operation.title, type(error).__name__, status, str(error))
+        return Failure(user_id, call.operation.title, type(error).__name__, status, str(error))
     if notes:
-        deviations[got.key.id] = list(notes)
-    return user, {"user_id": got.key.id, "alerts": alerts}
+        deviations[user_id] = list(notes)
+    return user, {"user_id": user_id, "alerts": alerts}

@@ -37,7 +37,7 @@ def _blocking(build: Callable[P, Call[R, T]]) -> Callable[Concatenate["Client", 
             outcome = self.send(call)
         except KeyboardInterrupt as stopped:  # the frames below hold addresses and bodies
             raise stopped.with_traceback(None) from None
-        return protocol.model(call, self.access, outcome)
+        return protocol.model(call, self.config, outcome)
 
     _describe(method, build)
     return method
@@ -55,7 +55,7 @@ def _awaiting(build: Callable[P, Call[R, T]]) -> Callable[Concatenate["AsyncClie
             outcome = await self.send(call)
         except asyncio.CancelledError as stopped:
             raise stopped.with_traceback(None) from None
-        return protocol.model(call, self.access, outcome)
+        return protocol.model(call, self.config, outcome)
 
     _describe(method, build)
     return method
@@ -157,7 +157,7 @@ class Client(BaseClient):
             time.sleep(pause)
 
     def _try(self, call: Call[R, T]) -> Result:
-        outcome: Result = self._carrier.send(protocol.request(call, self.access), self.seconds(call))
+        outcome: Result = self._carrier.send(protocol.request(call, self.config), self.seconds(call))
         return outcome
 
     @functools.cached_property
@@ -237,7 +237,7 @@ class AsyncClient(BaseClient):
         paging, listed = Paging(page_size), set[int]()
         while not paging.done:
             call = calls.list_users(paging.limit, paging.offset)
-            page = protocol.model(call, self.access, await self.send(call), notes)
+            page = protocol.model(call, self.config, await self.send(call), notes)
             fresh = calls.unlisted(page, listed)
             yield page.model_copy(update={"users": fresh})
             paging = paging.after(page, fresh=len(fresh))
@@ -278,7 +278,7 @@ class AsyncClient(BaseClient):
         """
         tries = 0
         while True:
-            asked = protocol.request(call, self.access)
+            asked = protocol.request(call, self.config)
             outcome: Result = await self._carrier.send(asked, self.seconds(call))
             tries += 1
             pause = self.wait_s(call, outcome, tries)
@@ -292,7 +292,7 @@ class AsyncClient(BaseClient):
             from exposurekit.client.transports.aiohttp import Awaiting
 
             return Awaiting(
-                self.connections, self.access.headers, secure=self.access.base_url.startswith("https:")
+                self.connections, self.config.headers, secure=self.config.base_url.startswith("https:")
             )
         from exposurekit.client.transports import httpx
 
@@ -315,7 +315,7 @@ class AsyncClient(BaseClient):
 
 
 def _card(client: BaseClient) -> str:
-    access = client.access
+    access = client.config
     facts = {
         "service": access.base_url,
         "integration": access.integration_name,

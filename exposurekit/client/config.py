@@ -1,9 +1,10 @@
-"""Where the service is and how to ask it: arguments, environment, ``.env``. Never shows a key or a secret."""
+"""The client's settings: arguments, environment variables, ``.env``. No repr shows a key or a secret."""
 
 import ipaddress
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import quote, urlsplit
 
 from exposurekit.contract.codec import MEDIA_TYPES
@@ -11,7 +12,7 @@ from exposurekit.contract.operations import FORMATS, PREFIX
 from exposurekit.errors import ConfigurationError, warn
 
 Format = Literal["json", "xml"]
-Place = Literal["query", "body", "header"]
+CredentialLocation = Literal["query", "body", "header"]
 BodyEncoding = Literal["json", "form"]
 Lists = Literal["objects", "csv"]
 
@@ -22,18 +23,19 @@ _CHOICES = {
     "body_encoding": ("json", "form"),
     "lists": ("objects", "csv"),
 }
+_ENV_PREFIX = "EXPOSUREKIT_"
 
 
 @dataclass(frozen=True)
 class ClientConfig:
-    """What every call needs to know: the address, the credentials, and the manner of asking."""
+    """The address, the credentials, and how requests are encoded."""
 
     base_url: str
     integration_name: str
     api_key: str = field(repr=False)
     api_secret: str = field(repr=False)
     format: Format = "json"
-    credentials_in: Place | None = None
+    credentials_in: CredentialLocation | None = None
     body_encoding: BodyEncoding = "json"
     lists: Lists = "objects"
     strict: bool = False
@@ -41,60 +43,86 @@ class ClientConfig:
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
-                raise ConfigurationError(f"{name} is one of {', '.join(map(str, choices))}")
+                raise ConfigurationError(f"{name} must be one of {', '.join(map(str, choices))}")
         if self.lists == "csv" and self.body_encoding != "form":
             raise ConfigurationError('lists="csv" needs body_encoding="form"')
-        _check_address(self.base_url, self.api_key)
+        _check_base_url(self.base_url, self.api_key)
 
     @cached_property
-    def address(self) -> str:
-        """Where every path of the operations begins. It holds the key: for requests alone."""
+    def url_prefix(self) -> str:
+        """The URL that precedes every operation's path. It contains the key: use it in requests only."""
         name, key = quote(self.integration_name, safe=""), quote(self.api_key, safe="")
         return self.base_url.rstrip("/") + PREFIX.format(integration_name=name, api_key=key)
 
     @cached_property
     def headers(self) -> dict[str, str]:
-        """What every request says of itself."""
+        """The headers of every request."""
         return {"Accept": MEDIA_TYPES[self.format], "Accept-Encoding": "gzip", "User-Agent": "exposurekit"}
+
+
+def environment_settings() -> dict[str, str | None]:
+    """The four connection settings from the environment or ``.env``; None for each that is not set."""
+    return _from_environment(NAMES)
+
+
+def webhook_secrets() -> tuple[str | None, tuple[str, ...]]:
+    """The path secret (None if it is not set) and the signing secrets, which are separated by spaces."""
+    path_secret, signing_secrets = _from_environment(
+        ("webhook_path_secret", "webhook_signing_secret")
+    ).values()
+    return path_secret or None, tuple((signing_secrets or "").split())
+
+
+def _from_environment(names: Iterable[str]) -> dict[str, str | None]:
+    from pydantic import create_model  # slow to import, and not needed where all settings are arguments
+    from pydantic_settings import BaseSettings, SettingsConfigDict
+
+    class Environment(BaseSettings):
+        model_config = SettingsConfigDict(
+            env_prefix=_ENV_PREFIX, env_file=".env", extra="ignore", hide_input_in_errors=True
+        )
+
+    fields: dict[str, Any] = dict.fromkeys(names, (str | None, None))
+    return dict(create_model("Environment", __base__=Environment, **fields)())
 
 
 def credentials(
     base_url: str | None, integration_name: str | None, api_key: str | None, api_secret: str | None
 ) -> dict[str, str]:
-    """The four settings, each from its argument or else from the environment.
+    """The four connection settings, each from its argument or else from the environment.
 
     Raises:
-        ConfigurationError: One or more are nowhere to be found; the message says which and what to do.
+        ConfigurationError: A setting is missing; the message says which ones and what to do.
     """
-    found = dict(zip(NAMES, (base_url, integration_name, api_key, api_secret), strict=True))
-    if not all(found.values()):
-        from exposurekit.client.environment import settings
-
-        found = {name: value or settings()[name] for name, value in found.items()}
-    settled = {name: value for name, value in found.items() if value}
-    if missing := [name for name in found if name not in settled]:
-        variables = ", ".join(f"EXPOSUREKIT_{name.upper()}" for name in missing)
+    arguments = dict(zip(NAMES, (base_url, integration_name, api_key, api_secret), strict=True))
+    fallback = {} if all(arguments.values()) else environment_settings()
+    settings = {name: value or fallback[name] for name, value in arguments.items()}
+    present = {name: value for name, value in settings.items() if value}
+    if missing := [name for name in settings if name not in present]:
+        variables = ", ".join(_ENV_PREFIX + name.upper() for name in missing)
         raise ConfigurationError(
-            f"Not connected: give {', '.join(missing)} or set {variables} (a .env file will do);"
-            " for a service to try it on, run: exposurekit demo --serve"
+            f"Not connected: pass {', '.join(missing)}, or set {variables} in the environment or in a .env file."
+            " To try it on a sandbox, run: exposurekit demo --serve"
         )
-    return settled
+    return present
 
 
-def _check_address(base_url: str, api_key: str) -> None:
+def _check_base_url(base_url: str, api_key: str) -> None:
     try:
         parts = urlsplit(base_url)
         host = parts.hostname or ""
-        usable = parts.scheme in {"http", "https"} and bool(host) and parts.port != 0
-        usable &= api_key not in parts.path.split("/")  # else it would be shown, and stand there twice
+        is_usable = parts.scheme in {"http", "https"} and bool(host) and parts.port != 0
+        is_usable &= api_key not in parts.path.split(
+            "/"
+        )  # a repr would show it, and requests would repeat it
     except ValueError:
-        usable = False
-    if not usable or parts.username or parts.password or parts.query or parts.fragment:
+        is_usable = False
+    if not is_usable or parts.username or parts.password or parts.query or parts.fragment:
         raise ConfigurationError(
-            "base_url is what precedes /api/, such as https://service.example; no credentials, query or fragment"
+            "base_url is the part before /api/, such as https://service.example, without credentials, query or fragment"
         )
     if parts.scheme == "http" and not _is_loopback(host):
-        warn("base_url is plain http: keys and secrets travel unprotected; use https")
+        warn("base_url is plain HTTP: keys and secrets travel unencrypted; use https")
 
 
 def _is_loopback(host: str) -> bool:

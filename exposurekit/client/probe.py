@@ -35,7 +35,7 @@ def points(client: Any) -> list[tuple[str, str]]:
         ConnectionFailed: Nobody answers.
     """
     call = calls.list_users()
-    page = protocol.plain_values(call, client.access, client.send(call))
+    page = protocol.plain_values(call, client.config, client.send(call))
     listed = page["users"] if isinstance(page, dict) and isinstance(page.get("users"), list) else []
     keys = [
         (one["id"], one["secret"])
@@ -63,7 +63,7 @@ def points(client: Any) -> list[tuple[str, str]]:
         "deviations": lambda: "; ".join(map(said, deviations(client, keys))) or "none",
         "answers in json": lambda: _reads(client, "json"),
         "answers in xml": lambda: _reads(client, "xml"),
-        "credentials in headers": lambda: _reads(client, client.access.format, credentials_in="header"),
+        "credentials in headers": lambda: _reads(client, client.config.format, credentials_in="header"),
     }
     return [(point, _row(answer)) for point, answer in told.items()]
 
@@ -82,11 +82,11 @@ def deviations(client: Any, keys: list[Any] | None = None) -> list[Deviation]:
     if keys is None:
         call = calls.list_users(limit=_PEOPLE)
         outcome = client.send(call)
-        keys = [(key.id, key.secret) for key in protocol.model(call, client.access, outcome, Counter()).users]
-        notes.update(protocol.deviations(call, client.access, outcome))
+        keys = [(key.id, key.secret) for key in protocol.model(call, client.config, outcome, Counter()).users]
+        notes.update(protocol.deviations(call, client.config, outcome))
     for call in _calls(keys[:_PEOPLE]):
         with suppress(ExposureError):
-            notes.update(protocol.deviations(call, client.access, client.send(call)))
+            notes.update(protocol.deviations(call, client.config, client.send(call)))
     return [deviation for deviation, _ in notes.most_common()]
 
 
@@ -145,7 +145,7 @@ def _of_users(users: list[dict[str, Any]]) -> dict[str, Callable[[], str]]:
 
 def _ask(client: Any, call: Call[Any, Any]) -> Any:
     try:
-        return protocol.plain_values(call, client.access, client.send(call))
+        return protocol.plain_values(call, client.config, client.send(call))
     except ExposureError:
         return None
 
@@ -160,9 +160,9 @@ def _error(client: Any) -> str:
     if not isinstance(outcome, Response):
         return UNTOLD
     try:
-        body = codec.decode(outcome.body, client.access.format)
+        body = codec.decode(outcome.body, client.config.format)
     except InvalidResponse:
-        return f"{outcome.status}, not {client.access.format}"
+        return f"{outcome.status}, not {client.config.format}"
     shape = ", ".join(body) if isinstance(body, dict) else _kind(body)
     return f"{outcome.status}, {shape}"
 
@@ -171,7 +171,7 @@ def _reads(client: Any, format: str, **manner: Any) -> str:  # noqa: A002  the s
     call = calls.list_users(limit=1)
     other = _otherwise(client, format=format, **manner)
     try:
-        protocol.model(call, other.access, other.send(call))
+        protocol.model(call, other.config, other.send(call))
     except ExposureError as error:
         return f"no ({type(error).__name__})"
     return "yes"
@@ -181,7 +181,7 @@ def _otherwise(client: Any, **manner: Any) -> Any:
     """The same client with another manner of asking."""
     other = object.__new__(type(client))
     other.__dict__.update(client.__dict__)
-    other.access = replace(client.access, **manner)
+    other.config = replace(client.config, **manner)
     return other
 
 

@@ -104,7 +104,7 @@ def _url(call: Call[R, T], access: ClientConfig, query: Mapping[str, Any]) -> st
     for name in call.operation.path_names:
         path = path.replace(f"{{{name}}}", _segment(call.values[name]))
     asked = "&".join(f"{name}={_segment(value)}" for name, value in query.items())
-    return f"{access.address}{path}.{access.format}{'?' if asked else ''}{asked}"
+    return f"{access.url_prefix}{path}.{access.format}{'?' if asked else ''}{asked}"
 
 
 def _segment(value: Any) -> str:

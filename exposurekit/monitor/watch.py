@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
-from exposurekit.client.bulk import Batch, Choose, UserListing
+from exposurekit.client.bulk import Batch, UserFilter, UserListing
 from exposurekit.errors import ExposureError, NotFound
 from exposurekit.history import History
 from exposurekit.history.collector import Source
@@ -80,7 +80,7 @@ class _Watched:
         return self.source.origin
 
     def stream(
-        self, take: Callable[[Batch], None], *, choose: Choose, progress: bool | None = None
+        self, take: Callable[[Batch], None], *, choose: UserFilter, progress: bool | None = None
     ) -> UserListing:
         self.looking = True
         try:

@@ -55,7 +55,7 @@ def matcher_for(exposure: Exposure | None, history: History | None) -> PersonalD
         tables = ("users", "aliases", "emails", "phone_numbers", "addresses", "records", "links", "alerts")
         for name in tables:
             values_in(_of_somebody(exposure[name]), known)
-        access = exposure.client.access
+        access = exposure.client.config
         for secret in (access.api_key, access.api_secret):
             known.add("key", secret)
         for user_id in exposure.users()["user_id"].tolist():

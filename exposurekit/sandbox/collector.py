@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from exposurekit.client.bulk import Batch, Choose, UserListing
+from exposurekit.client.bulk import Batch, UserFilter, UserListing
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
 
@@ -44,7 +44,7 @@ class DailySource:
         self,
         take: Callable[[Batch], None],
         *,
-        choose: Choose,
+        choose: UserFilter,
         progress: bool | None = None,  # noqa: ARG002  a source's signature
     ) -> UserListing:
         """Pass on the batches, limited to the chosen users."""
@@ -99,7 +99,7 @@ class DailyCollector:
         return self._at or self._clock()
 
 
-def _filtered(batch: Batch, choose: Choose) -> Batch:
+def _filtered(batch: Batch, choose: UserFilter) -> Batch:
     return Batch(
         [key for key in batch.keys if choose(key.id)],
         [user for user in batch.users if choose(user["id"])],
