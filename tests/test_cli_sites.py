@@ -101,7 +101,7 @@ def test_a_site_that_lists_the_known_and_nobody_else_works(shell, site, kind):
         ("moved", "is search.url right?"),
         ("changed", "another layout than the definition"),
         ("broken", "status 500"),
-        ("forbidden", "the site's robots.txt forbids it"),
+        ("forbidden", "the site's robots.txt disallows it"),
         ("stalling", "time-out"),
     ],
 )

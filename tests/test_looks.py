@@ -28,7 +28,7 @@ from exposurekit.service.findings import candidates
 from exposurekit.service.http.client import Outbound
 from exposurekit.service.models import Listing
 from exposurekit.service.scanning.politeness import PoliteFetcher
-from exposurekit.service.scanning.site_scan import CONTROL_MISSING, check_known_listings, scan_site
+from exposurekit.service.scanning.site_scan import CONTROL_MISSING, scan_control, scan_site
 from exposurekit.service.storage import tables
 
 SUBJECT = Subject(
@@ -53,16 +53,14 @@ def town(streets):
 def looked(town, tmp_path):
     """Look once at a site of this town."""
 
-    def looked(site, subject=SUBJECT, *, known=False, before=()):
+    def looked(site, subject=SUBJECT, *, control=False, before=()):
         async def once():
             # Nothing is kept: a site without a delay needs no turns.
             manners = PoliteFetcher(
                 Outbound(opened=LOOPBACK, resolve=town.resolve), a_database(tmp_path, key=bytes(32))
             )
             return await (
-                check_known_listings(site, manners)
-                if known
-                else scan_site(site, subject, manners, known=before)
+                scan_control(site, manners) if control else scan_site(site, subject, manners, previous=before)
             )
 
         return asyncio.run(once())
@@ -72,8 +70,8 @@ def looked(town, tmp_path):
 
 def tells_absence(told):
     """Whether a listing that the very same question found, and that is not there now, is gone."""
-    asked = told.asked[0] if told.asked else {"first": "Juniper", "last": "Quillfeather"}
-    return told.tells_absence_of(Listing(name="Juniper Quillfeather", reference_id="r0", found_by=asked))
+    asked = told.queries[0] if told.queries else {"first": "Juniper", "last": "Quillfeather"}
+    return told.confirms_absence_of(Listing(name="Juniper Quillfeather", reference_id="r0", found_by=asked))
 
 
 def references(told):
@@ -288,7 +286,7 @@ def test_pages_are_read_to_the_last(town, looked):
 def test_more_pages_than_are_read_tell_no_absence_and_what_was_seen_was_seen(town, looked):
     town.opens("Seekfolk", Folk(search=paged))
     told = looked(definition(search={"pages_max": 2}))
-    assert (references(told), told.inconclusive) == (["r1", "r2", "r3"], "more pages than are read")
+    assert (references(told), told.inconclusive) == (["r1", "r2", "r3"], "too many pages")
 
 
 def test_what_stood_on_the_pages_before_the_trouble_was_seen(town, looked):
@@ -309,7 +307,7 @@ def test_listings_of_which_one_cannot_be_read_tell_no_absence(town, looked):
         ),
     )
     told = looked(definition())
-    assert (references(told), told.inconclusive) == (["r1"], "listings that cannot be read")
+    assert (references(told), told.inconclusive) == (["r1"], "unreadable listings")
 
 
 def test_a_page_that_leads_round_is_read_so_often_and_no_more(town, looked):
@@ -320,7 +318,7 @@ def test_a_page_that_leads_round_is_read_so_often_and_no_more(town, looked):
 
     town.opens("Seekfolk", Folk(search=round_))
     told = looked(definition())
-    assert (references(told), told.inconclusive) == (["r1"], "more pages than are read")
+    assert (references(told), told.inconclusive) == (["r1"], "too many pages")
     assert len(town.of("Seekfolk")) == 1 + 3
 
 
@@ -358,9 +356,9 @@ def test_two_layouts_on_one_page_are_both_read(town, looked):
 def test_the_person_whom_a_site_is_known_to_list_is_asked_for_alone(town, looked):
     town.opens("Seekfolk", Folk([Card("c1", "Resident Seekfolk")]))
     control = {"listed": {"first_name": "Resident", "last_name": "Seekfolk"}}
-    assert references(looked(definition(controls=control), known=True)) == ["c1"]
+    assert references(looked(definition(controls=control), control=True)) == ["c1"]
     assert town.names("Seekfolk") == ["Resident Seekfolk"]
-    assert looked(definition(), known=True) is None
+    assert looked(definition(), control=True) is None
 
 
 MOVED = Subject(names=(Name("Marigold", "Otterwick"),), places=(Place(city="Fogmantle", state="CA"),))
@@ -374,7 +372,7 @@ def test_what_found_a_listing_is_asked_again_whatever_the_person_is_called_by_no
     assert references(told) == ["r1"]
     site.cards.clear()
     told = looked(definition(), MOVED, before=[found])
-    assert (references(told), told.tells_absence_of(found)) == ([], True)
+    assert (references(told), told.confirms_absence_of(found)) == ([], True)
 
 
 def test_only_the_question_that_found_a_listing_tells_that_it_is_gone(town, looked):
@@ -383,7 +381,7 @@ def test_only_the_question_that_found_a_listing_tells_that_it_is_gone(town, look
     assert (references(told), told.inconclusive) == ([], None)
     for asked in (None, {"first": "Juniper", "last": "Quillfeather"}):
         unseen = Listing(name="Juniper Quillfeather", reference_id="r1", found_by=asked)
-        assert not told.tells_absence_of(unseen)
+        assert not told.confirms_absence_of(unseen)
 
 
 def test_a_site_that_says_nobody_to_everybody_has_nobody_removed(town, looked):
@@ -393,10 +391,10 @@ def test_a_site_that_says_nobody_to_everybody_has_nobody_removed(town, looked):
     [found] = looked(definition(controls=control)).listings
     site.search = lambda _: nobody()
     told = looked(definition(controls=control), before=[found])
-    assert (told.inconclusive, told.tells_absence_of(found)) == (CONTROL_MISSING, False)
+    assert (told.inconclusive, told.confirms_absence_of(found)) == (CONTROL_MISSING, False)
     site.search = None
     site.cards[:] = [Card("c1", "Resident Seekfolk")]
-    assert looked(definition(controls=control), before=[found]).tells_absence_of(found)
+    assert looked(definition(controls=control), before=[found]).confirms_absence_of(found)
 
 
 def test_where_nothing_is_missing_nobody_else_is_asked_for(town, looked):
@@ -461,7 +459,7 @@ def test_what_was_seen_before_the_trouble_is_a_record(house, town):
     juniper = house.juniper()
     house.idle()
     assert set(house.statuses(juniper)) == {"r1", "r2"}
-    assert house.health()["Seekfolk"].last_reason == "more pages than are read"
+    assert house.health()["Seekfolk"].last_reason == "too many pages"
 
 
 def test_a_site_that_lists_anybody_accuses_nobody_clears_nobody_and_is_trusted_again(house, town):

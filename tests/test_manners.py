@@ -72,7 +72,7 @@ def politely(store, town, tmp_path):
 
 
 async def ask(manners, url=URL, politeness=SEARCH, **options):
-    async with manners.calling("Seekfolk", politeness) as caller:
+    async with manners.session("Seekfolk", politeness) as caller:
         return (await caller.fetch(url, **options)).status
 
 
@@ -167,7 +167,7 @@ def test_a_redirect_into_what_is_forbidden_is_not_followed(politely, town, where
     hosts[0].search = lambda _: redirect(where)
 
     async def asked(manners):
-        with pytest.raises(RobotsDisallowed, match="forbids"):
+        with pytest.raises(RobotsDisallowed, match="disallows"):
             await ask(manners)
         assert await ask(manners, politeness=Politeness(delay_s=0, robots_txt=False)) == 200
 
@@ -185,8 +185,8 @@ def test_the_turns_of_two_workers_lie_apart(politely, delay_s):
 
     async def taken(one, other):
         return await asyncio.gather(
-            *(way.turn("Seekfolk", delay) for way in (one, other) for _ in range(12)),
-            one.turn("Elsewhere", delay),
+            *(way.reserve("Seekfolk", delay) for way in (one, other) for _ in range(12)),
+            one.reserve("Elsewhere", delay),
         )
 
     *moments, elsewhere = politely(taken, clock=FrozenClock(START), workers=2)
@@ -198,9 +198,9 @@ def test_turns_begin_now_where_the_last_is_long_over(politely):
     clock = FrozenClock(START)
 
     async def taken(manners):
-        await manners.turn("Seekfolk", timedelta(seconds=2))
+        await manners.reserve("Seekfolk", timedelta(seconds=2))
         clock.advance(timedelta(hours=1))
-        return [await manners.turn("Seekfolk", timedelta(seconds=2)) for _ in range(2)]
+        return [await manners.reserve("Seekfolk", timedelta(seconds=2)) for _ in range(2)]
 
     now = START + timedelta(hours=1)
     assert politely(taken, clock=clock) == [now, now + timedelta(seconds=2)]
@@ -216,7 +216,7 @@ def test_a_look_that_is_given_up_leaves_no_more_than_one_turn_behind(politely, t
             with suppress(TimeoutError):
                 async with asyncio.timeout(0.05):
                     await scan_site(site, SUBJECT, manners)
-        return await manners.turn("Seekfolk", timedelta(seconds=10))
+        return await manners.reserve("Seekfolk", timedelta(seconds=10))
 
     assert politely(given_up, clock=clock) <= START + timedelta(seconds=50)
 
@@ -244,14 +244,14 @@ def test_each_hop_takes_a_turn_and_is_asked_about_when_the_turn_has_come(politel
     site = town.opens("Seekfolk", Folk(search=lambda _: redirect("/found")))
     site.others["/found"] = lambda _: nobody()
 
-    async def still():
+    async def cancel_check():
         asked_about.append((clock.now(), len(town.asked)))
         if clock.now() >= START + timedelta(seconds=14):
             raise LookupError
 
     async def hops(manners):
         slowly = Politeness(delay_s=7, robots_txt=False)
-        async with manners.calling("Seekfolk", slowly, still=still) as caller:
+        async with manners.session("Seekfolk", slowly, cancel_check=cancel_check) as caller:
             assert (await caller.fetch(URL)).status == 200
             with pytest.raises(LookupError):
                 await caller.fetch(URL)
@@ -322,6 +322,6 @@ def test_a_site_that_holds_its_answer_keeps_no_other_waiting(politely, town):
 
 def test_the_time_of_day_is_utc(politely):
     async def moment(manners):
-        return await manners.turn("Seekfolk", timedelta(seconds=1))
+        return await manners.reserve("Seekfolk", timedelta(seconds=1))
 
     assert politely(moment, clock=PassingClock()).tzinfo == UTC

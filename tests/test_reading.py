@@ -81,7 +81,7 @@ def test_a_listing_is_read_whole():
     assert found.locations == ("Oakmere, CA",)
     assert (found.emails, found.phone_numbers) == (("june@example.com",), ("(609) 555-0123",))
     assert reading.next == "http://seekfolk.example/search?q=1&page=2"
-    assert (reading.outcome, reading.reason, reading.unreadable, reading.said_none) == (
+    assert (reading.outcome, reading.reason, reading.unreadable, reading.has_no_results_mark) == (
         "listings",
         None,
         0,
@@ -145,7 +145,7 @@ def test_a_page_without_listing_and_without_a_mark_that_is_seen_has_changed(text
 def test_listings_beside_a_no_results_mark_are_told():
     """Who is shown is listed, whatever stands above it: passing over them would clear somebody."""
     reading = html(f"Nobody of that name. People you may mean: {FULL}")
-    assert (reading.outcome, len(reading.listings), reading.said_none) == ("listings", 1, True)
+    assert (reading.outcome, len(reading.listings), reading.has_no_results_mark) == ("listings", 1, True)
 
 
 def test_a_listing_that_cannot_be_read_is_counted():

@@ -897,7 +897,7 @@ def test_a_fault_of_ours_at_one_site_costs_its_look_alone(house, town):
     house.idle()
     assert [record["site"] for record in house.records(juniper)] == ["Seekfolk"]
     assert house.get(juniper)["user"]["is_scanning"] is False
-    assert house.health()["Odd"].last_reason == "a fault of ours"
+    assert house.health()["Odd"].last_reason == "internal error"
 
 
 @ON_SQLITE

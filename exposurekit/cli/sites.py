@@ -32,7 +32,7 @@ _MEANING = {
     "changed layout": "the page has another layout than the definition: neither listings nor search.no_results",
     "not found": "there is no such page: is search.url right?",
     "too much": "a page is too large to be read",
-    "listings that cannot be read": "listings lack a name or a reference_id: are these selectors right?",
+    "unreadable listings": "listings lack a name or a reference_id: are these selectors right?",
 }
 
 
@@ -175,7 +175,7 @@ async def _controlled(file: Path, site: Any, manners: Any) -> SiteCheck:
     from exposurekit.service.scanning.control import decoy_subject
 
     problems: list[str] = []
-    known, listed = await site_scan.check_known_listings(site, manners), site.controls.listed
+    known, listed = await site_scan.scan_control(site, manners), site.controls.listed
     if known is not None and not any(matching.name_fits(listed.subject(), one) for one in known.listings):
         problems.append(_expected(known.inconclusive) or NOT_LISTED)
     place = Place(city=listed.city, state=listed.state) if listed else Place()

@@ -7,5 +7,5 @@
     extraction   listings from a site's answer      html_text    text of a web page
     normalize    names, streets, phones             matching     is this listing this person?
     persist      save the results                   politeness   robots.txt, delays, concurrency
-    optouts      send a site's opt-out form         removal_job  the next step of a removal
+    optouts      submit a site's opt-out form       removal_job  the next step of a removal
 """

@@ -1,47 +1,18 @@
-"""A person who does not exist, for asking whether a site lists anybody who is asked for. A new one each time."""
+"""Negative control: an invented person, new each time, whom no honest site lists."""
 
 import secrets
 
 from exposurekit.service.accounts.subject import Name, Place, Subject
 
-# Built of common syllables, so that no pattern tells them from rare names; long, so that nobody bears both.
-_ONSETS = [
-    "b",
-    "br",
-    "c",
-    "ch",
-    "d",
-    "dr",
-    "f",
-    "g",
-    "gr",
-    "h",
-    "j",
-    "k",
-    "l",
-    "m",
-    "n",
-    "p",
-    "pr",
-    "qu",
-    "r",
-    "s",
-    "sh",
-    "st",
-    "t",
-    "th",
-    "tr",
-    "v",
-    "w",
-    "z",
-]
-_VOWELS = ["a", "e", "i", "o", "u", "ai", "ea", "ie", "o", "a", "e"]
-_CODAS = ["l", "n", "r", "s", "t", "m", "rd", "ck", "nd", "ss", "x", "lt"]
+# Common syllables, so that the names look like rare ones; long, so that nobody has both.
+_ONSETS = "b br c ch d dr f g gr h j k l m n p pr qu r s sh st t th tr v w z".split()  # noqa: SIM905
+_VOWELS = "a e i o u ai ea ie o a e".split()  # noqa: SIM905
+_CODAS = "l n r s t m rd ck nd ss x lt".split()  # noqa: SIM905
 _SYLLABLES = (3, 4)
 
 
 def decoy_subject(place: Place) -> Subject:
-    """Somebody of that place whom nobody lists.
+    """Invent a person at a place.
 
     >>> subject = decoy_subject(Place(city="Oakmere", state="CA"))
     >>> len(subject.names), subject.places[0].city

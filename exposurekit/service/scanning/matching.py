@@ -1,8 +1,8 @@
-"""Is this listing this person? Weighs what both tell, and says why without a personal value. Stores nothing.
+"""Matching: scores whether a listing is about a person, with reasons that contain no personal values.
 
-The name must fit at all. Beside it, two identifiers (age, place) or a strong one (phone, e-mail, street) make a
-match; less is possible, and for the operator to judge. A household shares its street and its phone, and a father and
-a son may share the name as well: against an age that contradicts, only an e-mail address makes a match.
+The name must fit. In addition, two identifiers (age, place) or a strong one (phone, e-mail, street) make a match; with
+less, the listing is possible and the operator decides. A household shares its street and phone, and father and son may
+share their name as well, so that if the age contradicts, only an e-mail address makes a match.
 """
 
 import math
@@ -20,14 +20,14 @@ from exposurekit.text.us_addresses import STATES
 
 Verdict = Literal["match", "possible", "other"]
 
-# An identifier counts 1. A middle name, at most .5, must not make a second one; a slip of the pen, -.25, may not
-# break two.
+# An identifier counts 1. A middle name (at most .5) must not replace a second one, and a misspelling (-.25) must not
+# outweigh it.
 MATCH_AT, POSSIBLE_AT = 1.75, 0.0
 STRONG, EMAIL = 2.0, 5.0
-# Years that the person may be older than shown (pages grow old), younger than shown, and off at all.
+# Years by which the person may be older than listed (pages are outdated), younger than listed, and differ at most.
 AGE_BEHIND, AGE_AHEAD, AGE_CONTRADICTS = 2, 1, 3
 ZIP_DIGITS = 5
-_SHOWN_MAX = 50  # of each list of a listing
+_VALUES_MAX = 50  # of each list of a listing
 
 _STATES = {name.casefold(): code.casefold() for code, name in STATES.items()}
 _CODES = frozenset(_STATES.values())
@@ -36,7 +36,7 @@ _SEGMENTS = re.compile(r"[,;|\n\u00b7\u2022()]+")
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Whether a listing is of a person: the verdict, how sure it is (0 to 1), and why."""
+    """Whether a listing is about a person: verdict, score from 0 to 1, and reasons."""
 
     verdict: Verdict
     score: float
@@ -44,46 +44,46 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sign:
+class _Evidence:
     points: float
     reason: str
     strong: bool = False
 
 
 def match(subject: Subject, listing: Listing, on: date) -> Match:
-    """Weigh a listing against a person.
+    """Match a listing with a person.
 
     Args:
-        subject: Who is looked for.
-        listing: What a site shows.
-        on: The day of the look, for the age.
+        subject: The person.
+        listing: The listing.
+        on: The day of the scan, for the age.
 
     Returns:
-        The reasons name kinds of evidence, never a value of the person or of the listing.
+        The match. Its reasons name kinds of evidence, never a value of the person or the listing.
 
     >>> from exposurekit.service.accounts.subject import Name
     >>> juniper = Subject(
     ...     names=(Name("Juniper", "Quillfeather"),), birth_date=date(1984, 5, 1),
     ...     places=(Place(city="Oakmere", state="CA"),),
     ... )
-    >>> shown = Listing(name="QUILLFEATHER, JUNIPER", reference_id="7", age=41, locations=("Oakmere, CA",))
-    >>> match(juniper, shown, date(2026, 1, 1))
+    >>> listing = Listing(name="QUILLFEATHER, JUNIPER", reference_id="7", age=41, locations=("Oakmere, CA",))
+    >>> match(juniper, listing, date(2026, 1, 1))
     Match(verdict='match', score=0.731, reasons=('name: the same', 'age agrees', 'city and state'))
     """
     name = _name(subject, listing)
     if name is None:
         return Match("other", 0.0, ("name: another one",))
-    signs = [*_contacts(subject, listing), *_age(subject, listing, on), *_places(subject, listing)]
-    strong = any(sign.strong for sign in signs)
-    if strong:  # who has moved is still the same
-        signs = [sign for sign in signs if sign.reason != _ELSEWHERE]
-    points = name.points + sum(sign.points for sign in signs)
-    reasons = (*name.reasons, *(sign.reason for sign in signs))
+    evidence = [*_contacts(subject, listing), *_age(subject, listing, on), *_places(subject, listing)]
+    strong = any(item.strong for item in evidence)
+    if strong:  # the person may have moved
+        evidence = [item for item in evidence if item.reason != _ELSEWHERE]
+    points = name.points + sum(item.points for item in evidence)
+    reasons = (*name.reasons, *(item.reason for item in evidence))
     return Match(_verdict(points, strong=strong), _score(points), reasons)
 
 
 def name_fits(subject: Subject, listing: Listing) -> bool:
-    """Whether a listing bears one of the person's names, whoever it is of."""
+    """Return whether a listing has one of the person's names."""
     return _name(subject, listing) is not None
 
 
@@ -94,75 +94,75 @@ def _verdict(points: float, *, strong: bool) -> Verdict:
 
 
 def _score(points: float) -> float:
-    """From 0 to 1; a half lies midway between one identifier and two."""
+    """A score from 0 to 1; one identifier scores 0.5."""
     return round(1 / (1 + math.exp(1 - points)), 3)
 
 
 def _name(subject: Subject, listing: Listing) -> Fit | None:
-    """The best fit of the names shown; one shown as an alias is as good, and said to be one."""
+    """The best fit of the listed name and aliases; the reasons mention an alias."""
     best = names_fit(subject.names, listing.name)
-    for alias in listing.aliases[:_SHOWN_MAX]:
+    for alias in listing.aliases[:_VALUES_MAX]:
         fit = names_fit(subject.names, alias)
         if fit and (best is None or fit.points > best.points):
             best = Fit(fit.points, (*fit.reasons, "name: shown as an alias"))
     return best
 
 
-def _age(subject: Subject, listing: Listing, on: date) -> Iterator[_Sign]:
+def _age(subject: Subject, listing: Listing, on: date) -> Iterator[_Evidence]:
     age = subject.age_on(on)
     if age is None or listing.age is None:
         return
     years = age - listing.age
     if -AGE_AHEAD <= years <= AGE_BEHIND:
-        yield _Sign(1, "age agrees")
+        yield _Evidence(1, "age agrees")
     elif abs(years) > AGE_CONTRADICTS:
-        yield _Sign(-3, "age differs by more than three years")
+        yield _Evidence(-3, "age differs by more than three years")
 
 
-def _contacts(subject: Subject, listing: Listing) -> Iterator[_Sign]:
-    ours = {address.strip().casefold() for address in subject.emails}
-    if ours & {address.strip().casefold() for address in listing.emails[:_SHOWN_MAX]}:
-        yield _Sign(EMAIL, "e-mail address", strong=True)
+def _contacts(subject: Subject, listing: Listing) -> Iterator[_Evidence]:
+    emails = {address.strip().casefold() for address in subject.emails}
+    if emails & {address.strip().casefold() for address in listing.emails[:_VALUES_MAX]}:
+        yield _Evidence(EMAIL, "e-mail address", strong=True)
     numbers = {phone(number) for number in subject.phone_numbers} - {None}
-    if numbers & {phone(number) for number in listing.phone_numbers[:_SHOWN_MAX]}:
-        yield _Sign(STRONG, "phone number", strong=True)
+    if numbers & {phone(number) for number in listing.phone_numbers[:_VALUES_MAX]}:
+        yield _Evidence(STRONG, "phone number", strong=True)
 
 
 _ELSEWHERE = "lives in another state"
 
 
-def _places(subject: Subject, listing: Listing) -> Iterator[_Sign]:
-    """The best that the places tell: a street says the city, and a state alone says nothing."""
-    locations = [_location(text) for text in listing.locations[:_SHOWN_MAX]]
+def _places(subject: Subject, listing: Listing) -> Iterator[_Evidence]:
+    """The strongest evidence of the locations: a street includes the city, and a state alone does not count."""
+    locations = [_location(text) for text in listing.locations[:_VALUES_MAX]]
     pairs = [(place, location) for place in subject.places for location in locations]
     if any(_same_street(place, location) for place, location in pairs):
-        yield _Sign(STRONG, "street", strong=True)
+        yield _Evidence(STRONG, "street", strong=True)
     elif any(_same_city(place, location) and location.state for place, location in pairs):
-        yield _Sign(1, "city and state")
+        yield _Evidence(1, "city and state")
     elif any(_same_zip(place, location) for place, location in pairs):
-        yield _Sign(1, "ZIP code")
+        yield _Evidence(1, "ZIP code")
     elif any(_same_city(place, location) for place, location in pairs):
-        yield _Sign(1, "city")
-    elif _elsewhere(subject, locations):
-        yield _Sign(-0.5, _ELSEWHERE)
+        yield _Evidence(1, "city")
+    elif _is_elsewhere(subject, locations):
+        yield _Evidence(-0.5, _ELSEWHERE)
 
 
 @dataclass(frozen=True, slots=True)
 class _Location:
-    """A shown location: the words of each part of it, their spellings as an address, and its state's code."""
+    """A listed location: the words of each part, and the state's code."""
 
     parts: tuple[list[str], ...]
     state: str | None
 
     @property
-    def spelled(self) -> list[list[str]]:
+    def normalized(self) -> list[list[str]]:
         return [address_words(" ".join(part)) for part in self.parts]
 
 
 def _location(text: str) -> _Location:
     parts = tuple(words(part) for part in _SEGMENTS.split(text.replace("#", " unit ")[:300]))
     parts = tuple(part for part in parts if part)
-    # The state stands last, before the ZIP code and the country.
+    # The state comes last, before the ZIP code and the country.
     for part in reversed(parts):
         named = [word for word in part if not word.isdigit()]
         for count in (3, 2, 1):
@@ -172,19 +172,19 @@ def _location(text: str) -> _Location:
 
 
 def _state(text: str) -> str | None:
-    told = text if text in _CODES else _STATES.get(text)
-    return told or None
+    code = text if text in _CODES else _STATES.get(text)
+    return code or None
 
 
 def _same_zip(place: Place, location: _Location) -> bool:
-    ours = place.zip.strip()[:ZIP_DIGITS]
-    told = [word for part in location.parts for word in part][-2:]  # a house number stands further ahead
-    return len(ours) == ZIP_DIGITS and ours in told
+    zip_code = place.zip.strip()[:ZIP_DIGITS]
+    last_words = [word for part in location.parts for word in part][-2:]  # a house number comes before these
+    return len(zip_code) == ZIP_DIGITS and zip_code in last_words
 
 
 def _same_state(place: Place, location: _Location) -> bool:
-    ours = _state(" ".join(words(place.state)))
-    return ours is None or location.state is None or ours == location.state
+    state = _state(" ".join(words(place.state)))
+    return state is None or location.state is None or state == location.state
 
 
 def _same_city(place: Place, location: _Location) -> bool:
@@ -193,32 +193,33 @@ def _same_city(place: Place, location: _Location) -> bool:
         bool(city)
         and _same_state(place, location)
         and any(
-            _ends_in(part, spelled, city)
-            for part, spelled in zip(location.parts, location.spelled, strict=True)
+            _ends_in(part, normalized, city)
+            for part, normalized in zip(location.parts, location.normalized, strict=True)
         )
     )
 
 
-def _ends_in(part: list[str], spelled: list[str], city: list[str]) -> bool:
-    """Whether a part of a location is this city, or a street and this city, with at most the state and ZIP behind."""
-    for at in range(len(spelled) - len(city) + 1):
-        whole = at == 0 or part[0][0].isdigit()  # not the end of another city's name
-        behind = " ".join(word for word in part[at + len(city) :] if not word.isdigit())
-        if whole and spelled[at : at + len(city)] == city and (not behind or _state(behind)):
+def _ends_in(part: list[str], normalized: list[str], city: list[str]) -> bool:
+    """Return whether a part of a location is this city, or a street and this city, followed by state and ZIP at most."""
+    for at in range(len(normalized) - len(city) + 1):
+        is_whole = at == 0 or part[0][0].isdigit()  # not the end of another city's name
+        rest = " ".join(word for word in part[at + len(city) :] if not word.isdigit())
+        if is_whole and normalized[at : at + len(city)] == city and (not rest or _state(rest)):
             return True
     return False
 
 
 def _same_street(place: Place, location: _Location) -> bool:
     line = street(place.address1)
-    if line is None or f" {line} " not in f" {' '.join(chain.from_iterable(location.spelled))} ":
+    if line is None or f" {line} " not in f" {' '.join(chain.from_iterable(location.normalized))} ":
         return False
-    # Every town has its Main Street: what else is shown must not be another town.
-    told = sum(spelled[0] != "unit" for spelled in location.spelled) > 1 or location.state is not None
-    return not told or not place.city or _same_city(place, location) or _same_zip(place, location)
+    # Every town has a Main Street: a listed town must be the same.
+    parts = sum(normalized[0] != "unit" for normalized in location.normalized)
+    has_town = parts > 1 or location.state is not None
+    return not has_town or not place.city or _same_city(place, location) or _same_zip(place, location)
 
 
-def _elsewhere(subject: Subject, locations: list[_Location]) -> bool:
-    theirs = {location.state for location in locations}
-    ours = {_state(" ".join(words(place.state))) for place in subject.places}
-    return bool(theirs and ours) and None not in theirs | ours and not theirs & ours
+def _is_elsewhere(subject: Subject, locations: list[_Location]) -> bool:
+    listed = {location.state for location in locations}
+    states = {_state(" ".join(words(place.state))) for place in subject.places}
+    return bool(listed and states) and None not in listed | states and not listed & states

@@ -1,4 +1,4 @@
-"""What a look told, kept: records, candidates, removals verified, the site's health. Looks nowhere itself."""
+"""Persist the result of a site scan: records, candidates, absences and the site's statistics."""
 
 import asyncio
 from collections.abc import Mapping
@@ -23,139 +23,142 @@ from exposurekit.service.storage.database import Session
 from exposurekit.service.storage.leases import Lease
 from exposurekit.service.storage.tables import records
 
-RECORDS_MAX = 50  # of one person on one site, ever; what goes beyond is for the operator
+RECORDS_MAX = 50  # of one person on one site, ever; further listings become candidates
 
 
-async def known_listings(work: Session, user_id: int) -> dict[str, list[Listing]]:
-    """What each site lists of a person, as far as is known; what was removed is not among it."""
-    known: dict[str, list[Listing]] = {}
-    for row in await work.all(_LISTED, {"user_id": user_id}):
-        known.setdefault(row.site, []).append(
-            Listing.of_stored(work.decrypt("records", user_id, row.ciphertext))
-        )
-    return known
+async def known_listings(session: Session, user_id: int) -> dict[str, list[Listing]]:
+    """Return the listings of a person by site, without the removed ones."""
+    listings: dict[str, list[Listing]] = {}
+    for row in await session.all(_LISTED, {"user_id": user_id}):
+        listings.setdefault(row.site, []).append(_listing(session, user_id, row))
+    return listings
 
 
-async def match_listings(subject: Subject, told: SiteResult, on: date) -> dict[str, Match]:
-    """Whose each listing of a look is, by reference; in a thread, since a page may hold many, and before a transaction."""
+async def match_listings(subject: Subject, result: SiteResult, on: date) -> dict[str, Match]:
+    """Match the listings of a scan with a person, by reference; in a thread, because a page may have hundreds."""
 
     def matches() -> dict[str, Match]:
-        return {listing.reference_id: matching.match(subject, listing, on) for listing in told.listings}
+        return {listing.reference_id: matching.match(subject, listing, on) for listing in result.listings}
 
     return await asyncio.to_thread(matches)
 
 
 async def save_result(
-    work: Session,
+    session: Session,
     user_id: int,
     site: Definition,
-    told: SiteResult,
-    judged: Mapping[str, Match],
+    result: SiteResult,
+    matches: Mapping[str, Match],
     *,
-    about: Lease | None = None,
+    lease: Lease | None = None,
 ) -> None:
-    """Keep what one look at one site told about one person. Their row must be held.
+    """Save the result of one site scan for one person, whose row the caller has locked.
 
-    A listing is the person's if it was a record already or if it matches; what may be theirs is a candidate, and so
-    is everything that a site tells which lists anybody. Only a look that saw everything and is trusted tells
-    that something is gone, and of that only what it asked for. Judged by what the person has on file now.
+    A listing becomes a record if it matches, or is one already. A possible match becomes a candidate, and so does
+    every listing of a site that is not trusted. Only a complete and trusted scan counts as an absence, and only for
+    listings whose query was repeated. The person's current data decides.
 
     Args:
-        work: A transaction.
-        user_id: Whom it was taken for.
-        site: Where.
-        told: What the look told.
-        judged: Whose its listings are.
-        about: The record that it was taken for, if it was for one.
+        session: A write transaction.
+        user_id: The person.
+        site: The site.
+        result: The result of the scan.
+        matches: The match of each listing, by reference.
+        lease: The lease of the record that the scan was for, if it was for one.
     """
-    subject = await users.get_subject(work, user_id)
+    subject = await users.get_subject(session, user_id)
     if subject is None:
         return
-    rows = await work.all(_KNOWN, {"user_id": user_id, "site": site.name})
-    unseen, new = {bytes(row.reference_digest): row for row in rows}, 0
-    for listing in told.listings:
-        digest = findings.reference_digest(work, user_id, site.name, listing.reference_id)
-        row, match = unseen.get(digest), judged[listing.reference_id]
+    rows = await session.all(_RECORDS, {"user_id": user_id, "site": site.name})
+    absent, added = {bytes(row.reference_digest): row for row in rows}, 0
+    for listing in result.listings:
+        digest = findings.reference_digest(session, user_id, site.name, listing.reference_id)
+        row, match = absent.get(digest), matches[listing.reference_id]
         if row is None:
-            full = len(rows) + new >= RECORDS_MAX
-            new += await _find(
-                work, user_id, site.site(subject), listing, match, believed=told.trusted and not full
-            )
-        elif told.trusted and _is_same(work, user_id, row, listing, match):
-            del unseen[digest]
-            await findings.discover_record(work, user_id, listing, site.site(subject))
-            await _still_listed(work, row, site, subject, about)
-    for row in unseen.values():
-        if told.tells_absence_of(Listing.of_stored(work.decrypt("records", user_id, row.ciphertext))):
-            await _not_listed(work, row, site, subject, about)
-    await statistics.record_scan(work, site.name, reason=told.inconclusive, trusted=told.trusted)
+            trusted = result.trusted and len(rows) + added < RECORDS_MAX
+            added += await _save_new(session, user_id, site.site(subject), listing, match, trusted=trusted)
+        elif result.trusted and _is_same(session, user_id, row, listing, match):
+            del absent[digest]
+            await findings.discover_record(session, user_id, listing, site.site(subject))
+            await _record_presence(session, row, site, subject, lease)
+    for row in absent.values():
+        if result.confirms_absence_of(_listing(session, user_id, row)):
+            await _record_absence(session, row, site, subject, lease)
+    await statistics.record_scan(session, site.name, reason=result.inconclusive, trusted=result.trusted)
 
 
-async def _find(
-    work: Session, user_id: int, site: Site, listing: Listing, match: Match, *, believed: bool
+def _listing(session: Session, user_id: int, row: Row[Any]) -> Listing:
+    return Listing.of_stored(session.decrypt("records", user_id, row.ciphertext))
+
+
+async def _save_new(
+    session: Session, user_id: int, site: Site, listing: Listing, match: Match, *, trusted: bool
 ) -> bool:
-    """A listing that is no record yet; whether it is one now."""
-    if match.verdict == "other" or await candidates.is_rejected(work, user_id, site.name, listing):
+    """Save a listing without a record; return whether it became one."""
+    if match.verdict == "other" or await candidates.is_rejected(session, user_id, site.name, listing):
         return False
-    if match.verdict == "match" and believed:
-        await findings.discover_record(work, user_id, listing, site)
-        await candidates.drop(work, user_id, site.name, listing)
+    if match.verdict == "match" and trusted:
+        await findings.discover_record(session, user_id, listing, site)
+        await candidates.drop(session, user_id, site.name, listing)
         return True
-    found = Judged(POSSIBLE if believed else QUARANTINED, match.score, match.reasons)
-    await candidates.keep(work, user_id, site.name, listing, found)
+    judged = Judged(POSSIBLE if trusted else QUARANTINED, match.score, match.reasons)
+    await candidates.keep(session, user_id, site.name, listing, judged)
     return False
 
 
-def _is_same(work: Session, user_id: int, row: Row[Any], listing: Listing, match: Match) -> bool:
-    """Whether what stands under a record's reference is still the same; sites give references to others again."""
-    before = Listing.of_stored(work.decrypt("records", user_id, row.ciphertext))
+def _is_same(session: Session, user_id: int, row: Row[Any], listing: Listing, match: Match) -> bool:
+    """Return whether a record's reference still means the same person: sites reuse references."""
+    before = _listing(session, user_id, row)
     return match.verdict != "other" or listing.name.casefold() == before.name.casefold()
 
 
-async def _still_listed(
-    work: Session, row: Row[Any], site: Definition, subject: Subject, about: Lease | None
+async def _record_presence(
+    session: Session, row: Row[Any], site: Definition, subject: Subject, lease: Lease | None
 ) -> None:
-    if row.status != PENDING_REMOVAL or not _counts(work, row, about):
+    if row.status != PENDING_REMOVAL or not _counts(session, row, lease):
         return
-    now, told = work.clock.now(), site.site(subject)
+    now, description = session.clock.now(), site.site(subject)
     if row.changed_at + timedelta(days=site.removal.give_up_days) <= now:
-        await removals.refuse_removal(work, row.id, told, because=Event.OPT_OUT_IGNORED)
+        await removals.refuse_removal(session, row.id, description, because=Event.OPT_OUT_IGNORED)
     else:
-        await removals.verify_removal(work, row.id, told, gone=False, look_at=_next_scan(now, site))
+        next_scan_at = _next_scan_at(now, site)
+        await removals.verify_removal(session, row.id, description, gone=False, look_at=next_scan_at)
 
 
-async def _not_listed(
-    work: Session, row: Row[Any], site: Definition, subject: Subject, about: Lease | None
+async def _record_absence(
+    session: Session, row: Row[Any], site: Definition, subject: Subject, lease: Lease | None
 ) -> None:
-    if row.status == REMOVED or not _counts(work, row, about):
+    if row.status == REMOVED or not _counts(session, row, lease):
         return
     await removals.verify_removal(
-        work,
+        session,
         row.id,
         site.site(subject),
         gone=True,
         confirmations=site.verification.confirmations,
-        look_at=_next_scan(work.clock.now(), site),
+        look_at=_next_scan_at(session.clock.now(), site),
     )
 
 
-def _counts(work: Session, row: Row[Any], about: Lease | None) -> bool:
-    """Whether this look is one of those in a row: it was due, and nobody else is taking it at this moment."""
-    now = work.clock.now()
+def _counts(session: Session, row: Row[Any], lease: Lease | None) -> bool:
+    """Return whether this scan counts for a record: it was due, and no other worker is scanning for the record."""
+    now = session.clock.now()
     is_due = row.due_at is None or row.due_at <= now
     waits_for_opt_out = row.status == DISCOVERED and row.due_at is not None and not row.absences
-    others = row.lease is not None and row.lease_until > now and (about is None or row.lease != about.token)
-    return is_due and not others and not waits_for_opt_out
+    is_leased = (
+        row.lease is not None and row.lease_until > now and (lease is None or row.lease != lease.token)
+    )
+    return is_due and not is_leased and not waits_for_opt_out
 
 
-def _next_scan(now: datetime, site: Definition) -> datetime:
+def _next_scan_at(now: datetime, site: Definition) -> datetime:
     return now + timedelta(days=site.verification.every_days)
 
 
 _LISTED = select(records.c.site, records.c.ciphertext).where(
     records.c.user_id == bindparam("user_id"), records.c.status != REMOVED
 )
-_KNOWN = select(
+_RECORDS = select(
     records.c.id,
     records.c.reference_digest,
     records.c.status,

@@ -1,7 +1,7 @@
-"""How a site is asked: one door to the web that obeys robots.txt, waits its turn, and asks few things at once.
+"""Polite fetching: robots.txt, delay and concurrency per site.
 
-A site's turn is a row in the database, so that several workers together keep its distance; how many conversations it
-bears at once is counted by each worker for itself. Judges no answer.
+The time of a site's next request is a row in the database, so that all workers together keep the delay. Each worker
+limits its own concurrency.
 """
 
 import asyncio
@@ -21,22 +21,22 @@ from exposurekit.service.sites import statistics
 from exposurekit.service.sites.definition import Politeness
 from exposurekit.service.storage.database import Database
 
-AGENT = "exposurekit"  # what robots.txt may call us
-ROBOTS_LAST, ROBOTS_RETRY = timedelta(days=1), timedelta(minutes=10)
-ROBOTS_MAX = 1000  # files that are remembered
-ROBOTS_BYTES_MAX = 500_000  # RFC 9309: at least 500 KiB are read
-ROBOTS_PATIENCE_S = 10
+AGENT = "exposurekit"  # the user agent in robots.txt
+ROBOTS_TTL, ROBOTS_RETRY = timedelta(days=1), timedelta(minutes=10)
+ROBOTS_MAX = 1000  # files in memory
+ROBOTS_BYTES_MAX = 500_000  # RFC 9309: at least 500 KiB
+ROBOTS_TIMEOUT_S = 10
 REDIRECTS_MAX = 5
 _REDIRECTS = {301, 302, 303, 307, 308}
-_ALL_IS_ALLOWED = Protego.parse("")
+_ALLOW_ALL = Protego.parse("")
 
 
-# Raises what ends a conversation that may not go on.
+# Raises an exception if the scan must stop.
 CancelCheck = Callable[[], Awaitable[None]]
 
 
 class RobotsDisallowed(ExposureError):
-    """The site's robots.txt forbids it, or cannot be read."""
+    """The site's robots.txt disallows the request, or cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,149 +46,152 @@ class _RobotsRules:
 
 
 class PoliteFetcher:
-    """The way out, politely. Belongs to one event loop.
+    """Opens sessions with sites within the limits of each. Use it in one event loop only.
 
     Args:
-        outbound: The vetted way out.
-        database: Where the turns are kept.
+        outbound: The HTTP client.
+        database: Where the time of each site's next request is stored.
     """
 
     def __init__(self, outbound: Outbound, database: Database) -> None:
         self._outbound = outbound
         self._database = database
         self._robots: dict[str, _RobotsRules] = {}
-        self._reading: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._gates: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self._robots_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._slots: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     @asynccontextmanager
-    async def calling(
-        self, site: str, politeness: Politeness, *, still: CancelCheck | None = None
+    async def session(
+        self, site: str, politeness: Politeness, *, cancel_check: CancelCheck | None = None
     ) -> AsyncIterator["SiteSession"]:
-        """A conversation with one site; as many at once as it bears.
+        """Open a session with a site; wait while it has the maximum number of sessions.
 
         Args:
             site: Its name.
-            politeness: Towards it.
-            still: Asked before each request whether there may be one more.
+            politeness: Its limits.
+            cancel_check: Called before each request.
         """
-        gate = self._gates.setdefault(site, asyncio.Semaphore(politeness.concurrency))
-        async with gate, self._outbound.visit() as visit:
-            yield SiteSession(self, site, politeness, visit, still=still)
+        slots = self._slots.setdefault(site, asyncio.Semaphore(politeness.concurrency))
+        async with slots, self._outbound.visit() as http_session:
+            yield SiteSession(self, site, politeness, http_session, cancel_check=cancel_check)
 
-    async def turn(self, site: str, delay: timedelta) -> datetime:
-        """The next moment at which the site may be asked; it is ours."""
-        async with self._database.writing() as work:
-            return await statistics.reserve(work, site, delay=delay)
+    async def reserve(self, site: str, delay: timedelta) -> datetime:
+        """Reserve the next time at which a request to the site may be sent."""
+        async with self._database.writing() as session:
+            return await statistics.reserve(session, site, delay=delay)
 
     def now(self) -> datetime:
-        """This instant, by the database's clock."""
+        """Return the current time by the database's clock."""
         return self._database.clock.now()
 
-    async def wait_until(self, moment: datetime) -> None:
-        """Until then, or not at all."""
-        if (seconds := (moment - self.now()).total_seconds()) > 0:
+    async def wait_until(self, instant: datetime) -> None:
+        """Wait until an instant; return at once if it has passed."""
+        if (seconds := (instant - self.now()).total_seconds()) > 0:
             await self._database.clock.sleep(seconds)
 
-    async def is_welcome(self, visit: HttpSession, url: str) -> bool:
-        """Whether robots.txt allows us an address.
+    async def is_allowed(self, http_session: HttpSession, url: str) -> bool:
+        """Return whether robots.txt allows a URL.
 
         Raises:
-            RobotsDisallowed: It cannot be read, which forbids everything until it can.
-            ForbiddenAddress: The address is none.
+            RobotsDisallowed: robots.txt cannot be read, which disallows everything for now.
+            ForbiddenAddress: The URL is invalid.
         """
         try:
             parts = urlsplit(url)
         except ValueError:
-            raise ForbiddenAddress("the address may not be visited: it is none") from None
-        rules = await self._rules(visit, f"{parts.scheme}://{parts.netloc}")
+            raise ForbiddenAddress("the URL is invalid") from None
+        rules = await self._rules(http_session, f"{parts.scheme}://{parts.netloc}")
         if rules is None:
             raise RobotsDisallowed("the site's robots.txt cannot be read")
         return bool(rules.can_fetch(url, AGENT))
 
-    async def _rules(self, visit: HttpSession, origin: str) -> Protego | None:
-        """What is remembered of an origin, or read: by one conversation, while the others wait for it."""
-        async with self._reading.setdefault(origin, asyncio.Lock()):
-            known = self._robots.get(origin)
-            if known is None or known.until <= self.now():
+    async def _rules(self, http_session: HttpSession, origin: str) -> Protego | None:
+        """Return the rules of an origin, cached or fetched; concurrent callers wait for one fetch."""
+        async with self._robots_locks.setdefault(origin, asyncio.Lock()):
+            cached = self._robots.get(origin)
+            if cached is None or cached.until <= self.now():
                 if len(self._robots) >= ROBOTS_MAX:
                     self._robots.clear()
-                rules = await _read(visit, origin)
-                lasts = ROBOTS_LAST if rules else ROBOTS_RETRY
-                known = self._robots[origin] = _RobotsRules(rules, self.now() + lasts)
-            return known.rules
+                rules = await _fetch_rules(http_session, origin)
+                ttl = ROBOTS_TTL if rules else ROBOTS_RETRY
+                cached = self._robots[origin] = _RobotsRules(rules, self.now() + ttl)
+            return cached.rules
 
 
 class SiteSession:
-    """One conversation with a site: its cookies, its turns."""
+    """A session with one site: its cookies, and the delay between its requests."""
 
     def __init__(
         self,
-        manners: PoliteFetcher,
+        fetcher: PoliteFetcher,
         site: str,
         politeness: Politeness,
-        visit: HttpSession,
+        http_session: HttpSession,
         *,
-        still: CancelCheck | None,
+        cancel_check: CancelCheck | None,
     ) -> None:
-        self._manners = manners
+        self._fetcher = fetcher
         self._site = site
         self._politeness = politeness
-        self._visit = visit
-        self._still = still
-        self._not_before = manners.now()
+        self._http_session = http_session
+        self._cancel_check = cancel_check
+        self._not_before = fetcher.now()
 
     async def fetch(self, url: str, *, params: Mapping[str, str] | None = None, **options: Any) -> Response:
-        """As `Outbound.fetch`, once it is allowed and the site's turn has come; so is each hop of a redirect.
+        """Fetch a URL as `Outbound.fetch` does, within the site's limits; these apply to each redirect too.
 
         Raises:
-            Unwelcome: robots.txt forbids it, or cannot be read.
+            RobotsDisallowed: robots.txt disallows the URL, or cannot be read.
             ForbiddenAddress: The address may not be visited.
-            FetchError: No whole answer came.
+            FetchError: There was no complete response.
         """
-        whole = f"{url}{'&' if '?' in url else '?'}{urlencode(params)}" if params else url
-        if options.get("method", "GET") != "GET":  # where a form leads is the site's own affair
-            return await self._asked(whole, **options)
+        target = f"{url}{'&' if '?' in url else '?'}{urlencode(params)}" if params else url
+        if (
+            options.get("method", "GET") != "GET"
+        ):  # robots.txt is about GET; the HTTP client follows the form's redirect
+            return await self._fetch(target, **options)
         for _ in range(REDIRECTS_MAX + 1):
-            answer = await self._asked(whole, redirects_max=0, **options)
-            location = answer.headers.get("location")
-            if answer.status not in _REDIRECTS or not location:
-                return answer
-            whole = _joined(answer.url, location)
+            response = await self._fetch(target, redirects_max=0, **options)
+            location = response.headers.get("location")
+            if response.status not in _REDIRECTS or not location:
+                return response
+            target = _join(response.url, location)
         raise FetchError("too many redirects")
 
-    async def _asked(self, url: str, **options: Any) -> Response:
-        if self._politeness.robots_txt and not await self._manners.is_welcome(self._visit, url):
-            raise RobotsDisallowed("the site's robots.txt forbids it")
+    async def _fetch(self, url: str, **options: Any) -> Response:
+        if self._politeness.robots_txt and not await self._fetcher.is_allowed(self._http_session, url):
+            raise RobotsDisallowed("the site's robots.txt disallows it")
         if self._politeness.delay_s:
-            await self._wait_for_turn()
-        return await self._visit.fetch(url, before=self._go_on, **options)
+            await self._wait()
+        return await self._http_session.fetch(url, before=self._check, **options)
 
-    async def _go_on(self) -> None:
-        if self._still is not None:
-            await self._still()
+    async def _check(self) -> None:
+        if self._cancel_check is not None:
+            await self._cancel_check()
 
-    async def _wait_for_turn(self) -> None:
+    async def _wait(self) -> None:
         delay = timedelta(seconds=self._politeness.delay_s)
-        # A turn that has passed, as while the site was slow, is no reason to ask twice at once.
-        await self._manners.wait_until(max(await self._manners.turn(self._site, delay), self._not_before))
-        self._not_before = self._manners.now() + delay
+        # A slot that passed while the site was slow must not shorten the delay of this session.
+        slot = await self._fetcher.reserve(self._site, delay)
+        await self._fetcher.wait_until(max(slot, self._not_before))
+        self._not_before = self._fetcher.now() + delay
 
 
-def _joined(url: str, location: str) -> str:
+def _join(url: str, location: str) -> str:
     try:
         return urljoin(url, location)
     except ValueError:
-        raise ForbiddenAddress("the answer leads to an address that is none") from None
+        raise ForbiddenAddress("the site redirects to an invalid URL") from None
 
 
-async def _read(visit: HttpSession, origin: str) -> Protego | None:
-    """RFC 9309: no such file allows everything; a file that cannot be reached (None) nothing."""
+async def _fetch_rules(http_session: HttpSession, origin: str) -> Protego | None:
+    """RFC 9309: a missing file allows everything; an unreachable file (None) disallows everything."""
     try:
-        answer = await visit.fetch(
-            f"{origin}/robots.txt", timeout_s=ROBOTS_PATIENCE_S, bytes_max=ROBOTS_BYTES_MAX
+        response = await http_session.fetch(
+            f"{origin}/robots.txt", timeout_s=ROBOTS_TIMEOUT_S, bytes_max=ROBOTS_BYTES_MAX
         )
     except FetchError:
         return None
-    if 400 <= answer.status < 500:  # noqa: PLR2004
-        return _ALL_IS_ALLOWED
-    return Protego.parse(answer.text) if answer.status == 200 else None  # noqa: PLR2004
+    if 400 <= response.status < 500:  # noqa: PLR2004
+        return _ALLOW_ALL
+    return Protego.parse(response.text) if response.status == 200 else None  # noqa: PLR2004

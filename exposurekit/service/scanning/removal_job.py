@@ -1,4 +1,4 @@
-"""The step of a removal that is due: send the opt-out, or look whether the listing is gone. Decides by what it sees."""
+"""The step of a removal that is due: submit the opt-out, or scan for the listing."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from exposurekit.service.findings.alerts import Event
 from exposurekit.service.models import Listing
 from exposurekit.service.scanning import optouts
 from exposurekit.service.scanning.persist import known_listings, match_listings, save_result
-from exposurekit.service.scanning.scan import LOOK_AGAIN, ScanContext, still_ours
+from exposurekit.service.scanning.scan import RESCAN_AFTER, ScanContext, lease_check
 from exposurekit.service.scanning.site_scan import scan_site
 from exposurekit.service.sites.definition import Definition
 from exposurekit.service.storage import leases
@@ -24,165 +24,165 @@ from exposurekit.service.storage.database import Session
 from exposurekit.service.storage.leases import Lease, LeaseLost
 from exposurekit.service.storage.tables import records
 
-# After an opt-out of which nobody knows whether it arrived; past the last, it is a human's job.
+# After an opt-out with an unclear answer; after the last, a person must act.
 RETRY_AFTER = (timedelta(hours=1), timedelta(hours=6), timedelta(days=1), timedelta(days=3))
-SISTER_WAITS = timedelta(minutes=5)  # about as long as a request takes
-SOONEST_LOOK = timedelta(hours=1)  # after an opt-out, however quick the site says that it is
+SISTER_DELAY = timedelta(minutes=5)  # about the time that an opt-out takes
+MIN_SCAN_DELAY = timedelta(hours=1)  # after an opt-out, however short the site's processing time
 _log = logging.getLogger("exposurekit.service")
 
 
 @dataclass(frozen=True, slots=True)
-class _Case:
+class _Job:
     lease: Lease
     user_id: int
     site: Definition
     subject: Subject = field(repr=False)
-    stored: Mapping[str, Any] = field(repr=False)
-    known: Sequence[Listing] = field(repr=False)
+    record: Mapping[str, Any] = field(repr=False)
+    listings: Sequence[Listing] = field(repr=False)
     opt_out_attempts: int = 0
 
 
-async def remove(web: ScanContext, lease: Lease) -> None:
-    """Take the step that is due for the record which the lease is about.
+async def remove(context: ScanContext, lease: Lease) -> None:
+    """Run the step that is due for the record of the lease.
 
     Raises:
-        LeaseLost: It took too long, or the person must not be looked for any more.
+        LeaseLost: The step took too long, or the person may not be scanned any more.
     """
-    async with web.database.reading() as work:
-        row = await work.first(_RECORD, {"record_id": lease.row_id})
+    async with context.database.reading() as session:
+        row = await session.first(_RECORD, {"record_id": lease.row_id})
         subject = None
-        if row is not None and await consent.may_scan(work, row.user_id):
-            subject = await users.get_subject(work, row.user_id)
-        stored = None if row is None else work.decrypt("records", row.user_id, row.ciphertext)
-        known = {} if row is None else await known_listings(work, row.user_id)
-    site = None if row is None else web.definitions.get(row.site)
-    if row is None or site is None or subject is None or stored is None:
-        await _finish(web, lease)
+        if row is not None and await consent.may_scan(session, row.user_id):
+            subject = await users.get_subject(session, row.user_id)
+        record = None if row is None else session.decrypt("records", row.user_id, row.ciphertext)
+        listings = {} if row is None else await known_listings(session, row.user_id)
+    site = None if row is None else context.definitions.get(row.site)
+    if row is None or site is None or subject is None or record is None:
+        await _finish(context, lease)
         return
-    case_ = _Case(lease, row.user_id, site, subject, stored, known.get(row.site, []), row.opt_out_attempts)
+    job = _Job(lease, row.user_id, site, subject, record, listings.get(row.site, []), row.opt_out_attempts)
     if row.status == PENDING_REMOVAL or row.absences:
-        await _verify(web, case_)
+        await _verify(context, job)
     elif row.status == DISCOVERED and row.refused_at is None and site.site(subject).removed_by_us:
-        await _submit(web, case_)
+        await _submit(context, job)
     else:
-        await _finish(web, lease)
+        await _finish(context, lease)
 
 
-async def _verify(web: ScanContext, case_: _Case) -> None:
-    still = still_ours(web.database, records, case_.lease)
-    told = await scan_site(case_.site, case_.subject, web.manners, known=case_.known, still=still)
-    judged = await match_listings(case_.subject, told, web.database.clock.now().date())
-    async with web.database.writing() as work:
-        await _assert_held(work, case_)
-        await save_result(work, case_.user_id, case_.site, told, judged, about=case_.lease)
-        now, record_id = work.clock.now(), case_.lease.row_id
-        left = await work.first(_STILL_DUE, {"record_id": record_id, "now": now})
-        if left is None:
-            await leases.clear(work, records, records.c.id == record_id)
+async def _verify(context: ScanContext, job: _Job) -> None:
+    check = lease_check(context.database, records, job.lease)
+    result = await scan_site(
+        job.site, job.subject, context.fetcher, previous=job.listings, cancel_check=check
+    )
+    matches = await match_listings(job.subject, result, context.database.clock.now().date())
+    async with context.database.writing() as session:
+        await _assert_held(session, job.user_id, job.lease)
+        await save_result(session, job.user_id, job.site, result, matches, lease=job.lease)
+        now, record_id = session.clock.now(), job.lease.row_id
+        row = await session.first(_STILL_DUE, {"record_id": record_id, "now": now})
+        if row is None:
+            await leases.clear(session, records, records.c.id == record_id)
             return
-        # The look told nothing of this record: it is left due, but not for ever.
-        later = now + timedelta(days=case_.site.verification.every_days)
-        await leases.complete(work, records, case_.lease, due_at=later)
-        over = left.changed_at + timedelta(days=case_.site.removal.give_up_days) <= now
-        if over and left.status == PENDING_REMOVAL:
-            told_site = case_.site.site(case_.subject)
-            await removals.refuse_removal(work, record_id, told_site, because=Event.OPT_OUT_IGNORED)
+        # The scan was inconclusive for this record: try again, but not for ever.
+        due_at = now + timedelta(days=job.site.verification.every_days)
+        await leases.complete(session, records, job.lease, due_at=due_at)
+        expired = row.changed_at + timedelta(days=job.site.removal.give_up_days) <= now
+        if expired and row.status == PENDING_REMOVAL:
+            description = job.site.site(job.subject)
+            await removals.refuse_removal(session, record_id, description, because=Event.OPT_OUT_IGNORED)
 
 
-async def _submit(web: ScanContext, case_: _Case) -> None:
-    if await _sister_asks(web, case_):
+async def _submit(context: ScanContext, job: _Job) -> None:
+    if await _waits_for_sister(context, job):
         return
-    still = still_ours(web.database, records, case_.lease)
-    answer, why = await optouts.send(case_.site, case_.subject, case_.stored, web.manners, still=still)
-    _log.info("opt_out=%r record=%d answer=%s why=%r", case_.site.name, case_.lease.row_id, answer, why)
-    async with web.database.writing() as work:
-        await _assert_held(work, case_)
-        record_id, now = case_.lease.row_id, work.clock.now()
-        if await work.first(_STILL_DISCOVERED, {"record_id": record_id}) is None:
-            # A sister's request has served it meanwhile.
-            await leases.clear(work, records, records.c.id == record_id)
+    check = lease_check(context.database, records, job.lease)
+    answer, reason = await optouts.send(
+        job.site, job.subject, job.record, context.fetcher, cancel_check=check
+    )
+    _log.info("opt_out=%r record=%d answer=%s reason=%r", job.site.name, job.lease.row_id, answer, reason)
+    async with context.database.writing() as session:
+        await _assert_held(session, job.user_id, job.lease)
+        record_id, now = job.lease.row_id, session.clock.now()
+        if await session.first(_STILL_DISCOVERED, {"record_id": record_id}) is None:
+            # A sister site's opt-out removed it meanwhile.
+            await leases.clear(session, records, records.c.id == record_id)
             return
-        if answer == "unclear" and case_.opt_out_attempts < len(RETRY_AFTER):
-            again = now + RETRY_AFTER[case_.opt_out_attempts]
-            await leases.complete(
-                work, records, case_.lease, due_at=again, opt_out_attempts=case_.opt_out_attempts + 1
-            )
+        if answer == "unclear" and job.opt_out_attempts < len(RETRY_AFTER):
+            due_at, attempts = now + RETRY_AFTER[job.opt_out_attempts], job.opt_out_attempts + 1
+            await leases.complete(session, records, job.lease, due_at=due_at, opt_out_attempts=attempts)
             return
-        await leases.complete(work, records, case_.lease, due_at=None)
-        told = case_.site.site(case_.subject)
+        await leases.complete(session, records, job.lease, due_at=None)
+        description = job.site.site(job.subject)
         if answer == "accepted":
-            await removals.submit_removal(work, record_id, told, look_at=_first_scan(now, case_.site))
-            await _cover(work, web, case_)
+            scan_at = _first_scan_at(now, job.site)
+            await removals.submit_removal(session, record_id, description, look_at=scan_at)
+            await _submit_sisters(session, context, job)
         else:
             because = Event.OPT_OUT_REFUSED if answer == "refused" else Event.OPT_OUT_UNANSWERED
-            await removals.refuse_removal(work, record_id, told, because=because)
+            await removals.refuse_removal(session, record_id, description, because=because)
 
 
-async def _sister_asks(web: ScanContext, case_: _Case) -> bool:
-    """Whether a request that is being made on a sister site serves this listing too; then it waits for that."""
-    sisters = [name for name, site in web.definitions.items() if case_.site.name in site.removal.also_removes]
+async def _waits_for_sister(context: ScanContext, job: _Job) -> bool:
+    """Postpone the step if an opt-out that also removes this listing is being sent to a sister site."""
+    sisters = [
+        name for name, site in context.definitions.items() if job.site.name in site.removal.also_removes
+    ]
     if not sisters:
         return False
-    async with web.database.writing() as work:
-        await _assert_held(work, case_)
-        now = work.clock.now()
-        at_work = {"user_id": case_.user_id, "record_id": case_.lease.row_id, "now": now}
-        if await work.first(_AT_WORK.where(records.c.site.in_(sisters)), at_work) is None:
+    async with context.database.writing() as session:
+        await _assert_held(session, job.user_id, job.lease)
+        now = session.clock.now()
+        values = {"user_id": job.user_id, "record_id": job.lease.row_id, "now": now}
+        if await session.first(_IN_PROGRESS.where(records.c.site.in_(sisters)), values) is None:
             return False
-        await leases.complete(work, records, case_.lease, due_at=now + SISTER_WAITS)
+        await leases.complete(session, records, job.lease, due_at=now + SISTER_DELAY)
         return True
 
 
-async def _cover(work: Session, web: ScanContext, case_: _Case) -> None:
-    """The same request serves the sister sites: their listings of the person are on their way out too."""
-    for name in case_.site.removal.also_removes:
-        sister = web.definitions.get(name)
+async def _submit_sisters(session: Session, context: ScanContext, job: _Job) -> None:
+    """Mark the person's listings on the sister sites as submitted: the same opt-out removes them."""
+    for name in job.site.removal.also_removes:
+        sister = context.definitions.get(name)
         if sister is None:
             continue
-        look_at = _first_scan(work.clock.now(), case_.site)
-        for row in await work.all(_DISCOVERED, {"user_id": case_.user_id, "site": name}):
-            await removals.submit_removal(work, row.id, sister.site(case_.subject), look_at=look_at)
+        scan_at = _first_scan_at(session.clock.now(), job.site)
+        for row in await session.all(_DISCOVERED, {"user_id": job.user_id, "site": name}):
+            await removals.submit_removal(session, row.id, sister.site(job.subject), look_at=scan_at)
 
 
-async def _finish(web: ScanContext, lease: Lease) -> None:
-    """Nothing to do here now: no consent; a human's job, as after a refusal; or a site that this worker lacks."""
-    async with web.database.writing() as work:
-        row = await work.first(_RECORD, {"record_id": lease.row_id})
-        if row is None or not await consent.may_scan(work, row.user_id):
-            await leases.complete(work, records, lease, due_at=None)
+async def _finish(context: ScanContext, lease: Lease) -> None:
+    """Release a record without a step: no consent, a manual removal, or a site that this worker lacks."""
+    async with context.database.writing() as session:
+        row = await session.first(_RECORD, {"record_id": lease.row_id})
+        if row is None or not await consent.may_scan(session, row.user_id):
+            await leases.complete(session, records, lease, due_at=None)
             return
-        await _hold_both(work, row.user_id, lease)
-        again = await _again(work, web, row)
-        await leases.complete(work, records, lease, due_at=again)
+        await _assert_held(session, row.user_id, lease)
+        due_at = await _due_at(session, context, row)
+        await leases.complete(session, records, lease, due_at=due_at)
 
 
-async def _again(work: Session, web: ScanContext, row: Row[Any]) -> datetime | None:
-    """When such a record is to be taken again."""
-    now, site = work.clock.now(), web.definitions.get(row.site)
+async def _due_at(session: Session, context: ScanContext, row: Row[Any]) -> datetime | None:
+    now, site = session.clock.now(), context.definitions.get(row.site)
     if site is None:
-        return now + LOOK_AGAIN  # another worker may know it
-    subject = await users.get_subject(work, row.user_id)
-    # The person may have supplied, just now, what was missing.
+        return now + RESCAN_AFTER  # another worker may have the site
+    subject = await users.get_subject(session, row.user_id)
+    # The person may just have added a missing field.
     ready = subject is not None and site.site(subject).removed_by_us and row.refused_at is None
     return now if ready and row.status == DISCOVERED else None
 
 
-async def _assert_held(work: Session, case_: _Case) -> None:
-    await _hold_both(work, case_.user_id, case_.lease)
-
-
-async def _hold_both(work: Session, user_id: int, lease: Lease) -> None:
+async def _assert_held(session: Session, user_id: int, lease: Lease) -> None:
     try:
-        await consent.lock_user(work, user_id)
+        await consent.lock_user(session, user_id)
     except consent.NoSuchUser:
-        raise LeaseLost("the person is forgotten, and the record with them") from None
-    await leases.assert_held(work, records, lease)
+        raise LeaseLost("the person and their records were purged") from None
+    await leases.assert_held(session, records, lease)
 
 
-def _first_scan(now: datetime, site: Definition) -> datetime:
+def _first_scan_at(now: datetime, site: Definition) -> datetime:
     days = site.verification.after_days
-    wait = timedelta(days=site.removal.processing_days if days is None else days)
-    return now + max(wait, SOONEST_LOOK)
+    delay = timedelta(days=site.removal.processing_days if days is None else days)
+    return now + max(delay, MIN_SCAN_DELAY)
 
 
 _RECORD = select(
@@ -200,8 +200,8 @@ _STILL_DISCOVERED = select(records.c.id).where(
 _STILL_DUE = select(records.c.status, records.c.changed_at).where(
     records.c.id == bindparam("record_id"), records.c.due_at <= bindparam("now")
 )
-# Of two that are taken at once, the older goes ahead.
-_AT_WORK = select(records.c.id).where(
+# The older of two concurrent jobs goes first.
+_IN_PROGRESS = select(records.c.id).where(
     records.c.user_id == bindparam("user_id"),
     records.c.id < bindparam("record_id"),
     records.c.status == DISCOVERED,

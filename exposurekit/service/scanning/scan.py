@@ -1,7 +1,7 @@
-"""One scan of one person: a look at every site, and a search of the web. Submits nothing.
+"""One scan of one person: all sites and the web.
 
-Each look is kept in a transaction of its own, which first makes sure that the person is still ours to look for: who
-consents no longer, is deactivated or purged has taken the lease away. A site that fails costs its own look alone.
+Each site's result is saved in its own transaction, which first asserts the lease: without consent, or after
+deactivation or a purge, the lease is gone. A site that fails does not affect the others.
 """
 
 import asyncio
@@ -22,39 +22,39 @@ from exposurekit.service.scanning import websearch
 from exposurekit.service.scanning.persist import known_listings, match_listings, save_result
 from exposurekit.service.scanning.politeness import CancelCheck, PoliteFetcher
 from exposurekit.service.scanning.site_scan import SiteResult, scan_site
-from exposurekit.service.scanning.websearch import ENGINE, Engine, SearchHit
+from exposurekit.service.scanning.websearch import ENGINE, Engine, SearchResult
 from exposurekit.service.sites import statistics
 from exposurekit.service.sites.definition import Definition
 from exposurekit.service.storage import leases
 from exposurekit.service.storage.database import Database
 from exposurekit.service.storage.leases import Lease, LeaseLost
 from exposurekit.service.storage.tables import records
-from exposurekit.service.storage.tables import users as USERS  # noqa: N812  the table, beside the room
+from exposurekit.service.storage.tables import users as USERS  # noqa: N812  the table, not the module
 
-SCAN_EVERY = timedelta(weeks=1)  # not shown: how often a person is scanned
-LOOK_AGAIN = timedelta(hours=1)  # where nothing could be looked at
-SITES_AT_ONCE = 8  # in one scan
-LOOKS_S = 480  # for all looks of one scan; a site that was not reached by then is for next week
+SCAN_EVERY = timedelta(weeks=1)
+RESCAN_AFTER = timedelta(hours=1)  # when there was nothing to scan
+SITE_CONCURRENCY = 8  # in one scan
+SCAN_TIMEOUT_S = 480  # for all sites of one scan; the others wait for the next scan
 _log = logging.getLogger("exposurekit.service")
 
 
 @dataclass(frozen=True, slots=True)
 class ScanContext:
-    """What there is to look at, and the way there.
+    """What a scan needs.
 
     Attributes:
-        database: Where people and findings are.
+        database: The service's database.
         definitions: The people-search sites, by name.
-        manners: The way out.
-        engine: Who searches the web for pages; None: nobody, and no links are found.
-        engine_manners: The way to the engine, where it is another.
+        fetcher: The fetcher for sites and pages.
+        engine: The search engine that finds web pages; None: no links are found.
+        engine_fetcher: The fetcher for the search engine, if another.
     """
 
     database: Database
     definitions: Mapping[str, Definition]
-    manners: PoliteFetcher
+    fetcher: PoliteFetcher
     engine: Engine | None = None
-    engine_manners: PoliteFetcher | None = None
+    engine_fetcher: PoliteFetcher | None = None
 
     @property
     def hosts(self) -> frozenset[str]:
@@ -62,7 +62,7 @@ class ScanContext:
         return frozenset(urlsplit(site.search.url).hostname or "" for site in self.definitions.values())
 
 
-_OURS = {
+_LEASED = {
     table.name: select(table.c.id).where(
         table.c.id == bindparam("row_id"), table.c.lease == bindparam("token")
     )
@@ -70,113 +70,119 @@ _OURS = {
 }
 
 
-def still_ours(database: Database, table: Table, lease: Lease) -> CancelCheck:
-    """A look whether a lease is ours: whoever must not be looked for any more is not asked for once more."""
-    question, ours = _OURS[table.name], {"row_id": lease.row_id, "token": lease.token}
+def lease_check(database: Database, table: Table, lease: Lease) -> CancelCheck:
+    """Return a check that raises `LeaseLost` once the lease is gone, so that no further request is sent."""
+    query, values = _LEASED[table.name], {"row_id": lease.row_id, "token": lease.token}
 
     async def check() -> None:
-        async with database.reading() as work:
-            if not await work.rows(question, ours):
-                raise LeaseLost("somebody else has it, or the person must not be looked for any more")
+        async with database.reading() as session:
+            if not await session.rows(query, values):
+                raise LeaseLost("another worker holds the lease, or the person may not be scanned any more")
 
     return check
 
 
-async def scan(web: ScanContext, lease: Lease) -> None:
-    """Look for the person whom the lease is about; the next scan is due in a week.
+async def scan(context: ScanContext, lease: Lease) -> None:
+    """Scan for the person of the lease, and schedule the next scan in a week.
 
     Raises:
-        LeaseLost: It took too long, or the person must not be looked for any more.
+        LeaseLost: The scan took too long, or the person may not be scanned any more.
     """
     user_id = lease.row_id
-    async with web.database.reading() as work:
-        subject = await users.get_subject(work, user_id) if await consent.may_scan(work, user_id) else None
-        known = await known_listings(work, user_id)
+    async with context.database.reading() as session:
+        allowed = await consent.may_scan(session, user_id)
+        subject = await users.get_subject(session, user_id) if allowed else None
+        listings = await known_listings(session, user_id)
     if subject is not None:
-        one = _Scan(web, lease, subject, known, asyncio.get_running_loop().time() + LOOKS_S)
-        await _all_of(*(one.look_at(site) for site in web.definitions.values()), one.search())
-    async with web.database.writing() as work:
-        now = work.clock.now()
-        # A worker that knows no site has looked nowhere; another may know some.
-        looked = subject is not None and (bool(web.definitions) or web.engine is not None)
-        again = (
-            now + (SCAN_EVERY if looked else LOOK_AGAIN) if await consent.may_scan(work, user_id) else None
-        )
-        done = {"scanned_at": now} if looked else {}
-        await leases.complete(work, USERS, lease, due_at=again, is_scanning=False, **done)
+        deadline = asyncio.get_running_loop().time() + SCAN_TIMEOUT_S
+        job = _Scan(context, lease, subject, listings, deadline)
+        await _gather(*(job.scan_site(site) for site in context.definitions.values()), job.search_web())
+    async with context.database.writing() as session:
+        now = session.clock.now()
+        # Without sites and engine nothing was scanned; another worker may have some.
+        scanned = subject is not None and (bool(context.definitions) or context.engine is not None)
+        allowed = await consent.may_scan(session, user_id)
+        due_at = now + (SCAN_EVERY if scanned else RESCAN_AFTER) if allowed else None
+        changes = {"scanned_at": now} if scanned else {}
+        await leases.complete(session, USERS, lease, due_at=due_at, is_scanning=False, **changes)
 
 
 @dataclass(frozen=True, slots=True)
 class _Scan:
-    web: ScanContext
+    context: ScanContext
     lease: Lease
     subject: Subject
-    known: Mapping[str, Sequence[Listing]]
+    listings: Mapping[str, Sequence[Listing]]
     deadline: float
-    site_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(SITES_AT_ONCE))
+    site_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(SITE_CONCURRENCY))
 
-    async def still(self) -> None:
-        """Make sure, before each request, that the person is still ours to look for."""
-        await still_ours(self.web.database, USERS, self.lease)()
+    async def check_lease(self) -> None:
+        """Assert the lease before each request."""
+        await lease_check(self.context.database, USERS, self.lease)()
 
-    async def look_at(self, site: Definition) -> None:
-        """Look at one site, and keep what it told."""
+    async def scan_site(self, site: Definition) -> None:
+        """Scan one site and save the result."""
         async with self.site_slots:
-            told = await self._look_in_time(site)
-        judged = await match_listings(self.subject, told, self.web.database.clock.now().date())
-        async with self.web.database.writing() as work:
-            await leases.assert_held(work, USERS, self.lease)
-            await save_result(work, self.lease.row_id, site, told, judged)
+            result = await self._site_result(site)
+        matches = await match_listings(self.subject, result, self.context.database.clock.now().date())
+        async with self.context.database.writing() as session:
+            await leases.assert_held(session, USERS, self.lease)
+            await save_result(session, self.lease.row_id, site, result, matches)
 
-    async def search(self) -> None:
-        """Search the web, and keep the pages that hold something."""
-        if self.web.engine is None:
+    async def search_web(self) -> None:
+        """Search the web and save the pages with personal data."""
+        if self.context.engine is None:
             return
-        found = await self._searched(self.web.engine)
-        async with self.web.database.writing() as work:
-            await leases.assert_held(work, USERS, self.lease)
-            for page in found.pages:
-                await findings.discover_link(work, self.lease.row_id, page)
-            await statistics.record_scan(work, ENGINE, reason=found.inconclusive, trusted=True)
+        result = await self._search_result(self.context.engine)
+        async with self.context.database.writing() as session:
+            await leases.assert_held(session, USERS, self.lease)
+            for page in result.pages:
+                await findings.discover_link(session, self.lease.row_id, page)
+            await statistics.record_scan(session, ENGINE, reason=result.inconclusive, trusted=True)
 
-    async def _look_in_time(self, site: Definition) -> SiteResult:
-        known = self.known.get(site.name, ())
+    async def _site_result(self, site: Definition) -> SiteResult:
         try:
             async with asyncio.timeout_at(self.deadline):
-                return await scan_site(site, self.subject, self.web.manners, known=known, still=self.still)
+                return await scan_site(
+                    site,
+                    self.subject,
+                    self.context.fetcher,
+                    previous=self.listings.get(site.name, ()),
+                    cancel_check=self.check_lease,
+                )
         except TimeoutError:
             return SiteResult(inconclusive="out of time")
         except LeaseLost:
             raise
-        except Exception as fault:  # noqa: BLE001  whatever a site does, it costs its own look alone
-            return SiteResult(inconclusive=_fault(site.name, fault))
+        except Exception as error:  # noqa: BLE001  a site's failure must not end the scan of the others
+            return SiteResult(inconclusive=_log_error(site.name, error))
 
-    async def _searched(self, engine: Engine) -> SearchHit:
+    async def _search_result(self, engine: Engine) -> SearchResult:
         try:
             async with asyncio.timeout_at(self.deadline):
                 return await websearch.search(
                     engine,
                     self.subject,
-                    self.web.manners,
-                    besides=self.web.hosts,
-                    engine_manners=self.web.engine_manners or self.web.manners,
-                    still=self.still,
+                    self.context.fetcher,
+                    excluded_hosts=self.context.hosts,
+                    engine_fetcher=self.context.engine_fetcher or self.context.fetcher,
+                    cancel_check=self.check_lease,
                 )
         except TimeoutError:
-            return SearchHit(inconclusive="out of time")
+            return SearchResult(inconclusive="out of time")
         except LeaseLost:
             raise
-        except Exception as fault:  # noqa: BLE001  the same
-            return SearchHit(inconclusive=_fault(ENGINE, fault))
+        except Exception as error:  # noqa: BLE001  the same
+            return SearchResult(inconclusive=_log_error(ENGINE, error))
 
 
-def _fault(where: str, fault: Exception) -> str:
-    _log.error("look=%r fault=%s", where, type(fault).__name__)
-    return "a fault of ours"
+def _log_error(site: str, error: Exception) -> str:
+    _log.error("site_scan=%r error=%s", site, type(error).__name__)
+    return "internal error"
 
 
-async def _all_of(*parts: Coroutine[Any, Any, None]) -> None:
-    """Every part to its end; then, if any failed, the failure of the first."""
+async def _gather(*parts: Coroutine[Any, Any, None]) -> None:
+    """Run every part to its end, then raise the first exception, if any."""
     results = await asyncio.gather(*parts, return_exceptions=True)
-    if failures := [result for result in results if isinstance(result, BaseException)]:
-        raise failures[0]
+    if errors := [result for result in results if isinstance(result, BaseException)]:
+        raise errors[0]

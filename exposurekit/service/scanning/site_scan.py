@@ -1,7 +1,7 @@
-"""One look at one site for one person: what it lists, and whether to believe it. Stores nothing, submits nothing.
+"""One site's part of a scan: search the site for a person, after a negative control.
 
-An invented person is asked for first. A site that lists them lists anybody: what it says of the real one is kept
-apart. A block, a time-out, a 404 or a changed layout tells nothing: such a look neither clears nor accuses.
+A scan searches for an invented person first. A site that lists them lists anybody, and its answers are not trusted.
+After a block, a timeout, a 404 or a changed layout the result is inconclusive: it neither confirms nor removes a listing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,155 +17,158 @@ from exposurekit.service.scanning.control import decoy_subject
 from exposurekit.service.scanning.politeness import CancelCheck, PoliteFetcher, RobotsDisallowed, SiteSession
 from exposurekit.service.sites.definition import Definition
 
-QUERIES_MAX = 6  # names and places that one look asks for; as many again for what was found before
-PAIRS_MAX = 200  # of a name and a place, tried for queries that differ
-LISTINGS_MAX = 200  # of one look; a site that shows more is asked too widely
+QUERIES_MAX = 6  # for the names and places of a person; as many again for their previous listings
+PAIRS_MAX = 200  # pairs of a name and a place tried for different queries
+LISTINGS_MAX = 200  # of one scan; more show that the query is too broad
 PAGE_BYTES_MAX = 2_000_000
-CONTROL_LISTINGS = 20  # of an answer about somebody invented
-CONTROL_MISSING = "the person known to be listed is not"
+CONTROL_LISTINGS = 20  # checked for the invented person
+CONTROL_MISSING = "the control person is not listed"
 Query = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class SiteResult:
-    """What one look told.
+    """The result of one site scan.
 
     Attributes:
-        listings: What the site lists under the person's names, each with the query that found it; whose they are is
-            not judged here.
-        inconclusive: Why the look did not see everything, so that absence says nothing; None: it did.
+        listings: The listings under the person's names, each with the query that found it, not matched yet.
+        inconclusive: Why the scan was incomplete, so that an absence proves nothing; None: it was complete.
         trusted: Whether the invented person was not listed.
-        asked: What the site was asked, and answered wholly.
+        queries: The queries that the site answered completely.
     """
 
     listings: tuple[Listing, ...] = field(default=(), repr=False)
     inconclusive: str | None = None
     trusted: bool = True
-    asked: tuple[Query, ...] = field(default=(), repr=False)
+    queries: tuple[Query, ...] = field(default=(), repr=False)
 
-    def tells_absence_of(self, listing: Listing) -> bool:
-        """Whether a listing that is not among these is not listed any more.
+    def confirms_absence_of(self, listing: Listing) -> bool:
+        """Return whether a listing that is not in the result is no longer on the site.
 
-        Only the very question that found it can tell: who has another name by now, or has moved, is asked for
-        otherwise, and not found where they still are.
+        Only the query that found it can tell: after a change of name or address, other queries are sent, which do
+        not find the listing although it is still there.
         """
-        return self.trusted and self.inconclusive is None and listing.found_by in self.asked
+        return self.trusted and self.inconclusive is None and listing.found_by in self.queries
 
 
 async def scan_site(
     site: Definition,
     subject: Subject,
-    manners: PoliteFetcher,
+    fetcher: PoliteFetcher,
     *,
-    known: Sequence[Listing] = (),
-    still: CancelCheck | None = None,
+    previous: Sequence[Listing] = (),
+    cancel_check: CancelCheck | None = None,
 ) -> SiteResult:
-    """Ask a site for an invented person, then for this one.
+    """Search a site for an invented person, then for the subject.
 
     Args:
-        site: Whom to ask.
-        subject: Whom to ask for.
-        manners: The way out.
-        known: What it listed before. It is asked once more what found these; and if one is missing, for the person of
-            whom it is known that they are listed: a site that says so to everybody has nobody removed.
-        still: Says before each request whether to go on.
+        site: The site.
+        subject: The person.
+        fetcher: The fetcher.
+        previous: The person's listings from earlier scans. Their queries are repeated. If one is missing, the control
+            person is searched for too: a site that does not find them confirms no removal.
+        cancel_check: Called before each request.
     """
-    async with manners.calling(site.name, site.politeness, still=still) as caller:
-        nobody = decoy_subject(subject.places[0] if subject.places else Place())
-        control = await _fetch_pages(site, _queries(site, nobody), caller)
-        if any(matching.name_fits(nobody, listing) for listing in control.listings[:CONTROL_LISTINGS]):
-            found = await _fetch_pages(site, _queries(site, subject), caller)
-            return SiteResult(found.listings, found.inconclusive, trusted=False)
+    async with fetcher.session(site.name, site.politeness, cancel_check=cancel_check) as session:
+        decoy = decoy_subject(subject.places[0] if subject.places else Place())
+        control = await _search(site, _queries(site, decoy), session)
+        if any(matching.name_fits(decoy, listing) for listing in control.listings[:CONTROL_LISTINGS]):
+            result = await _search(site, _queries(site, subject), session)
+            return SiteResult(result.listings, result.inconclusive, trusted=False)
         if control.inconclusive is not None:
             return SiteResult(inconclusive=control.inconclusive)
-        found = await _fetch_pages(site, _questions(site, subject, known), caller)
-        seen = {listing.reference_id for listing in found.listings}
-        missing = any(listing.reference_id not in seen for listing in known)
-        if missing and found.inconclusive is None and not await _lists_its_control(site, caller):
-            return replace(found, inconclusive=CONTROL_MISSING)
-        return found
+        result = await _search(site, _all_queries(site, subject, previous), session)
+        reference_ids = {listing.reference_id for listing in result.listings}
+        missing = any(listing.reference_id not in reference_ids for listing in previous)
+        if missing and result.inconclusive is None and not await _lists_control(site, session):
+            return replace(result, inconclusive=CONTROL_MISSING)
+        return result
 
 
-async def check_known_listings(site: Definition, manners: PoliteFetcher) -> SiteResult | None:
-    """Ask a site for the person it is known to list; None, where its definition names nobody."""
+async def scan_control(site: Definition, fetcher: PoliteFetcher) -> SiteResult | None:
+    """Search a site for its control person; None if its definition has none."""
     if site.controls.listed is None:
         return None
-    async with manners.calling(site.name, site.politeness) as caller:
-        return await _fetch_pages(site, _queries(site, site.controls.listed.subject()), caller)
+    async with fetcher.session(site.name, site.politeness) as session:
+        return await _search(site, _queries(site, site.controls.listed.subject()), session)
 
 
-async def _lists_its_control(site: Definition, caller: SiteSession) -> bool:
+async def _lists_control(site: Definition, session: SiteSession) -> bool:
     if site.controls.listed is None:
         return True
-    resident = site.controls.listed.subject()
-    found = await _fetch_pages(site, _queries(site, resident), caller)
-    return any(matching.name_fits(resident, listing) for listing in found.listings)
+    control = site.controls.listed.subject()
+    result = await _search(site, _queries(site, control), session)
+    return any(matching.name_fits(control, listing) for listing in result.listings)
 
 
-async def _fetch_pages(site: Definition, queries: Sequence[Query], caller: SiteSession) -> SiteResult:
-    found: dict[str, Listing] = {}
+async def _search(site: Definition, queries: Sequence[Query], session: SiteSession) -> SiteResult:
+    listings: dict[str, Listing] = {}
     for query in queries:
         try:
-            problem = await _paged(site, query, caller, found)
+            problem = await _read_pages(site, query, session, listings)
         except (FetchError, RobotsDisallowed, ForbiddenAddress) as error:
             problem = error.reason if isinstance(error, FetchError) else str(error)
         if problem is not None:
-            return SiteResult(tuple(found.values()), problem)  # a site that is in trouble is not asked on
-    return SiteResult(tuple(found.values()), asked=tuple(queries))
+            return SiteResult(
+                tuple(listings.values()), problem
+            )  # no further queries to a site with a problem
+    return SiteResult(tuple(listings.values()), queries=tuple(queries))
 
 
-async def _paged(
-    site: Definition, query: Query, caller: SiteSession, found: dict[str, Listing]
+async def _read_pages(
+    site: Definition, query: Query, session: SiteSession, listings: dict[str, Listing]
 ) -> str | None:
-    """Read the pages of one answer into ``found``; what kept us from seeing them all, or None."""
-    answer = await _first_page(site, query, caller)
+    """Add the listings of all result pages to ``listings``; return why some are missing, or None."""
+    response = await _first_page(site, query, session)
     for number in range(1, site.search.pages_max + 1):
-        read = extraction.read(site, status=answer.status, url=answer.url, text=answer.text)
-        for listing in read.listings:
-            found.setdefault(listing.reference_id, replace(listing, found_by=query))
-        if len(found) > LISTINGS_MAX:
-            return "more listings than are read"
-        if read.outcome == "inconclusive" or read.unreadable:
-            return read.reason or "listings that cannot be read"
-        if read.next is None:
+        page = extraction.read(site, status=response.status, url=response.url, text=response.text)
+        for listing in page.listings:
+            listings.setdefault(listing.reference_id, replace(listing, found_by=query))
+        if len(listings) > LISTINGS_MAX:
+            return "too many listings"
+        if page.outcome == "inconclusive" or page.unreadable:
+            return page.reason or "unreadable listings"
+        if page.next is None:
             return None
         if number == site.search.pages_max:
             break
-        answer = await caller.fetch(read.next, timeout_s=site.search.timeout_s, bytes_max=PAGE_BYTES_MAX)
-    return "more pages than are read"
+        response = await session.fetch(page.next, timeout_s=site.search.timeout_s, bytes_max=PAGE_BYTES_MAX)
+    return "too many pages"
 
 
-async def _first_page(site: Definition, query: Query, caller: SiteSession) -> Response:
-    asked: dict[str, Any] = {"params": query} if site.search.method == "get" else {"form": query}
-    return await caller.fetch(
+async def _first_page(site: Definition, query: Query, session: SiteSession) -> Response:
+    payload: dict[str, Any] = {"params": query} if site.search.method == "get" else {"form": query}
+    return await session.fetch(
         site.search.url,
         method=site.search.method.upper(),
         timeout_s=site.search.timeout_s,
         bytes_max=PAGE_BYTES_MAX,
-        **asked,
+        **payload,
     )
 
 
-def _questions(site: Definition, subject: Subject, known: Sequence[Listing]) -> list[Query]:
-    """What found the known listings, as far as the site is still asked so; then what finds the person today."""
+def _all_queries(site: Definition, subject: Subject, previous: Sequence[Listing]) -> list[Query]:
+    """The queries that found the previous listings, if the site still has these fields, then the current ones."""
     fields = site.search.fields.keys()
-    before = [listing.found_by for listing in known if listing.found_by and listing.found_by.keys() == fields]
-    return _different([*_different(before)[:QUERIES_MAX], *_queries(site, subject)])
+    earlier = [
+        listing.found_by for listing in previous if listing.found_by and listing.found_by.keys() == fields
+    ]
+    return _unique([*_unique(earlier)[:QUERIES_MAX], *_queries(site, subject)])
 
 
 def _queries(site: Definition, subject: Subject) -> list[Query]:
-    """What the site is asked, for each name and place that makes a difference to it."""
-    made: list[Query] = []
+    """The different queries for the names and places of a person."""
+    queries: list[Query] = []
     pairs = product(subject.names, subject.places or (Place(),))
     for name, place in islice(pairs, PAIRS_MAX):
-        told = subject.values(name, place)
-        query = {field_: text.format_map(told) for field_, text in site.search.fields.items()}
-        if query not in made:
-            made.append(query)
-        if len(made) == QUERIES_MAX:
+        values = subject.values(name, place)
+        query = {parameter: text.format_map(values) for parameter, text in site.search.fields.items()}
+        if query not in queries:
+            queries.append(query)
+        if len(queries) == QUERIES_MAX:
             break
-    return made
+    return queries
 
 
-def _different(queries: Sequence[Query]) -> list[Query]:
+def _unique(queries: Sequence[Query]) -> list[Query]:
     return list({tuple(sorted(query.items())): query for query in queries}.values())

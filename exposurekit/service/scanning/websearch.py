@@ -1,6 +1,6 @@
-"""Web pages that hold a person's data: found by a search engine, fetched, and read for it. Stores nothing.
+"""Web search: find pages that mention a person, fetch them, and check which personal data they contain.
 
-The engine is one with SearXNG's JSON interface (docs.searxng.org, "Search API"), run by the operator.
+The search engine is the operator's own, with SearXNG's JSON interface (docs.searxng.org, "Search API").
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from exposurekit.service.scanning import html_text
 from exposurekit.service.scanning.politeness import CancelCheck, PoliteFetcher, RobotsDisallowed
 from exposurekit.service.sites.definition import Politeness
 
-ENGINE = "search engine"  # its name among the sites
+ENGINE = "search engine"  # its name in the site statistics
 RESULTS_MAX = 20
 URL_MAX, TITLE_MAX = 2000, 300
 PAGE_BYTES_MAX = 1_000_000
@@ -27,13 +27,13 @@ _OK = 200
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """Where the web is searched, and how gently.
+    """A search engine and the limits of requests to it and to its results.
 
     Attributes:
-        url: Of the search itself, such as ``http://127.0.0.1:8888/search``.
-        politeness: Towards the engine.
-        page_politeness: Towards each host that a result lies on.
-        timeout_s: How long the engine, and each page, is waited for.
+        url: The URL of a search, such as ``http://127.0.0.1:8888/search``.
+        politeness: Limits for the engine.
+        page_politeness: Limits for each host of a result.
+        timeout_s: Timeout of the engine and of each page.
     """
 
     url: str
@@ -45,8 +45,8 @@ class Engine:
 
 
 @dataclass(frozen=True, slots=True)
-class SearchHit:
-    """The pages that hold something, and why the engine told nothing, if so."""
+class SearchResult:
+    """The pages with personal data, and why the search was inconclusive, if it was."""
 
     pages: tuple[Page, ...] = field(default=(), repr=False)
     inconclusive: str | None = None
@@ -55,50 +55,52 @@ class SearchHit:
 async def search(
     engine: Engine,
     subject: Subject,
-    manners: PoliteFetcher,
+    fetcher: PoliteFetcher,
     *,
-    besides: Collection[str],
-    engine_manners: PoliteFetcher,
-    still: CancelCheck | None = None,
-) -> SearchHit:
-    """The pages that mention a person and hold some of their data.
+    excluded_hosts: Collection[str],
+    engine_fetcher: PoliteFetcher,
+    cancel_check: CancelCheck | None = None,
+) -> SearchResult:
+    """Find the pages that mention a person and contain some of their data.
 
     Args:
-        engine: Whom to ask.
-        subject: Whom to look for.
-        manners: The way to the pages.
-        besides: Hosts that are not looked at: people-search sites have records.
-        engine_manners: The way to the engine.
-        still: Says before each request whether to go on.
+        engine: The search engine.
+        subject: The person.
+        fetcher: The fetcher for pages.
+        excluded_hosts: Hosts to skip: listings on people-search sites are records.
+        engine_fetcher: The fetcher for the engine.
+        cancel_check: Called before each request.
     """
     try:
-        results = await _results(engine, _query(subject), engine_manners, still)
+        results = await _results(engine, _query(subject), engine_fetcher, cancel_check)
     except (FetchError, RobotsDisallowed, ForbiddenAddress, InvalidResponse) as error:
-        return SearchHit(
+        return SearchResult(
             inconclusive=error.reason if isinstance(error, FetchError) else type(error).__name__.lower()
         )
-    asked = [url for url in results if _host(url) not in besides][:RESULTS_MAX]
-    looks = (_page(engine, url, subject, manners, still) for url in asked)
-    read = await asyncio.gather(*looks, return_exceptions=True)  # each to its end, then the first failure
-    for failure in read:
-        if isinstance(failure, BaseException):
-            raise failure
-    return SearchHit(tuple(page for page in read if isinstance(page, Page)))
+    urls = [url for url in results if _host(url) not in excluded_hosts][:RESULTS_MAX]
+    tasks = (_read_page(engine, url, subject, fetcher, cancel_check) for url in urls)
+    pages = await asyncio.gather(
+        *tasks, return_exceptions=True
+    )  # all end before the first exception is raised
+    for page in pages:
+        if isinstance(page, BaseException):
+            raise page
+    return SearchResult(tuple(page for page in pages if isinstance(page, Page)))
 
 
 async def _results(
-    engine: Engine, query: str, manners: PoliteFetcher, still: CancelCheck | None
+    engine: Engine, query: str, fetcher: PoliteFetcher, cancel_check: CancelCheck | None
 ) -> list[str]:
-    async with manners.calling(ENGINE, engine.politeness, still=still) as caller:
-        answer = await caller.fetch(
+    async with fetcher.session(ENGINE, engine.politeness, cancel_check=cancel_check) as session:
+        response = await session.fetch(
             engine.url, params={"q": query, "format": "json"}, timeout_s=engine.timeout_s
         )
-    if answer.status != _OK:
-        raise InvalidResponse(f"the search engine answered {answer.status}")
-    told = codec.decode(answer.body, "json")
-    results = told.get("results") if isinstance(told, dict) else None
+    if response.status != _OK:
+        raise InvalidResponse(f"the search engine returned status {response.status}")
+    body = codec.decode(response.body, "json")
+    results = body.get("results") if isinstance(body, dict) else None
     if not isinstance(results, list):
-        raise InvalidResponse("the search engine's answer has no results")
+        raise InvalidResponse("the search engine's response has no results")
     return list(dict.fromkeys(url for result in results if (url := _url(result))))
 
 
@@ -108,26 +110,27 @@ def _url(result: Any) -> str | None:
 
 
 def _query(subject: Subject) -> str:
-    known = subject.values()
-    return f'"{known["first_name"]} {known["last_name"]}" {known["city"]}'.strip()
+    values = subject.values()
+    return f'"{values["first_name"]} {values["last_name"]}" {values["city"]}'.strip()
 
 
-async def _page(
-    engine: Engine, url: str, subject: Subject, manners: PoliteFetcher, still: CancelCheck | None
+async def _read_page(
+    engine: Engine, url: str, subject: Subject, fetcher: PoliteFetcher, cancel_check: CancelCheck | None
 ) -> Page | None:
-    """What the page holds of the person; None: nothing, or it cannot be read."""
+    """Return the page if it contains personal data; None if it does not or cannot be read."""
     try:
-        async with manners.calling(f"page {_host(url)}", engine.page_politeness, still=still) as caller:
-            answer = await caller.fetch(url, timeout_s=engine.timeout_s, bytes_max=PAGE_BYTES_MAX)
+        name = f"page {_host(url)}"
+        async with fetcher.session(name, engine.page_politeness, cancel_check=cancel_check) as session:
+            response = await session.fetch(url, timeout_s=engine.timeout_s, bytes_max=PAGE_BYTES_MAX)
     except (FetchError, RobotsDisallowed, ForbiddenAddress):
         return None
-    if answer.status != _OK:
+    if response.status != _OK:
         return None
-    return await asyncio.to_thread(_read, answer, url, subject)
+    return await asyncio.to_thread(_to_page, response, url, subject)
 
 
-def _read(answer: Response, url: str, subject: Subject) -> Page | None:
-    title, text = html_text.text_of(answer.text)
+def _to_page(response: Response, url: str, subject: Subject) -> Page | None:
+    title, text = html_text.text_of(response.text)
     if not html_text.mentions(subject, text):
         return None
     kinds = html_text.kinds_in(subject, text)
