@@ -64,9 +64,9 @@ class Person:
     """How far somebody is known."""
 
     listed: bool = False
-    whole_at: datetime | None = None
-    looked_until: datetime | None = None
-    known_from: datetime | None = None
+    last_complete_at: datetime | None = None
+    observed_until: datetime | None = None
+    first_registered_after: datetime | None = None
     outcome: str = ""
 
 
@@ -75,7 +75,7 @@ class Reference:
     """What a history would keep."""
 
     changes: list[Row] = field(default_factory=list)
-    exceptions: set[tuple[int, int, str]] = field(default_factory=set)
+    load_issues: set[tuple[int, int, str]] = field(default_factory=set)
     people: dict[int, Person] = field(default_factory=dict)
     runs: list[Row] = field(default_factory=list)
     things: dict[tuple[str, int, int], list[Row]] = field(default_factory=dict)
@@ -130,17 +130,17 @@ class Reference:
             for run in self.runs
             if run["scope"] == "everyone" and run["complete"] and run["finished_at"] <= look.started_at
         ]
-        person.listed, person.known_from = True, max(before, default=None)
-        self.exceptions.add((seq, user_id, "registered"))
+        person.listed, person.first_registered_after = True, max(before, default=None)
+        self.load_issues.add((seq, user_id, "registered"))
 
     def _see(self, seq: int, look: Look, user_id: int, seen: Seen) -> None:
         person = self.people[user_id]
         outcome = seen.outcome
-        if outcome != "failed" and _later(person.looked_until, look.started_at):
+        if outcome != "failed" and _later(person.observed_until, look.started_at):
             outcome = "late"
         person.outcome = outcome
         if outcome != "whole" or look.scope == "some":
-            self.exceptions.add((seq, user_id, outcome))
+            self.load_issues.add((seq, user_id, outcome))
         if outcome in ("failed", "late"):
             return
         present = _first_of_each(seen.things)
@@ -149,8 +149,8 @@ class Reference:
                 self._present(seq, look.finished_at, user_id, thing)
         if outcome == "whole":
             self._absent(seq, look, user_id, present)
-            person.whole_at = look.started_at
-        person.looked_until = look.finished_at
+            person.last_complete_at = look.started_at
+        person.observed_until = look.finished_at
 
     def _absent(self, seq: int, look: Look, user_id: int, present: Iterable[tuple[str, int]]) -> None:
         for (kind, whose, key), rows in self.things.items():
@@ -168,13 +168,13 @@ class Reference:
         if look.complete:
             # Pages of a list shift: whoever is listed is out of view when two lists in a row lack them.
             what = "absent" if person.listed and person.outcome != "absent" else "unlisted"
-            if _later(person.looked_until, look.started_at):
+            if _later(person.observed_until, look.started_at):
                 what = "late"
         person.outcome = what
-        self.exceptions.add((seq, user_id, what))
+        self.load_issues.add((seq, user_id, what))
         if what != "unlisted":
             return
-        person.listed, person.looked_until = False, look.finished_at
+        person.listed, person.observed_until = False, look.finished_at
         for (_, whose, _), rows in self.things.items():
             told_later = rows[-1]["seen_at"] > look.started_at
             if whose == user_id and not told_later and rows[-1]["status"] not in OURS:
@@ -207,8 +207,8 @@ class Reference:
         self._run(seq, None, "webhook", "some", complete=False, **span)
 
     def _tell(self, seq: int, told: Statement) -> None:
-        if _later(self.people.get(told.user_id, Person()).looked_until, told.received_at):
-            self.exceptions.add((seq, told.user_id, "late"))
+        if _later(self.people.get(told.user_id, Person()).observed_until, told.received_at):
+            self.load_issues.add((seq, told.user_id, "late"))
             return
         person = self.people.setdefault(told.user_id, Person())
         if not person.listed:
@@ -268,7 +268,10 @@ class Reference:
 
     def _lower(self, user_id: int, rows: list[Row]) -> datetime | None:
         person = self.people.get(user_id, Person())
-        known = [person.whole_at or person.known_from, rows[-1]["seen_at"] if rows else None]
+        known = [
+            person.last_complete_at or person.first_registered_after,
+            rows[-1]["seen_at"] if rows else None,
+        ]
         return max((one for one in known if one is not None), default=None)
 
     # --- questions -----------------------------------------------------------------------------------

@@ -17,15 +17,15 @@ LISTS = pd.ArrowDtype(pa.list_(pa.string()))
 HOSTILE = ["<script>alert(1)</script>", "nan", "None", "\u202eevil", "a\x00", "kind", "0", "email "]
 
 
-def links(*pages, standing=None):
-    """Pages as (user, kinds); with a history's ``standing`` of each, if that is told."""
+def links(*pages, presence=None):
+    """Pages as (user, kinds); with a history's ``presence`` of each, if that is told."""
     table = pd.DataFrame(
         {
             "user_id": pd.Series([user for user, _ in pages], dtype="int64"),
             "contains": pd.Series([kinds for _, kinds in pages], dtype=LISTS),
         }
     )
-    return table if standing is None else table.assign(standing=pd.Categorical(standing))
+    return table if presence is None else table.assign(presence=pd.Categorical(presence))
 
 
 def records(*listings, status="discovered"):
@@ -74,7 +74,7 @@ def test_a_link_of_which_one_kind_is_told_is_told():
 
 def test_links_that_are_listed_no_longer_do_not_count():
     pages = [(1, ["email"]), (2, ["email"]), (3, ["phone"]), (4, None)]
-    told = links(*pages, standing=["listed", "vanished", "unknown", "vanished"])
+    told = links(*pages, presence=["listed", "vanished", "unknown", "vanished"])
     assert rows(by_kind(told)) == [("email", 1, 1)]
     assert rows(by_kind(links(*pages))) == [("email", 2, 2), ("phone", 1, 1), (NOT_STATED, 1, 1)]
 

@@ -27,7 +27,7 @@ RELISTINGS = {
     "record_id": "Int64",
     "site": "str",
     "removed_at": INSTANT,
-    "was": "str",
+    "previous_status": "str",
     "listed_again_at": INSTANT,
     "gone_days": "float64",
     "episode": "int64",
@@ -97,7 +97,7 @@ def test_each_listing_again_is_found_in_any_order(walks, random):
     random.shuffle(rows)
     table = relistings(changes(*rows))
     assert {name: str(dtype) for name, dtype in table.dtypes.items()} == RELISTINGS
-    found = table[["record_id", "removed_at", "was", "listed_again_at", "gone_days"]]
+    found = table[["record_id", "removed_at", "previous_status", "listed_again_at", "gone_days"]]
     expected = [(key, *again) for key, steps in things.items() for again in by_hand(steps)]
     assert sorted(found.itertuples(index=False, name=None)) == sorted(expected)
     assert table["listed_again_at"].is_monotonic_increasing
@@ -111,7 +111,7 @@ def test_a_removal_verified_while_it_was_gone_is_one():
         "record_id": 4,
         "site": "site 4",
         "removed_at": day(5),
-        "was": "removed",
+        "previous_status": "removed",
         "listed_again_at": day(20),
         "gone_days": 15.0,
         "episode": 2,
@@ -146,7 +146,7 @@ def test_what_was_first_seen_removed_may_be_listed_again():
 def test_each_time_has_its_row():
     steps = [("discovered", 0), ("removed", 1), ("verifying", 2), ("vanished", 5), ("discovered", 9)]
     table = relistings(changes(*walked(1, *steps)))
-    assert table[["was", "gone_days", "episode"]].to_numpy().tolist() == [
+    assert table[["previous_status", "gone_days", "episode"]].to_numpy().tolist() == [
         ["removed", 1.0, 2],
         ["vanished", 4.0, 3],
     ]
@@ -163,7 +163,7 @@ def test_where_the_changes_do_not_hold_when_it_went_that_is_missing(was):
     [row] = relistings(changes(last)).to_dict("records")
     assert row["removed_at"] is pd.NaT
     assert pd.isna(row["gone_days"])
-    assert (row["was"], row["listed_again_at"], row["episode"]) == (was, day(9), 2)
+    assert (row["previous_status"], row["listed_again_at"], row["episode"]) == (was, day(9), 2)
 
 
 def test_two_people_with_the_same_listing_are_two():
@@ -173,7 +173,13 @@ def test_two_people_with_the_same_listing_are_two():
 
 
 def people(*rows):
-    dtypes = {"user_id": "int64", "listed": "bool", "whole_at": INSTANT, "outcome": "str", "reason": "str"}
+    dtypes = {
+        "user_id": "int64",
+        "listed": "bool",
+        "last_complete_at": INSTANT,
+        "outcome": "str",
+        "reason": "str",
+    }
     return pd.DataFrame(rows, columns=[*dtypes]).astype(dtypes)
 
 
@@ -187,7 +193,7 @@ def test_people_not_seen_well_stand_longest_first():
         (6, True, day(6), "whole", None),
     )
     found = stale(table.set_index(pd.Index([7] * 6)), since=day(5))
-    assert found.columns.tolist() == ["user_id", "whole_at", "days", "outcome", "reason"]
+    assert found.columns.tolist() == ["user_id", "last_complete_at", "days", "outcome", "reason"]
     assert found["user_id"].tolist() == [3, 5, 1]
     assert found["days"].fillna(-1).tolist() == [-1, 2.5, 1.0]
     assert found["reason"].tolist() == ["a scan is running", "no answer", "late"]

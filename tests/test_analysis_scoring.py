@@ -37,7 +37,7 @@ def test_weights_are_anybodys_to_change():
 
 
 def test_pages_that_are_no_longer_listed_have_none():
-    pages = links(1, 1).assign(standing=["listed", "vanished"])
+    pages = links(1, 1).assign(presence=["listed", "vanished"])
     assert analysis.score(records(), pages)["pages"].tolist() == [1]
 
 

@@ -133,8 +133,10 @@ def test_a_level_is_a_share(level):
 
 def people(*seen):
     """People as (when last seen well, how the last look went, and whether they are listed), as a history gives them."""
-    table = pd.DataFrame([(*one, True)[:3] for one in seen], columns=["whole_at", "outcome", "listed"])
-    kinds = {"whole_at": "datetime64[us, UTC]", "outcome": "str", "listed": "bool"}
+    table = pd.DataFrame(
+        [(*one, True)[:3] for one in seen], columns=["last_complete_at", "outcome", "listed"]
+    )
+    kinds = {"last_complete_at": "datetime64[us, UTC]", "outcome": "str", "listed": "bool"}
     return table.astype(kinds)
 
 

@@ -123,7 +123,7 @@ def test_a_status_that_the_specification_does_not_name_needs_somebody(status):
 
 def test_alerts_that_are_listed_no_longer_need_nobody():
     both = [alert(1, 0, 7), alert(1, 1, 8)]
-    table = work_queue(steps(*both, standing=pd.Categorical(["vanished", "listed"])))
+    table = work_queue(steps(*both, presence=pd.Categorical(["vanished", "listed"])))
     assert table["alert_number"].tolist() == [1]
 
 

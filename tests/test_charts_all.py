@@ -70,7 +70,7 @@ def relistings():
     return pd.DataFrame(
         {
             "site": ["Near", "Near", "Far"],
-            "was": ["removed", "vanished", "removed"],
+            "previous_status": ["removed", "vanished", "removed"],
             "gone_days": [10.5, 3.0, np.nan],
         }
     )
@@ -113,7 +113,7 @@ def moved():
 
 def people():
     seen = pd.to_datetime(["2026-03-31T06:00Z", None, "2026-03-01T06:00Z"])
-    return pd.DataFrame({"listed": True, "whole_at": seen, "outcome": ["whole", "failed", "partial"]})
+    return pd.DataFrame({"listed": True, "last_complete_at": seen, "outcome": ["whole", "failed", "partial"]})
 
 
 FILLED = pd.DataFrame({"user_id": [1], "field": ["zip"]})

@@ -47,7 +47,7 @@ def segments(trace):
 
 
 def returned(*rows):
-    return pd.DataFrame(rows, columns=["site", "was", "gone_days"])
+    return pd.DataFrame(rows, columns=["site", "previous_status", "gone_days"])
 
 
 def test_a_median_stands_with_its_interval():

@@ -15,7 +15,7 @@ def labelled(**sites):
 def people(*rows):
     table = pd.DataFrame(rows, columns=["days", "outcome"])
     seen = NOW - pd.to_timedelta(table["days"], unit="D")
-    return analysis.coverage(table.assign(listed=True, whole_at=seen), at=NOW)
+    return analysis.coverage(table.assign(listed=True, last_complete_at=seen), at=NOW)
 
 
 def health(**sites):

@@ -101,7 +101,7 @@ def is_silent_about(shell, *runs):
 def test_collect_tells_in_a_line_and_the_same_name_adds_nothing(shell, fleet):
     first = shell("collect", "--history", "history", "--run", "monday")
     assert (first.returncode, first.stderr) == (0, "")
-    assert first.stdout == "run monday: 20 people seen well, 20 registered, 20 came into view\n"
+    assert first.stdout == "run monday: 20 people seen well, 20 registered, 20 entered scope\n"
     fleet.asked.clear()
     again = shell("collect", "--history", "history", "--run", "monday", "--json")
     told = json.loads(again.stdout)
@@ -111,7 +111,7 @@ def test_collect_tells_in_a_line_and_the_same_name_adds_nothing(shell, fleet):
     assert fleet.asked == []
     assert told["was_there"] is True
     prose = shell.here("collect", "--history", "history", "--run", "monday").stdout
-    assert prose.endswith(" 20 came into view (it was there already; nothing was added)\n")
+    assert prose.endswith(" 20 entered scope (it was there already; nothing was added)\n")
     runs = shell.here("history", "runs", "--history", "history", "--json")
     assert [row["run"] for row in json.loads(runs.stdout)] == ["monday"]
     is_silent_about(shell, first, again, runs)

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.long
 HERE = Path(__file__).parent
 PATIENCE_S = 600
 TABLES = (
-    *("runs", "changes", "people", "exceptions", "deliveries"),
+    *("runs", "changes", "people", "load_issues", "deliveries"),
     *("records", "links", "alerts", "cube"),
 )
 # Of a run without a name, which is begun anew where it was taken in and nobody was told.
@@ -251,7 +251,7 @@ def test_where_nothing_went_wrong_every_rule_holds(aftermath):
         ("runs", "seq", 1, "runs that are there twice"),
         ("changes", "user_id", 1, "changes that were not kept"),
         ("people", "user_id", 1, "people who stand otherwise"),
-        ("exceptions", "user_id", 1, "exceptions that are others"),
+        ("load_issues", "user_id", 1, "load issues that are others"),
         ("cube", "seq", 1, "verify()"),
     ],
 )

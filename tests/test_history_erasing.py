@@ -85,8 +85,8 @@ def test_whom_the_service_lists_still_comes_back_as_a_baseline(kept):
     clock.set(DAWN + 2 * DAY)
     history.erase(2)
     run = look(3)
-    counted = {name: run.counts[name] for name in ("new", "came_into_view", "links_new", "alerts_new")}
-    assert counted == {"new": 0, "came_into_view": 1, "links_new": 0, "alerts_new": 0}
+    counted = {name: run.counts[name] for name in ("new", "entered_scope", "links_new", "alerts_new")}
+    assert counted == {"new": 0, "entered_scope": 1, "links_new": 0, "alerts_new": 0}
     back = history.changes().query("user_id == 2")
     assert back["left_censored"].all()
     assert back["not_before"].isna().all()
@@ -127,7 +127,7 @@ def test_the_instant_of_an_erasure_is_kept_and_nobodys_id(kept, tmp_path):
     clock.set(DAWN + 2 * DAY)
     history.erase(2)
     told = (tmp_path / "history" / "history.json").read_text()
-    assert told == '{"records_by": "id", "erased_at": "2026-03-03T20:00:00+00:00"}'
+    assert told == '{"records_by": "id", "format": 2, "erased_at": "2026-03-03T20:00:00+00:00"}'
     (tmp_path / "history" / "history.json").write_text('{"records_by": "id", "erased_at": "soon"}')
     with pytest.raises(ConfigurationError, match="put it back from a copy"):
         History(tmp_path / "history")

@@ -41,7 +41,7 @@ CHANGES = (
     *("seq", "seen_at", "day", "kind", "user_id", "key", "site", "status", "prev_status"),
     *("episode", "episode_at", "open_s", "not_before", "left_censored"),
 )
-PERSON = ("listed", "whole_at", "looked_until", "known_from", "outcome")
+PERSON = ("listed", "last_complete_at", "observed_until", "first_registered_after", "outcome")
 
 # --- what may happen ----------------------------------------------------------------------------------
 
@@ -238,8 +238,8 @@ class Both:
         assert rows(history.changes()) == [{name: row[name] for name in CHANGES} for row in expected]
         people = {row["user_id"]: {name: row[name] for name in PERSON} for row in rows(history.people())}
         assert people == {user_id: vars(person) for user_id, person in reference.people.items()}
-        found = [(row["seq"], row["user_id"], row["what"]) for row in rows(history.exceptions())]
-        assert sorted(found) == sorted(reference.exceptions)
+        found = [(row["seq"], row["user_id"], row["what"]) for row in rows(history.load_issues())]
+        assert sorted(found) == sorted(reference.load_issues)
         self.compare_runs()
 
     def moment(self, number):
@@ -252,7 +252,7 @@ class Both:
 
     def compare_as_of(self, kind, at):
         table = getattr(self.history, TABLES[kind])(as_of=at)
-        status = "status" if kind == "record" else "standing"
+        status = "status" if kind == "record" else "presence"
         names = {"changed_at": "seen_at"} | {
             name: name for name in ("not_before", "episode", "left_censored")
         }

@@ -24,7 +24,7 @@ QUESTIONS = (
         "alerts",
         "runs",
         "people",
-        "exceptions",
+        "load_issues",
         "changes",
         "deliveries",
         "labels",
@@ -137,7 +137,10 @@ def test_neither_erases_nor_finishes_nor_diffs_where_there_is_none(tmp_path):
 def test_it_is_made_when_something_is_first_written(tmp_path, exposure, write):
     history = History(tmp_path / "a" / "b", records_by="id")
     write(history, exposure)
-    assert json.loads((tmp_path / "a" / "b" / "history.json").read_text()) == {"records_by": "id"}
+    assert json.loads((tmp_path / "a" / "b" / "history.json").read_text()) == {
+        "records_by": "id",
+        "format": 2,
+    }
     assert (tmp_path / "a" / "b").stat().st_mode & 0o777 == 0o700
     assert len(history.runs()) in (0, 1)
 

@@ -59,7 +59,7 @@ def test_a_history_in_a_bucket_is_a_history(bucket):
         assert history.collect(exposure, run="named", shard="1/2").waits_for == (2,)
         assert history.collect(exposure, run="named", shard="2/2").seq == run.seq + 1
         assert history.records()["status"].tolist() == ["discovered"]
-        assert history.relistings()["was"].tolist() == ["removed"]
+        assert history.relistings()["previous_status"].tolist() == ["removed"]
         history.compact()
         assert history.verify() == {}
         assert history.erase(1) > 0

@@ -21,7 +21,7 @@ def by_kind(links: pd.DataFrame) -> pd.DataFrame:
 
     Args:
         links: A table as returned by `Exposure.links()` or `History.links()`; one row per link. Needs ``contains``,
-            ``user_id``. If it has a column ``standing``, links that are no longer listed do not count.
+            ``user_id``. If it has a column ``presence``, links that are no longer listed do not count.
 
     Returns:
         One row per kind, most links first, then by name: ``kind`` (text), ``links``, ``people`` (int64). A link with
@@ -37,7 +37,7 @@ def by_kind(links: pd.DataFrame) -> pd.DataFrame:
     ['kind', 'links', 'people']
     """
     MissingColumns.check("by_kind", links.columns, ("contains", "user_id"))
-    listed = links[is_open(links["standing"])] if "standing" in links else links
+    listed = links[is_open(links["presence"])] if "presence" in links else links
     kinds = listed["contains"].reset_index(drop=True).explode().astype("str")
     stated = kinds.where(kinds.str.strip() != "").fillna(NOT_STATED)
     return _count("kind", stated, listed, "links")

@@ -74,7 +74,7 @@ def coverage(people: pd.DataFrame, *, at: datetime) -> pd.DataFrame:
     """Count people by the time since their last complete load and by the outcome of their last load.
 
     Args:
-        people: A table as returned by `History.people()`; one row per person: ``listed`` (bool), ``whole_at`` (start of
+        people: A table as returned by `History.people()`; one row per person: ``listed`` (bool), ``last_complete_at`` (start of
             the last complete load, UTC; missing: none), ``outcome`` (text: outcome of the last load). People whom the
             service no longer lists do not count.
         at: The instant from which to count back. UTC if it has no time zone.
@@ -89,16 +89,16 @@ def coverage(people: pd.DataFrame, *, at: datetime) -> pd.DataFrame:
     Raises:
         MissingColumns: ``people`` lacks a column.
 
-    >>> people = pd.DataFrame({"listed": True, "whole_at": pd.to_datetime([None, "2026-03-08T06:00Z"])})
+    >>> people = pd.DataFrame({"listed": True, "last_complete_at": pd.to_datetime([None, "2026-03-08T06:00Z"])})
     >>> table = analysis.coverage(people.assign(outcome=["failed", "whole"]), at=pd.Timestamp("2026-03-08T12:00Z"))
     >>> table.loc[table["people"] > 0, ["last_seen_well", "whole", "failed"]]
       last_seen_well  whole  failed
     0   within a day      1       0
     4          never      0       1
     """
-    MissingColumns.check("coverage", people.columns, ("listed", "whole_at", "outcome"))
+    MissingColumns.check("coverage", people.columns, ("listed", "last_complete_at", "outcome"))
     listed = people[people["listed"].astype("bool")]
-    days = (instant(at) - instants(listed["whole_at"])) / np.timedelta64(_DAY_S, "s")
+    days = (instant(at) - instants(listed["last_complete_at"])) / np.timedelta64(_DAY_S, "s")
     age_row = np.where(np.isnan(days), len(AGES), np.searchsorted([*AGES.values()], days))
     outcome = listed["outcome"].astype("str")
     outcome = outcome.where(outcome.isin(OUTCOMES), OUTCOMES[-1])

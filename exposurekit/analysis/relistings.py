@@ -26,7 +26,7 @@ def relistings(changes: pd.DataFrame) -> pd.DataFrame:
     Returns:
         One row per relisting, ascending by time: ``user_id`` (int64), ``record_id`` (Int64; from ``changes``, else the
         ``key``), ``site`` (text), ``removed_at`` (first observation as removed or vanished, datetime64[us, UTC];
-        missing if not in ``changes``), ``was`` (``removed`` if a removal was verified while it was gone, else
+        missing if not in ``changes``), ``previous_status`` (``removed`` if a removal was verified while it was gone, else
         ``vanished``), ``listed_again_at`` (datetime64[us, UTC]), ``gone_days`` (days between the two, float64),
         ``episode`` (the new one, int64), ``key`` (int64: identifies the record, even if its id changes).
 
@@ -45,9 +45,9 @@ def relistings(changes: pd.DataFrame) -> pd.DataFrame:
     ...         "episode": [1, 1, 2],
     ...     }
     ... )
-    >>> analysis.relistings(changes)[["record_id", "site", "was", "gone_days", "episode"]]
-       record_id      site      was  gone_days  episode
-    0         12  Seekfolk  removed       10.5        2
+    >>> analysis.relistings(changes)[["record_id", "site", "previous_status", "gone_days", "episode"]]
+       record_id      site previous_status  gone_days  episode
+    0         12  Seekfolk         removed       10.5        2
     """
     needed = (*_ITEM, "site", "seen_at", "status", "prev_status", "episode")
     MissingColumns.check("relistings", changes.columns, needed)
@@ -60,12 +60,12 @@ def relistings(changes: pd.DataFrame) -> pd.DataFrame:
     is_relisted = (rows["open"] == 1) & (gone_at.notna() | rows["prev_status"].isin(CLOSED))
     table = rows.assign(
         removed_at=gone_at,
-        was=verified.map({True: REMOVED, False: VANISHED}).astype("str"),
+        previous_status=verified.map({True: REMOVED, False: VANISHED}).astype("str"),
         listed_again_at=rows["seen_at"],
         gone_days=(rows["seen_at"] - gone_at).dt.total_seconds() / _DAY_S,
     )
     columns = [
-        "user_id", "record_id", "site", "removed_at", "was", "listed_again_at", "gone_days", "episode", "key",
+        "user_id", "record_id", "site", "removed_at", "previous_status", "listed_again_at", "gone_days", "episode", "key",
     ]  # fmt: skip
     order = ["listed_again_at", "user_id", "key", "episode"]
     return table.loc[is_relisted, columns].sort_values(order, ignore_index=True)
@@ -93,14 +93,14 @@ def stale(people: pd.DataFrame, *, since: datetime, until: datetime | None = Non
 
     Args:
         people: One row per person: ``user_id`` (int64), ``listed`` (bool: the service still lists the person),
-            ``whole_at`` (start of the last complete load, UTC; missing: none), ``outcome`` and ``reason`` (text: how
+            ``last_complete_at`` (start of the last complete load, UTC; missing: none), ``outcome`` and ``reason`` (text: how
             the last load of the person ended, and why).
         since: People with a complete load at or after this instant are left out.
         until: The instant to which days are counted; default: ``since``.
 
     Returns:
         One row per person whom the service still lists, never loaded first, then longest ago, then by ``user_id``:
-        ``user_id`` (int64), ``whole_at`` (datetime64[us, UTC]), ``days`` (since then; float64, missing: never),
+        ``user_id`` (int64), ``last_complete_at`` (datetime64[us, UTC]), ``days`` (since then; float64, missing: never),
         ``outcome``, ``reason`` (text).
 
     Raises:
@@ -110,7 +110,7 @@ def stale(people: pd.DataFrame, *, since: datetime, until: datetime | None = Non
     ...     {
     ...         "user_id": [1, 2, 3],
     ...         "listed": True,
-    ...         "whole_at": pd.to_datetime(["2026-03-08T06:00Z", "2026-03-01T06:00Z", None]),
+    ...         "last_complete_at": pd.to_datetime(["2026-03-08T06:00Z", "2026-03-01T06:00Z", None]),
     ...         "outcome": ["whole", "failed", "partial"],
     ...         "reason": ["", "no answer in time", "a scan is running"],
     ...     }
@@ -120,16 +120,22 @@ def stale(people: pd.DataFrame, *, since: datetime, until: datetime | None = Non
     0        3   NaN  a scan is running
     1        2   4.0  no answer in time
     """
-    MissingColumns.check("stale", people.columns, ("user_id", "listed", "whole_at", "outcome", "reason"))
-    whole_at = instants(people["whole_at"])
-    is_stale = people["listed"].to_numpy("bool") & (np.isnat(whole_at) | (whole_at < instant(since)))
+    MissingColumns.check(
+        "stale", people.columns, ("user_id", "listed", "last_complete_at", "outcome", "reason")
+    )
+    last_complete_at = instants(people["last_complete_at"])
+    is_stale = people["listed"].to_numpy("bool") & (
+        np.isnat(last_complete_at) | (last_complete_at < instant(since))
+    )
     table = pd.DataFrame(
         {
             "user_id": people["user_id"].astype("int64"),
-            "whole_at": pd.Series(utc_index(whole_at), index=people.index, dtype=UTC_INSTANT),
-            "days": (instant(until or since) - whole_at) / np.timedelta64(_DAY_S, "s"),
+            "last_complete_at": pd.Series(utc_index(last_complete_at), index=people.index, dtype=UTC_INSTANT),
+            "days": (instant(until or since) - last_complete_at) / np.timedelta64(_DAY_S, "s"),
             "outcome": people["outcome"].astype("str"),
             "reason": people["reason"].astype("str"),
         }
     )
-    return table[is_stale].sort_values(["whole_at", "user_id"], na_position="first", ignore_index=True)
+    return table[is_stale].sort_values(
+        ["last_complete_at", "user_id"], na_position="first", ignore_index=True
+    )

@@ -29,7 +29,7 @@ def score(
     Args:
         records: A table as returned by `Exposure.records()` or `History.records()`. Needs ``user_id``, ``status``.
         links: A table as returned by `Exposure.links()` or `History.links()`. Needs ``user_id``. If it has a column
-            ``standing``, pages that are no longer listed do not count.
+            ``presence``, pages that are no longer listed do not count.
         weights: Overrides for ``discovered``, ``pending removal``, ``other``, ``page``: points, zero or more.
 
     Returns:
@@ -48,7 +48,7 @@ def score(
     MissingColumns.check("score", records.columns, ("user_id", "status"))
     MissingColumns.check("score", links.columns, ("user_id",))
     all_weights = check_weights(weights)
-    is_listed = is_open(links["standing"].astype("str")) if "standing" in links else np.ones(len(links), bool)
+    is_listed = is_open(links["presence"].astype("str")) if "presence" in links else np.ones(len(links), bool)
     points = _points(records["status"].astype("str"), all_weights, page=False)
     listings = pd.DataFrame({"user_id": records["user_id"], "points": points})
     totals = (

@@ -75,7 +75,7 @@ def _actionable(steps: pd.DataFrame) -> pd.DataFrame:
     """The steps that need manual work: for open listings without a pending removal, and for pages."""
     status = steps["status"].astype("str")
     needs_work = is_open(status) & (status != PENDING_REMOVAL)
-    is_listed = is_open(steps["standing"]) if "standing" in steps else np.ones(len(steps), "bool")
+    is_listed = is_open(steps["presence"]) if "presence" in steps else np.ones(len(steps), "bool")
     return steps[(status.isna() | needs_work) & is_listed]
 
 

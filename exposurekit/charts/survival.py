@@ -101,7 +101,7 @@ def relistings(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     >>> charts.relistings(history.relistings())
     Chart('No listing came back')
     """
-    check_input("relistings", table, ("site", "was", "gone_days"))
+    check_input("relistings", table, ("site", "previous_status", "gone_days"))
     if table.empty:
         return empty_chart("No listing came back", provenance=provenance)
     sites = _returned(table)
@@ -132,7 +132,7 @@ def _returned(table: pd.DataFrame) -> pd.DataFrame:
     n = pd.Series(place).value_counts(sort=True)
     rank = pd.Series(range(len(n)), index=n.index)
     row = rank.reindex(place).clip(upper=SHOWN).to_numpy()
-    removed = (table["was"].astype("str") == REMOVED).to_numpy("bool")
+    removed = (table["previous_status"].astype("str") == REMOVED).to_numpy("bool")
     days = pd.Series(table["gone_days"].to_numpy("float64")).groupby(row)
     found = pd.DataFrame(
         {

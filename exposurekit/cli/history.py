@@ -16,7 +16,7 @@ from exposurekit.text.sanitize import plain
 
 _RUN_COLUMNS = (
     *("seq", "run", "origin", "finished_at", "listed", "whole", "partial", "failed"),
-    *("new", "came_into_view", "changed", "removed", "vanished", "relisted"),
+    *("new", "entered_scope", "changed", "removed", "vanished", "relisted"),
 )
 
 
@@ -240,7 +240,7 @@ def _unknown_users(kept: Any, run: Any, users: tuple[int, ...]) -> list[int]:
     """Whom of those asked for the service does not list: a look at some has a row of each whom it does."""
     if run.was_there or run.seq is None:
         return []
-    told = kept.exceptions()
+    told = kept.load_issues()
     listed = set(told.loc[told["seq"] == run.seq, "user_id"])
     return [user for user in dict.fromkeys(users) if user not in listed]
 

@@ -52,7 +52,7 @@ class AnnotatedQueries:
         ['tick', 'tick_note', 'ticked_at']
         """
         alerts = self.reader.alerts(as_of)
-        listed = alerts[alerts["standing"] == analysis.LISTED].reset_index(drop=True)
+        listed = alerts[alerts["presence"] == analysis.LISTED].reset_index(drop=True)
         listed = tasks.without_people(listed) if exposure is None else exposure.with_people(listed)
         return self.with_ticks(frames.steps_from_alerts(listed, beside=("first_seen_at",)))
 

@@ -114,9 +114,9 @@ class Annotations:
         if keys:
             at = self._next_instant()
             columns = {"marked_at": at, "mark": annotation, "value": value, "note": note}
-            rows = pa.Table.from_pylist([columns | key for key in keys], TABLES["marks"].schema)
+            rows = pa.Table.from_pylist([columns | key for key in keys], TABLES["annotations"].schema)
             with resolve():
-                self._reader.store.append("marks", rows)
+                self._reader.store.append("annotations", rows)
             self._newest_at = at
         return len(keys)
 
@@ -124,13 +124,13 @@ class Annotations:
         """Now, or just after the newest annotation, so that the newest counts even if the clock was set back."""
         if self._newest_at is None:
             with suppress(NotFound):  # the first annotation may begin the history
-                times = frame(self._reader.query(sql.MARKS, ("marks",)))["marked_at"]
+                times = frame(self._reader.query(sql.ANNOTATIONS, ("annotations",)))["marked_at"]
                 self._newest_at = None if times.empty else times.max().to_pydatetime()
         now = self._reader.clock()
         return now if self._newest_at is None else max(now, self._newest_at + timedelta(microseconds=1))
 
     def _rows(self, annotation: str) -> pd.DataFrame:
-        rows = frame(self._reader.query(sql.MARKS, ("marks",)))
+        rows = frame(self._reader.query(sql.ANNOTATIONS, ("annotations",)))
         return rows[rows["mark"] == annotation].drop(columns="mark")
 
 

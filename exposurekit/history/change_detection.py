@@ -23,25 +23,25 @@ WITH staged AS (
         CASE
             WHEN staged.outcome = 'failed' THEN 'failed'
             WHEN staged.outcome IS NULL AND NOT $complete THEN 'missed'
-            WHEN coalesce(staged.began, $started_at) < people.looked_until THEN 'late'
+            WHEN coalesce(staged.began, $started_at) < people.observed_until THEN 'late'
             -- Pages of a list shift where somebody leaves or joins: one list that lacks somebody proves nothing.
             WHEN staged.outcome IS NULL AND people.listed AND people.outcome <> 'absent' THEN 'absent'
             WHEN staged.outcome IS NULL THEN 'unlisted'
             ELSE staged.outcome
         END AS what,
         $origin = 'look' AND staged.user_id IS NOT NULL AND NOT coalesce(people.listed, false) AS registered,
-        people.listed, people.whole_at, people.looked_until, people.known_from
+        people.listed, people.last_complete_at, people.observed_until, people.first_registered_after
     FROM staged FULL JOIN people ON people.user_id = staged.user_id
     WHERE staged.user_id IS NOT NULL
         OR ($scope = 'everyone' AND (people.listed OR people.outcome = 'told'))
 )
-SELECT * REPLACE (CASE WHEN registered THEN $known_from ELSE known_from END AS known_from),
+SELECT * REPLACE (CASE WHEN registered THEN $first_registered_after ELSE first_registered_after END AS first_registered_after),
     (user_id % 64)::INTEGER AS bucket,
-    coalesce(whole_at, CASE WHEN registered THEN $known_from ELSE known_from END) AS bound
+    coalesce(last_complete_at, CASE WHEN registered THEN $first_registered_after ELSE first_registered_after END) AS bound
 FROM beside
 """
 
-EXCEPTIONS = """
+LOAD_ISSUES = """
 SELECT $seq AS seq, user_id, what, operation, error, status, reason FROM looked
 WHERE what IN ('failed', 'partial', 'absent', 'unlisted', 'missed', 'late') OR ($scope = 'some' AND what = 'whole')
 UNION ALL
@@ -55,12 +55,12 @@ PEOPLE_AFTER = f"""
 SELECT
     looked.user_id,
     what <> 'unlisted' AND (coalesce(listed, false) OR $origin = 'look') AS listed,
-    CASE WHEN what = 'whole' THEN began ELSE whole_at END AS whole_at,
-    CASE WHEN what IN ('whole', 'partial', 'unlisted') THEN seen_at ELSE looked_until END AS looked_until,
-    known_from, what AS outcome, reason
+    CASE WHEN what = 'whole' THEN began ELSE last_complete_at END AS last_complete_at,
+    CASE WHEN what IN ('whole', 'partial', 'unlisted') THEN seen_at ELSE observed_until END AS observed_until,
+    first_registered_after, what AS outcome, reason
 FROM looked WHERE {_JUDGED}
 UNION ALL
-SELECT user_id, listed, whole_at, looked_until, known_from, outcome, reason
+SELECT user_id, listed, last_complete_at, observed_until, first_registered_after, outcome, reason
 FROM people WHERE user_id NOT IN (SELECT user_id FROM looked WHERE {_JUDGED})
 """
 
@@ -179,12 +179,12 @@ GROUP BY ALL
 
 _MOVES = {
     "new": "prev_status IS NULL AND {now} AND NOT left_censored",
-    "came_into_view": "{now} AND (prev_status = '{unknown}' OR (prev_status IS NULL AND left_censored))",
+    "entered_scope": "{now} AND (prev_status = '{unknown}' OR (prev_status IS NULL AND left_censored))",
     "relisted": "prev_status IN ('{removed}', '{vanished}') AND {now}",
     "changed": "{was} AND {now}",
     "removed": "{was} AND status = '{removed}'",
     "vanished": "{was} AND status = '{vanished}'",
-    "out_of_view": "{was} AND status = '{unknown}'",
+    "left_scope": "{was} AND status = '{unknown}'",
 }
 
 

@@ -26,6 +26,7 @@ from exposurekit.history.reader import HistoryReader
 from exposurekit.history.runs import RunManager
 from exposurekit.history.storage.delta import Store
 from exposurekit.history.storage.schema import BUCKETS
+from exposurekit.history.storage.upgrade import upgrade
 from exposurekit.text.html_cards import html_card
 
 RECORDS_BY = ("id", "reference")
@@ -48,7 +49,7 @@ class History(Keyed):
 
     keyed = (
         *("records", "links", "alerts", "steps", "people"),
-        *("runs", "collection_runs", "exceptions", "changes", "deliveries"),
+        *("runs", "collection_runs", "load_issues", "changes", "deliveries"),
         *("labels", "ticks", "notes"),
     )
 
@@ -61,7 +62,7 @@ class History(Keyed):
         clock: Callable[[], datetime] = _now,
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
-        """Open a history; a new one is created on the first write.
+        """Open a history; a new one is created on the first write, one of an older format is upgraded.
 
         Args:
             path: A directory (new or empty if there is no history yet), or an URL that deltalake takes, such as
@@ -77,7 +78,8 @@ class History(Keyed):
         Raises:
             InvalidArgument: An argument is invalid.
             ConfigurationError: The history was created with another ``records_by``; or the path cannot be reached, is a
-                file, or contains other files.
+                file, or contains other files; or a newer version wrote the history.
+            HistoryLocked: The history has an older format, and a watch is running on it.
         """
         if records_by not in (None, *RECORDS_BY):
             raise InvalidArgument(f"records_by is one of: {', '.join(RECORDS_BY)}")
@@ -85,6 +87,7 @@ class History(Keyed):
         self._engine = engine_of(engine)
         self._clock = clock
         self._records_by = self._store.settings(records_by=records_by, otherwise="id")
+        upgrade(self._store)
         self._runs = RunManager(self._store, clock, self._records_by)
         self._reader = HistoryReader(self._store, self._engine, self._records_by, clock)
         self._annotations = Annotations(self._reader)
@@ -128,7 +131,7 @@ class History(Keyed):
     collection_runs = delegate("_reader", HistoryReader.collection_runs)
     last_run = delegate("_reader", HistoryReader.last_run)
     people = delegate("_reader", HistoryReader.people)
-    exceptions = delegate("_reader", HistoryReader.exceptions)
+    load_issues = delegate("_reader", HistoryReader.load_issues)
     changes = delegate("_reader", HistoryReader.changes)
     deliveries = delegate("_reader", HistoryReader.deliveries)
     records = delegate("_reader", HistoryReader.records)

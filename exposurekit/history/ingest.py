@@ -227,7 +227,7 @@ class _Ingest:
             "origin": plan.origin,
             "scope": plan.scope,
             "complete": complete and plan.origin == "look",
-            "known_from": max(before, default=None),
+            "first_registered_after": max(before, default=None),
             "checkpointed": self._store.version("checkpoint", "checkpoint"),
         }
 
@@ -306,10 +306,10 @@ class _Ingest:
 
     def _write_rest(self, cursor: Any, counts: Mapping[str, Any]) -> None:
         """What makes the run whole: it counts from its row in ``runs`` on. People come last: they are read above."""
-        text = change_detection.EXCEPTIONS
-        exceptions = _read_rows(cursor, text, self._given(text))
-        if exceptions.num_rows:
-            self._store.append("exceptions", exceptions, once=self._once)
+        text = change_detection.LOAD_ISSUES
+        load_issues = _read_rows(cursor, text, self._given(text))
+        if load_issues.num_rows:
+            self._store.append("load_issues", load_issues, once=self._once)
         if (told := self._staged.told()) is not None:
             seq = pa.array([self._seq] * told.num_rows, pa.int64())
             self._store.append("deliveries", told.append_column("seq", seq), once=self._once)

@@ -32,7 +32,15 @@ KEEP_WHOLE_HOURS = 1  # and those of tables that each run writes whole
 WRITTEN_WHOLE = ("runs", "people", "checkpoint")
 LOOK_EVERY = 16  # runs
 
-PERSONAL = ("changes", *CONTENT_OF.values(), "checkpoint", "exceptions", "deliveries", "people", "marks")
+PERSONAL = (
+    "changes",
+    *CONTENT_OF.values(),
+    "checkpoint",
+    "load_issues",
+    "deliveries",
+    "people",
+    "annotations",
+)
 
 NAMED = {
     "record": ("name", "href", "reference_id", "unnest(aliases)", "unnest(relations)"),

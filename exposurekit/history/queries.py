@@ -245,7 +245,7 @@ class HistoryQueries:
             since: An instant, or a day (from its end); None: since the newest run of everyone began.
 
         Returns:
-            As `analysis.stale`: ``user_id``, ``whole_at`` (NaT: never), ``days`` from then until now, ``outcome``,
+            As `analysis.stale`: ``user_id``, ``last_complete_at`` (NaT: never), ``days`` from then until now, ``outcome``,
             ``reason``.
 
         >>> len(history.stale())
@@ -344,7 +344,7 @@ class HistoryQueries:
             reader.last_changes("record", at, latest, _FORECAST_COLUMNS),
             self.life_table("site", as_of=as_of),
             self.relistings(as_of),
-            people=frame(reader.query(sql.WATCHED, ("exceptions", "runs"), parameters)),
+            people=frame(reader.query(sql.WATCHED, ("load_issues", "runs"), parameters)),
             at=at,
             days=days,
             arrivals_days=arrivals_days,

@@ -58,8 +58,8 @@ class HistoryReader:
             One row per run: ``seq``, ``run``, ``origin`` (look or webhook), ``scope``, ``source``, ``started_at``,
             ``finished_at`` (UTC), ``complete`` (the list of users was complete), ``listed`` and, by how they were
             loaded, ``whole``, ``partial``, ``failed``, ``missed``, ``unlisted``, ``late``, ``registered`` (people,
-            int64), and the changes: ``new``, ``came_into_view``, ``relisted``, ``changed``, ``removed``, ``vanished``,
-            ``out_of_view`` (records), ``links_new``, ... (int64), ``deliveries``.
+            int64), and the changes: ``new``, ``entered_scope``, ``relisted``, ``changed``, ``removed``, ``vanished``,
+            ``left_scope`` (records), ``links_new``, ... (int64), ``deliveries``.
 
         >>> history.runs()["origin"].unique().tolist()
         ['look']
@@ -91,20 +91,20 @@ class HistoryReader:
         return run_from_row(rows[-1])
 
     def people(self) -> pd.DataFrame:
-        """List everybody who was ever in a run: ``user_id``, ``listed``, ``whole_at`` (start of the last full load), ...
+        """List everybody who was ever in a run: ``user_id``, ``listed``, ``last_complete_at`` (start of the last full load), ...
 
         >>> bool(history.people()["listed"].all())
         True
         """
         return frame(self.query(sql.PEOPLE, ("people",)))
 
-    def exceptions(self) -> pd.DataFrame:
+    def load_issues(self) -> pd.DataFrame:
         """List who was not loaded in full, or was new, per run: ``seq``, ``user_id``, ``what``, ``error``, ``reason``.
 
-        >>> "registered" in set(history.exceptions()["what"])
+        >>> "registered" in set(history.load_issues()["what"])
         True
         """
-        return frame(self.query(sql.EXCEPTIONS, ("exceptions",)))
+        return frame(self.query(sql.LOAD_ISSUES, ("load_issues",)))
 
     def changes(self) -> pd.DataFrame:
         """List every status change that was observed; all other tables over time derive from these rows.
@@ -151,18 +151,18 @@ class HistoryReader:
         return self._items("record", as_of, self.latest(), status_column="status")
 
     def links(self, as_of: When = None) -> pd.DataFrame:
-        """List every link ever observed: the columns of `Exposure.links`, ``standing`` (listed, vanished or unknown), when.
+        """List every link ever observed: the columns of `Exposure.links`, ``presence`` (listed, vanished or unknown), when.
 
         Raises:
             NotFound: Nothing was observed by then.
 
         >>> history.links().columns.tolist()[:5]
-        ['user_id', 'url', 'title', 'contains', 'standing']
+        ['user_id', 'url', 'title', 'contains', 'presence']
         """
-        return self._items("link", as_of, self.latest(), status_column="standing")
+        return self._items("link", as_of, self.latest(), status_column="presence")
 
     def alerts(self, as_of: When = None) -> pd.DataFrame:
-        """List every alert ever observed: the columns of `Exposure.alerts`, ``standing`` (listed, vanished, unknown), when.
+        """List every alert ever observed: the columns of `Exposure.alerts`, ``presence`` (listed, vanished, unknown), when.
 
         ``person`` and ``form_values`` are not there: a history does not store what people have on file.
         ``status`` is the record's status then (NaN: the alert is about a link, or, where ids change, its record is
@@ -173,11 +173,11 @@ class HistoryReader:
         Raises:
             NotFound: Nothing was observed by then.
 
-        >>> history.alerts()["standing"].unique().tolist()
+        >>> history.alerts()["presence"].unique().tolist()
         ['listed']
         """
         latest = self.latest()
-        table = self._items("alert", as_of, latest, status_column="standing")
+        table = self._items("alert", as_of, latest, status_column="presence")
         numbers = table.groupby("user_id").cumcount().astype("int64")
         numbered = table.assign(alert_number=numbers, status=self._record_statuses(table, as_of, latest))
         names = None if self.records_by == "id" else self.record_names(self.instant(as_of, latest), latest)

@@ -36,7 +36,7 @@ def is_not_open(column: str) -> str:
 
 
 RUNS = f"SELECT * FROM runs WHERE {_INGESTED} ORDER BY seq"
-EXCEPTIONS = f"SELECT * FROM exceptions WHERE {_INGESTED} ORDER BY seq, user_id, what"
+LOAD_ISSUES = f"SELECT * FROM load_issues WHERE {_INGESTED} ORDER BY seq, user_id, what"
 DELIVERIES = f"SELECT * FROM deliveries WHERE {_INGESTED} ORDER BY seq, seen_at"
 PEOPLE = "SELECT * FROM people ORDER BY user_id"
 # Who was listed at an instant, and since when; null if the first load of them failed. Parameters: `as_of`.
@@ -47,16 +47,16 @@ SELECT user_id, MIN(watched_from) AS watched_from FROM (
         CASE WHEN MAX(CASE WHEN what = 'registered' THEN 1 ELSE 0 END) = 1
             AND MAX(CASE WHEN what = 'failed' THEN 1 ELSE 0 END) = 0 THEN MIN(run_at) END AS watched_from
     FROM (
-        SELECT exceptions.user_id, exceptions.seq, exceptions.what, runs.finished_at AS run_at FROM exceptions
-        JOIN runs ON runs.seq = exceptions.seq
-        WHERE runs.finished_at <= :as_of AND exceptions.seq <= :upto
+        SELECT load_issues.user_id, load_issues.seq, load_issues.what, runs.finished_at AS run_at FROM load_issues
+        JOIN runs ON runs.seq = load_issues.seq
+        WHERE runs.finished_at <= :as_of AND load_issues.seq <= :upto
             AND what IN ('registered', 'unlisted', 'failed')
     ) events GROUP BY user_id, seq
 ) of_runs
 GROUP BY user_id HAVING MAX(came) IS NOT NULL AND MAX(came) > COALESCE(MAX(went), -1)
 ORDER BY user_id
 """
-MARKS = "SELECT * FROM marks ORDER BY marked_at"
+ANNOTATIONS = "SELECT * FROM annotations ORDER BY marked_at"
 CHANGES = f"""
 SELECT seq, seen_at, day, kind, user_id, key, site, status, prev_status, episode, episode_at, open_s, not_before,
     left_censored
@@ -236,9 +236,9 @@ CORE = {
     "life table": (life_table(None), ("cube",)),
     "life table by site": (life_table("site"), ("cube",)),
     "changes": (CHANGES, ("changes",)),
-    "exceptions": (EXCEPTIONS, ("exceptions",)),
+    "load_issues": (LOAD_ISSUES, ("load_issues",)),
     "deliveries": (DELIVERIES, ("deliveries",)),
     "people": (PEOPLE, ("people",)),
-    "watched": (WATCHED, ("exceptions", "runs")),
-    "marks": (MARKS, ("marks",)),
+    "watched": (WATCHED, ("load_issues", "runs")),
+    "annotations": (ANNOTATIONS, ("annotations",)),
 }

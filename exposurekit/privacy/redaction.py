@@ -11,13 +11,13 @@ from exposurekit.privacy.detector import PersonalDataMatcher
 
 # What stays, by its name, and only where it holds what the name says.
 WORDS = frozenset((
-    "site", "status", "prev_status", "before", "after", "what", "was", "cause", "standing", "source_type", "kind",
+    "site", "status", "prev_status", "before", "after", "what", "previous_status", "cause", "presence", "source_type", "kind",
     "contains", "user_fields_required_for_removal", "field", "fields", "event", "alias_type", "operation", "error",
     "outcome", "origin", "scope", "label", "tick", "last_seen_well",
 ))  # fmt: skip
 INSTANTS = frozenset((
-    "occurred_at", "first_seen_at", "changed_at", "not_before", "removed_at", "listed_again_at", "whole_at",
-    "looked_until", "known_from", "seen_at", "marked_at", "ticked_at", "labelled_at", "started_at", "finished_at",
+    "occurred_at", "first_seen_at", "changed_at", "not_before", "removed_at", "listed_again_at", "last_complete_at",
+    "observed_until", "first_registered_after", "seen_at", "marked_at", "ticked_at", "labelled_at", "started_at", "finished_at",
     "newest_at", "episode_at", "at", "period",
 ))  # fmt: skip
 NUMBERS = frozenset((
@@ -28,7 +28,7 @@ NUMBERS = frozenset((
     "discovered", "pending removal", "removed", "other", "total", "vanished", "unknown", "people", "sites", "links",
     "listings", "records", "unlocks", "removals", "together", "n", "moves", "open", "unseen", "steps", "done", "unable",
     "minutes", "items", "items_per_minute", "listed", "whole", "partial", "failed", "missed", "absent", "unlisted", "late",
-    "registered", "complete", "deliveries", "new", "came_into_view", "relisted", "changed", "out_of_view",
+    "registered", "complete", "deliveries", "new", "entered_scope", "relisted", "changed", "left_scope",
     "links_new", "links_vanished", "alerts_new", "alerts_vanished", "left_censored", "open_s", "gone_days", "days",
     "quiet_days", "vanished_at_once", "mine", "not mine", "unsure", "unlabelled", "precision", "low", "high", "open_now",
     "of_open", "of_gone", "of_new", "beyond", "left_out", "median_days", "median_low", "median_high", "never",

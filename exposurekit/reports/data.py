@@ -190,7 +190,7 @@ def _about(user: int | None, table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _listed(table: pd.DataFrame) -> pd.DataFrame:
-    return table[table["standing"] == analysis.LISTED].reset_index(drop=True)
+    return table[table["presence"] == analysis.LISTED].reset_index(drop=True)
 
 
 def _people(history: History) -> int:

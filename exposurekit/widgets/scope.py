@@ -153,7 +153,7 @@ def _links(scope: Scope) -> pd.DataFrame:
         return scope.exposure.links()
     assert scope.history is not None  # noqa: S101  a day is asked of one
     links = scope.history.links(as_of=scope.day)
-    return links[links["standing"] == analysis.LISTED]
+    return links[links["presence"] == analysis.LISTED]
 
 
 def _changes(scope: Scope) -> charts.Chart:

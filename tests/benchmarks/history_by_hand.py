@@ -81,7 +81,7 @@ WHERE user_id NOT IN (SELECT user_id FROM people)
 NAMES = "seq, seen_at, day, user_id, key, site, status, prev_status, episode, episode_at, left_censored, open_s, not_before"
 # Where it is to go on from what a history knows.
 _GOES_ON = f"""
-INSERT INTO people SELECT user_id, whole_at FROM read_parquet($people);
+INSERT INTO people SELECT user_id, last_complete_at FROM read_parquet($people);
 INSERT INTO changes SELECT {NAMES} FROM read_parquet($changes) WHERE kind = 'record';
 INSERT INTO records SELECT seq, user_id, key, hash, {CONTENT} FROM read_parquet($records);
 INSERT INTO state SELECT user_id, key, site, status, seen_at, episode, episode_at, left_censored, said.hash

@@ -35,7 +35,7 @@ def collect(base_url, directory):
     run = history.collect(exposure, progress=False)
     figures = {"seconds": time.perf_counter() - began, "peak_mb": peak_mb(), "imported_mb": imported_mb}
     seen = run.people["whole"] + run.people["partial"]
-    print(json.dumps(figures | {"people": seen, "records": run.counts["came_into_view"]}))
+    print(json.dumps(figures | {"people": seen, "records": run.counts["entered_scope"]}))
 
 
 @contextlib.contextmanager

@@ -119,11 +119,11 @@ def _runs(store: Store, people: int) -> None:
     last = rows[-1]
     columns = {
         "listed": True,
-        "whole_at": last["started_at"],
-        "looked_until": last["finished_at"],
+        "last_complete_at": last["started_at"],
+        "observed_until": last["finished_at"],
         "outcome": "whole",
     }
-    columns |= {"known_from": None, "reason": None}
+    columns |= {"first_registered_after": None, "reason": None}
     kinds = TABLES["people"].schema
     one = {name: pa.array([value], kinds.field(name).type) for name, value in columns.items()}
     place = pa.array([0] * people, pa.int64())

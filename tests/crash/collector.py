@@ -60,7 +60,7 @@ def _looked(history: History, drawn: random.Random) -> dict[str, Any]:
     return {
         "runs": {name: row.to_dict() for name, row in rows.iterrows()},
         "records": {at.isoformat(): _counts(history.records(as_of=at)["status"])},
-        "links": {at.isoformat(): _counts(history.links(as_of=at)["standing"])},
+        "links": {at.isoformat(): _counts(history.links(as_of=at)["presence"])},
         "sites": {at.isoformat(): int(history.by_site(as_of=at)["total"].sum())},
         "over time": {period.isoformat(): _told(row) for period, row in over_time.iterrows()},
         "diff": _agrees(history.diff(runs["finished_at"].iloc[0])),

@@ -17,7 +17,7 @@ CHANGES = (
     *("seq", "seen_at", "day", "kind", "user_id", "key", "site", "status", "prev_status", "episode"),
     *("episode_at", "open_s", "not_before", "left_censored"),
 )
-PERSON = ("listed", "whole_at", "looked_until", "known_from")
+PERSON = ("listed", "last_complete_at", "observed_until", "first_registered_after")
 NAMED = ("discovered", "pending removal", "removed", "vanished", "unknown")
 Rules = dict[str, list[object]]
 
@@ -69,7 +69,7 @@ def _kept(history: History, runs: pd.DataFrame, reference: Reference) -> Rules:
     """Everything that the history holds, against the reference."""
     changes = _rows(history.changes(), CHANGES)
     people = _rows(history.people(), ("user_id", *PERSON))
-    exceptions = _rows(history.exceptions(), ("seq", "user_id", "what"))
+    load_issues = _rows(history.load_issues(), ("seq", "user_id", "what"))
     expected = Counter(tuple(row[name] for name in CHANGES) for row in reference.changes)
     names = [name for name, many in Counter(runs["run"]).items() if many > 1]
     return {
@@ -83,7 +83,7 @@ def _kept(history: History, runs: pd.DataFrame, reference: Reference) -> Rules:
                 for user_id, person in reference.people.items()
             ),
         ),
-        "exceptions that are others": _unlike(exceptions, Counter(reference.exceptions)),
+        "load issues that are others": _unlike(load_issues, Counter(reference.load_issues)),
     }
 
 

@@ -15,6 +15,7 @@ from urllib.parse import quote, unquote
 
 import pyarrow as pa
 import pyarrow.dataset
+import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
@@ -143,6 +144,32 @@ class Store(Location):
             writer_properties=_WRITER,
         )
 
+    def rename_columns(self, name: str, columns: Mapping[str, str]) -> None:
+        """Rename columns of a table in one commit, which rewrites its rows; skipped if it was done."""
+        table = self.table(name)
+        if table is None or columns.keys().isdisjoint(field.name for field in table.schema().fields):
+            return
+        paths = [self.place(f"{name}/{unquote(path)}") for path in _paths(table)]
+        rows = [pq.read_table(path, filesystem=self.files, partitioning=None) for path in paths]
+        renamed = [part.rename_columns([columns.get(old, old) for old in part.column_names]) for part in rows]
+        schema = TABLES[name].schema
+        write_deltalake(
+            table,
+            _shaped(
+                pa.concat_tables([schema.empty_table(), *(_shaped(part, schema) for part in renamed)]), schema
+            ),
+            mode="overwrite",
+            schema_mode="overwrite",
+            writer_properties=_WRITER,
+        )
+        self._opened.pop(name, None)
+
+    def rename_table(self, name: str, new_name: str) -> None:
+        """Rename a table, on a local disk; skipped if it was done."""
+        if Path(self._uri(name)).is_dir():
+            with resolve():
+                Path(self._uri(name)).rename(self._uri(new_name))
+
     def merge_small_files(self, name: str, target_size: int) -> int:
         """Fewer files of the same rows; how many there are after."""
         table = self.table(name)
@@ -238,8 +265,7 @@ class Store(Location):
         Not deltalake's own way to one: that reads by way of Python, and what Arrow's threads still held of it when the
         process ended made that abort, once in some hundred times.
         """
-        told = pa.table(table.get_add_actions(flatten=True))["path"].to_pylist()
-        places = [self.place(f"{name}/{unquote(path)}") for path in told]
+        places = [self.place(f"{name}/{unquote(path)}") for path in _paths(table)]
         by = pa.dataset.partitioning(pa.schema([("bucket", pa.int32())]), flavor="hive")
         if not places:
             return pa.dataset.dataset(TABLES[name].schema.empty_table())
@@ -251,6 +277,11 @@ class Store(Location):
             partitioning=by if TABLES[name].bucketed else None,
             partition_base_dir=self.place(name),
         )
+
+
+def _paths(table: DeltaTable) -> list[str]:
+    paths: list[str] = pa.table(table.get_add_actions(flatten=True))["path"].to_pylist()
+    return paths
 
 
 def _shaped(rows: Any, schema: pa.Schema) -> Any:

@@ -20,6 +20,7 @@ from exposurekit.errors import ConfigurationError, NotFound
 from exposurekit.history.storage.schema import TABLES
 
 _ABOUT = "history.json"
+FORMAT = 2  # of what is written; `upgrade` brings older histories to it
 _UNREACHED = "%[]*?{}"  # what deltalake, or an engine, takes for something else in a path
 _OURS = re.compile(  # tables, runs that are staged, the inbox, the watch; locks and drafts of these
     rf"(?:{'|'.join(TABLES)}|staging|lost\+found)|inbox\.(?:path|db(?:-\w+)?)|watch\.json"
@@ -80,7 +81,8 @@ class Location:
         with resolve():
             if not self._is_there:
                 self.make(self.root)
-                self.write_json(self.place(_ABOUT), {"records_by": self._begun_with or "id"})
+                about = {"records_by": self._begun_with or "id", "format": FORMAT}
+                self.write_json(self.place(_ABOUT), about)
         self.settings(records_by=self._begun_with, otherwise="id")
 
     def erased_at(self) -> datetime | None:
@@ -91,6 +93,16 @@ class Location:
     def note_erasure(self, at: datetime) -> None:
         """Somebody is erased now; whom is said nowhere."""
         self.write_json(self.place(_ABOUT), self._about() | {"erased_at": at.astimezone(UTC).isoformat()})
+
+    def format(self) -> int | None:
+        """Return the format of the history; None if there is no history."""
+        with resolve():
+            exists = self._is_there
+        return int(self._about().get("format", 1)) if exists else None
+
+    def note_format(self) -> None:
+        """Write that the history has the current format."""
+        self.write_json(self.place(_ABOUT), self._about() | {"format": FORMAT})
 
     def make(self, place: str) -> None:
         """A directory, which nobody but its owner looks into; one that is there stays as it is."""
@@ -141,7 +153,7 @@ class Location:
         try:
             told = dict(self.read_json(self.place(_ABOUT)))
             datetime.fromisoformat(told.get("erased_at", "1970-01-01"))
-            return told | {"records_by": told["records_by"]}
+            return told | {"records_by": told["records_by"], "format": int(told.get("format", 1))}
         except (ValueError, TypeError, KeyError, OSError):
             raise ConfigurationError(
                 f"{_ABOUT} of this history cannot be read: put it back from a copy"

@@ -30,7 +30,7 @@ THING = [
 CONTENT_OF = {"record": "records", "link": "links", "alert": "alerts"}
 _KEYS = [("user_id", pa.int64()), ("key", pa.int64()), ("hash", pa.int64())]
 COUNTED = (
-    *("new", "came_into_view", "relisted", "changed", "removed", "vanished", "out_of_view"),
+    *("new", "entered_scope", "relisted", "changed", "removed", "vanished", "left_scope"),
     *("links_new", "links_vanished", "alerts_new", "alerts_vanished"),
 )
 PEOPLE_COUNTED = ("whole", "partial", "failed", "missed", "absent", "unlisted", "late", "registered")
@@ -88,7 +88,7 @@ TABLES: dict[str, Table] = {
     # Which run a number belongs to, where no lock can tell: on a store that is not local.
     "claims": _table(("seq", pa.int64()), ("run", pa.string())),
     # One row for each person whom a run did not see whole, or saw for the first time.
-    "exceptions": _table(
+    "load_issues": _table(
         ("seq", pa.int64()),
         ("user_id", pa.int64()),
         ("what", pa.string()),
@@ -126,9 +126,9 @@ TABLES: dict[str, Table] = {
     "people": _table(
         ("user_id", pa.int64()),
         ("listed", pa.bool_()),
-        ("whole_at", INSTANT),
-        ("looked_until", INSTANT),
-        ("known_from", INSTANT),
+        ("last_complete_at", INSTANT),
+        ("observed_until", INSTANT),
+        ("first_registered_after", INSTANT),
         ("outcome", pa.string()),
         ("reason", pa.string()),
     ),
@@ -141,7 +141,7 @@ TABLES: dict[str, Table] = {
         ("others", pa.string()),
     ),
     # The analyst's own: newest counts.
-    "marks": _table(
+    "annotations": _table(
         ("marked_at", INSTANT),
         ("user_id", pa.int64()),
         ("kind", pa.string()),

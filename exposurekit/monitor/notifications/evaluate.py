@@ -128,8 +128,10 @@ def _overdue(rule: Rule, seen: EvaluationContext) -> Iterator[Trigger]:
 def _unobserved(rule: Rule, seen: EvaluationContext) -> Iterator[Trigger]:
     stale = seen.history.stale(seen.at - timedelta(days=rule.days or 0))
     for one in _each(_matching_rules(rule, stale)):
-        last = "never" if pd.isna(one.whole_at) else f"last on {one.whole_at:%Y-%m-%d}"
-        yield Trigger(_key(rule, one.user_id, one.whole_at, rule.days), "", f"user {one.user_id}, {last}")
+        last = "never" if pd.isna(one.last_complete_at) else f"last on {one.last_complete_at:%Y-%m-%d}"
+        yield Trigger(
+            _key(rule, one.user_id, one.last_complete_at, rule.days), "", f"user {one.user_id}, {last}"
+        )
 
 
 def _score(rule: Rule, seen: EvaluationContext) -> Iterator[Trigger]:
