@@ -160,6 +160,6 @@ def test_a_client_shows_the_address_and_the_integrator_and_no_more(kind):
 
 
 @pytest.mark.parametrize("setting", [{"timeout": 0}, {"timeout": None}, {"retries": None}, {"retries": "3"}])
-def test_a_patience_that_makes_no_sense_is_refused(setting):
-    with pytest.raises(ConfigurationError, match=f"{next(iter(setting))} is a number"):
+def test_invalid_timeout_or_retries_are_refused(setting):
+    with pytest.raises(ConfigurationError, match=f"{next(iter(setting))} must be an?"):
         Client(**SETTINGS, **setting)

@@ -392,7 +392,7 @@ def test_wait_for_scan_gives_up_in_time_and_says_that_the_scan_goes_on(face):
     scan = Scanning(looks=10**9)
     with (
         connected(face, "https://service.example", transport=httpx.MockTransport(scan)) as client,
-        pytest.raises(ScanTimeout, match=r"did not end within 0 s; it goes on"),
+        pytest.raises(ScanTimeout, match=r"did not finish within 0 s. It continues"),
     ):
         client.wait_for_scan((103, TAMSIN["secret"]), timeout=0)
     assert scan.asked == 1
@@ -410,17 +410,17 @@ PLAINLY_TOLD = {
     "birth_date": "integer, null",
     "middle_name unset": "text",
     "records in Get user": "bare",
-    "statuses seen": "discovered, pending removal, removed",
+    "statuses": "discovered, pending removal, removed",
     "user_fields_required_for_removal": "11 of 11",
     "links with contains": "11 of 11",
-    "alias_type in answers": "0 of 4",
+    "alias_type in responses": "0 of 4",
     "records in List user records": "wrapped",
     "opt_out_procedure": "list",
     "alerts with a url": "11 of 11",
     "alerts with a guide": "11 of 11",
     "deviations": "none",
-    "answers in json": "yes",
-    "answers in xml": "yes",
+    "JSON responses": "yes",
+    "XML responses": "yes",
     "credentials in headers": "yes",
 }
 OTHERWISE_TOLD = {
@@ -431,10 +431,10 @@ OTHERWISE_TOLD = {
     "identification": "identification_onfile",
     "birth_date": "null, text",
     "records in Get user": "wrapped",
-    "statuses seen": "archived, pending removal, removed, discovered",
+    "statuses": "archived, pending removal, removed, discovered",
     "user_fields_required_for_removal": "7 of 7",
     "links with contains": "0 of 4",
-    "alias_type in answers": "2 of 2",
+    "alias_type in responses": "2 of 2",
     "opt_out_procedure": "text",
     "alerts with a url": "5 of 5",
     "alerts with a guide": "5 of 5",
@@ -453,11 +453,11 @@ OTHERWISE_TOLD = {
         (Manner(procedure="string"), {"opt_out_procedure": "text"}),
         (Manner(procedure="null"), {"opt_out_procedure": "null"}),
         (Manner(contains="null"), {"links with contains": "0 of 11"}),
-        (Manner(status="archived"), {"statuses seen": "archived, discovered, pending removal, removed"}),
+        (Manner(status="archived"), {"statuses": "archived, discovered, pending removal, removed"}),
         (Manner(errors="empty"), {"error without an api_secret": "401, not json"}),
         (Manner(errors="html"), {"error without an api_secret": "401, not json"}),
         (Manner(birth_date="text"), {"birth_date": "null, text"}),
-        (Manner(encoding="json"), {"answers in xml": "no (InvalidResponse)"}),
+        (Manner(encoding="json"), {"XML responses": "no (InvalidResponse)"}),
         (
             Manner(optional="missing"),
             {
@@ -500,8 +500,8 @@ def test_probe_says_how_answers_deviate():
 def test_probe_tells_all_deviations_at_once():
     with otherwise.running(otherwise.OTHERWISE) as service, connected("blocking", service) as client:
         found = {row["point"]: row["answer"] for row in rows(client.probe())}
-    assert found.items() >= (OTHERWISE_TOLD | {"statuses seen": found["statuses seen"]}).items()
-    assert "archived" in found["statuses seen"]
+    assert found.items() >= (OTHERWISE_TOLD | {"statuses": found["statuses"]}).items()
+    assert "archived" in found["statuses"]
 
 
 @pytest.mark.parametrize("settings", [{"api_secret": "wrong"}, {"api_key": "wrong"}])
@@ -516,8 +516,8 @@ def test_probe_of_a_service_without_people_says_what_nobody_shows():
     with otherwise.running() as service, connected("blocking", service) as client:
         service.people.clear()
         found = {row["point"]: row["answer"] for row in rows(client.probe())}
-    assert found["birth_date"] == "could not be told: nobody registered shows it"
-    assert found["answers in json"] == "yes"
+    assert found["birth_date"] == "unknown: no registered user shows it"
+    assert found["JSON responses"] == "yes"
 
 
 # --- the transport seam -------------------------------------------------------------------------------
@@ -589,7 +589,9 @@ def test_httpx_over_aiohttp_carries_the_awaiting_client(service):
 def test_a_client_that_blocks_refuses_a_transport_that_cannot():
     with (
         connected("blocking", "https://service.example", transport=httpx.AsyncHTTPTransport()) as client,
-        pytest.raises(ConfigurationError, match="needs a transport that does; AsyncClient takes either"),
+        pytest.raises(
+            ConfigurationError, match="needs a blocking transport; AsyncClient accepts either kind"
+        ),
     ):
         client.list_users()
 

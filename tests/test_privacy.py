@@ -21,7 +21,7 @@ from test_faults import KINDS, SHORT_S
 import exposurekit as ek
 from exposurekit.client import AsyncClient, Client, RetryPolicy, bulk, calls, protocol
 from exposurekit.client.retry import Response as Came
-from exposurekit.errors import ConfigurationError, ExposureError
+from exposurekit.errors import ExposureError, InvalidArgument
 
 # Each canary holds a word that stands nowhere else, or, where only digits will do, digits that do not.
 KEY, SECRET, USER_SECRET = "zqkey-canary", "zqsecret canary", "zqusersecret canary"
@@ -316,23 +316,23 @@ def test_a_list_that_fails_late_shows_nobody_of_those_already_loaded():
 @pytest.mark.parametrize(
     ("ask", "error"),
     [
-        (lambda client: client.create_user(**PERSON | {"birth_date": "zq"}), ConfigurationError),
+        (lambda client: client.create_user(**PERSON | {"birth_date": "zq"}), InvalidArgument),
         (
             lambda client: client.create_user(**PERSON | {"emails": "zqmail@zqhost.example"}),
-            ConfigurationError,
+            InvalidArgument,
         ),
         (
             lambda client: client.create_user(**PERSON | {"emails": [{"adress": "zqmail"}]}),
-            ConfigurationError,
+            InvalidArgument,
         ),
         (
             lambda client: client.create_user(**PERSON | {"aliases": [{"alias_type": "zq"}]}),
-            ConfigurationError,
+            InvalidArgument,
         ),
         (lambda client: client.update_user((12, USER_SECRET), **PERSON, name=1), TypeError),
-        (lambda client: client.get_user(USER_SECRET), ConfigurationError),
-        (lambda client: client.get_user((USER_SECRET, 12)), ConfigurationError),
-        (lambda client: client.get_user((12, {"secret": USER_SECRET})), ConfigurationError),
+        (lambda client: client.get_user(USER_SECRET), InvalidArgument),
+        (lambda client: client.get_user((USER_SECRET, 12)), InvalidArgument),
+        (lambda client: client.get_user((12, {"secret": USER_SECRET})), InvalidArgument),
     ],
 )
 def test_what_is_refused_before_it_is_sent_shows_no_canary(face, ask, error):
@@ -354,7 +354,7 @@ def test_what_is_refused_before_it_is_sent_shows_no_canary(face, ask, error):
 )
 def test_settings_that_make_no_sense_are_not_repeated(kind, wrong, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigurationError) as caught:
+    with pytest.raises(InvalidArgument) as caught:
         kind(**settings() | {"base_url": "https://service.example"} | wrong)
     error = caught.value
     assert_no_canary(

@@ -174,7 +174,7 @@ def _deviations(client: Any) -> Iterator[CheckResult]:
     from exposurekit.client import probe
 
     try:
-        found = list(map(probe.said, probe.deviations(client)))
+        found = list(map(probe.describe, probe.deviations(client)))
     except ExposureError as error:
         yield CheckResult("answers", FAIL, str(error), "ask the service's operator")
         return

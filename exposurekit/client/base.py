@@ -1,4 +1,4 @@
-"""What both clients are made of: where and how to ask, how patiently, and what a failure means. Sends nothing."""
+"""The base class of both clients: settings, timeout and retry policy."""
 
 from typing import TYPE_CHECKING, TypedDict, TypeVar
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound=Reply)
 T = TypeVar("T")
 
-SCAN_S = 60.0  # a service may scan that long before it answers Create user
+SCAN_S = 60.0  # how long a service may scan before it responds to a synchronous Create user
 
 log_filter.mask()
 
 
 class Settings(TypedDict, total=False):
-    """The keyword arguments that every connection takes; `BaseClient` documents them."""
+    """The keyword arguments of both clients; `BaseClient` documents them."""
 
     integration_name: str | None
     api_key: str | None
@@ -46,7 +46,7 @@ class Settings(TypedDict, total=False):
 
 
 class BaseClient:
-    """What both clients are made of: where and how to ask, how patiently, and through what."""
+    """Settings, timeout and retry policy of a client."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class BaseClient:
         integration_name: str | None = None,
         api_key: str | None = None,
         api_secret: str | None = None,
-        format: Format = "json",  # noqa: A002  the specification's word
+        format: Format = "json",  # noqa: A002  the specification's name
         credentials_in: CredentialLocation | None = None,
         body_encoding: BodyEncoding = "json",
         lists: Lists = "objects",
@@ -64,28 +64,28 @@ class BaseClient:
         retries: int | RetryPolicy = 3,
         transport: "Transport | None" = None,
     ) -> None:
-        """Connect to a service; what is not given comes from the environment or a ``.env`` file.
+        """Create a client. Settings that are not passed are read from the environment or a ``.env`` file.
 
         Args:
-            base_url: What precedes ``/api/``; else ``EXPOSUREKIT_BASE_URL``.
-            integration_name: The integrator's name; else ``EXPOSUREKIT_INTEGRATION_NAME``.
-            api_key: The access key; else ``EXPOSUREKIT_API_KEY``.
-            api_secret: The integrator's secret; else ``EXPOSUREKIT_API_SECRET``.
-            format: ``"json"``, or ``"xml"``, which costs 15 times as much to read.
-            credentials_in: Where ``api_secret`` and ``secret`` travel: None for the query on GET and the body
-                on POST and PUT; ``"query"``; ``"body"`` (where there is one); ``"header"``.
-            body_encoding: ``"json"``, or ``"form"`` for Rails-style fields.
-            lists: ``"objects"``, or ``"csv"``: aliases, e-mails and phones as comma-separated strings.
-            strict: Whether an answer that deviates from the specification is an error. False: a field that is null,
-                missing or of another type costs that field alone.
-            timeout: Seconds that one try of a call may take; a `Client` that blocks ends it after as many
-                without a byte, too, but not while an answer's head comes in drop by drop.
-            retries: Further tries of a call that may be repeated, or a `RetryPolicy`.
-            transport: An httpx transport, blocking or async: a proxy's, a test's. What is under way on one that
-                blocks is waited for when a load is stopped.
+            base_url: The part of the URL before ``/api/``; default: ``EXPOSUREKIT_BASE_URL``.
+            integration_name: The integrator's name; default: ``EXPOSUREKIT_INTEGRATION_NAME``.
+            api_key: The access key; default: ``EXPOSUREKIT_API_KEY``.
+            api_secret: The integrator's secret; default: ``EXPOSUREKIT_API_SECRET``.
+            format: ``"json"``, or ``"xml"``, which takes 15 times as long to parse.
+            credentials_in: Where ``api_secret`` and ``secret`` are sent. None: in the query of GET, in the body of
+                POST and PUT; or ``"query"``, ``"body"`` (if the request has one), ``"header"``.
+            body_encoding: ``"json"``, or ``"form"`` for Rails-style form fields.
+            lists: ``"objects"``, or ``"csv"``: aliases, e-mails and phone numbers as comma-separated strings.
+            strict: Whether a response that deviates from the specification is an error. If False, a field that is
+                null, missing or of another type is dropped, and the rest is read.
+            timeout: Seconds that one try of a call may take. The blocking `Client` applies it to each read of the
+                response's head, and to the body as a whole.
+            retries: Maximum number of retries of a call that may be repeated, or a `RetryPolicy`.
+            transport: An httpx transport, blocking or async, for example for a proxy or a test. When a load is
+                stopped, requests on a blocking transport are completed first.
 
         Raises:
-            ConfigurationError: A setting is missing or makes no sense.
+            ConfigurationError: A setting is missing or invalid.
         """
         self.config = ClientConfig(
             **credentials(base_url, integration_name, api_key, api_secret),
@@ -96,21 +96,21 @@ class BaseClient:
             strict=strict,
         )
         if not isinstance(timeout, int | float) or timeout <= 0:
-            raise ConfigurationError("timeout is a number of seconds, more than zero")
+            raise ConfigurationError("timeout must be a number of seconds greater than 0")
         if not isinstance(retries, int | RetryPolicy):
-            raise ConfigurationError("retries is a number, or a RetryPolicy")
+            raise ConfigurationError("retries must be an int or a RetryPolicy")
         self.timeout = timeout
         self.retry_policy = retries if isinstance(retries, RetryPolicy) else RetryPolicy(retries)
         self.transport = transport
 
     def __repr__(self) -> str:
-        access = self.config
-        return f"{type(self).__name__}({access.base_url!r}, integration_name={access.integration_name!r})"
+        config = self.config
+        return f"{type(self).__name__}({config.base_url!r}, integration_name={config.integration_name!r})"
 
-    def seconds(self, call: Call[R, T]) -> float:
-        """Seconds that one try of this call may take."""
+    def timeout_s(self, call: Call[R, T]) -> float:
+        """Return the timeout of one try of this call."""
         return self.timeout + (SCAN_S if call.waits_for_scan else 0)
 
-    def wait_s(self, call: Call[R, T], outcome: Result, tries: int) -> float | None:
-        """Seconds to wait before the next try, or None where the outcome is final."""
-        return self.retry_policy.wait_s(outcome, tries=tries, repeatable=call.repeatable)
+    def wait_s(self, call: Call[R, T], result: Result, tries: int) -> float | None:
+        """Return the seconds to wait before the next try, or None if the result is final."""
+        return self.retry_policy.wait_s(result, tries=tries, repeatable=call.repeatable)

@@ -1,6 +1,6 @@
-"""An operation asked once, as a value: request out, reply in. Decides everything, sends nothing.
+"""The eight operations of the specification, as functions that build a `Call`.
 
-Each function below is one operation of the specification; `Client` and `AsyncClient` have them as methods.
+`Client` and `AsyncClient` have the same functions as methods, which send the call.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import ValidationError
 
-from exposurekit.client.payloads import Items, given_fields, user_payload
+from exposurekit.client.payloads import Items, set_fields, user_payload
 from exposurekit.contract import operations
 from exposurekit.contract.models import (
     Alert,
@@ -40,7 +40,7 @@ Key = UserKey | User | tuple[int, int | str]
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[R, T]):
-    """One operation with its values. Its repr names the operation alone."""
+    """One operation with its arguments. Its repr shows only the operation."""
 
     operation: Operation
     reply: type[R] = field(repr=False)
@@ -53,9 +53,9 @@ class Call(Generic[R, T]):
 
     @property
     def repeatable(self) -> bool:
-        """Whether reaching the service twice does no more than reaching it once.
+        """Whether the service may receive the call twice without a different effect.
 
-        Never for Create user. For Update user only where each list item names the item that it changes.
+        Never for Create user. For Update user only if each list item has the id of the item it changes.
         """
         if self.operation.method == "GET":
             return True
@@ -66,7 +66,7 @@ class Call(Generic[R, T]):
 
     @property
     def waits_for_scan(self) -> bool:
-        """Whether the service may scan before it answers."""
+        """Whether the service may scan before it responds."""
         return self.operation is operations.CREATE_USER and not self.values.get("async")
 
 
@@ -82,25 +82,25 @@ def create_user(
     phone_numbers: Items | Iterable[str] = (),
     asynchronous: bool = True,
 ) -> Call[UserReply, User]:
-    """Register a person. Keep the id and secret of the answer (``user.key``): later calls need them.
+    """Register a person. Save the id and secret of the user returned (``user.key``): later calls need them.
 
     Args:
         first_name: First name.
         last_name: Last name.
-        addresses: Postal addresses, each a dict of ``address1``, ``address2``, ``city``, ``state``, ``zip``,
+        addresses: Postal addresses: dicts with ``address1``, ``address2``, ``city``, ``state``, ``zip``,
             ``country``; at least one with city and state.
         middle_name: Middle name.
-        birth_date: Epoch seconds, a date, or a date as text.
-        aliases: Other names: dicts of ``first_name``, ``last_name``, ``alias_type`` (nickname or maiden).
-        emails: E-mail addresses: texts, or dicts of ``address``.
-        phone_numbers: Phone numbers: texts of digits, or dicts of ``number``.
-        asynchronous: True: the scan runs in the background. False: it ends before the answer comes.
+        birth_date: Epoch seconds, a date, or a date as a string.
+        aliases: Other names: dicts with ``first_name``, ``last_name``, ``alias_type`` (nickname or maiden).
+        emails: E-mail addresses: strings, or dicts with ``address``.
+        phone_numbers: Phone numbers: strings of digits, or dicts with ``number``.
+        asynchronous: True: the scan runs in the background. False: the call returns after the scan.
 
     Raises:
         BadRequest: A field is missing or invalid.
         Unauthorized: The api_key or api_secret was not accepted.
-        ConnectionFailed: No answer came. The person may have been registered all the same where the error's
-            ``maybe_received`` is true; the call is not repeated then, so that nobody is registered twice.
+        ConnectionFailed: There was no response. If the error's ``maybe_received`` is true, the person may have been
+            registered; the call is then not retried, so that nobody is registered twice.
 
     Source: specification, "Create user".
 
@@ -117,32 +117,32 @@ def create_user(
         **user_payload(birth_date, aliases, emails, phone_numbers, addresses),
         "async": asynchronous,
     }
-    return Call(operations.CREATE_USER, UserReply, _user, given_fields(values))
+    return Call(operations.CREATE_USER, UserReply, _user, set_fields(values))
 
 
 def list_users(limit: int | None = None, offset: int | None = None) -> Call[UserPage, UserPage]:
-    """One page of the users' keys, with ``count``: how many there are in all (None where the service is silent).
+    """Fetch one page of users' keys, with ``count``: the total number of users (None if the service omits it).
 
     Args:
-        limit: Users on the page at most; None leaves it to the service.
-        offset: Users skipped.
+        limit: Maximum number of users on the page; None: the service's default.
+        offset: Number of users to skip.
 
     Source: specification, "List users".
 
     >>> client.list_users(limit=2)
     UserPage(count=..., users=2)
     """
-    return Call(operations.LIST_USERS, UserPage, _itself, given_fields({"limit": limit, "offset": offset}))
+    return Call(operations.LIST_USERS, UserPage, _itself, set_fields({"limit": limit, "offset": offset}))
 
 
 def get_user(key: Key) -> Call[UserReply, User]:
-    """One user, with records, links, and the fields that each record's removal needs.
+    """Fetch one user, with records, links, and the fields that each record's removal requires.
 
     Args:
-        key: What `create_user` or `iter_users` gave: a `UserKey`, a `User`, or (id, secret).
+        key: A `UserKey` or `User`, as returned by `create_user` or `iter_users`, or a tuple (id, secret).
 
     Raises:
-        Unauthorized: The id and the secret do not belong together.
+        Unauthorized: The id and the secret do not match.
 
     Source: specification, "Get user".
 
@@ -165,23 +165,23 @@ def update_user(
     phone_numbers: Items | Iterable[str] = (),
     addresses: Items | str = (),
 ) -> Call[UserReply, User]:
-    """Change a user. What is left out stays, and an empty list changes nothing; ``""`` clears a field or a list.
+    """Change a user. Omitted fields and empty lists change nothing; ``""`` clears a field or a list.
 
-    List items without ``id`` are appended, with ``id`` updated, with ``"_destroy": True`` deleted.
+    A list item without ``id`` is appended, one with ``id`` is updated, one with ``"_destroy": True`` is deleted.
 
     Args:
         key: The user's key.
         first_name: First name.
         last_name: Last name.
         middle_name: Middle name.
-        birth_date: Epoch seconds, a date, or a date as text; ``""`` clears it.
+        birth_date: Epoch seconds, a date, or a date as a string; ``""`` clears it.
         aliases: As for `create_user`, with ``id`` and ``_destroy``.
         emails: As for `create_user`, with ``id`` and ``_destroy``.
         phone_numbers: As for `create_user`, with ``id`` and ``_destroy``.
         addresses: As for `create_user`, with ``id`` and ``_destroy``.
 
     Raises:
-        BadRequest: A field is invalid or an item's id unknown; then nothing was changed.
+        BadRequest: A field is invalid, or an item's id is unknown; nothing was changed.
 
     Source: specification, "Update user".
 
@@ -196,11 +196,11 @@ def update_user(
         "middle_name": middle_name,
         **user_payload(birth_date, aliases, emails, phone_numbers, addresses),
     }
-    return Call(operations.UPDATE_USER, UserReply, _user, given_fields(values), key.secret)
+    return Call(operations.UPDATE_USER, UserReply, _user, set_fields(values), key.secret)
 
 
 def list_user_records(key: Key) -> Call[RecordsReply, list[Record]]:
-    """A user's records; ``user_fields_required_for_removal`` comes with `get_user` alone.
+    """List a user's records, without ``user_fields_required_for_removal``; only `get_user` returns that.
 
     Source: specification, "List user records".
 
@@ -212,10 +212,10 @@ def list_user_records(key: Key) -> Call[RecordsReply, list[Record]]:
 
 
 def get_record(key: Key, record_id: int) -> Call[RecordReply, Record]:
-    """One record of a user.
+    """Fetch one record of a user.
 
     Raises:
-        BadRequest: The user has no record of this id.
+        BadRequest: The user has no record with this id.
 
     Source: specification, "Get record".
 
@@ -229,7 +229,7 @@ def get_record(key: Key, record_id: int) -> Call[RecordReply, Record]:
 
 
 def list_user_links(key: Key) -> Call[LinksReply, list[Link]]:
-    """The web pages where the user's data was found.
+    """List the web pages that show the user's data.
 
     Source: specification, "List user links".
 
@@ -241,7 +241,7 @@ def list_user_links(key: Key) -> Call[LinksReply, list[Link]]:
 
 
 def get_user_alerts(key: Key) -> Call[AlertsReply, list[Alert]]:
-    """A user's alerts, with the steps for a human in ``opt_out_procedure``; empty where there are none.
+    """List a user's alerts, each with the manual steps in ``opt_out_procedure`` (empty if there are none).
 
     Source: specification, "Get user alerts".
 
@@ -253,7 +253,11 @@ def get_user_alerts(key: Key) -> Call[AlertsReply, list[Alert]]:
 
 
 def user_key(key: Key) -> UserKey:
-    """A user's key from whatever holds one."""
+    """Return the key of a `UserKey`, a `User`, or a tuple (id, secret).
+
+    Raises:
+        InvalidArgument: ``key`` is none of these.
+    """
     if isinstance(key, UserKey):
         return key
     if isinstance(key, User):
@@ -261,16 +265,16 @@ def user_key(key: Key) -> UserKey:
     if isinstance(key, tuple) and len(key) == 2:  # noqa: PLR2004  an id and a secret
         with suppress(ValidationError):
             return UserKey(id=key[0], secret=key[1])
-    raise InvalidArgument("a user's key is a UserKey, a User, or a pair of id and secret")
+    raise InvalidArgument("key must be a UserKey, a User, or a tuple (id, secret)")
 
 
 @dataclass(frozen=True, slots=True)
 class Paging:
-    """Where a walk through List users stands: what to ask next, and when to stop.
+    """The position in List users: the next page to request, and whether it was the last.
 
-    not shown: the default and the maximum of limit, whether a count comes, and of what. So a first page that is
-    short may be capped, and a count of its size the page's own: the end is an empty page, one shorter than the
-    first, or a count that is more than a page's.
+    The specification does not say what the default and the maximum of limit are, nor whether count is the total.
+    So a short first page may have been capped. The end is an empty page, a page shorter than the first, or a total
+    (a count greater than the first page) that has been reached.
     """
 
     limit: int = PAGE_SIZE
@@ -280,18 +284,19 @@ class Paging:
     done: bool = False
 
     def after(self, page: UserPage, *, fresh: int) -> "Paging":
-        """The next place, after a page of which ``fresh`` users had not been seen before."""
+        """Return the position after a page with ``fresh`` users that no earlier page had."""
         size = page.size
         offset, first_page = self.offset + size, self.first_page or size
-        counted = page.count is not None and page.count > first_page
-        done = fresh == 0 or (offset >= (page.count or 0) if counted else size < first_page)
+        has_total = page.count is not None and page.count > first_page
+        done = fresh == 0 or (offset >= (page.count or 0) if has_total else size < first_page)
         return Paging(self.limit, offset, first_page, page.count, done)
 
 
-def unlisted(page: UserPage, listed: set[int]) -> list[UserKey]:
-    """The keys of a page that no page before it had, each once; ``listed`` grows by them."""
-    fresh = [key for key in {key.id: key for key in reversed(page.users)}.values() if key.id not in listed]
-    listed.update(key.id for key in fresh)
+def new_keys(page: UserPage, returned_ids: set[int]) -> list[UserKey]:
+    """Return the keys that no earlier page had, each once, and add their ids to ``returned_ids``."""
+    unique = {key.id: key for key in reversed(page.users)}.values()
+    fresh = [key for key in unique if key.id not in returned_ids]
+    returned_ids.update(key.id for key in fresh)
     return fresh[::-1]
 
 

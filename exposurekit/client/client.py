@@ -1,4 +1,4 @@
-"""Client, which blocks, and AsyncClient, its awaiting twin: they send bytes and sleep, and decide nothing."""
+"""The two API clients: `Client` blocks, `AsyncClient` is for asyncio."""
 
 import asyncio
 import functools
@@ -26,43 +26,43 @@ POLL_S = 0.25
 
 
 def _blocking(build: Callable[P, Call[R, T]]) -> Callable[Concatenate["Client", P], T]:
-    """The operation as a method that waits for its reply."""
+    """Make a blocking method of an operation."""
 
     def method(self: "Client", /, *args: P.args, **kwargs: P.kwargs) -> T:
-        call = _new_client(build, args, kwargs)
-        del args, kwargs  # a traceback that shows local names shows no person
+        call = _build_call(build, args, kwargs)
+        del args, kwargs  # a traceback with local variables shows no personal data
         if isinstance(call, Exception):
             raise call
         try:
-            outcome = self.send(call)
-        except KeyboardInterrupt as stopped:  # the frames below hold addresses and bodies
-            raise stopped.with_traceback(None) from None
-        return protocol.model(call, self.config, outcome)
+            result = self.send(call)
+        except KeyboardInterrupt as interrupt:  # the frames below hold URLs and bodies
+            raise interrupt.with_traceback(None) from None
+        return protocol.model(call, self.config, result)
 
     _describe(method, build)
     return method
 
 
-def _awaiting(build: Callable[P, Call[R, T]]) -> Callable[Concatenate["AsyncClient", P], Awaitable[T]]:
-    """The operation as a method to await."""
+def _async(build: Callable[P, Call[R, T]]) -> Callable[Concatenate["AsyncClient", P], Awaitable[T]]:
+    """Make a coroutine method of an operation."""
 
     async def method(self: "AsyncClient", /, *args: P.args, **kwargs: P.kwargs) -> T:
-        call = _new_client(build, args, kwargs)
+        call = _build_call(build, args, kwargs)
         del args, kwargs
         if isinstance(call, Exception):
             raise call
         try:
-            outcome = await self.send(call)
-        except asyncio.CancelledError as stopped:
-            raise stopped.with_traceback(None) from None
-        return protocol.model(call, self.config, outcome)
+            result = await self.send(call)
+        except asyncio.CancelledError as interrupt:
+            raise interrupt.with_traceback(None) from None
+        return protocol.model(call, self.config, result)
 
     _describe(method, build)
     return method
 
 
-def _new_client(build: Callable[..., Call[R, T]], args: Any, kwargs: Any) -> Call[R, T] | Exception:
-    """The call, or why there is none; its traceback shows no person either."""
+def _build_call(build: Callable[..., Call[R, T]], args: Any, kwargs: Any) -> Call[R, T] | Exception:
+    """Return the call, or the exception for invalid arguments, without a traceback that would show personal data."""
     try:
         return build(*args, **kwargs)
     except (InvalidArgument, TypeError) as error:
@@ -72,15 +72,15 @@ def _new_client(build: Callable[..., Call[R, T]], args: Any, kwargs: Any) -> Cal
 def _describe(method: Any, build: Callable[..., Call[Any, Any]]) -> None:
     functools.update_wrapper(method, build)
     signature = inspect.signature(build)
-    me = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
-    answer = inspect.get_annotations(build)["return"].__args__[1]
+    self_parameter = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    returned = inspect.get_annotations(build)["return"].__args__[1]
     method.__signature__ = signature.replace(
-        parameters=[me, *signature.parameters.values()], return_annotation=answer
+        parameters=[self_parameter, *signature.parameters.values()], return_annotation=returned
     )
 
 
 class Client(BaseClient):
-    """The eight operations, one call each. Blocks; works in a script, a shell and a running notebook.
+    """The eight operations as blocking calls, for scripts, shells and notebooks.
 
     >>> client.list_users(limit=2)
     UserPage(count=..., users=2)
@@ -96,43 +96,43 @@ class Client(BaseClient):
     get_user_alerts = _blocking(calls.get_user_alerts)
 
     def iter_users(self, page_size: int = calls.PAGE_SIZE) -> Iterator[UserKey]:
-        """Every user's key, page after page, each once.
+        """Iterate over all users' keys, page by page, each once.
 
         >>> sum(1 for key in client.iter_users()) == client.list_users().count
         True
         """
-        paging, listed = Paging(page_size), set[int]()
+        paging, returned_ids = Paging(page_size), set[int]()
         while not paging.done:
             page = self.list_users(paging.limit, paging.offset)
-            fresh = calls.unlisted(page, listed)
+            fresh = calls.new_keys(page, returned_ids)
             yield from fresh
             paging = paging.after(page, fresh=len(fresh))
 
     def wait_for_scan(self, key: Key, timeout: float = 300.0) -> User:
-        """Look at a user until no scan is running, and return the user as found then.
+        """Poll a user until no scan is running, and return the user.
 
         Args:
             key: The user's key.
-            timeout: Seconds to wait at most.
+            timeout: Maximum seconds to wait.
 
         Raises:
-            ScanTimeout: The scan did not end in time.
+            ScanTimeout: The scan did not finish in time.
 
         >>> client.wait_for_scan(key).is_scanning
         False
         """
-        until, pause = time.monotonic() + timeout, POLL_S
+        deadline, pause = time.monotonic() + timeout, POLL_S
         while (user := self.get_user(key)).is_scanning:
-            _check_time(until - time.monotonic(), timeout)
+            _check_time(deadline - time.monotonic(), timeout)
             time.sleep(pause)
             pause = min(pause * 1.5, 10 * POLL_S)
         return user
 
     def probe(self) -> "pd.DataFrame":
-        """How this service answers the points that the specification leaves open. Reads only.
+        """Report how this service handles what the specification leaves open. Sends read requests only.
 
         Returns:
-            A DataFrame, one row a point: ``point``, ``answer`` (text; what could not be told says so).
+            One row per point: ``point``, ``answer`` (text).
 
         >>> client.probe().set_index("point").loc["count of users", "answer"]
         'count and total'
@@ -142,34 +142,34 @@ class Client(BaseClient):
         return probe.table(self)
 
     def send(self, call: Call[R, T]) -> Result:
-        """What a call comes to, after as many tries as it may have: the bytes, before they mean anything.
+        """Send a call, with retries, and return the raw response or the transport failure.
 
         >>> client.send(calls.list_users(limit=1))
         Response(200, ... bytes)
         """
         tries = 0
         while True:
-            outcome = self._try(call)
+            result = self._send_once(call)
             tries += 1
-            pause = self.wait_s(call, outcome, tries)
+            pause = self.wait_s(call, result, tries)
             if pause is None:
-                return outcome
+                return result
             time.sleep(pause)
 
-    def _try(self, call: Call[R, T]) -> Result:
-        outcome: Result = self._carrier.send(protocol.request(call, self.config), self.seconds(call))
-        return outcome
+    def _send_once(self, call: Call[R, T]) -> Result:
+        result: Result = self._sender.send(protocol.request(call, self.config), self.timeout_s(call))
+        return result
 
     @functools.cached_property
-    def _carrier(self) -> Any:
-        from exposurekit.client.transports.httpx import Blocking
+    def _sender(self) -> Any:
+        from exposurekit.client.transports.httpx import HttpxTransport
 
-        return Blocking(self.transport)
+        return HttpxTransport(self.transport)
 
     def as_async(self, connections: int = 8) -> "AsyncClient":
         """An `AsyncClient` with the same settings and this many connections."""
         client = object.__new__(AsyncClient)
-        settings = {name: value for name, value in vars(self).items() if name != "_carrier"}
+        settings = {name: value for name, value in vars(self).items() if name != "_sender"}
         vars(client).update(settings, connections=connections)
         return client
 
@@ -177,9 +177,9 @@ class Client(BaseClient):
         return _card(self)
 
     def close(self) -> None:
-        """Close the connections that are kept open."""
-        if "_carrier" in self.__dict__:
-            self.__dict__.pop("_carrier").close()
+        """Close all connections."""
+        if "_sender" in self.__dict__:
+            self.__dict__.pop("_sender").close()
 
     def __enter__(self) -> Self:
         return self
@@ -189,7 +189,7 @@ class Client(BaseClient):
 
 
 class AsyncClient(BaseClient):
-    """The eight operations, to await. The same calls, errors and retries as `Client`.
+    """The eight operations as coroutines, with the same arguments, errors and retries as `Client`.
 
     >>> async def first_page():
     ...     async with ek.AsyncClient(**connection) as client:
@@ -201,49 +201,49 @@ class AsyncClient(BaseClient):
     def __init__(
         self, base_url: str | None = None, *, connections: int = 8, **settings: Unpack[Settings]
     ) -> None:
-        """Connect to a service.
+        """Create a client; the connection opens with the first call.
 
         Args:
             base_url: As for `Client`.
-            connections: Calls that are under way at once; further ones wait for a place.
-            settings: All else that `Client` takes.
+            connections: Maximum number of concurrent calls; further calls wait.
+            settings: All other arguments of `Client`.
         """
         super().__init__(base_url, **settings)
         self.connections = connections
 
-    create_user = _awaiting(calls.create_user)
-    list_users = _awaiting(calls.list_users)
-    get_user = _awaiting(calls.get_user)
-    update_user = _awaiting(calls.update_user)
-    list_user_records = _awaiting(calls.list_user_records)
-    get_record = _awaiting(calls.get_record)
-    list_user_links = _awaiting(calls.list_user_links)
-    get_user_alerts = _awaiting(calls.get_user_alerts)
+    create_user = _async(calls.create_user)
+    list_users = _async(calls.list_users)
+    get_user = _async(calls.get_user)
+    update_user = _async(calls.update_user)
+    list_user_records = _async(calls.list_user_records)
+    get_record = _async(calls.get_record)
+    list_user_links = _async(calls.list_user_links)
+    get_user_alerts = _async(calls.get_user_alerts)
 
     async def iter_pages(
         self, page_size: int = calls.PAGE_SIZE, *, notes: protocol.Notes | None = None
     ) -> AsyncIterator[UserPage]:
-        """Page after page of the users' keys, each key once.
+        """Iterate over the pages of users' keys, each key once.
 
         Args:
-            page_size: Users on a page at most.
-            notes: Where deviations from the specification are counted; None: a warning tells of lost items.
+            page_size: Maximum number of users per page.
+            notes: Counter for deviations from the specification; None: warn about items that could not be read.
 
         >>> async def pages(client):
         ...     return [len(page.users) async for page in client.iter_pages(page_size=5)]
         >>> awaited(pages)[0]
         5
         """
-        paging, listed = Paging(page_size), set[int]()
+        paging, returned_ids = Paging(page_size), set[int]()
         while not paging.done:
             call = calls.list_users(paging.limit, paging.offset)
             page = protocol.model(call, self.config, await self.send(call), notes)
-            fresh = calls.unlisted(page, listed)
+            fresh = calls.new_keys(page, returned_ids)
             yield page.model_copy(update={"users": fresh})
             paging = paging.after(page, fresh=len(fresh))
 
     async def iter_users(self, page_size: int = calls.PAGE_SIZE) -> AsyncIterator[UserKey]:
-        """Every user's key, page after page, each once.
+        """Iterate over all users' keys, page by page, each once.
 
         >>> async def ids(client):
         ...     return [key.id async for key in client.iter_users()]
@@ -255,57 +255,57 @@ class AsyncClient(BaseClient):
                 yield key
 
     async def wait_for_scan(self, key: Key, timeout: float = 300.0) -> User:  # noqa: ASYNC109  as Client's
-        """Look at a user until no scan is running, and return the user as found then.
+        """Poll a user until no scan is running, and return the user.
 
         Raises:
-            ScanTimeout: The scan did not end in time.
+            ScanTimeout: The scan did not finish in time.
 
         >>> awaited(lambda client: client.wait_for_scan(key)).is_scanning
         False
         """
-        until, pause = time.monotonic() + timeout, POLL_S
+        deadline, pause = time.monotonic() + timeout, POLL_S
         while (user := await self.get_user(key)).is_scanning:
-            _check_time(until - time.monotonic(), timeout)
+            _check_time(deadline - time.monotonic(), timeout)
             await asyncio.sleep(pause)
             pause = min(pause * 1.5, 10 * POLL_S)
         return user
 
     async def send(self, call: Call[R, T]) -> Result:
-        """What a call comes to, after as many tries as it may have: the bytes, before they mean anything.
+        """Send a call, with retries, and return the raw response or the transport failure.
 
         >>> awaited(lambda client: client.send(calls.list_users(limit=1)))
         Response(200, ... bytes)
         """
         tries = 0
         while True:
-            asked = protocol.request(call, self.config)
-            outcome: Result = await self._carrier.send(asked, self.seconds(call))
+            request = protocol.request(call, self.config)
+            result: Result = await self._sender.send(request, self.timeout_s(call))
             tries += 1
-            pause = self.wait_s(call, outcome, tries)
+            pause = self.wait_s(call, result, tries)
             if pause is None:
-                return outcome
+                return result
             await asyncio.sleep(pause)
 
     @functools.cached_property
-    def _carrier(self) -> Any:
+    def _sender(self) -> Any:
         if self.transport is None:
-            from exposurekit.client.transports.aiohttp import Awaiting
+            from exposurekit.client.transports.aiohttp import AiohttpTransport
 
-            return Awaiting(
+            return AiohttpTransport(
                 self.connections, self.config.headers, secure=self.config.base_url.startswith("https:")
             )
         from exposurekit.client.transports import httpx
 
-        return httpx.awaiting(self.transport)
+        return httpx.async_transport(self.transport)
 
     def _repr_html_(self) -> str:
         return _card(self)
 
     async def aclose(self) -> None:
-        """Close the connections that are kept open."""
-        if "_carrier" in self.__dict__:
-            await self._carrier.aclose()
-            del self._carrier
+        """Close all connections."""
+        if "_sender" in self.__dict__:
+            await self._sender.aclose()
+            del self._sender
 
     async def __aenter__(self) -> Self:
         return self
@@ -315,19 +315,19 @@ class AsyncClient(BaseClient):
 
 
 def _card(client: BaseClient) -> str:
-    access = client.config
-    facts = {
-        "service": access.base_url,
-        "integration": access.integration_name,
-        "format": access.format,
-        "seconds a try": f"{client.timeout:g}",
-        "further tries": client.retry_policy.max_retries,
+    config = client.config
+    rows = {
+        "service": config.base_url,
+        "integration": config.integration_name,
+        "format": config.format,
+        "timeout per try (s)": f"{client.timeout:g}",
+        "retries": client.retry_policy.max_retries,
     }
-    return html_card(type(client).__name__, facts)
+    return html_card(type(client).__name__, rows)
 
 
-def _check_time(left_s: float, timeout: float) -> None:
-    if left_s <= 0:
+def _check_time(remaining_s: float, timeout: float) -> None:
+    if remaining_s <= 0:
         raise ScanTimeout(
-            f"The scan did not end within {timeout:.0f} s; it goes on: look again with get_user."
+            f"The scan did not finish within {timeout:.0f} s. It continues: check later with get_user."
         )

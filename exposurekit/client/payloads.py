@@ -1,4 +1,4 @@
-"""A person's details as a caller gives them, made ready to be sent. Refuses what a service would silently drop."""
+"""Convert a user's fields from arguments to request values; reject what a service would silently drop."""
 
 from collections.abc import Iterable, Mapping
 from numbers import Integral
@@ -17,10 +17,10 @@ Items = Iterable[Mapping[str, Any] | Item]
 def user_payload(
     birth_date: Any, aliases: Any, emails: Any, phone_numbers: Any, addresses: Any
 ) -> dict[str, Any]:
-    """The five details that Create user and Update user share, as plain values.
+    """Convert the five fields that Create user and Update user share to plain values.
 
     Raises:
-        InvalidArgument: An item has a field that the specification does not know, or a date is none.
+        InvalidArgument: An item has a field that is not in the specification, or a date is invalid.
     """
     return {
         "birth_date": "" if _is_blank(birth_date) else _birth_date(birth_date),
@@ -36,7 +36,7 @@ def _birth_date(value: Any) -> int | None:
         seconds = epoch_seconds(value)
         return None if seconds is None else int(seconds)
     except (ValueError, TypeError, OverflowError):
-        problem = "birth_date is epoch seconds, a date, or a date as text such as 1980-02-29"
+        problem = "birth_date must be epoch seconds, a date, or a string such as 1980-02-29"
     raise InvalidArgument(problem)
 
 
@@ -50,46 +50,50 @@ def _items(name: str, model: type[Item], items: Any, text: str | None = None) ->
     if _is_blank(items):
         return ""  # clears the list
     if isinstance(items, str | Mapping) or not isinstance(items, Iterable):
-        raise InvalidArgument(f"{name} is a list")
+        raise InvalidArgument(f"{name} must be a list")
     return [_item(name, model, {text: item} if text and isinstance(item, str) else item) for item in items]
 
 
 def _item(name: str, model: type[Item], item: Any) -> dict[str, Any]:
-    if isinstance(item, Resource):  # as an answer gave it
+    if isinstance(item, Resource):  # from a response
         item = item.model_dump(include=set(model.model_fields), exclude_none=True)
     try:
         checked = item if isinstance(item, model) else model.model_validate(item)
-        problem = f"has no {', '.join(map(repr, checked.model_extra))}" if checked.model_extra else None
+        problem = (
+            f"has an unknown field {', '.join(map(repr, checked.model_extra))}"
+            if checked.model_extra
+            else None
+        )
     except ValidationError as error:
         where = error.errors(include_input=False)[0]["loc"]
-        problem = f"has an invalid {where[0]}" if where else "is no object"
+        problem = f"has an invalid {where[0]}" if where else "is not an object"
     if problem:
-        known = ", ".join(field.alias or key for key, field in model.model_fields.items())
-        raise InvalidArgument(f"an item of {name} {problem}; it takes {known}")
+        allowed = ", ".join(field.alias or key for key, field in model.model_fields.items())
+        raise InvalidArgument(f"an item of {name} {problem}; allowed: {allowed}")
     return checked.model_dump(by_alias=True, exclude_none=True)
 
 
-def given_fields(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What was given: neither None nor an empty list, which would change nothing.
+def set_fields(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that are set: without None and empty lists, which change nothing.
 
     Raises:
-        InvalidArgument: A value cannot be sent; the message names its parameter.
+        InvalidArgument: A value cannot be sent; the message names the argument.
     """
-    found = {name: value for name, value in values.items() if value is not None}
-    for name, value in found.items():
-        if not _can_be_sent(value):
+    fields = {name: value for name, value in values.items() if value is not None}
+    for name, value in fields.items():
+        if not _is_sendable(value):
             raise InvalidArgument(
-                f"{name} has a value that cannot be sent: it takes text, numbers and lists of these"
+                f"{name} has a value that cannot be sent: use strings, numbers, and lists of them"
             )
-    return {name: value for name, value in found.items() if not (isinstance(value, list) and not value)}
+    return {name: value for name, value in fields.items() if not (isinstance(value, list) and not value)}
 
 
-def _can_be_sent(value: Any) -> bool:
+def _is_sendable(value: Any) -> bool:
     match value:
         case str():
-            return not any("\ud800" <= letter <= "\udfff" for letter in value)
+            return not any("\ud800" <= character <= "\udfff" for character in value)
         case Mapping():
-            return all(map(_can_be_sent, value.values()))
+            return all(map(_is_sendable, value.values()))
         case list():
-            return all(map(_can_be_sent, value))
+            return all(map(_is_sendable, value))
     return isinstance(value, Integral)

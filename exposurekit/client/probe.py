@@ -1,4 +1,4 @@
-"""How a service answers the points that the specification leaves open. Reads only; changes nothing, keeps nothing."""
+"""Probe: how a service handles what the specification leaves open. Sends read requests only."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -16,75 +16,75 @@ from exposurekit.errors import ExposureError, InvalidResponse
 if TYPE_CHECKING:
     import pandas as pd
 
-UNTOLD = "could not be told: nobody registered shows it"
-_PEOPLE = 5  # enough to meet one with records, few enough to cost nothing
+UNKNOWN = "unknown: no registered user shows it"
+_USERS = 5  # enough to include one with records, few enough to be cheap
 
 
 def table(client: Any) -> "pd.DataFrame":
-    """One row a point: ``point`` and ``answer``, both text."""
+    """Return one row per point: ``point`` and ``answer``, both text."""
     import pandas as pd
 
     return pd.DataFrame(points(client), columns=["point", "answer"], dtype="str")
 
 
 def points(client: Any) -> list[tuple[str, str]]:
-    """Each point with what this service does about it.
+    """Return each point with what this service does.
 
     Raises:
-        APIStatusError: List users was refused: without it there is nothing to tell.
-        ConnectionFailed: Nobody answers.
+        APIStatusError: List users failed.
+        ConnectionFailed: There is no response.
     """
     call = calls.list_users()
     page = protocol.plain_values(call, client.config, client.send(call))
     listed = page["users"] if isinstance(page, dict) and isinstance(page.get("users"), list) else []
     keys = [
         (one["id"], one["secret"])
-        for one in listed[:_PEOPLE]
+        for one in listed[:_USERS]
         if isinstance(one, dict) and {"id", "secret"} <= one.keys()
     ]
     users = [
-        found.get("user", found)
+        reply.get("user", reply)
         for key in keys
-        if isinstance(found := _ask(client, calls.get_user(key)), dict)
+        if isinstance(reply := _reply(client, calls.get_user(key)), dict)
     ]
     lists = _lists(client, calls.list_user_records, "records", keys)
     alerts = _lists(client, calls.get_user_alerts, "alerts", keys)
-    told: dict[str, Callable[[], str]] = {
+    questions: dict[str, Callable[[], str]] = {
         "count of users": lambda: _names(page, "count", "total"),
         "users on a page without limit": lambda: str(len(page["users"])),
         "limit of 0": lambda: _status(client, calls.list_users(limit=0)),
         "error without an api_secret": lambda: _error(client),
-        "type of a user's secret": lambda: _kind(keys[0][1]) if keys else UNTOLD,
-        **_of_users(users),
+        "type of a user's secret": lambda: _kind(keys[0][1]) if keys else UNKNOWN,
+        **_user_questions(users),
         "records in List user records": lambda: _wrapping(lists),
         "opt_out_procedure": lambda: _every(alerts, lambda alert: _kind(alert.get("opt_out_procedure"))),
         "alerts with a url": lambda: _share(alerts, "url"),
         "alerts with a guide": lambda: _share(alerts, "guide"),
-        "deviations": lambda: "; ".join(map(said, deviations(client, keys))) or "none",
-        "answers in json": lambda: _reads(client, "json"),
-        "answers in xml": lambda: _reads(client, "xml"),
+        "deviations": lambda: "; ".join(map(describe, deviations(client, keys))) or "none",
+        "JSON responses": lambda: _reads(client, "json"),
+        "XML responses": lambda: _reads(client, "xml"),
         "credentials in headers": lambda: _reads(client, client.config.format, credentials_in="header"),
     }
-    return [(point, _row(answer)) for point, answer in told.items()]
+    return [(point, _row(answer)) for point, answer in questions.items()]
 
 
 def deviations(client: Any, keys: list[Any] | None = None) -> list[Deviation]:
-    """How some answers deviate from the specification, the most frequent first.
+    """Return how some responses deviate from the specification, the most frequent deviation first.
 
     Args:
-        client: Whom to ask.
-        keys: Ids and secrets of the users to ask about; None: of the first few.
+        client: The client.
+        keys: Ids and secrets of the users to fetch; None: the first few.
 
     Raises:
-        ExposureError: List users could not be read.
+        ExposureError: List users failed.
     """
     notes: protocol.Notes = Counter()
     if keys is None:
-        call = calls.list_users(limit=_PEOPLE)
-        outcome = client.send(call)
-        keys = [(key.id, key.secret) for key in protocol.model(call, client.config, outcome, Counter()).users]
-        notes.update(protocol.deviations(call, client.config, outcome))
-    for call in _calls(keys[:_PEOPLE]):
+        call = calls.list_users(limit=_USERS)
+        result = client.send(call)
+        keys = [(key.id, key.secret) for key in protocol.model(call, client.config, result, Counter()).users]
+        notes.update(protocol.deviations(call, client.config, result))
+    for call in _calls(keys[:_USERS]):
         with suppress(ExposureError):
             notes.update(protocol.deviations(call, client.config, client.send(call)))
     return [deviation for deviation, _ in notes.most_common()]
@@ -96,10 +96,10 @@ def _calls(keys: list[Any]) -> Iterator[Call[Any, Any]]:
         yield calls.get_user_alerts(key)
 
 
-def said(deviation: Deviation) -> str:
-    """A deviation in a few words.
+def describe(deviation: Deviation) -> str:
+    """Describe a deviation in a few words.
 
-    >>> said(Deviation("Get user", "records.age", "text for integer", "text of 2 digits"))
+    >>> describe(Deviation("Get user", "records.age", "text for integer", "text of 2 digits"))
     'Get user: records.age text for integer'
     """
     return f"{deviation.operation}: {deviation.field} {deviation.kind}"
@@ -112,22 +112,22 @@ def _row(answer: Callable[[], str]) -> str:
         KeyError,
         TypeError,
         AttributeError,
-    ):  # whatever it is, it is nothing that the specification describes
-        return "not as described"
+    ):  # the reply has another shape than the specification describes
+        return "does not match the specification"
 
 
 def _lists(client: Any, call: Callable[[Any], Call[Any, Any]], name: str, keys: list[Any]) -> list[Any]:
-    answers = [_ask(client, call(key)) for key in keys]
-    lists = [found.get(name) for found in answers if isinstance(found, dict)]
+    replies = [_reply(client, call(key)) for key in keys]
+    lists = [reply.get(name) for reply in replies if isinstance(reply, dict)]
     return [item for items in lists if isinstance(items, list) for item in items]
 
 
-def _of_users(users: list[dict[str, Any]]) -> dict[str, Callable[[], str]]:
-    def of(name: str) -> list[Any]:
+def _user_questions(users: list[dict[str, Any]]) -> dict[str, Callable[[], str]]:
+    def items(name: str) -> list[Any]:
         return [item for user in users for item in user[name]]
 
-    def bare() -> list[Any]:
-        return [record.get("record", record) for record in of("records")]
+    def bare_records() -> list[Any]:
+        return [record.get("record", record) for record in items("records")]
 
     return {
         "identification": lambda: _names(
@@ -135,15 +135,17 @@ def _of_users(users: list[dict[str, Any]]) -> dict[str, Callable[[], str]]:
         ),
         "birth_date": lambda: _every(users, lambda user: _kind(user.get("birth_date"))),
         "middle_name unset": lambda: _every(users, lambda user: _kind(user.get("middle_name"))),
-        "records in Get user": lambda: _wrapping(of("records")),
-        "statuses seen": lambda: _every(bare(), lambda record: str(record.get("status"))),
-        "user_fields_required_for_removal": lambda: _share(bare(), "user_fields_required_for_removal"),
-        "links with contains": lambda: _share(of("links"), "contains"),
-        "alias_type in answers": lambda: _share(of("aliases"), "alias_type"),
+        "records in Get user": lambda: _wrapping(items("records")),
+        "statuses": lambda: _every(bare_records(), lambda record: str(record.get("status"))),
+        "user_fields_required_for_removal": lambda: _share(
+            bare_records(), "user_fields_required_for_removal"
+        ),
+        "links with contains": lambda: _share(items("links"), "contains"),
+        "alias_type in responses": lambda: _share(items("aliases"), "alias_type"),
     }
 
 
-def _ask(client: Any, call: Call[Any, Any]) -> Any:
+def _reply(client: Any, call: Call[Any, Any]) -> Any:
     try:
         return protocol.plain_values(call, client.config, client.send(call))
     except ExposureError:
@@ -151,25 +153,25 @@ def _ask(client: Any, call: Call[Any, Any]) -> Any:
 
 
 def _status(client: Any, call: Call[Any, Any]) -> str:
-    outcome = client.send(call)
-    return str(outcome.status) if isinstance(outcome, Response) else UNTOLD
+    result = client.send(call)
+    return str(result.status) if isinstance(result, Response) else UNKNOWN
 
 
 def _error(client: Any) -> str:
-    outcome = _otherwise(client, api_secret="").send(calls.list_users(limit=1))
-    if not isinstance(outcome, Response):
-        return UNTOLD
+    result = _with_settings(client, api_secret="").send(calls.list_users(limit=1))
+    if not isinstance(result, Response):
+        return UNKNOWN
     try:
-        body = codec.decode(outcome.body, client.config.format)
+        body = codec.decode(result.body, client.config.format)
     except InvalidResponse:
-        return f"{outcome.status}, not {client.config.format}"
+        return f"{result.status}, not {client.config.format}"
     shape = ", ".join(body) if isinstance(body, dict) else _kind(body)
-    return f"{outcome.status}, {shape}"
+    return f"{result.status}, {shape}"
 
 
-def _reads(client: Any, format: str, **manner: Any) -> str:  # noqa: A002  the specification's word
+def _reads(client: Any, format: str, **settings: Any) -> str:  # noqa: A002  the specification's word
     call = calls.list_users(limit=1)
-    other = _otherwise(client, format=format, **manner)
+    other = _with_settings(client, format=format, **settings)
     try:
         protocol.model(call, other.config, other.send(call))
     except ExposureError as error:
@@ -177,18 +179,18 @@ def _reads(client: Any, format: str, **manner: Any) -> str:  # noqa: A002  the s
     return "yes"
 
 
-def _otherwise(client: Any, **manner: Any) -> Any:
-    """The same client with another manner of asking."""
+def _with_settings(client: Any, **settings: Any) -> Any:
+    """Return the same client with other settings."""
     other = object.__new__(type(client))
     other.__dict__.update(client.__dict__)
-    other.config = replace(client.config, **manner)
+    other.config = replace(client.config, **settings)
     return other
 
 
-def _names(found: Any, *names: str) -> str:
-    if found is None:
-        return UNTOLD
-    return " and ".join(name for name in names if name in found) or "none"
+def _names(values: Any, *names: str) -> str:
+    if values is None:
+        return UNKNOWN
+    return " and ".join(name for name in names if name in values) or "none"
 
 
 def _kind(value: Any) -> str:
@@ -201,8 +203,8 @@ def _wrapping(records: list[Any]) -> str:
 
 
 def _every(items: list[Any], answer: Callable[[Any], str]) -> str:
-    return ", ".join(sorted({answer(item) for item in items})) or UNTOLD
+    return ", ".join(sorted({answer(item) for item in items})) or UNKNOWN
 
 
 def _share(items: list[dict[str, Any]], name: str) -> str:
-    return f"{sum(item.get(name) is not None for item in items)} of {len(items)}" if items else UNTOLD
+    return f"{sum(item.get(name) is not None for item in items)} of {len(items)}" if items else UNKNOWN

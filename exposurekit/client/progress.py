@@ -1,4 +1,4 @@
-"""A progress bar for long work, in a notebook and in a terminal; silent elsewhere."""
+"""A progress bar for notebooks and terminals; silent everywhere else."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -6,29 +6,29 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def progress_bar(unit: str, shown: bool | None = None) -> Iterator[Callable[[int, int | None], None]]:  # noqa: FBT001
-    """A function to call with what is done and what there is in all (None: not known).
+def progress_bar(unit: str, show: bool | None = None) -> Iterator[Callable[[int, int | None], None]]:  # noqa: FBT001
+    """Yield a function that takes what is done and the total (None if the total is unknown).
 
     Args:
         unit: What is counted.
-        shown: True, False, or None: where somebody is looking.
+        show: True, False, or None: show it in a notebook or a terminal only.
     """
-    if shown is False or (shown is None and not (sys.stderr.isatty() or _in_a_notebook())):
+    if show is False or (show is None and not (sys.stderr.isatty() or _in_notebook())):
         yield lambda _done, _total: None
         return
     from tqdm.auto import tqdm
 
     with tqdm(unit=f" {unit}", leave=False, dynamic_ncols=True) as bar:
 
-        def advance(done: int, total: int | None) -> None:
+        def update(done: int, total: int | None) -> None:
             if total is not None and bar.total != total:
                 bar.reset(total)
             bar.update(done - bar.n)
 
-        yield advance
+        yield update
 
 
-def _in_a_notebook() -> bool:
-    """Whether a kernel runs this; that one was imported says nothing."""
-    asked = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)
-    return getattr(asked(), "kernel", None) is not None
+def _in_notebook() -> bool:
+    """Whether a kernel runs this code; an imported IPython alone does not mean that."""
+    get_ipython = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)
+    return getattr(get_ipython(), "kernel", None) is not None

@@ -1,4 +1,4 @@
-"""A call as a request, and an answer as a reply or an error. Moves no bytes; its errors hold no values."""
+"""The protocol: build the request of a call, and turn a response into a reply or an error."""
 
 import re
 from collections import Counter
@@ -41,7 +41,7 @@ BODY_MAX = 64 * 1024 * 1024
 REASON_READ, REASON_MAX = 10_000, 200
 BAD_REQUEST, UNAUTHORIZED = 400, 401
 
-_TELLING = re.compile(
+_REVEALING = re.compile(
     r"\S*@\S*|\S*://\S*|\S*/api/\S*|\d[\d .()-]{3,}\d|\"[^\"]*\"|'[^']*'|\b(?=[\w-]*\d)[\w-]{12,}\b"
 )
 _WEB_PAGE = re.compile(
@@ -53,7 +53,7 @@ _VOCABULARY = {
     *("is", "are", "was", "the", "not", "and", "nor", "with", "must", "have", "has", "does", "user"),
     *("valid", "value", "missing", "invalid", "empty", "blank", "accepted"),
 }
-_WHAT_TO_DO = {
+_ADVICE = {
     400: "Check the fields you sent.",
     401: "Check api_key, api_secret, and the user's id and secret.",
     404: "No such path: check base_url, the part before /api/.",
@@ -65,7 +65,7 @@ _WHAT_TO_DO = {
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to send. Its repr shows neither address nor body: both hold credentials."""
+    """A request to send. Its repr shows neither URL nor body: both contain credentials."""
 
     method: str
     url: str = field(repr=False)
@@ -73,54 +73,54 @@ class Request:
     body: bytes | None = field(default=None, repr=False)
 
 
-def request(call: Call[R, T], access: ClientConfig) -> Request:
-    """The call in this manner of asking: where the values and the credentials travel, and in which encoding."""
+def request(call: Call[R, T], config: ClientConfig) -> Request:
+    """Build the request of a call: where values and credentials are sent, and in which encoding."""
     operation = call.operation
-    within = operation.path_names
-    values = {name: value for name, value in call.values.items() if name not in within}
-    headers = access.headers
+    path_names = operation.path_names
+    values = {name: value for name, value in call.values.items() if name not in path_names}
+    headers = config.headers
     query: dict[str, Any] = {}
     body: dict[str, Any] = {}
     (body if operation.takes_body else query).update(values)
-    place = access.credentials_in or ("body" if operation.takes_body else "query")
-    secrets: dict[str, Any] = {"api_secret": access.api_secret}
+    location = config.credentials_in or ("body" if operation.takes_body else "query")
+    secrets: dict[str, Any] = {"api_secret": config.api_secret}
     if call.secret is not None:
         secrets["secret"] = call.secret
-    if place == "header":
+    if location == "header":
         headers = headers | {CREDENTIAL_HEADERS[name]: str(value) for name, value in secrets.items()}
-    elif place == "body" and operation.takes_body:
+    elif location == "body" and operation.takes_body:
         body |= secrets
     else:
         query |= secrets
-    url = _url(call, access, query)
+    url = _url(call, config, query)
     if not operation.takes_body:
         return Request(operation.method, url, headers)
-    kind = {"Content-Type": BODY_TYPES[access.body_encoding]}
-    return Request(operation.method, url, headers | kind, _body(body, access))
+    content_type = {"Content-Type": BODY_TYPES[config.body_encoding]}
+    return Request(operation.method, url, headers | content_type, _body(body, config))
 
 
-def _url(call: Call[R, T], access: ClientConfig, query: Mapping[str, Any]) -> str:
+def _url(call: Call[R, T], config: ClientConfig, query: Mapping[str, Any]) -> str:
     path = call.operation.path
     for name in call.operation.path_names:
         path = path.replace(f"{{{name}}}", _segment(call.values[name]))
-    asked = "&".join(f"{name}={_segment(value)}" for name, value in query.items())
-    return f"{access.url_prefix}{path}.{access.format}{'?' if asked else ''}{asked}"
+    query_string = "&".join(f"{name}={_segment(value)}" for name, value in query.items())
+    return f"{config.url_prefix}{path}.{config.format}{'?' if query_string else ''}{query_string}"
 
 
 def _segment(value: Any) -> str:
     return str(value) if isinstance(value, int) else quote(str(value), safe="")
 
 
-def _body(values: dict[str, Any], access: ClientConfig) -> bytes:
-    if access.body_encoding == "json":
+def _body(values: dict[str, Any], config: ClientConfig) -> bytes:
+    if config.body_encoding == "json":
         return codec.encode(values, "json")
     addresses = values.get("addresses")
     fields = values | ({"addresses": codec.encode(addresses, "json").decode()} if addresses else {})
-    return forms.encode(_as_csv(fields) if access.lists == "csv" else fields)
+    return forms.encode(_as_csv(fields) if config.lists == "csv" else fields)
 
 
 def _as_csv(values: dict[str, Any]) -> dict[str, Any]:
-    """Lists as comma-separated strings (published pages), where each item is one value and nothing else."""
+    """Join lists to comma-separated strings if each item is a single value without a comma."""
     columns = {"aliases": ("first_name", "last_name"), "emails": ("address",), "phone_numbers": ("number",)}
     joined = {}
     for name, parts in columns.items():
@@ -135,31 +135,31 @@ def _as_csv(values: dict[str, Any]) -> dict[str, Any]:
     return values | joined
 
 
-def is_success(outcome: Result) -> bool:
-    """Whether the service carried the call out: any 2xx, whatever the specification's 200."""
-    return isinstance(outcome, Response) and 200 <= outcome.status < 300  # noqa: PLR2004  as HTTP has it
+def is_success(result: Result) -> bool:
+    """Whether the call succeeded: any 2xx status, although the specification only has 200."""
+    return isinstance(result, Response) and 200 <= result.status < 300  # noqa: PLR2004  HTTP's success range
 
 
-def model(call: Call[R, T], access: ClientConfig, outcome: Result, notes: Notes | None = None) -> T:
-    """The reply as the specification's resources.
+def model(call: Call[R, T], config: ClientConfig, result: Result, notes: Notes | None = None) -> T:
+    """Return the reply as models of the specification.
 
     Args:
-        call: What was asked.
-        access: How; says whether deviations are errors.
-        outcome: What came.
-        notes: Where deviations are counted. None: a warning tells of items that could not be read.
+        call: The call.
+        config: The client's settings; ``strict`` makes deviations errors.
+        result: The response or the transport failure.
+        notes: Counter for deviations. None: warn about items that could not be read.
 
     Raises:
-        APIStatusError: The status is no 2xx; `BadRequest` for 400, `Unauthorized` for 401.
-        ConnectionFailed: No whole answer came.
-        InvalidResponse: The body is not what the specification describes, and cannot be read leniently either.
+        APIStatusError: The status is not 2xx; `BadRequest` for 400, `Unauthorized` for 401.
+        ConnectionFailed: There is no complete response.
+        InvalidResponse: The body does not match the specification and cannot be read leniently.
     """
 
     def read(body: bytes) -> Any:
-        values = _decoded(call, access, body)
-        if access.strict:
+        values = _decoded(call, config, body)
+        if config.strict:
             return call.reply.model_validate(values)
-        typed = access.format == "json"
+        typed = config.format == "json"
         with suppress(ValidationError):
             return call.reply.model_validate(values, strict=typed or None)
         reading = lenient.as_model(call.reply, values, call.operation.title, typed=typed)
@@ -168,57 +168,55 @@ def model(call: Call[R, T], access: ClientConfig, outcome: Result, notes: Notes 
             return reading.value.without(reading.items_lost)
         return reading.value
 
-    return call.pick(_checked(call, access, outcome, read))
+    return call.pick(_checked(call, config, result, read))
 
 
-def row(
-    call: Call[R, T], access: ClientConfig, outcome: Result, notes: Notes | None = None
-) -> dict[str, Any]:
-    """The reply as plain dicts under the same rules: for bulk, where objects would be taken apart again.
+def row(call: Call[R, T], config: ClientConfig, result: Result, notes: Notes | None = None) -> dict[str, Any]:
+    """Return the reply as plain dicts, by the same rules: bulk loads need no model objects.
 
-    What conforms is validated straight from the bytes; only what does not is read leniently.
+    The body is validated directly from its bytes, and read leniently only if that fails.
     """
-    adapter, typed = _adapter(call.reply), access.format == "json"
+    adapter, typed = _adapter(call.reply), config.format == "json"
 
     def read(body: bytes) -> Any:
-        strict = None if access.strict else True
+        strict = None if config.strict else True
         try:
             if typed:
                 return adapter.validate_json(codec.utf8(body), strict=strict)
-            return adapter.validate_python(_decoded(call, access, body))
+            return adapter.validate_python(_decoded(call, config, body))
         except ValidationError:
-            if access.strict:
+            if config.strict:
                 raise
-        values = _decoded(call, access, body)
+        values = _decoded(call, config, body)
         reading = lenient.as_rows(call.reply, values, call.operation.title, typed=typed)
         _note(call, reading, notes)
         return reading.value
 
-    return cast("dict[str, Any]", _checked(call, access, outcome, read))
+    return cast("dict[str, Any]", _checked(call, config, result, read))
 
 
 def _note(call: Call[R, T], reading: Reading, notes: Notes | None) -> None:
     if notes is not None:
         notes.update(reading.deviations)
-    elif costly := [one.field for one in reading.deviations if one.costs_item]:
-        fields = ", ".join(dict.fromkeys(costly))
+    elif lost := [one.field for one in reading.deviations if one.costs_item]:
+        fields = ", ".join(dict.fromkeys(lost))
         warn(f"{call.operation.title}: items that could not be read were dropped at {fields}")
 
 
-def plain_values(call: Call[R, T], access: ClientConfig, outcome: Result) -> Any:
-    """The reply as it came, unvalidated: for telling how a server answers."""
-    return _checked(call, access, outcome, lambda body: _decoded(call, access, body))
+def plain_values(call: Call[R, T], config: ClientConfig, result: Result) -> Any:
+    """Return the reply as it came, without validation."""
+    return _checked(call, config, result, lambda body: _decoded(call, config, body))
 
 
-def deviations(call: Call[R, T], access: ClientConfig, outcome: Result) -> Notes:
-    """How the reply deviates from the specification.
+def deviations(call: Call[R, T], config: ClientConfig, result: Result) -> Notes:
+    """Return how the reply deviates from the specification.
 
     Raises:
-        ExposureError: There is no reply, or none that can be read.
+        ExposureError: There is no reply, or it cannot be read.
     """
     notes: Notes = Counter()
-    values = plain_values(call, access, outcome)
-    typed = access.format == "json"
+    values = plain_values(call, config, result)
+    typed = config.format == "json"
     notes.update(lenient.as_rows(call.reply, values, call.operation.title, typed=typed).deviations)
     return notes
 
@@ -228,138 +226,138 @@ def _adapter(reply: type[Reply]) -> TypeAdapter[Any]:
     return TypeAdapter(row_type(reply))
 
 
-def _decoded(call: Call[R, T], access: ClientConfig, body: bytes) -> Any:
-    return codec.decode(body, access.format, shape_of_model(call.reply), finite=access.strict)
+def _decoded(call: Call[R, T], config: ClientConfig, body: bytes) -> Any:
+    return codec.decode(body, config.format, shape_of_model(call.reply), finite=config.strict)
 
 
-def _checked(call: Call[R, T], access: ClientConfig, outcome: Result, read: Callable[[bytes], Any]) -> Any:
-    if isinstance(outcome, TransportFailure):
-        _unreached(call, outcome)
-    if not is_success(outcome):
-        _refuse(call, access, outcome)
+def _checked(call: Call[R, T], config: ClientConfig, result: Result, read: Callable[[bytes], Any]) -> Any:
+    if isinstance(result, TransportFailure):
+        _raise_connection_failed(call, result)
+    if not is_success(result):
+        _raise_status_error(call, config, result)
     try:
-        return read(outcome.body)
+        return read(result.body)
     except ValidationError as error:
         problem = problem_of(error)
     except InvalidResponse as error:
         problem = str(error)
-    if _WEB_PAGE.match(outcome.body):
+    if _WEB_PAGE.match(result.body):
         problem = "it is an HTML page; check base_url"
     message = f"{call.operation.title}: invalid response: {problem}"
     if call.operation is not CREATE_USER:
         raise InvalidResponse(message)
-    account = _account(outcome.body)
-    if account is None or access.strict:
+    account = _created_account(result.body)
+    if account is None or config.strict:
         key = account and UserKey(id=account["id"], secret=account["secret"])
-        todo = (
+        advice = (
             "The user was created: save the error's user_key."
             if key
             else "The user may have been created: check before you repeat the call."
         )
-        raise InvalidResponse(f"{message}. {todo}", user_key=key)
+        raise InvalidResponse(f"{message}. {advice}", user_key=key)
     warn(f"{message}. Its id and secret were read; call get_user() for the rest")
     return lenient.as_model(call.reply, {"user": account}, call.operation.title).value
 
 
-def _account(body: bytes) -> dict[str, Any] | None:
-    """The object with an id and a secret in an answer to Create user, however much else of it cannot be read."""
+def _created_account(body: bytes) -> dict[str, Any] | None:
+    """Find the object with an id and a secret in a response to Create user, even if the rest cannot be read."""
     if body.lstrip()[:1] == b"<":
         with suppress(InvalidResponse):
-            return _account_in(codec.decode(body, "xml"))
+            return _find_account(codec.decode(body, "xml"))
         return None
     try:
-        return _account_in(codec.decode(body, "json", finite=False))
+        return _find_account(codec.decode(body, "json", finite=False))
     except InvalidResponse:
-        return _account_in(codec.beginning(body))
+        return _find_account(codec.beginning(body))
 
 
-def _account_in(values: Any) -> dict[str, Any] | None:
+def _find_account(values: Any) -> dict[str, Any] | None:
     if isinstance(values, dict):
         with suppress(ValidationError):
             key = UserKey.model_validate({name: values.get(name) for name in ("id", "secret")})
             return values | {"id": key.id, "secret": key.secret}
     inner = values.values() if isinstance(values, dict) else values if isinstance(values, list) else ()
-    return next((found for one in inner if (found := _account_in(one))), None)
+    return next((account for value in inner if (account := _find_account(value))), None)
 
 
-def _unreached(call: Call[R, T], lost: TransportFailure) -> NoReturn:
+def _raise_connection_failed(call: Call[R, T], failure: TransportFailure) -> NoReturn:
     title = call.operation.title
-    message = f"{title} failed: {lost.reason}."
-    if lost == TransportFailure.refused():
+    message = f"{title} failed: {failure.reason}."
+    if failure == TransportFailure.refused():
         message += " Is the service running? Check base_url or EXPOSUREKIT_BASE_URL."
-    elif lost.maybe_received and not call.repeatable:
+    elif failure.maybe_received and not call.repeatable:
         message += " The service may have processed it: check before you repeat it."
-    raise ConnectionFailed(message, operation=title, maybe_received=lost.maybe_received)
+    raise ConnectionFailed(message, operation=title, maybe_received=failure.maybe_received)
 
 
-def _refuse(call: Call[R, T], access: ClientConfig, answer: Response) -> NoReturn:
-    """The error that an answer's status stands for."""
-    kind = {BAD_REQUEST: BadRequest, UNAUTHORIZED: Unauthorized}.get(answer.status, APIStatusError)
-    title, status, wait = call.operation.title, answer.status, answer.retry_after_s
-    said = _reason(call, access, answer)
-    message = f"{title} failed ({status}{': ' + said if said else ''})."
+def _raise_status_error(call: Call[R, T], config: ClientConfig, response: Response) -> NoReturn:
+    """Raise the error for a status."""
+    kind = {BAD_REQUEST: BadRequest, UNAUTHORIZED: Unauthorized}.get(response.status, APIStatusError)
+    title, status, wait = call.operation.title, response.status, response.retry_after_s
+    reason = _reason(call, config, response)
+    message = f"{title} failed ({status}{': ' + reason if reason else ''})."
     if 300 <= status < BAD_REQUEST:  # noqa: PLR2004  redirections
-        todo = (
+        advice = (
             "Redirects are not followed because the path contains the key: set base_url to the final address."
         )
     else:
-        todo = _WHAT_TO_DO.get(status, "The service failed: try again later." if status >= 500 else "")  # noqa: PLR2004
-    if said and status == UNAUTHORIZED:
-        todo = "Check the credentials, and that base_url is the service they belong to."
+        advice = _ADVICE.get(status, "The service failed: try again later." if status >= 500 else "")  # noqa: PLR2004
+    if reason and status == UNAUTHORIZED:
+        advice = "Check the credentials, and that base_url is the service they belong to."
     if wait is not None:
-        todo += f" The service asks to wait {wait:.0f} s."
-    raise kind(f"{message} {todo}".strip(), status=status, operation=title, retry_after_s=wait)
+        advice += f" The service asks to wait {wait:.0f} s."
+    raise kind(f"{message} {advice}".strip(), status=status, operation=title, retry_after_s=wait)
 
 
-def _reason(call: Call[R, T], access: ClientConfig, answer: Response) -> str:
-    """What the service gives as its reason, from any of the usual bodies, with every value taken out.
+def _reason(call: Call[R, T], config: ClientConfig, response: Response) -> str:
+    """Return the service's reason from any common error body, with all values masked.
 
-    The text is the server's and may echo what a message must not hold: what was sent is masked, whole and by
-    the word, and so are long digits, addresses, quotations and long identifiers.
+    The server's text may repeat personal data: the values sent are masked as a whole and word by word, and so are
+    long numbers, addresses, quotations and long identifiers.
     """
-    body = answer.body[:REASON_READ]
+    body = response.body[:REASON_READ]
     try:
-        found = codec.decode(body, "xml" if body.lstrip()[:1] == b"<" else "json")
+        error = codec.decode(body, "xml" if body.lstrip()[:1] == b"<" else "json")
     except InvalidResponse:
         return ""
-    text = plain(_error_text(found))
-    sent = _texts(call.values, call.secret, access.api_key, access.api_secret, access.integration_name)
+    text = plain(_error_text(error))
+    sent = _texts(call.values, call.secret, config.api_key, config.api_secret, config.integration_name)
     sent |= {word for value in sent for word in re.findall(r"\w{3,}", value)}
-    # A value that is a word of every such service tells nothing, and masked would hide the reason.
+    # Common words of such services reveal nothing; masked, they would hide the reason.
     sent = {value for value in sent if value.lower() not in _VOCABULARY}
     values = "|".join(map(re.escape, sorted(sent, key=len, reverse=True)))
     text = re.sub(rf"(?<!\w)(?:{values})(?!\w)", "***", text, flags=re.IGNORECASE)
-    return _TELLING.sub("***", text)[:REASON_MAX]
+    return _REVEALING.sub("***", text)[:REASON_MAX]
 
 
-def _error_text(found: Any) -> str:
-    if isinstance(found, dict):
-        inner = next((found[name] for name in ("error", "errors", "message") if name in found), None)
+def _error_text(error: Any) -> str:
+    if isinstance(error, dict):
+        inner = next((error[name] for name in ("error", "errors", "message") if name in error), None)
         return _by_field(inner) if isinstance(inner, dict) else _error_text(inner)
-    if isinstance(found, list):
-        return ", ".join(filter(None, map(_error_text, found)))
-    return found if isinstance(found, str) else ""
+    if isinstance(error, list):
+        return ", ".join(filter(None, map(_error_text, error)))
+    return error if isinstance(error, str) else ""
 
 
 def _by_field(errors: dict[str, Any]) -> str:
-    """Errors as Rails gives them, by field: ``{"zip": ["is invalid"]}``; or one more step down."""
-    if told := _error_text(errors):
-        return told
-    return ", ".join(f"{name} {text}" for name, of in errors.items() for text in _each_text(of))
+    """Join Rails errors by field, such as ``{"zip": ["is invalid"]}``, possibly nested once more."""
+    if text := _error_text(errors):
+        return text
+    return ", ".join(f"{name} {text}" for name, field in errors.items() for text in _error_texts(field))
 
 
-def _each_text(found: Any) -> list[str]:
-    return [text for one in (found if isinstance(found, list) else [found]) if (text := _error_text(one))]
+def _error_texts(error: Any) -> list[str]:
+    return [text for one in (error if isinstance(error, list) else [error]) if (text := _error_text(one))]
 
 
 def _texts(*values: Any) -> set[str]:
-    """Every leaf of what was sent, as text."""
-    found: set[str] = set()
+    """Return all leaf values as strings."""
+    texts: set[str] = set()
     for value in values:
         if isinstance(value, Mapping):
-            found |= _texts(*value.values())
+            texts |= _texts(*value.values())
         elif isinstance(value, list):
-            found |= _texts(*value)
+            texts |= _texts(*value)
         elif value not in {None, True, False, ""}:
-            found.add(str(value))
-    return found
+            texts.add(str(value))
+    return texts

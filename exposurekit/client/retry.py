@@ -1,4 +1,4 @@
-"""Whether to ask again, and when. Decides on plain values; never sleeps."""
+"""Retry policy: whether to try a call again, and after how long."""
 
 import random
 from collections.abc import Mapping
@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 
 from exposurekit.errors import InvalidArgument
 
-ASK_AGAIN = frozenset({429, 502, 503, 504})
+RETRY_STATUSES = frozenset({429, 502, 503, 504})
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What came back, whole."""
+    """A complete response."""
 
     status: int
     headers: Mapping[str, str]
@@ -23,15 +23,18 @@ class Response:
 
     @property
     def retry_after_s(self) -> float | None:
-        """Seconds the service asked to wait: ``Retry-After`` as seconds or as an HTTP date."""
+        """Seconds that ``Retry-After`` asks to wait, as a number or as an HTTP date; None without one."""
         return retry_after(self.headers.get("retry-after"))
 
 
 @dataclass(frozen=True, slots=True)
 class TransportFailure:
-    """No whole answer came. ``maybe_received`` is False only where nothing can have been sent.
+    """There is no complete response.
 
-    ``final``: the next try would end alike.
+    Attributes:
+        reason: What failed.
+        maybe_received: Whether the service may have received the request; False only if nothing was sent.
+        final: Whether another try would fail in the same way.
     """
 
     reason: str
@@ -40,17 +43,17 @@ class TransportFailure:
 
     @classmethod
     def refused(cls) -> "TransportFailure":
-        """No connection came about."""
+        """The connection was refused."""
         return cls("connection refused", maybe_received=False)
 
     @classmethod
     def dns(cls) -> "TransportFailure":
-        """The host's name has no address."""
+        """The host name has no address."""
         return cls("host name not found", maybe_received=False)
 
     @classmethod
     def tls(cls) -> "TransportFailure":
-        """No TLS connection came about."""
+        """The TLS handshake failed."""
         return cls(
             "no TLS connection: the service speaks plain HTTP, or its certificate is invalid",
             maybe_received=False,
@@ -58,7 +61,7 @@ class TransportFailure:
 
     @classmethod
     def disconnected(cls) -> "TransportFailure":
-        """The connection ended before the answer did, or what came was no HTTP."""
+        """The connection ended before the response did, or the response was not valid HTTP."""
         return cls("connection lost before the response was complete")
 
     @classmethod
@@ -68,7 +71,7 @@ class TransportFailure:
 
     @classmethod
     def too_large(cls) -> "TransportFailure":
-        """The answer was given up, so that it does not fill the memory."""
+        """The response exceeds the size limit, which protects the memory."""
         return cls("the response is too large", final=True)
 
 
@@ -77,12 +80,12 @@ Result = Response | TransportFailure
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often a call that may be repeated is repeated, and how long to wait between.
+    """How often to retry a call that may be repeated, and how long to wait in between.
 
     Args:
-        max_retries: Further tries after the first.
-        initial_delay: Seconds before the first retry at most; doubled for each further one, with full jitter.
-        max_delay: Seconds of waiting at most, also where ``Retry-After`` asks for more: then the call ends.
+        max_retries: Maximum number of tries after the first one.
+        initial_delay: Maximum seconds before the first retry; doubled for each further one, with full jitter.
+        max_delay: Maximum seconds to wait. If ``Retry-After`` asks for more, the call is not retried.
 
     >>> RetryPolicy(max_retries=5).max_retries
     5
@@ -96,31 +99,31 @@ class RetryPolicy:
         if self.max_retries < 0 or self.initial_delay < 0 or self.max_delay < 0:
             raise InvalidArgument("RetryPolicy: max_retries, initial_delay and max_delay must be 0 or more")
 
-    def wait_s(self, outcome: Result, *, tries: int, repeatable: bool) -> float | None:
-        """Seconds to wait before the next try, or None where this outcome is final.
+    def wait_s(self, result: Result, *, tries: int, repeatable: bool) -> float | None:
+        """Return the seconds to wait before the next try, or None if this result is final.
 
         Args:
-            outcome: What the last try came to.
-            tries: Tries made so far.
-            repeatable: Whether the call may reach the service twice.
+            result: The result of the last try.
+            tries: Number of tries so far.
+            repeatable: Whether the service may receive the call twice.
         """
         if tries > self.max_retries:
             return None
-        asked = None
-        if isinstance(outcome, Response):
-            if outcome.status not in ASK_AGAIN or not repeatable:
+        requested_s = None
+        if isinstance(result, Response):
+            if result.status not in RETRY_STATUSES or not repeatable:
                 return None
-            asked = outcome.retry_after_s
-        elif outcome.final or (outcome.maybe_received and not repeatable):
+            requested_s = result.retry_after_s
+        elif result.final or (result.maybe_received and not repeatable):
             return None
-        if asked is not None:
-            return asked if asked <= self.max_delay else None
-        most = min(self.max_delay, self.initial_delay * 2 ** (tries - 1))
-        return random.uniform(0, most)  # noqa: S311  jitter, not a secret
+        if requested_s is not None:
+            return requested_s if requested_s <= self.max_delay else None
+        longest_s = min(self.max_delay, self.initial_delay * 2 ** (tries - 1))
+        return random.uniform(0, longest_s)  # noqa: S311  jitter, not a secret
 
 
 def retry_after(value: str | None) -> float | None:
-    """``Retry-After`` as seconds from now; None where it is missing or makes no sense.
+    """Return ``Retry-After`` as seconds from now; None if it is missing or invalid.
 
     >>> retry_after("120"), retry_after("soon")
     (120.0, None)
@@ -128,7 +131,7 @@ def retry_after(value: str | None) -> float | None:
     if value is None:
         return None
     text = value.strip()
-    if text.isascii() and text.isdigit() and len(text) < 10:  # noqa: PLR2004  thirty years and more make no sense
+    if text.isascii() and text.isdigit() and len(text) < 10:  # noqa: PLR2004  longer means over thirty years
         return float(text)
     from email.utils import parsedate_to_datetime
 

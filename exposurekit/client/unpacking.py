@@ -1,91 +1,93 @@
-"""An answer's body as it arrives: unpacked as its Content-Encoding says, alike for every transport, and bounded."""
+"""Decompress a response body as it arrives, with a size limit; the same for every transport."""
 
 import zlib
 
 from exposurekit.errors import ExposureError
 
-_GZIP, _ZLIB, _BARE = 31, 15, -15  # zlib's window bits
-_BEGIN = b"\x1f\x8b"  # of a gzip member
+_GZIP, _ZLIB, _RAW = 31, 15, -15  # zlib's window bits
+_GZIP_MAGIC = b"\x1f\x8b"
 _WINDOWS = {"gzip": _GZIP, "x-gzip": _GZIP, "deflate": _ZLIB}
 
 
 class BodyTooLarge(ExposureError):
-    """More came than an answer may hold."""
+    """The body exceeds the size limit."""
 
 
-class BodyCut(ExposureError):
-    """What came does not unpack, or ends too soon."""
+class IncompleteBody(ExposureError):
+    """The body cannot be decompressed, or ends too early."""
 
 
 class Body:
-    """The pieces of a body, joined. A gzip body may have several members, and zeros or rubbish behind the last.
+    """The chunks of a body, decompressed and joined.
+
+    A gzip body may have several members, and zeros or garbage after the last one.
 
     >>> import gzip
     >>> body = Body("gzip", 100)
     >>> body.feed(gzip.compress(b"one, ") + gzip.compress(b"two"))
-    >>> body.whole()
+    >>> body.content()
     b'one, two'
     """
 
-    def __init__(self, encoding: str | None, most: int) -> None:
-        """Begin.
+    def __init__(self, encoding: str | None, max_size: int) -> None:
+        """Create an empty body.
 
         Args:
-            encoding: The header ``Content-Encoding``; another than gzip and deflate is left as it is.
-            most: Bytes at most, unpacked.
+            encoding: The ``Content-Encoding`` header; anything but gzip and deflate is not decompressed.
+            max_size: Maximum number of bytes after decompression.
         """
         self._window = _WINDOWS.get((encoding or "").strip().lower())
-        self._most = most
+        self._max_size = max_size
         self._size = 0
-        self._pieces: list[bytes] = []
-        self._unpacker = zlib.decompressobj(self._window) if self._window else None
-        self._ended = False
+        self._chunks: list[bytes] = []
+        self._decompressor = zlib.decompressobj(self._window) if self._window else None
+        self._is_finished = False
 
-    def feed(self, piece: bytes) -> None:
-        """Add what came.
+    def feed(self, chunk: bytes) -> None:
+        """Add a chunk.
 
         Raises:
-            BodyTooLarge: It is more than may be.
-            BodyCut: It does not unpack.
+            BodyTooLarge: The body exceeds the size limit.
+            IncompleteBody: The chunk cannot be decompressed.
         """
         if self._window is None:
-            self._keep(piece)
+            self._append(chunk)
             return
-        while piece and not self._ended:
-            piece = self._unpack(piece)
+        while chunk and not self._is_finished:
+            chunk = self._decompress(chunk)
 
-    def whole(self) -> bytes:
-        """All of it.
+    def content(self) -> bytes:
+        """Return the whole body.
 
         Raises:
-            BodyCut: It ends within a member.
+            IncompleteBody: The body ends within a gzip member.
         """
-        if self._unpacker is not None and self._size and not self._ended:
-            raise BodyCut("the body ends too soon")
-        return b"".join(self._pieces)
+        if self._decompressor is not None and self._size and not self._is_finished:
+            raise IncompleteBody("the body ends too early")
+        return b"".join(self._chunks)
 
-    def _unpack(self, piece: bytes) -> bytes:
-        """Unpack what one member holds of a piece; returns what is behind it."""
-        if self._unpacker is None:  # between two members
-            if not piece.startswith(_BEGIN[: len(piece)]):
-                self._ended = True
+    def _decompress(self, chunk: bytes) -> bytes:
+        """Decompress the part of a chunk that belongs to the current member; return the rest."""
+        if self._decompressor is None:  # between two members
+            if not chunk.startswith(_GZIP_MAGIC[: len(chunk)]):
+                self._is_finished = True
                 return b""
-            self._unpacker = zlib.decompressobj(_GZIP)
+            self._decompressor = zlib.decompressobj(_GZIP)
         try:
-            self._keep(self._unpacker.decompress(piece, self._most - self._size + 1))
+            self._append(self._decompressor.decompress(chunk, self._max_size - self._size + 1))
         except zlib.error:
             if self._window != _ZLIB or self._size:
-                raise BodyCut("the body does not unpack") from None
-            self._window, self._unpacker = _BARE, zlib.decompressobj(_BARE)  # deflate, as some send it
-            return piece
-        if not self._unpacker.eof:
-            return self._unpacker.unconsumed_tail
-        rest = self._unpacker.unused_data
-        self._unpacker, self._ended = None, self._window != _GZIP
+                raise IncompleteBody("the body cannot be decompressed") from None
+            self._window, self._decompressor = _RAW, zlib.decompressobj(_RAW)  # some servers send raw deflate
+            return chunk
+        if not self._decompressor.eof:
+            return self._decompressor.unconsumed_tail
+        rest = self._decompressor.unused_data
+        self._decompressor, self._is_finished = None, self._window != _GZIP
         return rest
 
-    def _keep(self, piece: bytes) -> None:
-        self._pieces.append(piece)
-        self._size += len(piece)
-        if self._size > self._most:
+    def _append(self, chunk: bytes) -> None:
+        self._chunks.append(chunk)
+        self._size += len(chunk)
+        if self._size > self._max_size:
             raise BodyTooLarge("the body is too large")

@@ -1,1 +1,1 @@
-"""Transports: httpx and aiohttp. They move bytes; decisions are made in `protocol` and `retry`."""
+"""Transports over httpx and aiohttp. They only send bytes; `protocol` and `retry` decide."""

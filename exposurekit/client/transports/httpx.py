@@ -1,4 +1,4 @@
-"""Bytes over httpx: for the blocking client, and for whatever transport somebody gives. Decides nothing."""
+"""Transports over httpx: for the blocking client, and for a transport that the caller passes."""
 
 import asyncio
 import socket
@@ -16,14 +16,12 @@ from exposurekit.client.unpacking import Body, BodyTooLarge
 from exposurekit.errors import ConfigurationError
 
 
-class Blocking:
-    """One httpx.Client, which heeds proxies, keeps no cookie and follows no redirect: the key is in the path."""
+class HttpxTransport:
+    """An httpx.Client that uses proxies, stores no cookies, and follows no redirects (the path contains the key)."""
 
     def __init__(self, transport: Any) -> None:
         if isinstance(transport, httpx.AsyncBaseTransport) and not isinstance(transport, httpx.BaseTransport):
-            raise ConfigurationError(
-                "a Client that blocks needs a transport that does; AsyncClient takes either"
-            )
+            raise ConfigurationError("Client needs a blocking transport; AsyncClient accepts either kind")
         no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=()))
         self._session = httpx.Client(
             transport=transport,
@@ -33,91 +31,94 @@ class Blocking:
         )
 
     def send(self, request: Request, seconds: float) -> Result:
-        """One try; never raises for what happens on the wire."""
-        until = time.monotonic() + seconds
+        """Send one request. A network problem is a `TransportFailure`, not an exception."""
+        deadline = time.monotonic() + seconds
         try:
             with self._session.stream(
                 request.method, request.url, headers=request.headers, content=request.body, timeout=seconds
             ) as response:
                 body = _body(response)
-                for piece in _pieces(response):
-                    body.feed(piece)
-                    if time.monotonic() > until:
+                for chunk in _chunks(response):
+                    body.feed(chunk)
+                    if time.monotonic() > deadline:
                         return TransportFailure.timeout()
-                _close_if_more(response)
-                return Response(response.status_code, response.headers, body.whole())
+                _close_if_surplus(response)
+                return Response(response.status_code, response.headers, body.content())
         except BodyTooLarge:
             return TransportFailure.too_large()
-        except Exception as error:  # noqa: BLE001  whatever it raises may hold the URL, and ends here
-            return _failure_of(error, httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+        except Exception as error:  # noqa: BLE001  the exception may contain the URL, so it ends here
+            return _failure(error, httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
     def close(self) -> None:
-        """Close the connections that are kept open."""
+        """Close all connections."""
         self._session.close()
 
 
-def awaiting(transport: Any) -> "Awaiting | InThreads":
-    """A transport that was given, to await."""
-    return Awaiting(transport) if isinstance(transport, httpx.AsyncBaseTransport) else InThreads(transport)
+def async_transport(transport: Any) -> "AsyncHttpxTransport | ThreadedTransport":
+    """Wrap the caller's transport for an `AsyncClient`."""
+    is_async = isinstance(transport, httpx.AsyncBaseTransport)
+    return AsyncHttpxTransport(transport) if is_async else ThreadedTransport(transport)
 
 
-class Awaiting:
-    """A transport that was given, awaited."""
+class AsyncHttpxTransport:
+    """An async httpx transport from the caller."""
 
     def __init__(self, transport: httpx.AsyncBaseTransport) -> None:
         self._transport = transport
 
     async def send(self, request: Request, seconds: float) -> Result:
-        """One try; never raises for what happens on the wire."""
+        """Send one request. A network problem is a `TransportFailure`, not an exception."""
         try:
             async with asyncio.timeout(seconds):
                 return await self._exchange(request)
         except BodyTooLarge:
             return TransportFailure.too_large()
-        except Exception as error:  # noqa: BLE001  whatever it raises may hold the URL, and ends here
-            # Not ConnectTimeout: httpx-aiohttp, which may be given, raises it for a dropped connection too.
-            return _failure_of(error, httpx.ConnectError)
+        except Exception as error:  # noqa: BLE001  the exception may contain the URL, so it ends here
+            # Not ConnectTimeout: httpx-aiohttp also raises that for a dropped connection.
+            return _failure(error, httpx.ConnectError)
 
     async def _exchange(self, request: Request) -> Result:
-        asked = httpx.Request(request.method, request.url, headers=request.headers, content=request.body)
-        response = await self._transport.handle_async_request(asked)
+        httpx_request = httpx.Request(
+            request.method, request.url, headers=request.headers, content=request.body
+        )
+        response = await self._transport.handle_async_request(httpx_request)
         try:
             body = _body(response)
             if response.is_stream_consumed:
                 body.feed(response.content)
             else:
-                async for piece in response.aiter_raw():
-                    body.feed(piece)
-            return Response(response.status_code, response.headers, body.whole())
+                async for chunk in response.aiter_raw():
+                    body.feed(chunk)
+            return Response(response.status_code, response.headers, body.content())
         finally:
             await response.aclose()
 
     async def aclose(self) -> None:
-        """Close the connections that are kept open."""
+        """Close all connections."""
         await self._transport.aclose()
 
 
-class InThreads:
-    """A transport that was given and blocks, awaited in worker threads. Whoever gave it closes it."""
+class ThreadedTransport:
+    """A blocking httpx transport from the caller, run in worker threads. The caller closes it."""
 
     def __init__(self, transport: Any) -> None:
-        self._blocking = Blocking(transport)
+        self._blocking = HttpxTransport(transport)
 
     async def send(self, request: Request, seconds: float) -> Result:
-        """One try; never raises for what happens on the wire."""
+        """Send one request. A network problem is a `TransportFailure`, not an exception."""
         return await asyncio.to_thread(self._blocking.send, request, seconds)
 
     async def aclose(self) -> None:
-        """Nothing: the transport may be a blocking client's, which goes on."""
+        """Do nothing: a blocking client may still use the transport."""
 
 
 def _without_location(response: httpx.Response) -> None:
-    """A redirect is not followed; httpx would read its address all the same, and fail on one that it cannot use."""
+    """Drop the redirect's target: httpx parses it even if it does not follow it, and fails on an invalid one."""
     response.headers.pop("location", None)
 
 
-def _close_if_more(response: httpx.Response) -> None:
-    """Close a connection that brought bytes behind the answer: httpx would take them for the next one."""
+def _close_if_surplus(response: httpx.Response) -> None:
+    """Close a connection with bytes after the response: httpx would read them as the next response."""
     connection: Any = response.stream
     for name in (
         "_stream",
@@ -125,24 +126,24 @@ def _close_if_more(response: httpx.Response) -> None:
         "_stream",
         "_connection",
         "_h11_state",
-    ):  # nothing public leads there
+    ):  # there is no public way to it
         connection = getattr(connection, name, None)
-    more, _ = getattr(connection, "trailing_data", (b"", False))
-    if more:
+    surplus, _ = getattr(connection, "trailing_data", (b"", False))
+    if surplus:
         response.extensions["network_stream"].close()
 
 
 def _body(response: httpx.Response) -> Body:
-    """Where the body goes; what httpx has read by itself, it has unpacked."""
-    packed = not response.is_stream_consumed
-    return Body(response.headers.get("content-encoding") if packed else None, BODY_MAX)
+    """An empty body for the response; what httpx has read already is decompressed."""
+    is_compressed = not response.is_stream_consumed
+    return Body(response.headers.get("content-encoding") if is_compressed else None, BODY_MAX)
 
 
-def _pieces(response: httpx.Response) -> Iterator[bytes]:
+def _chunks(response: httpx.Response) -> Iterator[bytes]:
     return iter((response.content,)) if response.is_stream_consumed else response.iter_raw()
 
 
-def _failure_of(error: Exception, *never_sent: type[Exception]) -> TransportFailure:
+def _failure(error: Exception, *never_sent: type[Exception]) -> TransportFailure:
     received = not isinstance(error, never_sent)
     if isinstance(error, httpx.ConnectError):
         if _caused_by(error, socket.gaierror):
