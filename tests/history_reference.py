@@ -355,7 +355,7 @@ def is_open(status: str) -> bool:
     return status not in (*CLOSED, OUT_OF_VIEW)
 
 
-def _called(was: str | None, now: str, baseline: bool) -> str:  # noqa: FBT001
+def _called(was: str | None, now: str, baseline: bool) -> str:  # noqa: FBT001, PLR0911
     if was == now:
         return "unchanged"
     if now == OUT_OF_VIEW:
@@ -366,4 +366,6 @@ def _called(was: str | None, now: str, baseline: bool) -> str:  # noqa: FBT001
         return now
     if was is None:
         return "new"
-    return "listed again" if was in CLOSED else "status changed"
+    if was in CLOSED:
+        return "listed again"
+    return "removal failed" if (was, now) == ("pending removal", "discovered") else "status changed"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exposurekit.analysis import changes, diff, diff_counts
+from exposurekit.analysis import changes, diff, diff_by_site, diff_counts
 from exposurekit.errors import InvalidArgument, MissingColumns
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
@@ -17,7 +17,7 @@ CAUSES = [
     *("removed", "vanished", "out of view", "open after"),
 ]
 WHAT = [
-    *("new", "came into view", "listed again", "status changed"),
+    *("new", "came into view", "listed again", "removal failed", "status changed"),
     *("removed", "vanished", "out of view", "unchanged"),
 ]
 OPEN = ["discovered", "pending removal", "verifying", "listed", ""]
@@ -134,6 +134,7 @@ def test_time_does_not_run_back():
         ("removed", "discovered", False, "listed again"),
         ("vanished", "pending removal", True, "listed again"),
         ("discovered", "pending removal", True, "status changed"),
+        ("pending removal", "discovered", False, "removal failed"),
         ("", "listed", False, "status changed"),
     ],
 )
@@ -173,7 +174,7 @@ def test_what_the_total_lost_and_won_is_told_by_both_alike(rows):
     """Where each thing changed once, the waterfall's causes are the ends that the things came to."""
     once = [row for row in rows if (row[0] in OPEN) != (row[1] in OPEN)]
     told = Counter(diff(things(*once))["what"])
-    signs = dict.fromkeys(WHAT[:3], 1) | dict.fromkeys(WHAT[4:7], -1)
+    signs = dict.fromkeys(WHAT[:3], 1) | dict.fromkeys(WHAT[5:8], -1)
     found = moved(*[(1, before, after, censored, 1) for before, after, censored in once])
     assert found == {what: signs[what] * n for what, n in told.items()}
 
@@ -185,3 +186,19 @@ def test_tables_that_lack_columns_are_told():
         diff(pd.DataFrame({"left_censored": []}))
     with pytest.raises(MissingColumns, match="diff_counts needs the columns what,"):
         diff_counts(things(), 0)
+
+
+def test_by_site_adds_up_to_what_is_open_at_both_ends():
+    changed = things(
+        (None, "discovered", False),
+        ("pending removal", "discovered", False),
+        ("discovered", "removed", False),
+    ).assign(site=["Near", "Near", "Far"])
+    open_after = pd.DataFrame({"site": ["Near", "Quiet"], "open": [5, 2]})
+    table = diff_by_site(diff(changed), open_after).set_index("site")
+    assert table.index.tolist() == ["Near", "Quiet", "Far"]
+    assert table["open_before"].tolist() == [4, 2, 1]
+    assert table["open_after"].tolist() == [5, 2, 0]
+    assert table["change"].tolist() == [1, 0, -1]
+    assert table.loc["Near", ["new", "removal failed", "removed"]].tolist() == [1, 1, 0]
+    assert set(map(str, table.dtypes)) == {"int64"}

@@ -126,7 +126,7 @@ def hostile_values(text):
         "told": ReceivedDelivery(1, AT, text, Delivery.model_validate(delivery)),
         "run": run,
         "waiting": Run(text, None, AT, None, text, {}, {}, waits_for=(2,)),
-        "diff": Diff(counts, counts, why, AT, AT),
+        "diff": Diff(counts, counts, counts, why, AT, AT),
     }
 
 

@@ -18,7 +18,7 @@ from exposurekit.analysis.by_kind import NOT_STATED, by_kind, by_state
 from exposurekit.analysis.counts import by_site, by_user, counts, user_by_site
 from exposurekit.analysis.data_quality import coverage, precision, site_health
 from exposurekit.analysis.definitions import DEFINITIONS
-from exposurekit.analysis.diff import changes, diff, diff_counts
+from exposurekit.analysis.diff import changes, diff, diff_by_site, diff_counts
 from exposurekit.analysis.forecast import forecast
 from exposurekit.analysis.relistings import relistings, stale
 from exposurekit.analysis.score import WEIGHTS, score, score_changes
@@ -57,6 +57,7 @@ __all__ = [
     "counts",
     "coverage",
     "diff",
+    "diff_by_site",
     "diff_counts",
     "forecast",
     "is_open",

@@ -8,15 +8,16 @@ from numpy.typing import NDArray
 
 from exposurekit.analysis.grouping import instant, instants
 from exposurekit.analysis.statuses import CLOSED, UNKNOWN, VANISHED, is_open
-from exposurekit.contract.types import REMOVED
+from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import InvalidArgument, MissingColumns
 
 OPEN_BEFORE, OPEN_AFTER = "open before", "open after"
 NEW, INTO_VIEW, AGAIN = "new", "came into view", "listed again"
 OUT_OF_VIEW, CHANGED, UNCHANGED = "out of view", "status changed", "unchanged"
+FAILED = "removal failed"
 OPENED = (NEW, INTO_VIEW, AGAIN)
 ENDED = (REMOVED, VANISHED, OUT_OF_VIEW)
-WHAT = (*OPENED, CHANGED, *ENDED, UNCHANGED)
+WHAT = (*OPENED, FAILED, CHANGED, *ENDED, UNCHANGED)
 
 
 def changes(transitions: pd.DataFrame, a: datetime, b: datetime, *, open_before: int) -> pd.DataFrame:
@@ -105,7 +106,8 @@ def diff(changed: pd.DataFrame) -> pd.DataFrame:
         4. ``removed``: after is removed
         5. ``vanished``: after is vanished, without a verified removal
         6. otherwise, for items that are open now: ``new`` (not observed before), ``listed again`` (removed or vanished
-           before), ``status changed`` (open before).
+           before), ``removal failed`` (pending
+           removal before, and discovered again), ``status changed`` (open before).
 
     Raises:
         MissingColumns: ``changed`` lacks a column.
@@ -125,6 +127,7 @@ def diff(changed: pd.DataFrame) -> pd.DataFrame:
         VANISHED: after == VANISHED,
         NEW: before.isna(),
         AGAIN: before.isin(CLOSED),
+        FAILED: (before == PENDING_REMOVAL) & (after == DISCOVERED),
     }
     what = np.select([np.asarray(case) for case in cases.values()], [*cases], default=CHANGED)
     return changed.assign(what=pd.Series(what, index=changed.index, dtype="str"))
@@ -138,8 +141,8 @@ def diff_counts(diff: pd.DataFrame, unchanged: int) -> pd.DataFrame:
         unchanged: Number of items, observed by both instants, that never changed in between.
 
     Returns:
-        Always eight rows, in this order: ``what`` (text): ``new``, ``came into view``, ``listed again``,
-        ``status changed``, ``removed``, ``vanished``, ``out of view``, ``unchanged``; ``n`` (int64, items).
+        Always nine rows, in this order: ``what`` (text): ``new``, ``came into view``, ``listed again``,
+        ``removal failed``, ``status changed``, ``removed``, ``vanished``, ``out of view``, ``unchanged``; ``n`` (int64, items).
 
     Raises:
         MissingColumns: ``diff`` lacks a column.
@@ -154,3 +157,44 @@ def diff_counts(diff: pd.DataFrame, unchanged: int) -> pd.DataFrame:
     n = diff["what"].value_counts().reindex([*WHAT], fill_value=0).astype("int64")
     n[UNCHANGED] += unchanged
     return pd.DataFrame({"what": [*WHAT], "n": n.to_numpy()})
+
+
+def diff_by_site(diff: pd.DataFrame, open_after: pd.DataFrame) -> pd.DataFrame:
+    """Count per site how many items were open before and after, and what happened in between.
+
+    Args:
+        diff: A table as returned by `diff`; needs ``site``, ``before``, ``after`` and ``what``.
+        open_after: The sites at the later instant, as returned by `counts`; needs ``site`` and ``open``.
+
+    Returns:
+        One row per site that has or had items, most open after first: ``site`` (text), ``open_before``, ``open_after``,
+        ``change`` (``open_after`` less ``open_before``), then one column per value of ``what`` but ``unchanged`` (int64,
+        items).
+
+    Raises:
+        MissingColumns: A table lacks a column.
+
+    >>> things = pd.DataFrame({"site": ["A", "A"], "before": [None, "discovered"], "after": ["discovered", "removed"]})
+    >>> by_site = analysis.counts(
+    ...     pd.DataFrame({"site": ["A"], "prev_status": [None], "status": ["discovered"], "n": [4]}), by="site"
+    ... )
+    >>> from exposurekit.analysis.diff import diff_by_site
+    >>> diff_by_site(analysis.diff(things.assign(left_censored=False)), by_site)[["open_before", "open_after", "new"]]
+       open_before  open_after  new
+    0            4           4    1
+    """
+    MissingColumns.check("diff_by_site", diff.columns, ("site", "before", "after", "what"))
+    MissingColumns.check("diff_by_site", open_after.columns, ("site", "open"))
+    site = diff["site"].astype("str")
+    change = is_open(diff["after"]).astype("int64") - is_open(diff["before"]).astype("int64")
+    happened = pd.crosstab(site, diff["what"].astype("str").to_numpy()).reindex(
+        columns=[what for what in WHAT if what != UNCHANGED], fill_value=0
+    )
+    now = open_after.assign(site=open_after["site"].astype("str")).set_index("site")["open"]
+    sites = now.index.union(happened.index).rename("site")
+    table = pd.DataFrame({"open_after": now.reindex(sites, fill_value=0)}, index=sites)
+    table["change"] = pd.Series(change, index=site).groupby(level=0).sum().reindex(sites, fill_value=0)
+    table["open_before"] = table["open_after"] - table["change"]
+    table = table.join(happened).fillna(0).astype("int64").reset_index().astype({"site": "str"})
+    table = table.sort_values(["open_after", "open_before", "site"], ascending=[False, False, True])
+    return table[["site", "open_before", "open_after", "change", *happened.columns]].reset_index(drop=True)

@@ -11,14 +11,15 @@ from exposurekit.text.html_cards import NAME_MAX, html_card, rows, truncate
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """What moved between two instants.
+    """What changed between two instants.
 
-    A thing that was removed, listed again and removed once more in between counts once in ``things`` and ``counts``, by
-    how it stood then and stands now; in ``why`` each of its moves counts.
+    ``things``, ``counts`` and ``by_site`` compare the two ends: an item that was removed, listed again and removed once
+    more counts once. ``why`` counts every move in between, so its ``new`` can be larger.
 
     Attributes:
         things: One row a thing that changed: ``user_id``, ``key``, ``site``, ``before``, ``after``, ``what``, ...
         counts: ``what`` and ``n``, ``unchanged`` included.
+        by_site: One row per site: ``site``, ``open_before``, ``open_after``, ``change``, ``new``, ``removed``, ... (int64).
         why: How the number of open things moved: ``cause``, ``n`` (signed), ``open`` (the running total).
         since: After this instant, UTC.
         until: Until this one, itself included.
@@ -29,6 +30,7 @@ class Diff:
 
     things: pd.DataFrame = field(repr=False)
     counts: pd.DataFrame = field(repr=False)
+    by_site: pd.DataFrame = field(repr=False)
     why: pd.DataFrame = field(repr=False)
     since: datetime
     until: datetime

@@ -114,8 +114,8 @@ class HistoryQueries:
             kind: ``record``, ``link`` or ``alert``.
 
         Returns:
-            Things, counts (new, came into view, status changed, removed, vanished, listed again, out of view,
-            unchanged), and why: see `Diff`, `analysis.diff` and `analysis.changes`.
+            Things, counts (new, came into view, listed again, removal failed, status changed, removed, vanished, out
+            of view, unchanged), by_site, and why: see `Diff`, `analysis.diff` and `analysis.changes`.
 
         Raises:
             NotFound: Nothing was observed by ``a``, or by ``b``; or ``a`` is after the last observed day.
@@ -138,7 +138,8 @@ class HistoryQueries:
             moves.assign(at=pd.Timestamp(until)), after, until, open_before=int((before["n"] * opened).sum())
         )
         unchanged = int(total - things["before"].notna().sum())
-        return Diff(things, analysis.diff_counts(things, unchanged), why, after, until)
+        by_site = analysis.diff_by_site(things, self.by_site(until, kind=kind))
+        return Diff(things, analysis.diff_counts(things, unchanged), by_site, why, after, until)
 
     def time_to_removal(
         self, by: str | None = "site", *, as_of: When = None, left_censored: bool = False
