@@ -217,7 +217,7 @@ def _queue(of: ReportData) -> tuple[tuple[Removal, ...], int]:
 
 
 def _markdown(of: ReportData, queue: tuple[Removal, ...], left_out: int) -> bytes:
-    lines = ["# What a human must do", "", of.line, ""]
+    lines = ["# What a human must do", "", of.source_line, ""]
     lines += [text for note in _missing(queue) for text in (note, "")]
     if not queue and not left_out:
         lines += ["Nothing.", ""]
@@ -227,7 +227,7 @@ def _markdown(of: ReportData, queue: tuple[Removal, ...], left_out: int) -> byte
         lines += [f"{number}. {marked_down(step)}" for number, step in enumerate(one.steps, 1)]
         lines += [""] if one.steps else []
         lines += (
-            [f"{one.together}:", "", *(line for task in one.tasks for line in _item(task)), ""]
+            [f"{one.heading}:", "", *(line for task in one.tasks for line in _item(task)), ""]
             if one.tasks
             else []
         )
@@ -331,7 +331,7 @@ def _queue_table(queue: tuple[Removal, ...]) -> pd.DataFrame:
 
 def _queue_excel(of: ReportData, queue: tuple[Removal, ...], left_out: int) -> bytes:
     rows = _queue_table(queue)
-    told = [of.line, *_missing(queue), *_columns_left_out(left_out)]
+    told = [of.source_line, *_missing(queue), *_columns_left_out(left_out)]
     return _excel(pd.concat([rows, pd.DataFrame({"guide": told}, dtype="object")]).astype("object"))
 
 

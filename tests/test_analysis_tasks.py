@@ -1,11 +1,21 @@
 """Which listing, whose it is, and what to enter: what a person needs for a removal by hand stands in one row."""
 
+from datetime import date
+
 import pandas as pd
 import pytest
 from history_kit import Clock, Person, Service, a_link, a_record, an_alert, seen_through
 
 from exposurekit import analysis, frames
-from exposurekit.analysis.tasks import NO_VALUES, FormValue, tasks, with_listings, with_pages, with_people
+from exposurekit.analysis.tasks import (
+    NO_VALUES,
+    FormValue,
+    step_urls,
+    tasks,
+    with_listings,
+    with_pages,
+    with_people,
+)
 from exposurekit.errors import MissingColumns
 from exposurekit.history import History
 
@@ -178,6 +188,56 @@ def test_a_task_of_a_page_says_what_the_page_contains():
     )
     assert ("Contains", "email, phone") in tasks(with_pages(rows, links))[0].facts
     assert "Contains" not in dict(tasks(with_pages(rows, links.iloc[1:]))[0].facts)
+
+
+@pytest.mark.parametrize(
+    ("title", "is_suspicious"),
+    [
+        ("Minutes of the board, 3 < 4", False),
+        ("<script>fetch('x')</script>Jo", True),
+        ("< IMG src=x>", True),
+        ("javascript:alert(1)", True),
+    ],
+)
+def test_a_page_with_code_in_its_title_is_marked(title, is_suspicious):
+    page = {"site": None, "record_id": None, "link_url": "https://pages.example/1", "link_title": title}
+    assert bool(tasks(described(page))[0].warning) == is_suspicious
+
+
+def test_a_form_asks_for_the_reference_if_a_step_does():
+    steps = {"opt_out_procedure": ["Open peep.example/leave and enter the Reference."]}
+    [task], [other] = tasks(described(steps)), tasks(described({}))
+    assert [one.name for one in task.values_to_enter] == [
+        "reference_id",
+        "first_name",
+        "phone_number",
+        "city",
+    ]
+    assert task.values_to_enter[0].value == "00011"
+    assert "reference_id" not in [one.name for one in other.values_to_enter]
+
+
+@pytest.mark.parametrize(
+    ("as_of", "differences"),
+    [("2026-02-28", ("age 46, on file 45",)), ("2026-03-01", ())],
+)
+def test_an_age_that_differs_from_the_birth_date_is_noted(as_of, differences):
+    [task] = tasks(described({}), as_of=date.fromisoformat(as_of))
+    assert task.differences == differences
+    assert tasks(described({}))[0].differences == ()
+
+
+@pytest.mark.parametrize(
+    ("step", "urls"),
+    [
+        ("Open peep.example/opt-out, then wait.", ["https://peep.example/opt-out"]),
+        ("See http://peep.example.", ["http://peep.example"]),
+        ("Send form.pdf to the Inc.Ltd", []),
+        ('Go to evil.example/a"b', ["https://evil.example/a"]),
+    ],
+)
+def test_addresses_in_a_step_are_found(step, urls):
+    assert [url for *_, url in step_urls(step)] == urls
 
 
 def test_a_repr_of_a_task_tells_no_person():

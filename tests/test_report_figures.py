@@ -10,6 +10,7 @@ from history_kit import DAWN, Clock, Person, Service, a_record, seen_through
 import exposurekit as ek
 from exposurekit.analysis import DEFINITIONS
 from exposurekit.history import History
+from exposurekit.reports.html import _heading
 
 DAYS = 21
 
@@ -69,7 +70,7 @@ def test_counts_over_time_end_with_the_figures_of_the_page(pages):
 @pytest.mark.parametrize("kind", ["fleet", "changes", "person", "now"])
 def test_the_score_adds_up_to_what_its_card_says(pages, kind):
     card = next(fact for fact in pages[kind].facts if fact.name == "score")
-    parts = re.findall(r"(\d+) [a-z ]+ \u00d7 (\d+)", card.sure)
+    parts = re.findall(r"(\d+) [a-z ]+ \u00d7 (\d+)", card.qualifier)
     assert sum(int(n) * int(points) for n, points in parts) == int(card.value) > 0
 
 
@@ -77,7 +78,7 @@ def test_the_score_adds_up_to_what_its_card_says(pages, kind):
 def test_the_work_by_hand_is_the_listings_and_the_pages(pages, kind):
     report = pages[kind]
     card = next(fact for fact in report.facts if fact.name == "removals by hand")
-    listings, of_pages = re.match(r"(\d+) of listings, (\d+) of pages", card.sure).groups()
+    listings, of_pages = re.match(r"(\d+) listings?, (\d+) web pages?", card.qualifier).groups()
     assert int(listings) + int(of_pages) == int(card.value) > 0
     if "work_queue" in tables(report):
         assert len(tables(report)["work_queue"]) == int(card.value)
@@ -97,7 +98,7 @@ def test_changes_are_the_same_in_cards_chart_and_table_and_the_page_says_where_a
     for cause in ("new", "listed again", "removed"):
         assert of[cause] == abs(chart.loc[cause, "n"]) == counts.loc[cause, "moves"]
     assert of["open listings"] == chart["open"].iloc[-1]
-    assert f"{chart['open'].iloc[0]} on " in report.facts[0].sure
+    assert f"{chart['open'].iloc[0]} on " in report.facts[0].qualifier
     said = words(report, "counts")
     differ = counts[counts["moves"].notna() & (counts["moves"] != counts["n"])]
     for cause, row in differ.iterrows():
@@ -117,7 +118,7 @@ def test_a_listing_that_came_and_went_is_counted_and_explained(tmp_path):
             history.collect(exposure)
         report = ek.report(history, since="2d")
     assert (facts(report)["new"], facts(report)["removed"], facts(report)["open listings"]) == (1, 1, 1)
-    assert report.facts[1].sure == "since 2026-03-01; 1 of them not open any more"
+    assert report.facts[1].qualifier == "since 2026-03-01; 1 of them no longer open"
     counts = tables(report)["counts"].set_index("what")
     assert counts.loc["new", ["n", "moves"]].tolist() == [0, 1]
     assert counts.loc["removed", ["n", "moves"]].tolist() == [1, 1]
@@ -160,10 +161,13 @@ class Titles(HTMLParser):
 def test_each_figure_shows_its_one_definition_on_hover(pages, kind):
     report = pages[kind]
     shown = Titles(report.to_html()).found
-    named = {fact.name for fact in report.facts} | {
-        name for table in tables(report).values() for name in table
+    columns = {(key, name) for key, table in tables(report).items() for name in table}
+    defined = {
+        *(fact.name for fact in report.facts if fact.name in DEFINITIONS),
+        *(heading_of(key, name) for key, name in columns if name in DEFINITIONS),
     }
-    assert shown == {name: DEFINITIONS[name] for name in named & {*DEFINITIONS}}
+    assert {*shown} == defined
+    assert {*shown.values()} <= {*DEFINITIONS.values()}
     assert {"open listings", "removed", "score", "removals by hand"} <= {*shown}
     assert [fact["definition"] for fact in report.data["facts"]] == [
         DEFINITIONS.get(f.name, "") for f in report.facts
@@ -187,3 +191,27 @@ def test_charts_show_the_same_definitions_on_hover(pages):
 def test_the_definition_of_the_score_is_what_its_weights_are():
     for status in ("discovered", "pending removal", "page"):
         assert re.search(rf"{ek.analysis.WEIGHTS[status]:g} per {status}", DEFINITIONS["score"])
+
+
+def heading_of(key, name):
+    """The heading of a column in the page."""
+    return re.search(">(.*)</th>", _heading(name, key))[1]
+
+
+def test_no_heading_is_a_raw_column_name(pages):
+    headings = [
+        heading_of(key, name)
+        for page in pages.values()
+        for key, table in tables(page).items()
+        for name in table
+    ]
+    assert [heading for heading in headings if "_" in heading] == []
+    assert heading_of("time_to_removal", "never") == "not removed"
+    assert "title=" not in _heading("other", "coverage")  # that definition is about statuses
+
+
+def test_a_share_is_shown_in_percent(pages):
+    html = pages["fleet"].to_html()
+    table = tables(pages["fleet"])["time_to_removal"]
+    assert table["never"].between(0, 1).all()
+    assert f"{table['never'].iloc[0]:.0%}</td>" in html

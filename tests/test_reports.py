@@ -123,7 +123,7 @@ def test_its_tables_are_those_of_the_questions(looked):
 def test_the_facts_are_counted(looked, fleet):
     facts = {fact.name: fact for fact in fleet.facts}
     assert facts["open listings"].value == "6"
-    assert facts["open listings"].sure == "everybody was seen well"
+    assert facts["open listings"].qualifier == "all 3 people were observed in the last run"
     assert facts["removed"].value == "3"
     assert facts["pages with their data"].value == "3"
     assert float(facts["score"].value) == looked[1].score()["score"].sum() > 0
@@ -135,8 +135,8 @@ def test_who_was_not_seen_is_told_beside_the_figure(tmp_path):
     service = kit.three_people()
     for _, history in told(tmp_path, service, days=2, broken={2: "no user"}):
         report = ek.report(history, kind="sites")
-        assert report.facts[0].sure == "1 of 3 people not seen well"
-        assert "1 not seen well" in report.provenance["people"]
+        assert report.facts[0].qualifier == "1 of 3 people were not observed completely in the last run"
+        assert "1 not observed completely" in report.provenance["people"]
 
 
 def test_a_person_is_told_alone(looked):
@@ -168,7 +168,7 @@ def test_without_a_history_nothing_over_time_is_told(looked):
 
 def test_without_an_exposure_what_is_on_file_is_unknown_and_not_nothing(fleet):
     [blockers] = [section for section in fleet.sections if section.key == "blockers"]
-    assert "not known here" in blockers.words
+    assert "does not store what people have on file" in blockers.words
     assert blockers.table is None
 
 
@@ -199,9 +199,9 @@ def test_alerts_that_ask_for_the_same_stand_together():
     assert (removal.listings, removal.people, removal.minutes) == (2, 2, 6.0)
     assert removal.steps == ("Open it.", "Press it.")
     assert [task.begin for task in removal.tasks] == ["https://a.example/1", "https://a.example/2"]
-    assert removal.together == "Same steps for 2 listings"
-    [capped] = removals(queue, most=1)
-    assert (len(capped.tasks), capped.left_out, capped.listings) == (1, 1, 2)
+    assert removal.heading == "Same steps for 2 listings"
+    [capped] = removals(queue, limit=1)
+    assert (len(capped.tasks), capped.omitted, capped.listings) == (1, 1, 2)
 
 
 def test_every_listing_stands_there_with_a_box_and_what_to_enter(fleet):
@@ -220,12 +220,101 @@ def test_every_listing_stands_there_with_a_box_and_what_to_enter(fleet):
     report = replace(fleet, sections=(replace(work, removals=(removal,)),))
     html = report.to_html()
     assert html.count('<input type="checkbox">') == 500
-    assert all(f"<code>000{number}</code>" in html for number in range(500))
-    assert html.count('<span class="label">e-mail*</span> <code>jo@example.com</code>') == 500
+    assert all(f'<code class="unbroken">000{number}</code>' in html for number in range(500))
+    assert html.count('<span class="label">e-mail</span> <code class="unbroken">jo@example.com</code>') == 500
     assert html.count('<span class="label">phone</span> <em>not on file</em>') == 500
     assert "not on this page" not in html
     more = replace(report, sections=(replace(work, removals=(replace(removal, listings=900),)),)).to_html()
     assert "400 more are not on this page" in more
+
+
+def page_with(fleet, *tasks):
+    """The page of a report whose manual work is these tasks."""
+    [work] = [section for section in fleet.sections if section.key == "work_queue"]
+    removal = Removal(tasks[0].site, None, ("Open a.example/out and wait.",), tasks, len(tasks), 1, 9.0)
+    return page_of(replace(fleet, sections=(replace(work, removals=(removal,)),)))[0]
+
+
+def test_an_item_says_what_to_enter_and_what_is_missing(fleet):
+    email = (
+        FormValue("email", "a@example.com", True, is_first_choice=True),
+        FormValue("email", "b@example.com", True, True),
+    )
+    ready = Task(
+        "user 1",
+        "A",
+        facts=(("Name", "DOE"),),
+        entries=(*email, FormValue("phone_number", "555")),
+        differences=("age 74, on file 73",),
+    )
+    blocked = Task("user 2", "A", facts=(("Name", "ROE"),), entries=(FormValue("email", None, True),))
+    html = page_with(fleet, ready, blocked)
+    assert '<span class="label">e-mail (use this one)</span>' in html
+    assert '<span class="label">or e-mail</span>' in html
+    assert "To enter (required):" in html
+    assert "Also on file, only if the form asks:" in html
+    assert "differs: age 74, on file 73" in html
+    assert html.count('<p class="warning">Cannot be done yet: no e-mail on file.') == 1
+    assert html.count('class="task blocked"') == 1
+
+
+def test_an_address_in_a_step_is_a_link(fleet):
+    html = page_with(fleet, Task("user 1", "A"))
+    assert '<li>Open <a href="https://a.example/out"' in html
+    assert ">a.example/out</a> and wait.</li>" in html
+
+
+def test_web_pages_stand_under_their_hosts_with_the_values_they_may_show(fleet):
+    values = (FormValue("name", "Jo Doe"), FormValue("email", "jo@example.com"))
+    facts = (("Page", "<script>x"), ("Contains", "email"))
+    urls = ("https://a.example/jo?x=1", "https://b.example/", "https://a.example/2")
+    html = page_with(
+        fleet,
+        *(
+            Task("user 1", None, facts=facts, address=url, entries=values, warning="Suspicious page: x.")
+            for url in urls
+        ),
+    )
+    assert re.findall(r'<li class="host"><strong>(.*?)</strong>', html) == ["a.example", "b.example"]
+    assert re.findall(r">([^<]*)</a> <span", html) == ["/jo?x=1", "/2", "b.example"]
+    assert "jo@example.com" in html
+    assert "Jo Doe" not in html
+    assert html.count("Suspicious page") == 3
+    assert "&lt;script&gt;x" in html
+
+
+def test_items_that_cannot_start_come_last():
+    values = (["email: not on file"], ["email: jo@example.com"])
+    rows = [
+        {"user_id": number, "form_values": form_values}
+        | {"alert_number": 0, "site": "A", "guide": None, "opt_out_procedure": ["Write."], "url": None}
+        | {"user_fields_required_for_removal": ["email"], "state": "open", "minutes": 2.0}
+        for number, form_values in enumerate(values, 1)
+    ]
+    [removal] = removals(pd.DataFrame(rows))
+    assert [task.user_id for task in removal.tasks] == [2, 1]
+    assert [bool(task.missing_values) for task in removal.tasks] == [False, True]
+
+
+def test_a_single_value_has_a_sentence_and_no_chart(looked):
+    exposure, history = looked
+    for section in ek.report(history, exposure=exposure).sections:
+        if section.key in ("blockers", "best_next_fields") and section.rows == 1:
+            assert section.chart is None
+            assert section.words
+
+
+def test_people_are_named_where_the_report_may(looked):
+    exposure, history = looked
+    [score] = [
+        section for section in ek.report(history, exposure=exposure).sections if section.key == "score"
+    ]
+    [alone] = [section for section in ek.report(history).sections if section.key == "score"]
+    user = exposure.users().iloc[0]
+    assert (
+        f"{user['first_name']} {user['last_name']} ({user['user_id']})" in score.chart.layout.yaxis.ticktext
+    )
+    assert f"user {user['user_id']}" in alone.chart.layout.yaxis.ticktext
 
 
 def test_without_what_people_have_on_file_a_report_says_how_to_get_it(looked):
@@ -262,13 +351,13 @@ def test_what_does_not_go_together_is_refused(looked, asked):
 
 
 def test_what_is_no_source_and_who_was_never_seen_are_refused(looked, tmp_path):
-    with pytest.raises(InvalidArgument, match="A report is of an Exposure or a History"):
+    with pytest.raises(InvalidArgument, match="an Exposure or a History"):
         ek.report(pd.DataFrame())
     with pytest.raises(NotFound):
         ek.report(looked[1], user=99)
     with pytest.raises(NotFound):
         ek.report(History(tmp_path / "nothing"))
-    with pytest.raises(InvalidArgument, match="asked of a history"):
+    with pytest.raises(InvalidArgument, match="An exposure has no past"):
         ek.report(looked[0], since=FIRST)
 
 
@@ -383,7 +472,7 @@ def test_a_file_that_cannot_be_written_is_told_and_leaves_nothing(looked, tmp_pa
     (tmp_path / "taken.html").mkdir()
     with pytest.raises(ConfigurationError, match="cannot be written"):
         ek.report(looked[0], tmp_path / "taken.html")
-    with pytest.raises(InvalidArgument, match=r"fleet\.docx ends with none of \.html, \.htm, \.pdf"):
+    with pytest.raises(InvalidArgument, match=r"must end in \.html, \.htm or \.pdf: .*fleet\.docx"):
         ek.report(looked[0], tmp_path / "fleet.docx")
     assert [one.name for one in tmp_path.iterdir()] == ["taken.html"]
 
@@ -415,5 +504,5 @@ def test_an_alert_of_a_page_is_told_as_one(tmp_path):
     service.people[1].alerts[1] |= {"opt_out_procedure": ["Write to the webmaster."]}
     with seen_through(service) as exposure:
         html, *_ = page_of(ek.report(exposure))
-    assert "<h3>A web page</h3>" in html
+    assert "<h3>Web pages</h3>" in html
     assert "<li>Write to the webmaster.</li>" in html

@@ -67,7 +67,7 @@ def test_the_search_of_the_tests_finds_what_is_not_shared(exposure, world):
 def test_a_page_that_is_called_as_a_heading_is_holds_nothing_up():
     world = a_world(3)
     first = next(iter(world.people.values()))
-    first.links.append(a_link("https://page.example/1", "What a human must do"))
+    first.links.append(a_link("https://page.example/1", "Manual work"))
     with seen_through(world) as exposure:
         assert ek.report(exposure, share_safe=True).sections
 
@@ -187,11 +187,11 @@ def test_a_report_that_would_tell_is_not_written(tmp_path, world):
 
 def test_people_have_the_same_pseudonym_in_every_report(exposure, shared):
     called = {pseudonyms.load_pseudonyms().of(user_id) for user_id in exposure.users()["user_id"]}
-    asks = next(section for section in shared.sections if section.key == "best_next_fields").table
-    assert set(asks["user_id"]) <= called
+    scores = next(section for section in shared.sections if section.key == "score").table
+    assert set(scores["user_id"]) <= called
     assert (
         ek.report(exposure, share_safe=True, user=3).title
-        == f"Exposure of person {pseudonyms.load_pseudonyms().of(3)}"
+        == f"Exposure of user {pseudonyms.load_pseudonyms().of(3)}"
     )
 
 
@@ -224,8 +224,27 @@ def test_steps_stand_there_where_many_are_told_the_same(shared):
     assert {removal.steps for removal in queue.removals} == {of_record, of_link}
     tasks = [task for removal in queue.removals for task in removal.tasks]
     assert tasks
-    assert all(task.person.startswith("person ") for task in tasks)
+    assert all(task.person.startswith("user ") for task in tasks)
     assert not any(task.facts or task.entries or task.address or task.begin or task.user_id for task in tasks)
+
+
+def test_a_field_that_few_people_lack_is_not_named(shared):
+    blockers = next(section for section in shared.sections if section.key == "blockers")
+    table = blockers.table
+    if table is None:
+        assert blockers.words == f"Not shown: fewer than {FEW} people lack the same field."
+    else:
+        assert table.groupby("field")["user_id"].nunique().min() >= FEW
+
+
+def test_shared_work_is_counted_per_person_without_boxes(shared):
+    html = shared.to_html()
+    queue = next(section for section in shared.sections if section.key == "work_queue")
+    assert '<input type="checkbox">' not in html
+    for removal in queue.removals:
+        for person, n in removal.tasks_per_person:
+            assert f"{person}: {n}<" in html
+        assert sum(n for _, n in removal.tasks_per_person) == len(removal.tasks)
 
 
 def test_places_of_few_people_are_one_with_the_work_of_all_of_them():
@@ -255,7 +274,7 @@ def test_what_is_shared_tells_of_as_much_work(exposure, shared):
         next(section for section in report.sections if section.key == "work_queue").words
         for report in (ek.report(exposure), shared)
     ]
-    whole, told = (re.search(r"[\d,.]+ (minutes|hours) in all", text).group() for text in words)
+    whole, told = (re.search(r"about [\d,.]+ (minutes|hours)", text).group() for text in words)
     assert whole == told
 
 

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ WHICH_NAME = (
     "As the person's own name, enter the name on file."
 )
 _URL = re.compile(r"(?i)(?<![@\w.-])(?:https?://)?(?:[a-z0-9-]+\.)+[a-z]{2,}(?:/[^\s<>\"'()]*)?")
+_CODE = re.compile(r"(?i)<\s*[/!?]?\s*[a-z]|javascript:|&#")
 _ADDRESS_FIELDS = ("address1", "address2", "city", "state", "zip", "country")
 _FIELD_ORDER = (
     "name",
@@ -56,6 +58,7 @@ _LABELS = {
     "phone_number": "phone",
     "address1": "street",
     "address2": "street, line 2",
+    "reference_id": "reference",
 }
 
 
@@ -107,6 +110,9 @@ class Task:
         entries: Form values, required fields first.
         note: What is missing, and how to get it.
         state: ``open``, ``started``, ``unable`` or ``done``; empty if not known.
+        differences: Where the listing and the data on file differ, such as ``age 74, on file 73``.
+        warning: Why to take care with a page: its title contains program code.
+        asks_reference: Whether a step asks for the listing's reference.
     """
 
     person: str = field(repr=False)
@@ -119,11 +125,16 @@ class Task:
     entries: tuple[FormValue, ...] = field(default=(), repr=False)
     note: str = ""
     state: str = ""
+    differences: tuple[str, ...] = field(default=(), repr=False)
+    warning: str = ""
+    asks_reference: bool = False
 
     @property
     def values_to_enter(self) -> tuple[FormValue, ...]:
         """The values that the form requires; for a page, the values on file of the kinds that the page contains."""
-        return tuple(value for value in self.entries if self._comes_first(value))
+        reference = dict(self.facts).get("Reference") if self.asks_reference and self.entries else None
+        first = (FormValue("reference_id", reference, required=True),) if reference else ()
+        return (*first, *(value for value in self.entries if self._comes_first(value)))
 
     @property
     def other_values(self) -> tuple[FormValue, ...]:
@@ -287,23 +298,26 @@ def without_people(alerts: pd.DataFrame) -> pd.DataFrame:
     return alerts.assign(person=pd.Series(index=alerts.index, dtype=TEXT_DTYPE), form_values=missing)
 
 
-def tasks(rows: pd.DataFrame) -> list[Task]:
+def tasks(rows: pd.DataFrame, *, as_of: date | None = None) -> list[Task]:
     """Turn the rows of a table of alerts, or of a work queue, into tasks.
 
     Args:
         rows: ``user_id``, ``alert_number``, and optionally the columns that `with_listings` and `with_people` add.
+        as_of: The day on which ages are compared with birth dates on file; None to compare none.
 
     >>> from exposurekit.analysis.tasks import tasks
     >>> tasks(exposure.alerts())[0].user_id in exposure.users()["user_id"].tolist()
     True
     """
-    return [_task(row) for row in _dicts(rows)]
+    return [_task(row, as_of) for row in _dicts(rows)]
 
 
-def _task(row: Mapping[str, Any]) -> Task:
+def _task(row: Mapping[str, Any], as_of: date | None) -> Task:
     user_id = int(row["user_id"])
     name, site, url = _text(row.get("person")), _text(row.get("site")), _text(row.get("url"))
     address = _text(row.get("href")) if site else _text(row.get("link_url")) or url
+    steps, entries = _texts(row.get("opt_out_procedure")), tuple(_entries(row))
+    title = "" if site else _text(row.get("link_title")) or ""
     return Task(
         person=f"{name} (user {user_id})" if name else f"user {user_id}",
         site=site,
@@ -311,11 +325,25 @@ def _task(row: Mapping[str, Any]) -> Task:
         alert_number=int(row["alert_number"]),
         facts=tuple(_facts(row, site)),
         address=address,
-        begin=url if url and url != address else opt_out_url(_texts(row.get("opt_out_procedure"))),
-        entries=tuple(_entries(row)),
+        begin=url if url and url != address else opt_out_url(steps),
+        entries=entries,
         note="" if name else NO_VALUES,
         state=_text(row.get("state")) or "",
+        differences=tuple(_differences(row, entries, as_of)),
+        warning="Suspicious page: its title contains program code." if _CODE.search(title) else "",
+        asks_reference=bool(site) and any("reference" in step.casefold() for step in steps),
     )
+
+
+def _differences(row: Mapping[str, Any], entries: Sequence[FormValue], as_of: date | None) -> Iterator[str]:
+    age = row.get("age")
+    birth_date = next((entry.value for entry in entries if entry.name == "birth_date"), None)
+    if as_of is None or birth_date is None or is_missing(age):
+        return
+    born = date.fromisoformat(birth_date)
+    on_file = as_of.year - born.year - ((as_of.month, as_of.day) < (born.month, born.day))
+    if int(age) != on_file:  # type: ignore[arg-type]
+        yield f"age {int(age)}, on file {on_file}"  # type: ignore[arg-type]
 
 
 def _facts(row: Mapping[str, Any], site: str | None) -> Iterator[tuple[str, str]]:
@@ -357,12 +385,21 @@ def opt_out_url(steps: Sequence[str]) -> str | None:
     >>> opt_out_url(["Open peep.example/opt-out.", "Write to privacy@peep.example."])
     'https://peep.example/opt-out'
     """
-    for match in _URL.finditer(" ".join(steps)):
+    return next((url for step in steps for *_, url in step_urls(step)), None)
+
+
+def step_urls(step: str) -> Iterator[tuple[int, int, str]]:
+    """The addresses with a path, or with a scheme, in a step: start and end in its text, and the URL.
+
+    >>> from exposurekit.analysis.tasks import step_urls
+    >>> [*step_urls("Open peep.example/opt-out.")]
+    [(5, 25, 'https://peep.example/opt-out')]
+    """
+    for match in _URL.finditer(step):
         url = match[0].rstrip(".,;:!?")
         has_scheme = "://" in url
         if has_scheme or "/" in url:
-            return url if has_scheme else f"https://{url}"
-    return None
+            yield match.start(), match.start() + len(url), url if has_scheme else f"https://{url}"
 
 
 def _required_fields(required: Any) -> tuple[str, ...]:

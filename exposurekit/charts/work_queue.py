@@ -245,7 +245,7 @@ def work_queue(table: pd.DataFrame, *, provenance: str = "") -> Chart:
         barmode="stack",
     )
     items = count_axis("listings or pages", int(shown[[*_STATES]].sum(axis=1).max()))
-    minutes = count_axis("minutes left (estimated)", float(shown["minutes"].max()))
+    minutes = count_axis("estimated minutes", float(shown["minutes"].max()))
     return as_rows(panels(figure, items, minutes), names)
 
 

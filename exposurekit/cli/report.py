@@ -82,9 +82,8 @@ def report(
         output.print_json(made.data)
     else:
         click.echo(made.finding)
-        click.echo(
-            f"Wrote {output.label_of(out)}, {out.stat().st_size / 1e6:.1f} MB. Open it in any browser."
-        )
+        hint = "" if out.suffix.lower() == ".pdf" else " Open it in any browser."
+        click.echo(f"Wrote {output.label_of(out)}, {out.stat().st_size / 1e6:.1f} MB.{hint}")
     if not live and any(task.note for one in made.sections for it in one.removals for task in it.tasks):
         click.echo(output.NAMES_MISSING, err=True)
     if shows:

@@ -2,9 +2,9 @@
 
 `report` is the entry point; behind it::
 
-    data          what a report is made of, from an exposure, a history or both
+    data          the tables of a report, from an exposure, a history or both
     sections      the sections of each kind: fleet, person, changes, sites
-    manual_steps  the manual work, site by site
+    manual_steps  the manual work, grouped by steps
     share_safe    what a share-safe report may contain
     leak_check    search a share-safe page for personal data
     model         a report as typed values
@@ -42,52 +42,55 @@ def report(
     exposure: Exposure | None = None,
     share_safe: bool = False,
 ) -> Report:
-    """A report of what a service and a memory tell; written to a file where one is named.
+    """Make a report on an exposure or a history, and write it to a file if you name one.
 
     Args:
-        source: A `History`, or an `Exposure`: that knows one moment, and nothing over time.
-        path: Where the page goes, an ``.html``; it is written whole or not at all. A ``.pdf`` is printed by a Chromium, Chrome or Edge
-            of the machine. None: nowhere.
-        kind: ``fleet``, ``person`` (with ``user``), ``changes`` (with ``since``) or ``sites``; None: what the rest implies.
-        user: The id of a person: about them alone.
-        since: What moved since then: any time that `History.diff` takes, such as ``"14d"``, ``"yesterday"``, a date.
-        exposure: Beside a history: what people have on file now, which tells what can be unblocked.
-        share_safe: For people who may not know whom it is about. People have pseudonyms, the same in every report that
-            this machine makes; ages are told to ten years, places by their state, instants to the day; where fewer than
-            five people are, or what fewer are told, does not stand there. Then the finished page is searched for all
-            that is known of everyone, and is refused if any of it is found. What a history alone does not know, names
-            and addresses on file, is looked for only with ``exposure``.
+        source: A `History`, or an `Exposure`, which has no past.
+        path: The file, written whole or not at all: ``.html``, or ``.pdf``, which an installed Chromium, Chrome or Edge
+            prints. None to write none.
+        kind: ``fleet``, ``person`` (with ``user``), ``changes`` (with ``since``) or ``sites``; None: as the other
+            arguments imply.
+        user: The id of one person, for a report on that person alone.
+        since: The start of a report on changes: any time that `History.diff` takes, such as ``"14d"``,
+            ``"yesterday"`` or a date.
+        exposure: The current tables, next to a history: adds the names and values on file that manual steps need.
+        share_safe: Make a report for readers who must not learn whom it is about. People have pseudonyms, the same in
+            every report from this machine; ages are rounded to ten years, places to the state and instants to the day;
+            a site, host, field or text appears only if at least five people are concerned. The finished page is then
+            searched for all known personal data. A history alone does not know names and addresses on file: pass
+            ``exposure`` to search for them too.
 
     Returns:
-        What it says, as typed values: ``.finding``, ``.facts``, ``.sections``, ``.data``, ``.to_html()``.
+        The report as typed values: ``.finding``, ``.facts``, ``.sections``, ``.data``, ``.to_html()``.
 
     Raises:
         InvalidArgument: The arguments do not go together.
         ConfigurationError: The file cannot be written.
-        NotFound: Nothing was seen yet, or not of that person.
-        Leak: What is to be shared would tell a person's data; nothing is written.
+        NotFound: The history is empty, or does not contain the user.
+        Leak: A share-safe report contains personal data; nothing is written.
 
     >>> report = ek.report(history)
     >>> report.kind, [section.key for section in report.sections][:2]
     ('fleet', ['by_site', 'score'])
     """
-    asked = _kind(kind, user, since)
-    _check(path)
-    of = report_data(
+    kind = _kind(kind, user, since)
+    _check_path(path)
+    data = report_data(
         source, exposure=exposure, user=user, pseudonyms=pseudonyms.load_pseudonyms() if share_safe else None
     )
-    if asked == "changes":
-        assert since is not None  # noqa: S101  `_kind` saw to it
-        made = sections.changes(of, since)
+    if kind == "changes":
+        assert since is not None  # noqa: S101  `_kind` checks it
+        result = sections.changes(data, since)
     else:
-        made = {"fleet": sections.fleet, "person": sections.person, "sites": sections.sites}[asked](of)
+        make = {"fleet": sections.fleet, "person": sections.person, "sites": sections.sites}[kind]
+        result = make(data)
     if share_safe:
-        made = replace(made, is_share_safe=True)
-        leak_check.assert_shareable(made, leak_check.matcher_for(of.exposure, of.history))
+        result = replace(result, is_share_safe=True)
+        leak_check.assert_shareable(result, leak_check.matcher_for(data.exposure, data.history))
     if path is not None:
         is_pdf = Path(path).suffix.lower() == ".pdf"
-        write(Path(path), pdf.print_pdf(made.to_html()) if is_pdf else made.to_html().encode())
-    return made
+        write(Path(path), pdf.print_pdf(result.to_html()) if is_pdf else result.to_html().encode())
+    return result
 
 
 def write(path: Path, content: bytes) -> None:
@@ -102,27 +105,27 @@ def write(path: Path, content: bytes) -> None:
         raise ConfigurationError(f"{plain(path)} cannot be written: {error.strerror}") from None
 
 
-def _check(path: str | os.PathLike[str] | None) -> None:
-    """Say so before any work is done, where a file cannot be what its name says, or has no place."""
+def _check_path(path: str | os.PathLike[str] | None) -> None:
+    """Raise early if a file has another suffix, or no directory."""
     if path is None:
         return
     if Path(path).suffix.lower() not in _SUFFIXES:
         raise InvalidArgument(
-            f"A report is a page, or a PDF: {plain(path)} ends with none of {', '.join(_SUFFIXES)}"
+            f"The name of a report must end in {', '.join(_SUFFIXES[:-1])} or {_SUFFIXES[-1]}: {plain(path)} does not"
         )
     if not Path(path).parent.is_dir():
         raise ConfigurationError(
-            f"{plain(path)} cannot be written: there is no directory {plain(Path(path).parent)}"
+            f"{plain(path)} cannot be written: the directory {plain(Path(path).parent)} does not exist"
         )
 
 
 def _kind(kind: str | None, user: int | None, since: str | date | datetime | None) -> str:
     implied = "person" if user is not None else "changes" if since is not None else "fleet"
-    asked = kind or implied
-    if asked not in KINDS:
-        raise InvalidArgument(f"kind is one of: {', '.join(KINDS)}")
-    if (asked == "changes") != (since is not None):
-        raise InvalidArgument("What changed is asked with since, and since of what changed: since='14d'")
-    if (asked == "person") != (user is not None):
-        raise InvalidArgument("A report of a person names them, and names nobody else: user=12")
-    return asked
+    kind = kind or implied
+    if kind not in KINDS:
+        raise InvalidArgument(f"kind must be one of: {', '.join(KINDS)}")
+    if (kind == "changes") != (since is not None):
+        raise InvalidArgument("kind='changes' and since go together: since='14d'")
+    if (kind == "person") != (user is not None):
+        raise InvalidArgument("kind='person' and user go together: user=12")
+    return kind

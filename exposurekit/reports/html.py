@@ -1,11 +1,13 @@
-"""A report as one page that stands alone: loads nothing, and runs no script but its own. Trusts no text."""
+"""Render a report as one self-contained HTML page that loads nothing and runs only its own scripts."""
 
 import base64
 import hashlib
 import json
+from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 from typing import Any
+from urllib.parse import urlsplit
 
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -13,52 +15,86 @@ from markupsafe import Markup
 
 from exposurekit import charts
 from exposurekit.analysis.definitions import definition
+from exposurekit.analysis.tasks import step_urls
 from exposurekit.charts.embedding import drawing_js, plotly_js
+from exposurekit.reports.model import OPEN_MAX
 from exposurekit.text import formatting
-from exposurekit.text.sanitize import escaped, link, plain
+from exposurekit.text.sanitize import escaped, link, link_with_path, plain
 
-_INSIDE = Markup  # what was made here, and not told from outside
+_SAFE = Markup  # for markup made here; everything else is escaped
+_HEADINGS = {
+    "at": "time",
+    "contains": "contains",
+    "followed_days": "days observed",
+    "gone_days": "days absent",
+    "is_known": "is a profile field",
+    "left_out": "not counted",
+    "items_per_minute": "items per minute",
+    "median_days": "median days",
+    "median_high": "median, high",
+    "median_low": "median, low",
+    "n": "number",
+    "never": "not removed",
+    "never_high": "not removed, high",
+    "never_low": "not removed, low",
+    "of_listings": "points for listings",
+    "of_pages": "points for pages",
+    "together": "removals so far",
+    "unlocks": "removals with it alone",
+    "unseen": "people not observed",
+    "user_id": "user",
+}
+_SECTION_HEADINGS = {
+    ("coverage", "last_seen_well"): "last complete observation",
+    ("coverage", "whole"): "complete",
+    ("relistings", "episode"): "listed for the nth time",
+    ("score", "pages"): "web pages",
+}
+_NO_DEFINITION = {("coverage", "other")}  # defined for statuses only
+_SHARES = {"never", "never_low", "never_high"}  # shown in percent
+_UNBROKEN_MAX = 24  # characters of a value that is not broken over lines
 
 
 def page(report: Any) -> str:
     """A `Report` as HTML.
 
-    A Content-Security-Policy names the page's own scripts by their hash: nothing else runs, and no request leaves. All
-    text is escaped. The same report gives the same bytes.
+    A Content-Security-Policy allows only the page's own scripts, by hash, and no request. All text is escaped. The same
+    report gives the same bytes.
 
     >>> from exposurekit.reports.html import page
     >>> "connect-src" in page(ek.report(exposure))
     True
     """
-    first = next((one.key for one in report.sections if one.chart is not None), None)
+    first = next((section.key for section in report.sections if section.chart is not None), None)
     drawing = [plotly_js(), _charts_js()] if first else []
-    reading = _file("templates/report.js")
-    hashes = " ".join(f"'sha256-{_digest(script)}'" for script in (*drawing, reading))
+    page_script = _file("templates/report.js")
+    hashes = " ".join(f"'sha256-{_digest(script)}'" for script in (*drawing, page_script))
     policy = (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
         "font-src data:; connect-src 'none'; base-uri 'none'; form-action 'none'"
     )
-    told: str = _template().render(
+    html: str = _template().render(
         report=report,
+        open_max=OPEN_MAX,
         policy=policy,
-        style=_INSIDE(_file("templates/report.css")),
-        # Where the first chart stands, and not at the end: it is drawn before the tables below it are even read.
+        style=_SAFE(_file("templates/report.css")),
+        # The scripts stand after the first chart, so that it is drawn before the tables below it are parsed.
         first=first,
-        drawing=[_INSIDE(script) for script in drawing],
-        reading=_INSIDE(reading),
+        drawing=[_SAFE(script) for script in drawing],
+        page_script=_SAFE(page_script),
     )
-    return told
+    return html
 
 
 def without_scripts(html: str) -> str:
-    """What of a page is not the same in all: its text and its data.
+    """A page without the scripts and styles that all reports share.
 
     >>> from exposurekit.reports.html import without_scripts
     >>> len(without_scripts(ek.report(exposure).to_html())) < 1_000_000
     True
     """
-    for shared in (plotly_js(), _charts_js(), _file("templates/report.js"), _file("templates/report.css")):
-        html = html.replace(shared, "")
+    for asset in (plotly_js(), _charts_js(), _file("templates/report.js"), _file("templates/report.css")):
+        html = html.replace(asset, "")
     return html
 
 
@@ -68,56 +104,100 @@ def _template() -> Any:
         loader=PackageLoader("exposurekit.reports"),
         autoescape=True,
         undefined=StrictUndefined,
-        # Before it is escaped: no control character, nothing that turns the line around it.
+        # Before escaping, this removes control characters and characters that change the direction of text.
         finalize=lambda value: value if isinstance(value, Markup) else plain(value),
     )
     environment.filters |= {
-        "linked": lambda url: _INSIDE(link(url)),
+        "linked": lambda url: _SAFE(link_with_path(url)),
+        "linked_path": _linked_path,
+        "with_links": _with_links,
+        "code": _code,
         "body": _body,
+        "heading": _heading,
         "defined": _defined,
-        "meaning": _meaning,
         "drawn": lambda chart: _data(_charts_json(chart)),
         "csv": lambda table: _data(formatting.as_csv(table)),
     }
     return environment.get_template("report.html")
 
 
-def _meaning(name: str) -> Markup:
-    """A figure's definition as what an element shows on hover; nothing where there is none."""
-    words = definition(name)
-    return _INSIDE(f' title="{escaped(words)}"') if words else _INSIDE("")
+def _linked_path(url: str) -> Markup:
+    """A link whose text is the path of an address, for a list under the host's name."""
+    with suppress(ValueError):
+        parts = urlsplit(url)
+        path = parts._replace(scheme="", netloc="").geturl()
+        if path not in ("", "/") and not path.startswith("//"):
+            return _SAFE(link(url, path))
+    return _SAFE(link_with_path(url))
+
+
+def _with_links(step: str) -> Markup:
+    """A step in which web addresses are links."""
+    text, parts, end = plain(step), [], 0
+    for start, stop, url in step_urls(text):
+        parts += [escaped(text[end:start]), link(url, text[start:stop])]
+        end = stop
+    return _SAFE("".join([*parts, escaped(text[end:])]))
+
+
+def _code(value: str) -> Markup:
+    """A value to copy; a short one stays on one line."""
+    unbroken = ' class="unbroken"' if len(value) <= _UNBROKEN_MAX else ""
+    return _SAFE(f"<code{unbroken}>{escaped(value)}</code>")
+
+
+def _heading(name: str, key: str) -> Markup:
+    """The heading of a column, with its definition as a tooltip."""
+    words = "" if (key, name) in _NO_DEFINITION else definition(name)
+    title = f' title="{escaped(words)}"' if words else ""
+    heading = _SECTION_HEADINGS.get((key, name)) or _HEADINGS.get(name) or name.replace("_", " ")
+    return _SAFE(f'<th scope="col"{title}>{escaped(heading)}</th>')
 
 
 def _defined(name: str) -> Markup:
-    """A figure's name, which shows its definition on hover and tells it to who cannot see it."""
-    if not definition(name):
-        return _INSIDE(escaped(name))
-    said = escaped(f"{name}: {definition(name)}")
-    return _INSIDE(f'<dfn tabindex="0"{_meaning(name)} aria-label="{said}">{escaped(name)}</dfn>')
+    """The name of a figure, with its definition as a tooltip and for screen readers."""
+    if not (words := definition(name)):
+        return _SAFE(escaped(name))
+    label = escaped(f"{name}: {words}")
+    return _SAFE(f'<dfn tabindex="0" title="{escaped(words)}" aria-label="{label}">{escaped(name)}</dfn>')
 
 
 def _body(table: pd.DataFrame) -> Markup:
-    """The rows of a table: a loop of the template's would take as long as all else."""
-    told: dict[str, str] = {}  # many a cell is as another
+    """The rows of a table; a loop in the template would take as long as everything else."""
+    shares = {
+        name: table[name].map(_percent, na_action="ignore").astype("str") for name in _SHARES & {*table}
+    }
+    cells: dict[str, str] = {}  # many cells are equal
     rows = [
-        "".join(f"<td>{told.get(cell) or told.setdefault(cell, escaped(cell))}</td>" for cell in row)
-        for row in formatting.rows(table)
+        "".join(cells.get(cell) or cells.setdefault(cell, _cell(cell)) for cell in row)
+        for row in formatting.rows(table.assign(**shares))
     ]
-    return _INSIDE("\n".join(f"<tr>{row}</tr>" for row in rows))
+    return _SAFE("\n".join(f"<tr>{row}</tr>" for row in rows))
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}"
+
+
+def _cell(text: str) -> str:
+    unbroken = ' class="unbroken"' if text[:1].isdigit() and len(text) <= _UNBROKEN_MAX else ""
+    return f"<td{unbroken}>{escaped(text)}</td>"
 
 
 def _charts_json(chart: charts.Chart) -> dict[str, Any]:
     figure: dict[str, Any] = json.loads(chart.to_json(validate=False, engine="json"))
-    # The page says the title, and wraps it.
-    layout = figure["layout"] | {"title": None, "margin": figure["layout"].get("margin", {}) | {"t": 40}}
+    # The page shows the title as a heading, which wraps; above the plot only a legend needs room.
+    has_legend = figure["layout"].get("showlegend") is not False
+    margin = figure["layout"].get("margin", {}) | {"t": 40 if has_legend else 16}
+    layout = figure["layout"] | {"title": None, "margin": margin}
     layout.pop("meta", None)
     return {"data": figure["data"], "layout": layout, "config": charts.CONFIG}
 
 
 def _data(value: Any) -> Markup:
-    """JSON inside a script element: "</" and "<!--" would end or hide it, so no "<" stands in it."""
-    told = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return _INSIDE(told.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))
+    """JSON for a script element, without "<": "</" and "<!--" would end or hide it."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _SAFE(text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))
 
 
 @cache

@@ -1,8 +1,7 @@
-"""The last look at what is to be shared: a finished report is searched for all that is known of everyone. Mends nothing."""
+"""Search a share-safe report or export for personal data."""
 
 import contextlib
 from collections.abc import Mapping
-from typing import Any
 
 import pandas as pd
 
@@ -17,76 +16,76 @@ from exposurekit.reports.html import without_scripts
 from exposurekit.reports.model import Fact, Report, Section
 from exposurekit.reports.share_safe import FEW
 
-_PAGES = {"href", "url", "link_url"}
+_URL_COLUMNS = {"href", "url", "link_url"}
 
 
-def assert_shareable(report: Report, known: PersonalDataMatcher) -> None:
-    """See that a report tells none of what is known.
+def assert_shareable(report: Report, matcher: PersonalDataMatcher) -> None:
+    """Raise if a report contains personal data.
 
     Raises:
-        Leak: It does; the message says what kind of value stands in which part, and tells none.
+        Leak: The report contains a value of `matcher`; the message names its kind and section, not the value.
     """
-    known.forget(_about_nobody(report))
-    found = known.found_in(without_scripts(report.to_html())) | known.found_in(report.to_json())
-    if not found:
+    matcher.forget(_impersonal_text(report))
+    kinds = matcher.found_in(without_scripts(report.to_html())) | matcher.found_in(report.to_json())
+    if not kinds:
         return
-    parts = [part.key for part in report.sections if known.found_in(_alone(report, part))]
-    where = f" in {', '.join(parts)}" if parts else ""
+    keys = [section.key for section in report.sections if matcher.found_in(_alone(report, section))]
+    where = f" in {', '.join(keys)}" if keys else ""
     raise Leak(
-        f"The report would tell personal data{where}: {_kinds(found)}. It was not written. "
-        "A site's name, a guide or a step says it: see the whole report, which is made without share_safe."
+        f"The report contains personal data{where}: {_summary(kinds)}. It was not written. "
+        "A site's name, a guide or a step contains it: make the report without share_safe to find it."
     )
 
 
-def check_text(text: str, known: PersonalDataMatcher) -> None:
-    """See that a text tells none of what is known.
+def check_text(text: str, matcher: PersonalDataMatcher) -> None:
+    """Raise if a text contains personal data.
 
     Raises:
-        Leak: It does; the message says what kind of value, and tells none.
+        Leak: The text contains a value of `matcher`; the message names its kind, not the value.
     """
-    if found := known.found_in(text):
-        raise Leak(f"It would tell personal data: {_kinds(found)}. It was not written.")
+    if kinds := matcher.found_in(text):
+        raise Leak(f"The file would contain personal data: {_summary(kinds)}. It was not written.")
 
 
 def matcher_for(exposure: Exposure | None, history: History | None) -> PersonalDataMatcher:
-    """All that an exposure and a history know of everyone: whom they are about, what was found, and their keys."""
-    known = PersonalDataMatcher()
+    """A matcher for all personal data of an exposure and a history: profiles, listings and keys."""
+    matcher = PersonalDataMatcher()
     if exposure is not None:
         tables = ("users", "aliases", "emails", "phone_numbers", "addresses", "records", "links", "alerts")
         for name in tables:
-            values_in(_of_somebody(exposure[name]), known)
-        access = exposure.client.config
-        for secret in (access.api_key, access.api_secret):
-            known.add("key", secret)
+            values_in(_personal(exposure[name]), matcher)
+        config = exposure.client.config
+        for secret in (config.api_key, config.api_secret):
+            matcher.add("key", secret)
         for user_id in exposure.users()["user_id"].tolist():
-            with contextlib.suppress(NotFound):  # left since
-                known.add("key", exposure.key(user_id).secret)
+            with contextlib.suppress(NotFound):  # deleted since
+                matcher.add("key", exposure.key(user_id).secret)
     if history is not None:
         for table in (history.records(), history.links(), history.alerts()):
-            values_in(_of_somebody(table), known)
-    return known
+            values_in(_personal(table), matcher)
+    return matcher
 
 
-def _of_somebody(table: pd.DataFrame) -> pd.DataFrame:
-    """Without pages that so many are told of that they are nobody's: where a site is asked to remove, say."""
-    for name in _PAGES & {*table}:
-        many = table.groupby(name, observed=True)["user_id"].nunique()
-        table = table.assign(**{name: table[name].where(~table[name].isin(many.index[many >= FEW]))})
+def _personal(table: pd.DataFrame) -> pd.DataFrame:
+    """A table without the URLs that many people have in common, such as the address of an opt-out form."""
+    for name in _URL_COLUMNS & {*table}:
+        people = table.groupby(name, observed=True)["user_id"].nunique()
+        table = table.assign(**{name: table[name].where(~table[name].isin(people.index[people >= FEW]))})
     return table
 
 
-def _about_nobody(report: Report) -> str:
-    """What stands in every report like it: headings, names of columns, statuses."""
+def _impersonal_text(report: Report) -> str:
+    """The text of every report of this kind: headings, column names, statuses."""
     facts = tuple(Fact(fact.name, "", "") for fact in report.facts)
-    sections = tuple(Section(part.key, part.title, "") for part in report.sections)
+    sections = tuple(Section(section.key, section.title, "") for section in report.sections)
     empty = Report(report.kind, "", "", facts, sections, {}, is_share_safe=report.is_share_safe)
     columns = map(str.strip, sorted(INSTANTS | NUMBERS | WORDS))
     return "\n".join([without_scripts(empty.to_html()), *DEFINITIONS.values(), *STATUSES, *columns])
 
 
-def _kinds(found: Mapping[str, int]) -> str:
-    return ", ".join(f"{kind} ({n:,})" for kind, n in sorted(found.items()))
+def _summary(kinds: Mapping[str, int]) -> str:
+    return ", ".join(f"{kind} ({n:,})" for kind, n in sorted(kinds.items()))
 
 
-def _alone(report: Report, section: Any) -> str:
+def _alone(report: Report, section: Section) -> str:
     return without_scripts(Report(report.kind, "", "", (), (section,), {}).to_html())

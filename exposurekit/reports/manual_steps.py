@@ -1,6 +1,7 @@
-"""The manual work as a person does it: what to do, once for all listings that need the same, and each of these."""
+"""The manual work of a report: items that need the same steps, grouped."""
 
 from collections.abc import Iterator
+from datetime import date
 from typing import Any, TypeAlias
 
 import pandas as pd
@@ -9,35 +10,45 @@ from exposurekit.analysis.tasks import Task, tasks
 from exposurekit.analysis.work_queue import DONE, UNABLE
 from exposurekit.reports.model import Removal
 
-_Kind: TypeAlias = tuple[str | None, str | None, tuple[str, ...]]
+_Steps: TypeAlias = tuple[str | None, str | None, tuple[str, ...]]
 
 
-def removals(queue: pd.DataFrame, *, most: int | None = None) -> tuple[Removal, ...]:
-    """What is left of a work queue, in its order; listings that need the same steps stand together.
+def removals(
+    queue: pd.DataFrame, *, limit: int | None = None, as_of: date | None = None
+) -> tuple[Removal, ...]:
+    """Group the open items of a work queue by their steps, in the queue's order; those that cannot start come last.
 
     Args:
-        queue: As `analysis.work_queue` gives it for the steps of an `Exposure` or a `History`.
-        most: How many listings and pages are told of at most, the first ones; None: all.
+        queue: A table as returned by `analysis.work_queue`.
+        limit: The number of items to describe; None for all.
+        as_of: The day on which ages are compared with birth dates on file.
     """
-    left = queue[~queue["state"].isin([DONE, UNABLE])]
-    described = [*tasks(left if most is None else left.head(most))]
-    found: dict[_Kind, list[tuple[int, float, Task | None]]] = {}
+    waiting = open_items(queue)
+    described = tasks(waiting if limit is None else waiting.head(limit), as_of=as_of)
+    groups: dict[_Steps, list[tuple[int, float, Task | None]]] = {}
     columns = ("user_id", "minutes", "site", "guide", "opt_out_procedure")
-    for place, (user_id, minutes, site, guide, steps) in enumerate(_cells(left, *columns)):
-        kind = _text(site), _text(guide), tuple(map(str, steps))
-        task = described[place] if place < len(described) else None
-        found.setdefault(kind, []).append((user_id, minutes, task))
-    return tuple(_removal(kind, waits) for kind, waits in found.items())
+    for position, (user_id, minutes, site, guide, steps) in enumerate(_cells(waiting, *columns)):
+        task = described[position] if position < len(described) else None
+        groups.setdefault((_text(site), _text(guide), tuple(map(str, steps))), []).append(
+            (user_id, minutes, task)
+        )
+    return tuple(_removal(steps, items) for steps, items in groups.items())
 
 
-def _removal(kind: _Kind, waiting: list[tuple[int, float, Task | None]]) -> Removal:
-    people = len({user_id for user_id, _, _ in waiting})
-    minutes = sum(minutes for _, minutes, _ in waiting)
-    return Removal(*kind, tuple(task for _, _, task in waiting if task), len(waiting), people, minutes)
+def open_items(queue: pd.DataFrame) -> pd.DataFrame:
+    """The rows of a work queue that are neither done nor impossible."""
+    return queue[~queue["state"].isin([DONE, UNABLE])]
+
+
+def _removal(steps: _Steps, items: list[tuple[int, float, Task | None]]) -> Removal:
+    people = len({user_id for user_id, _, _ in items})
+    minutes = sum(minutes for _, minutes, _ in items)
+    described = sorted((task for _, _, task in items if task), key=lambda task: bool(task.missing_values))
+    return Removal(*steps, tuple(described), len(items), people, minutes)
 
 
 def _cells(table: pd.DataFrame, *columns: str) -> Iterator[tuple[Any, ...]]:
-    """Row by row; each column is unpacked at once."""
+    """The rows of some columns; each column is converted once."""
     return zip(*(table[name].tolist() for name in columns), strict=True)
 
 

@@ -1,8 +1,11 @@
-"""What a report says, as values: a finding, figures, and sections with words, charts, tables and steps. Asks nothing, draws nothing."""
+"""A report as typed values: a finding, figures, and sections with text, charts, tables and manual steps."""
 
+from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 import pandas as pd
 from pydantic_core import to_json, to_jsonable_python
@@ -10,37 +13,40 @@ from pydantic_core import to_json, to_jsonable_python
 from exposurekit.analysis.definitions import definition
 from exposurekit.analysis.tasks import Task
 from exposurekit.charts import Chart, describe
-from exposurekit.charts.theme import pluralize
+from exposurekit.charts.theme import format_duration, pluralize
 
 SHARE_SAFE = (
-    "Share-safe: you may pass this report on. It holds no name, address, contact detail or link of the people it is "
-    "about. They have pseudonyms; ages, places and times are rounded; a site with fewer than five people is not named."
+    "Share-safe: you may pass this report on. It contains no name, address, contact detail or link of the people it is "
+    "about. They have pseudonyms, dates have no time of day, and ages and places, where they appear, are rounded to ten "
+    "years and the state. A site, host or missing field is named only if at least five people are concerned; of a named "
+    "site, all counts are shown."
 )
 CONFIDENTIAL = (
-    "Confidential: this report holds personal data. Only people who work on these removals may see it. "
+    "Confidential: this report contains personal data. Only people who work on these removals may see it. "
     "For anybody else, make a share-safe one: share_safe=True, or --share-safe."
 )
-TASKS_MAX = 1_000  # listings for a human in a page: more would be slow to open
-ROWS_MAX = 2_000  # of a table in a page: a browser sorts and filters so many at once
+TASKS_MAX = 1_000  # items of manual work in a page: with more it is slow to open
+ROWS_MAX = 2_000  # of a table in a page: a browser sorts and filters so many without delay
+OPEN_MAX = 30  # items of manual work up to which their lists are unfolded
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One figure, and how sure it is.
+    """One figure with its qualifier.
 
     Attributes:
         name: What is counted.
         value: The figure as text.
-        sure: How far it can be trusted: its interval, of how many, or since when.
+        qualifier: Its interval, base or date.
     """
 
     name: str
     value: str
-    sure: str = ""
+    qualifier: str = ""
 
     @property
     def definition(self) -> str:
-        """What it means, as `analysis.DEFINITIONS` has it; empty where its name says it all.
+        """The definition in `analysis.DEFINITIONS`; empty if the name needs none.
 
         >>> ek.report(exposure).facts[0].definition[:34]
         'listings still to be removed: disc'
@@ -50,16 +56,16 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What a human does for listings that need the same steps, and each of these listings.
+    """The manual steps that one or more listings or pages need, and these items.
 
     Attributes:
-        site: The site; None: a page that is none.
-        guide: What the service says of it.
-        steps: The ``opt_out_procedure``, numbered from 1 by their order.
-        tasks: The listings, or pages: which, whose, and what to enter; of very many the first ones.
-        listings: How many wait for this; None, as of the next two: not told, as few people do.
-        people: Of how many people.
-        minutes: How long it takes, estimated.
+        site: The people-search site; None for web pages.
+        guide: The service's description of the removal.
+        steps: The ``opt_out_procedure``, in order.
+        tasks: The items: which listing, whose, and what to enter; at most the first `TASKS_MAX` of a report.
+        listings: The number of items; None if it is not shown, like the next two, because it concerns few people.
+        people: The number of people.
+        minutes: The estimated time.
     """
 
     site: str | None
@@ -71,40 +77,65 @@ class Removal:
     minutes: float | None
 
     @property
-    def left_out(self) -> int:
-        """How many wait for this beyond those that are told of."""
+    def omitted(self) -> int:
+        """The number of items that are not in `tasks`."""
         return 0 if self.listings is None else self.listings - len(self.tasks)
 
     @property
-    def together(self) -> str:
-        """What the steps are for, in a heading."""
-        many = len(self.tasks) + self.left_out
-        of = "page" if self.site is None else "listing"
-        return f"One {of}" if many == 1 else f"Same steps for {pluralize(many, of)}"
+    def heading(self) -> str:
+        """The heading of the list of items."""
+        n = len(self.tasks) + self.omitted
+        item = "web page" if self.site is None else "listing"
+        return f"One {item}" if n == 1 else f"Same steps for {pluralize(n, item)}"
 
     @property
     def amount(self) -> str:
-        """How much waits for this, in a sentence."""
+        """The number of items and people, and the time, as a sentence."""
         if self.listings is None or self.people is None or self.minutes is None:
-            return "How many wait for this is not told: they are few."
-        waiting = pluralize(self.listings, "page" if self.site is None else "listing")
-        waits = "waits" if self.listings == 1 else "wait"
+            return "Fewer than five people have such items, so their number is not shown."
+        items = pluralize(self.listings, "web page" if self.site is None else "listing")
         people = pluralize(self.people, "person", "people")
-        return f"{waiting} {waits} for this, of {people}; about {self.minutes:,.0f} minutes in all."
+        return f"{items} of {people}; about {format_duration(self.minutes)}."
+
+    @property
+    def host(self) -> str:
+        """The host where the items of a site are opted out of; empty for web pages and if none is stated."""
+        task = next(iter(self.tasks), None)
+        return _host(task.begin or task.address) if self.site and task else ""
+
+    @property
+    def tasks_by_host(self) -> tuple[tuple[str, tuple[Task, ...]], ...]:
+        """The items of web pages under their hosts, in order; those of a site under no host."""
+        hosts: dict[str, list[Task]] = {}
+        for task in self.tasks:
+            hosts.setdefault("" if self.site else _host(task.address), []).append(task)
+        return tuple((host, tuple(tasks)) for host, tasks in hosts.items())
+
+    @property
+    def tasks_per_person(self) -> tuple[tuple[str, int], ...]:
+        """The number of items of each person, most first."""
+        counts = Counter(task.person for task in self.tasks)
+        return tuple(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
+
+
+def _host(url: str | None) -> str:
+    with suppress(ValueError):
+        return urlsplit(url or "").hostname or ""
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One part of a report.
+    """One section of a report.
 
     Attributes:
-        key: What it is called in data, in file names and in addresses.
+        key: Its name in data, file names and links.
         title: Its heading.
-        words: What it says; for a chart, the chart in words.
-        chart: A figure, or None.
-        table: Its numbers, at most `ROWS_MAX` rows; or None.
-        rows: How many rows there are in all.
-        removals: What a human does.
+        words: Its text; for a chart, the finding.
+        chart: A chart, or None.
+        table: The numbers, at most `ROWS_MAX` rows; or None.
+        rows: The number of rows of the whole table.
+        removals: The manual work.
     """
 
     key: str
@@ -118,15 +149,15 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A report: what it says, and the page that says it.
+    """A report as values, and the page made of them.
 
     Attributes:
         kind: ``fleet``, ``person``, ``changes`` or ``sites``.
-        title: What it is about.
-        finding: The one sentence that it says.
-        facts: The figures that matter.
-        sections: Its parts, in order.
-        provenance: Where it all comes from: ``server``, ``as of``, ``runs``, ``people``, ``filters``, ``made with``.
+        title: Its heading.
+        finding: The main result, one sentence.
+        facts: The main figures.
+        sections: Its sections, in order.
+        provenance: The source of the data: ``server``, ``as of``, ``runs``, ``people``, ``filters``, ``made with``.
         is_share_safe: Whether it was made for people who may not know whom it is about.
 
     >>> report = ek.report(exposure)
@@ -146,12 +177,12 @@ class Report:
 
     @property
     def notice(self) -> str:
-        """Who may see it; stands at the top of the page and of the PDF."""
+        """Who may see the report; the banner of the page and the PDF."""
         return SHARE_SAFE if self.is_share_safe else CONFIDENTIAL
 
     @property
     def data(self) -> dict[str, Any]:
-        """The same content as plain values: text, numbers, lists; instants as ISO 8601, what is missing as None.
+        """The content as plain values: text, numbers and lists; instants in ISO 8601, missing values as None.
 
         >>> ek.report(exposure).data["kind"]
         'fleet'
@@ -176,7 +207,7 @@ class Report:
         return to_json(self.data, indent=1).decode()
 
     def to_html(self) -> str:
-        """The page: one file that stands alone, about 1.6 MB and its data.
+        """The report as one self-contained HTML file of about 1.6 MB plus its data.
 
         >>> ek.report(exposure).to_html().startswith("<!DOCTYPE html>")
         True
@@ -188,30 +219,30 @@ class Report:
     def _repr_html_(self) -> str:
         from exposurekit.text.html_cards import html_card
 
-        facts = {fact.name: f"{fact.value} {fact.sure}".strip() for fact in self.facts}
+        facts = {fact.name: f"{fact.value} {fact.qualifier}".strip() for fact in self.facts}
         return html_card(self.title, {"finding": self.finding} | facts | {"who may see it": self.notice})
 
 
 def _plain(section: Section) -> dict[str, Any]:
-    told: dict[str, Any] = {"key": section.key, "title": section.title, "words": section.words}
+    values: dict[str, Any] = {"key": section.key, "title": section.title, "words": section.words}
     if section.chart is not None:
-        told["chart"] = describe(section.chart)
+        values["chart"] = describe(section.chart)
     if section.table is not None:
-        told |= {"rows": section.rows, "table": _rows(section.table)}
+        values |= {"rows": section.rows, "table": _rows(section.table)}
     if section.removals:
-        told["removals"] = to_jsonable_python([asdict(one) for one in section.removals])
-    return told
+        values["removals"] = to_jsonable_python([asdict(removal) for removal in section.removals])
+    return values
 
 
 def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows as plain values."""
+    """The rows as dicts of plain values."""
     columns = {str(name): [_value(cell) for cell in table[name].tolist()] for name in table}
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def _value(cell: Any) -> Any:
     if isinstance(cell, (list, tuple)):
-        return [str(one) for one in cell]
+        return [str(item) for item in cell]
     if hasattr(cell, "isoformat"):
         return None if pd.isna(cell) else cell.isoformat()
     return None if pd.isna(cell) else cell

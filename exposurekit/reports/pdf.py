@@ -1,4 +1,4 @@
-"""A page as a PDF, printed by a browser that is on the machine: no other program draws its charts. Sends nothing."""
+"""Print a page as a PDF with an installed Chromium, Chrome or Edge."""
 
 import os
 import shutil
@@ -9,15 +9,15 @@ from pathlib import Path
 from exposurekit.errors import ConfigurationError
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
-PATIENCE_S = 120
-_DRAWS_MS = 10_000  # of the page's own time, until all charts are drawn
+TIMEOUT_S = 120
+_VIRTUAL_TIME_MS = 10_000  # of the page, within which it draws all charts
 
 
 def print_pdf(html: str) -> bytes:
-    """A page as a PDF.
+    """Print a page as a PDF.
 
     Raises:
-        ConfigurationError: There is no Chromium, Chrome or Edge here, or it does not print.
+        ConfigurationError: No Chromium, Chrome or Edge is installed, or it fails.
 
     >>> print_pdf(ek.report(exposure).to_html())[:5]  # doctest: +SKIP
     b'%PDF-'
@@ -25,35 +25,35 @@ def print_pdf(html: str) -> bytes:
     browser = find_browser()
     if browser is None:
         raise ConfigurationError(
-            "A PDF is printed by Chromium, Chrome or Edge, and none is here: install one, "
+            "Cannot print a PDF: no Chromium, Chrome or Edge found. Please install one, "
             "or open the page in any browser and print it"
         )
     with tempfile.TemporaryDirectory(prefix="exposurekit-") as scratch:  # 0700
         page, pdf = Path(scratch) / "report.html", Path(scratch) / "report.pdf"
         page.write_text(html, "utf-8")
         try:
-            subprocess.run(  # noqa: S603  a browser, and files of our own making
-                [browser, *_words(scratch), f"--print-to-pdf={pdf}", page.as_uri()],
+            subprocess.run(  # noqa: S603  a browser from PATH and our own files
+                [browser, *_options(scratch), f"--print-to-pdf={pdf}", page.as_uri()],
                 check=True,
                 capture_output=True,
-                timeout=PATIENCE_S,
+                timeout=TIMEOUT_S,
                 env=os.environ | {"HOME": scratch},
             )
             return pdf.read_bytes()
         except (OSError, subprocess.SubprocessError) as error:
             kind = type(error).__name__
     raise ConfigurationError(
-        f"{Path(browser).name} did not print the page ({kind}): open it in a browser and print it"
+        f"{Path(browser).name} could not print the page ({kind}): open it in a browser and print it"
     )
 
 
 def find_browser() -> str | None:
-    """The browser that prints; None: none is here."""
+    """The path of an installed browser, or None."""
     return next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
-def _words(scratch: str) -> list[str]:
-    words = [
+def _options(scratch: str) -> list[str]:
+    options = [
         *(
             "--headless",
             "--disable-gpu",
@@ -62,8 +62,8 @@ def _words(scratch: str) -> list[str]:
             "--disable-background-networking",
         ),
         *("--disable-component-update", "--disable-sync", "--no-pdf-header-footer"),
-        *("--host-resolver-rules=MAP * ~NOTFOUND", f"--virtual-time-budget={_DRAWS_MS}"),
+        *("--host-resolver-rules=MAP * ~NOTFOUND", f"--virtual-time-budget={_VIRTUAL_TIME_MS}"),
         f"--user-data-dir={scratch}/profile",
     ]
-    is_root = hasattr(os, "geteuid") and os.geteuid() == 0  # there its sandbox cannot be
-    return [*words, "--no-sandbox"] if is_root else words
+    is_root = hasattr(os, "geteuid") and os.geteuid() == 0  # its sandbox does not work for root
+    return [*options, "--no-sandbox"] if is_root else options

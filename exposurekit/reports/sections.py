@@ -1,6 +1,7 @@
-"""What each kind of report says: the fleet, one person, what changed, the sites. Asks what was gathered, and draws no page."""
+"""The sections of each kind of report: fleet, person, changes and sites."""
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 
@@ -10,9 +11,10 @@ from exposurekit import analysis, charts
 from exposurekit.analysis.diff import AGAIN, NEW
 from exposurekit.analysis.score import PAGE
 from exposurekit.analysis.statuses import OTHER
+from exposurekit.analysis.tasks import tasks
 from exposurekit.analysis.work_queue import STEP_MINUTES, VISIT_MINUTES
 from exposurekit.charts.bars import tied
-from exposurekit.charts.theme import format_duration, percent, pluralize, short
+from exposurekit.charts.theme import format_duration, label_text, percent, pluralize, short
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import InvalidArgument
 from exposurekit.history import Diff
@@ -20,16 +22,20 @@ from exposurekit.history.times import format_time
 from exposurekit.reports.data import ReportData
 from exposurekit.reports.manual_steps import removals
 from exposurekit.reports.model import ROWS_MAX, TASKS_MAX, Fact, Report, Section
+from exposurekit.reports.share_safe import FEW
 
-AHEAD_DAYS = 30
-_ASSUMED = f"{VISIT_MINUTES:g} minutes a place and {STEP_MINUTES:g} a step are assumed"
-_POINTS_ONCE = "Each listing counts once, by how it stood before and stands now: one that was found and removed in between has no points."
+AHEAD_DAYS = 30  # of the forecast
+_ASSUMED = f"assuming {VISIT_MINUTES:g} minutes a host and {STEP_MINUTES:g} a step"
+_CENSORING_NOTE = "Open listings count only while observed."
+_NO_SINGLE_BAR = {"blockers", "best_next_fields"}  # a sentence says it
+_USER = re.compile(r"\buser (\d+)\b")
+_POINTS_NOTE = "Each listing counts once, by its first and its last status: one that was found and removed in between has no points."
 ASKS = 2  # fields that unlock most, as a fleet's report names them
-_LISTED = ("site", "status", "first_seen_at", "changed_at", "age", "states", "href")
-_PAGE = ("title", "url", "contains")
-_MOVED = ("user_id", "site", "before", "after", "what")
-_AGAIN = ("user_id", "site", "removed_at", "listed_again_at", "gone_days", "episode")
-_QUEUE = (
+_RECORD_COLUMNS = ("site", "status", "first_seen_at", "changed_at", "age", "states", "href")
+_LINK_COLUMNS = ("title", "url", "contains")
+_CHANGE_COLUMNS = ("user_id", "site", "before", "after", "what")
+_RELISTING_COLUMNS = ("user_id", "site", "removed_at", "listed_again_at", "gone_days", "episode")
+_QUEUE_COLUMNS = (
     *(
         "place",
         "group",
@@ -45,153 +51,176 @@ _QUEUE = (
     ),
     *("minutes", "first_seen_at", "items", "people", "items_per_minute"),
 )
-_FAILED = ("user_id", "operation", "error", "status")
+_LOAD_ISSUE_COLUMNS = ("user_id", "operation", "error", "status")
 
 
-def fleet(of: ReportData) -> Report:
-    """Everyone: where they are exposed, how it moves, and what is to be done."""
-    table = analysis.by_site(of.records)
+def fleet(data: ReportData) -> Report:
+    """A report on all users: exposure by site, its course, and the manual work."""
+    table = analysis.by_site(data.records)
     sections = [
-        _section(of, "by_site", "Exposure by site", table, charts.by_site),
-        _section(of, "score", "Who is most exposed", of.score, charts.score),
-        *_over_time(of),
-        *_removal_sections(of),
-        *_unblocked(of),
-        _manual(of),
-        *_coverage_sections(of),
+        _section(data, "by_site", "Exposure by site", table, charts.by_site),
+        _section(data, "score", "Who is most exposed", data.score, charts.score),
+        *_over_time(data),
+        *_removal_sections(data),
+        *_blocker_sections(data),
+        _manual(data),
+        *_coverage_sections(data),
     ]
-    return Report("fleet", "Exposure", _finding(of), tuple(_facts(of)), tuple(sections), of.provenance())
+    title = f"Exposure of {pluralize(data.people, 'person', 'people')}{_dates(data)}"
+    return Report("fleet", title, _finding(data), tuple(_facts(data)), tuple(sections), data.provenance())
 
 
-def person(of: ReportData) -> Report:
-    """One person: their listings, pages, and what is left to do."""
+def _dates(data: ReportData) -> str:
+    """The first and the last day of the data."""
+    last = f"{data.as_of:%Y-%m-%d}"
+    first = last if data.first_run_at is None else f"{data.first_run_at:%Y-%m-%d}"
+    return f", {last}" if first == last else f", {first} to {last}"
+
+
+def person(data: ReportData) -> Report:
+    """A report on one person: listings, web pages and manual work."""
     sections = [
-        _section(of, "records", "Listings", of.records, columns=_LISTED),
-        *_over_time(of),
-        _section(of, "links", "Pages", of.links, columns=_PAGE),
-        *_unblocked(of),
-        _manual(of),
+        _section(data, "records", "Listings", data.records, columns=_RECORD_COLUMNS),
+        *_over_time(data),
+        _section(data, "links", "Web pages", data.links, columns=_LINK_COLUMNS),
+        *_blocker_sections(data),
+        _manual(data),
     ]
     return Report(
         "person",
-        f"Exposure of {of.called}",
-        _finding(of),
-        tuple(_facts(of)),
+        f"Exposure of {data.user_label}",
+        _finding(data),
+        tuple(_facts(data)),
         tuple(sections),
-        of.provenance(),
+        data.provenance(),
     )
 
 
-def changes(of: ReportData, since: str | date | datetime) -> Report:
-    """What moved since an instant, or the end of a day."""
-    if of.history is None:
-        raise InvalidArgument("What changed is asked of a history: ek.report(history, since=...)")
-    moved, points = of.history.diff(since), of.history.score_changes(since)
-    after = format_time(moved.since) if of.sharing is None else f"{moved.since:%Y-%m-%d}"
-    each = moved.things[moved.things["what"] != "unchanged"]
-    since_then = f" · since {after}"
-    title = "Why the score moved"
-    scored = _section(of, "score_changes", title, points, charts.score_changes, since=since_then)
+def changes(data: ReportData, since: str | date | datetime) -> Report:
+    """A report on what changed since an instant, or since the end of a day."""
+    if data.history is None:
+        raise InvalidArgument(
+            "An exposure has no past. Report changes of a history: ek.report(history, since=...)"
+        )
+    difference, points = data.history.diff(since), data.history.score_changes(since)
+    since_text = format_time(difference.since) if data.sharing is None else f"{difference.since:%Y-%m-%d}"
+    changed = difference.things[difference.things["what"] != "unchanged"]
+    suffix = f" · since {since_text}"
+    title = "Why the score changed"
+    scored = _section(data, "score_changes", title, points, charts.score_changes, source_suffix=suffix)
     sections = [
-        _section(of, "changes", "Why the number moved", moved.why, charts.changes, since=since_then),
-        _counts(of, moved),
-        replace(scored, words=f"{scored.words} {_POINTS_ONCE}"),
-        _section(of, "things", "Each of them", each, columns=_MOVED),
-        _manual(of),
+        _section(
+            data,
+            "changes",
+            "Why the number of open listings changed",
+            difference.why,
+            charts.changes,
+            source_suffix=suffix,
+        ),
+        _counts(data, difference),
+        replace(scored, words=f"{scored.words} {_POINTS_NOTE}"),
+        _section(data, "things", "Each listing that changed", changed, columns=_CHANGE_COLUMNS),
+        _manual(data),
     ]
-    provenance = of.provenance() | {"since": after}
+    provenance = data.provenance() | {"since": since_text}
     return Report(
         "changes",
-        f"What changed since {after}",
-        _change_finding(moved),
-        tuple(_facts_of_change(of, moved, points, after)),
+        f"What changed since {since_text}",
+        _change_finding(difference),
+        tuple(_change_facts(data, difference, points, since_text)),
         tuple(sections),
         provenance,
     )
 
 
-def _counts(of: ReportData, moved: Diff) -> Section:
-    """Each listing once, beside every move: where the two differ the page says why."""
-    moves = moved.why.set_index("cause")["n"].abs()
-    table = moved.counts.assign(moves=moved.counts["what"].map(moves).astype("Int64"))
+def _counts(data: ReportData, difference: Diff) -> Section:
+    """The number of listings and of moves for each kind of change, and why the two may differ."""
+    moves = difference.why.set_index("cause")["n"].abs()
+    table = difference.counts.assign(moves=difference.counts["what"].map(moves).astype("Int64"))
     differ = table[table["moves"].notna() & (table["moves"] != table["n"])]
-    words = "n has each listing once, by how it stood before and stands now; moves has every move in between, as the chart above."
+    words = "n counts each listing once, by its first and its last status; moves counts every change in between, as the chart above does."
     if len(differ):
         each = ", ".join(f"{row.what} ({row.n:,} and {row.moves:,})" for row in differ.itertuples())
         words += (
-            f" They differ for {each}: a listing that was found and removed in between is new and removed among the moves, "
-            "and only removed in n; one that came back and was removed again has moved several times."
+            f" They differ for {each}: a listing that was found and removed in between counts as new and as removed in moves, "
+            "but only as removed in n; one that came back and was removed again counts several times."
         )
-    return replace(_section(of, "counts", "What moved", table), words=words)
+    return replace(_section(data, "counts", "Changes by kind", table), words=words)
 
 
-def sites(of: ReportData) -> Report:
-    """The league of sites: what each holds, how long it takes, what it lists again, and whether it can be read."""
-    table = analysis.by_site(of.records)
+def sites(data: ReportData) -> Report:
+    """A report on sites: listings, time to removal, relistings and data quality."""
+    table = analysis.by_site(data.records)
     sections = [
-        _section(of, "by_site", "What each holds", table, charts.by_site),
-        *_removal_sections(of),
+        _section(data, "by_site", "Listings by site", table, charts.by_site),
+        *_removal_sections(data),
     ]
-    if of.history is not None:
-        health, precision = of.history.site_health(), of.history.precision()
+    if data.history is not None:
+        health, precision = data.history.site_health(), data.history.precision()
         sections += [
-            _section(of, "site_health", "Whether they can be read", health, charts.site_health),
-            _section(of, "precision", "Whose listings they are", precision, charts.precision),
+            _section(data, "site_health", "Scan quality by site", health, charts.site_health),
+            _section(data, "precision", "Precision of matches", precision, charts.precision),
         ]
-    return Report("sites", "The sites", _finding(of), tuple(_facts(of)), tuple(sections), of.provenance())
+    return Report("sites", "Sites", _finding(data), tuple(_facts(data)), tuple(sections), data.provenance())
 
 
-def _finding(of: ReportData) -> str:
-    open_now = _open(of.records)
-    listed = f"{pluralize(len(open_now), 'listing')} of {pluralize(len(of.records), 'found', 'found')} "
+def _finding(data: ReportData) -> str:
+    open_now = _open(data.records)
+    listed = f"{pluralize(len(open_now), 'listing')} of {pluralize(len(data.records), 'found', 'found')} "
     are = "is" if len(open_now) == 1 else "are"
     if open_now.empty:
-        return f"No listing is open, of {len(of.records):,} that were found."
+        return f"No listing is open, of {len(data.records):,} that were found."
     counts = open_now["site"].astype("str").value_counts()
     first = counts.index[counts == counts.iloc[0]]
-    names = [short(site) for site in first if of.may_name(site)]
+    names = [short(site) for site in first if data.can_name(site)]
     each = f"{counts.iloc[0]:,}{' each' if len(first) > 1 else ''}"
     where = f"; most on {tied(names, 'sites')} ({each})" if len(names) == len(first) else ""
     return f"{listed}{are} still open{where}."
 
 
-def _facts(of: ReportData) -> Iterator[Fact]:
-    open_now = _open(of.records)
-    seen = f"{of.unseen:,} of {of.people:,} people not seen well" if of.unseen else "everybody was seen well"
-    yield Fact("open listings", f"{len(open_now):,}", seen)
-    removed = int((of.records["status"].astype("str") == REMOVED).sum())
-    share = removed / len(of.records) if len(of.records) else float("nan")
-    gone = int(of.records["status"].isin(analysis.NOT_LISTED).sum())
-    besides = f"; {gone:,} vanished or are unknown" if gone else ""
-    yield Fact("removed", f"{removed:,}", f"{percent(share)} of {len(of.records):,} found{besides}")
-    yield Fact("pages with their data", f"{len(of.links):,}", "nobody can send these a form")
-    yield Fact("score", f"{of.score['score'].sum():,.0f}", _added_up(of))
-    yield _by_hand(of)
-    if of.history is not None and of.user is None:
-        yield from _of_time(of)
+def _facts(data: ReportData) -> Iterator[Fact]:
+    open_now = _open(data.records)
+    complete = f"all {data.people:,} people were" if data.people != 1 else "the person was"
+    missed = f"{data.incomplete:,} of {data.people:,} people were not observed completely in the last run"
+    observed = missed if data.incomplete else f"{complete} observed in the last run"
+    yield Fact("open listings", f"{len(open_now):,}", observed)
+    removed = int((data.records["status"].astype("str") == REMOVED).sum())
+    share = removed / len(data.records) if len(data.records) else float("nan")
+    absent = int(data.records["status"].isin(analysis.NOT_LISTED).sum())
+    besides = f"; {absent:,} vanished or are unknown" if absent else ""
+    yield Fact("removed", f"{removed:,}", f"{percent(share)} of {len(data.records):,} found{besides}")
+    yield Fact("pages with their data", f"{len(data.links):,}", "they have no opt-out form")
+    yield Fact("score", f"{data.score['score'].sum():,.0f}", _score_sum(data))
+    yield _manual_fact(data)
+    if data.history is not None and data.user is None:
+        yield from _history_facts(data)
 
 
-def _facts_of_change(of: ReportData, moved: Diff, points: pd.DataFrame, after: str) -> Iterator[Fact]:
-    """What a chart of changes shows as bars, as figures: every move counts."""
-    n = dict(zip(moved.why["cause"], moved.why["n"].abs(), strict=True))
-    before, now = int(moved.why["open"].iloc[0]), int(moved.why["open"].iloc[-1])
-    yield Fact("open listings", f"{now:,}", f"{before:,} on {after}")
-    gone = int(n[NEW] - moved.counts.set_index("what")["n"][NEW])
+def _change_facts(
+    data: ReportData, difference: Diff, points: pd.DataFrame, since_text: str
+) -> Iterator[Fact]:
+    """The bars of the chart of changes as figures; every move counts."""
+    n = dict(zip(difference.why["cause"], difference.why["n"].abs(), strict=True))
+    before, now = int(difference.why["open"].iloc[0]), int(difference.why["open"].iloc[-1])
+    yield Fact("open listings", f"{now:,}", f"{before:,} on {since_text}")
+    closed = int(n[NEW] - difference.counts.set_index("what")["n"][NEW])
     yield Fact(
-        "new", f"{n[NEW]:,}", f"since {after}" + (f"; {gone:,} of them not open any more" if gone > 0 else "")
+        "new",
+        f"{n[NEW]:,}",
+        f"since {since_text}" + (f"; {closed:,} of them no longer open" if closed > 0 else ""),
     )
-    yield Fact("listed again", f"{n[AGAIN]:,}", f"since {after}")
-    yield Fact("removed", f"{n[REMOVED]:,}", f"since {after}")
+    yield Fact("listed again", f"{n[AGAIN]:,}", f"since {since_text}")
+    yield Fact("removed", f"{n[REMOVED]:,}", f"since {since_text}")
     first, last = float(points["score"].iloc[0]), float(points["score"].iloc[-1])
-    yield Fact("score", f"{last:,.0f}", f"{first:,.0f} on {after}; now {_added_up(of)}")
-    yield _by_hand(of)
+    yield Fact("score", f"{last:,.0f}", f"{first:,.0f} on {since_text}; now {_score_sum(data)}")
+    yield _manual_fact(data)
 
 
-def _added_up(of: ReportData) -> str:
-    """What the score is the sum of."""
-    status = _open(of.records)["status"].astype("str")
+def _score_sum(data: ReportData) -> str:
+    """The terms of the score."""
+    status = _open(data.records)["status"].astype("str")
     n = {name: int((status == name).sum()) for name in (DISCOVERED, PENDING_REMOVAL)}
-    n |= {OTHER: len(status) - sum(n.values()), PAGE: len(of.links)}
+    n |= {OTHER: len(status) - sum(n.values()), PAGE: len(data.links)}
     words = {OTHER: "in other statuses", PAGE: "page" if n[PAGE] == 1 else "pages"}
     parts = [
         f"{n[name]:,} {words.get(name, name)} \u00d7 {analysis.WEIGHTS[name]:g}" for name in n if n[name]
@@ -199,119 +228,203 @@ def _added_up(of: ReportData) -> str:
     return " + ".join(parts) or "nothing is open"
 
 
-def _by_hand(of: ReportData) -> Fact:
-    """The alerts that wait for a human: of listings and of pages."""
-    left = of.queue[~of.queue["state"].isin(["done", "unable"])]
-    pages = int(left["site"].isna().sum())
-    what = f"{len(left) - pages:,} of listings, {pages:,} of pages"
+def _manual_fact(data: ReportData) -> Fact:
+    """The manual removals that wait: of listings and of web pages."""
+    waiting = data.waiting
+    pages = int(waiting["site"].isna().sum())
+    blocked = _blocked(data)
+    waits = "waits" if blocked == 1 else "wait"
+    reason = f"; {blocked:,} of them {waits} for a value that is not on file" if blocked else ""
     return Fact(
         "removals by hand",
-        f"{len(left):,}",
-        f"{what}; about {format_duration(left['minutes'].sum())}; {_ASSUMED}",
+        f"{len(waiting):,}",
+        f"{pluralize(len(waiting) - pages, 'listing')}, {pluralize(pages, 'web page')}; "
+        f"about {format_duration(waiting['minutes'].sum())}{reason}; {_ASSUMED}",
     )
 
 
-def _of_time(of: ReportData) -> Iterator[Fact]:
-    assert of.history is not None  # noqa: S101  asked where there is one
-    removal = of.history.time_to_removal(by=None).to_dict("records")[0]
+def _blocked(data: ReportData) -> int:
+    """The number of manual removals that need a value which is not on file; 0 in a share-safe report."""
+    if data.sharing is not None:
+        return 0
+    return sum(1 for task in tasks(data.waiting) if task.missing_values)
+
+
+def _history_facts(data: ReportData) -> Iterator[Fact]:
+    assert data.history is not None  # noqa: S101  the callers check
+    removal = data.history.time_to_removal(by=None).to_dict("records")[0]
     if removal["n"]:
         median = removal["median_days"]
-        days = "not reached" if pd.isna(median) else f"{median:,} days"
-        never = percent(removal["never"])
-        followed = f"of {removal['n']:,} that were followed; {never} were not within {removal['followed_days']:,} days"
-        yield Fact("half removed within", days, followed)
-    ahead = of.history.forecast([AHEAD_DAYS]).to_dict("records")[0]
-    if not pd.isna(ahead["open"]):
-        interval = f"95 % interval: {ahead['low']:,.0f}\N{EN DASH}{ahead['high']:,.0f}"
-        caution = "" if pd.isna(ahead["reason"]) else f"; {ahead['reason']}"
-        yield Fact(f"open in {AHEAD_DAYS} days", f"{ahead['open']:,.0f}", interval + caution)
-
-
-def _over_time(of: ReportData) -> list[Section]:
-    if of.history is None:
-        return []
-    table = of.history.status_over_time(user=of.user)
-    section = _section(of, "status_over_time", "Status over time", table, charts.status_over_time)
-    return [replace(section, words=f"{section.words}{_no_forecast(of)}")]
-
-
-def _no_forecast(of: ReportData) -> str:
-    """Why there is no card of what is coming; nothing where there is one."""
-    if of.history is None or of.user is not None:
-        return ""
-    ahead = of.history.forecast([AHEAD_DAYS]).to_dict("records")[0]
-    return f" No forecast for {AHEAD_DAYS} days: {ahead['reason']}." if pd.isna(ahead["open"]) else ""
-
-
-def _removal_sections(of: ReportData) -> list[Section]:
-    """How long removals take, and what comes back."""
-    if of.history is None:
-        return []
-    removal, again = of.history.time_to_removal(), of.history.relistings()
-    return [
-        _section(of, "time_to_removal", "Time to removal", removal, charts.time_to_removal),
-        _section(of, "relistings", "Listed again", again, charts.relistings, columns=_AGAIN),
-    ]
-
-
-def _unblocked(of: ReportData) -> list[Section]:
-    if of.on_file is None:
-        words = (
-            "What people have on file is not known here: a history does not keep it. A report that looks at the service as "
-            "well knows it: exposurekit report --live, or exposure= in Python."
+        days = "not reached" if pd.isna(median) else f"{median:,g} days"
+        relisted = int(removal["n"]) - len(data.records)
+        more = f", {relisted:,} of them relistings" if relisted > 0 else ""
+        yield Fact(
+            "half removed within",
+            days,
+            f"n = {removal['n']:,} listings{more}; {percent(removal['never'])} not removed within "
+            f"{removal['followed_days']:,} days",
         )
-        return [Section("blockers", "What can be unblocked", words)]
-    table = analysis.blockers(of.records, of.on_file)
-    asks = analysis.best_next_fields(of.records, of.on_file, asks=ASKS)
+    forecast = data.history.forecast([AHEAD_DAYS]).to_dict("records")[0]
+    if not pd.isna(forecast["open"]):
+        interval = f"95 % interval: {forecast['low']:,.0f}\N{EN DASH}{forecast['high']:,.0f}"
+        caution = "" if pd.isna(forecast["reason"]) else f"; {forecast['reason']}"
+        yield Fact(f"open in {AHEAD_DAYS} days", f"{forecast['open']:,.0f}", interval + caution)
+
+
+def _over_time(data: ReportData) -> list[Section]:
+    if data.history is None:
+        return []
+    table = data.history.status_over_time(user=data.user)
+    section = _section(data, "status_over_time", "Status over time", table, charts.status_over_time)
+    return [replace(section, words=f"{section.words}{_no_forecast(data)}")]
+
+
+def _no_forecast(data: ReportData) -> str:
+    """Why there is no forecast, as a sentence; empty if there is one."""
+    if data.history is None or data.user is not None:
+        return ""
+    forecast = data.history.forecast([AHEAD_DAYS]).to_dict("records")[0]
+    return f" No forecast for {AHEAD_DAYS} days: {forecast['reason']}." if pd.isna(forecast["open"]) else ""
+
+
+def _removal_sections(data: ReportData) -> list[Section]:
+    """Time to removal, and relistings."""
+    if data.history is None:
+        return []
+    removal, relistings = data.history.time_to_removal(), data.history.relistings()
+    section = _section(data, "time_to_removal", "Time to removal", removal, charts.time_to_removal)
     return [
-        _section(of, "blockers", "What can be unblocked", table, charts.blockers),
-        _section(of, "best_next_fields", "Whom to ask first", asks, charts.best_next_fields),
+        replace(section, words=f"{section.words} {_CENSORING_NOTE}") if section.chart else section,
+        _section(data, "relistings", "Relistings", relistings, charts.relistings, columns=_RELISTING_COLUMNS),
     ]
 
 
-def _manual(of: ReportData) -> Section:
-    queue = of.queue[[name for name in _QUEUE if name in of.queue]]
-    section = _section(of, "work_queue", "What a human must do", queue, charts.work_queue)
-    found = removals(of.queue, most=TASKS_MAX)
-    return replace(section, removals=found if of.sharing is None else of.sharing.removals(found, of.user))
+def _blocker_sections(data: ReportData) -> list[Section]:
+    if data.on_file is None:
+        words = (
+            "A history does not store what people have on file, so missing fields are not known. "
+            "Add the service: exposurekit report --live, or exposure= in Python."
+        )
+        return [Section("blockers", "Missing fields", words)]
+    table = analysis.blockers(data.records, data.on_file)
+    next_fields = analysis.best_next_fields(data.records, data.on_file, asks=ASKS)
+    if data.sharing is not None and data.user is None:
+        table, next_fields = _of_many(table), _of_many(next_fields)
+        if table.empty:
+            words = f"Not shown: fewer than {FEW} people lack the same field."
+            return [Section("blockers", "Missing fields", words)]
+    return [
+        _section(data, "blockers", "Missing fields", table, charts.blockers),
+        _section(data, "best_next_fields", "Whom to ask first", next_fields, charts.best_next_fields),
+    ]
 
 
-def _coverage_sections(of: ReportData) -> list[Section]:
-    if of.history is not None:
-        return [_section(of, "coverage", "Who was seen", of.history.coverage(), charts.coverage)]
-    assert of.exposure is not None  # noqa: S101  there is one of the two
-    failures = of.exposure.failures()
-    section = _section(of, "failures", "Who was seen", failures, columns=_FAILED)
-    missing = f"{len(failures):,} loads failed: these people are missing above."
-    return [replace(section, words="Everybody was loaded." if failures.empty else missing)]
+def _of_many(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows about fields that at least `FEW` people lack."""
+    name = "field" if "field" in table else "fields"
+    field = table[name].map(lambda cell: cell if isinstance(cell, str) else tuple(cell))
+    people = table.groupby(field)["user_id"].transform("nunique") if len(table) else pd.Series(dtype="int64")
+    return table[people.to_numpy() >= FEW].reset_index(drop=True)
+
+
+def _manual(data: ReportData) -> Section:
+    queue = data.queue[[name for name in _QUEUE_COLUMNS if name in data.queue]]
+    section = _section(data, "work_queue", "Manual work", queue, charts.work_queue)
+    work = removals(data.queue, limit=TASKS_MAX, as_of=data.as_of.date())
+    if section.chart is not None:
+        for trace in section.chart.data:  # the legend names only the states that occur
+            if trace.x is not None and not any(trace.x):
+                trace.showlegend = False
+        section = replace(section, words=f"{section.words} {_amount(data)}")
+    return replace(section, removals=work if data.sharing is None else data.sharing.removals(work, data.user))
+
+
+def _amount(data: ReportData) -> str:
+    """How much manual work there is, in a sentence."""
+    waiting, blocked = data.waiting, _blocked(data)
+    pages = int(waiting["site"].isna().sum())
+    words = (
+        f"{pluralize(len(waiting), 'item')} in all: {pluralize(len(waiting) - pages, 'listing')} on people-search "
+        f"sites and {pluralize(pages, 'web page')}; about {format_duration(waiting['minutes'].sum())}."
+    )
+    if blocked:
+        words += (
+            f" {blocked:,} of them cannot start, because a required value is not on file; they stand last."
+        )
+    return words
+
+
+def _coverage_sections(data: ReportData) -> list[Section]:
+    title = "Who was observed"
+    if data.history is not None:
+        return [_section(data, "coverage", title, data.history.coverage(), charts.coverage)]
+    assert data.exposure is not None  # noqa: S101  one of the two is there
+    issues = data.exposure.failures()
+    section = _section(data, "failures", title, issues, columns=_LOAD_ISSUE_COLUMNS)
+    missing = f"{pluralize(len(issues), 'request')} failed; these people are missing or incomplete above."
+    return [replace(section, words="All people were loaded." if issues.empty else missing)]
 
 
 def _section(
-    of: ReportData,
+    data: ReportData,
     key: str,
     title: str,
     table: pd.DataFrame,
     draw: Callable[..., charts.Chart] | None = None,
     *,
-    since: str = "",
+    source_suffix: str = "",
     columns: Sequence[str] = (),
 ) -> Section:
-    """A table as it may be told, what is drawn of it, and those of its columns that are shown."""
-    told = table if of.sharing is None else of.sharing.table(table)
-    chart = None if draw is None else draw(told, provenance=of.line + since)
-    if told.empty:  # nothing to draw, and nothing to count
-        return Section(key, title, "Nothing." if chart is None else f"{chart.layout.meta['finding']}.")
-    words = "" if chart is None else charts.describe(chart)
-    shown = told[[name for name in columns if name in told]] if columns else told
-    return Section(key, title, words, chart, shown.head(ROWS_MAX).reset_index(drop=True), len(shown))
+    """A section of a table: its chart, and the columns to show; redacted for a share-safe report."""
+    table = table if data.sharing is None else data.sharing.table(table)
+    chart = None if draw is None else draw(table, provenance=data.source_line + source_suffix)
+    if table.empty:
+        return Section(key, title, "None." if chart is None else f"{chart.layout.meta['finding']}.")
+    words = ""
+    if chart is not None:
+        chart = _with_names(chart, data.names)
+        words = charts.describe(chart) if key == "status_over_time" else f"{chart.layout.meta['finding']}."
+    selected = table[[name for name in columns if name in table]] if columns else table
+    is_single = key in _NO_SINGLE_BAR and len(table) == 1
+    return Section(
+        key,
+        title,
+        words,
+        None if is_single else chart,
+        selected.head(ROWS_MAX).reset_index(drop=True),
+        len(selected),
+    )
+
+
+def _with_names(chart: charts.Chart, names: Mapping[int, str]) -> charts.Chart:
+    """A chart whose labels name people, not only their ids."""
+
+    def named(text: object) -> object:
+        if not isinstance(text, str):
+            return text
+        return _USER.sub(
+            lambda match: (
+                f"{label_text(names[int(match[1])])} ({match[1]})" if int(match[1]) in names else match[0]
+            ),
+            text,
+        )
+
+    if names:
+        for axis in (chart.layout.xaxis, chart.layout.yaxis):
+            if axis.ticktext is not None:
+                axis.ticktext = [named(text) for text in axis.ticktext]
+        chart.layout.meta = {key: named(text) for key, text in chart.layout.meta.items()}
+    return chart
 
 
 def _open(records: pd.DataFrame) -> pd.DataFrame:
     return records[analysis.is_open(records["status"].astype("str"))]
 
 
-def _change_finding(moved: Diff) -> str:
-    before, after = int(moved.why["open"].iloc[0]), int(moved.why["open"].iloc[-1])
-    gone = after - before
-    how = "as many as before" if gone == 0 else f"{abs(gone):,} {'more' if gone > 0 else 'fewer'} than before"
-    return f"{pluralize(after, 'listing')} {'is' if after == 1 else 'are'} open, {how}."
+def _change_finding(difference: Diff) -> str:
+    before, after = int(difference.why["open"].iloc[0]), int(difference.why["open"].iloc[-1])
+    more = after - before
+    words = (
+        "as many as before" if more == 0 else f"{abs(more):,} {'more' if more > 0 else 'fewer'} than before"
+    )
+    return f"{pluralize(after, 'listing')} {'is' if after == 1 else 'are'} open, {words}."

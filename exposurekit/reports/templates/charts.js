@@ -1,5 +1,5 @@
-// The first chart is drawn at once, the others when they come into view. Nothing leaves the page.
-// What A4 and Letter hold as the page is zoomed there, from whatever window it is printed.
+// The first chart is drawn at once, the others when they come into view.
+// The size that fits A4 and Letter at the zoom used in print, whatever the size of the window.
 const paper = {
   width: (place) => Number(getComputedStyle(place).getPropertyValue("--paper-width")),
   height: (described) => Math.max(0.75 * described, 220),
@@ -9,7 +9,7 @@ const places = () => [...document.querySelectorAll(".chart")];
 const near = new IntersectionObserver((entries) => {
   for (const one of entries) if (one.isIntersecting) { near.unobserve(one.target); draw(one.target); }
 }, { rootMargin: "400px" });
-draw(places()[0]); // what stands below is not there yet
+draw(places()[0]); // the page below is not parsed yet
 addEventListener("DOMContentLoaded", () => {
   for (const place of places().slice(1)) near.observe(place);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => places().forEach(draw));

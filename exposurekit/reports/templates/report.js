@@ -1,21 +1,21 @@
-// Tables sort, filter, and give their CSV. Nothing leaves the page.
+// Tables can be sorted, filtered and saved as CSV; items can be ticked. Nothing leaves the page.
 (() => {
   "use strict";
   const number = /^-?[\d,]*\.?\d+%?$/;
   const value = (text) => (number.test(text) ? parseFloat(text.replace(/,/g, "")) : text.toLowerCase());
   function compared(a, b) {
-    if ((a === "—") !== (b === "—")) return a === "—" ? 1 : -1; // what is missing stands last
+    if ((a === "—") !== (b === "—")) return a === "—" ? 1 : -1; // missing values come last
     const [x, y] = [value(a), value(b)];
     return typeof x === typeof y ? (x < y ? -1 : x > y ? 1 : 0) : typeof x === "number" ? -1 : 1;
   }
 
   function sorting(table) {
     const body = table.tBodies[0];
-    table.style.setProperty("--columns", table.tHead.rows[0].cells.length); // the more there are, the smaller it prints
+    table.style.setProperty("--columns", table.tHead.rows[0].cells.length); // more columns print smaller
     [...table.tHead.rows[0].cells].forEach((head, column) => {
       const button = document.createElement("button");
       button.type = "button";
-      const parts = head.textContent.split(/(?<=_)/); // a narrow head breaks where its words end
+      const parts = head.textContent.split(/(?<= )/); // a narrow heading breaks between its words
       button.append(...parts.flatMap((part, at) => (at ? [document.createElement("wbr"), part] : [part])));
       head.replaceChildren(button);
       button.addEventListener("click", () => {
@@ -42,13 +42,13 @@
     const count = document.createElement("span");
     count.setAttribute("role", "status");
     search.addEventListener("input", () => {
-      const asked = search.value.toLowerCase();
-      let shown = 0;
-      for (const one of table.tBodies[0].rows) {
-        one.hidden = !one.textContent.toLowerCase().includes(asked);
-        shown += one.hidden ? 0 : 1;
+      const query = search.value.toLowerCase();
+      let matches = 0;
+      for (const row of table.tBodies[0].rows) {
+        row.hidden = !row.textContent.toLowerCase().includes(query);
+        matches += row.hidden ? 0 : 1;
       }
-      count.textContent = asked ? `${shown} of ${table.tBodies[0].rows.length} rows` : "";
+      count.textContent = query ? `${matches} of ${table.tBodies[0].rows.length} rows` : "";
     });
     const save = document.createElement("button");
     save.type = "button";
@@ -68,8 +68,8 @@
   }
   for (const numbers of document.querySelectorAll(".numbers")) tools(numbers);
 
-  // Every text to enter has a button that copies it. A file may have no clipboard: then the selection is copied.
-  async function copied(text) {
+  // Each value has a button that copies it. A page opened from a file may have no clipboard: then a selection is copied.
+  async function copy(text) {
     try {
       await navigator.clipboard.writeText(text);
       return true;
@@ -84,52 +84,71 @@
     }
   }
   function button(words, label) {
-    const made = document.createElement("button");
-    made.type = "button";
-    made.textContent = words;
-    if (label) made.setAttribute("aria-label", label);
-    return made;
+    const element = document.createElement("button");
+    element.type = "button";
+    element.textContent = words;
+    if (label) element.setAttribute("aria-label", label);
+    return element;
   }
   for (const code of document.querySelectorAll(".task code, .task a")) {
-    const copy = button("Copy", `Copy ${code.previousElementSibling.textContent}`);
-    copy.addEventListener("click", async () => {
-      copy.textContent = (await copied(code.getAttribute("href") || code.textContent)) ? "Copied" : "Select it by hand";
-      setTimeout(() => { copy.textContent = "Copy"; }, 2000);
+    const press = button("Copy", `Copy ${code.previousElementSibling?.textContent ?? "link"}`);
+    press.addEventListener("click", async () => {
+      press.textContent = (await copy(code.getAttribute("href") || code.textContent)) ? "Copied" : "Select it by hand";
+      setTimeout(() => { press.textContent = "Copy"; }, 2000);
     });
-    code.after(" ", copy);
+    code.after("\u00a0", press);
   }
 
-  // Ticks stay in this browser, where it lets a page keep anything.
-  const kept = {
+  // Ticks are saved in this browser, if it allows a page to save anything.
+  const saved = {
     read(name) { try { return localStorage.getItem(name) !== null; } catch { return false; } },
-    write(name, on) { try { on ? localStorage.setItem(name, "1") : localStorage.removeItem(name); } catch { /* not kept */ } },
+    write(name, on) { try { on ? localStorage.setItem(name, "1") : localStorage.removeItem(name); } catch { /* not saved */ } },
   };
   for (const tasks of document.querySelectorAll(".tasks")) {
     const all = [...tasks.querySelectorAll(".task input")], summary = tasks.querySelector("summary");
-    const words = summary.textContent;
-    const said = () => { summary.textContent = `${words}: ${all.filter((one) => one.checked).length} ticked`; };
+    const count = summary.querySelector(".ticked");
+    const update = () => { count.textContent = `: ${all.filter((box) => box.checked).length} of ${all.length} ticked`; };
     all.forEach((box, at) => {
       const item = box.closest(".task");
-      const name = `exposurekit ${document.title} ${tasks.dataset.name} ${at} ${item.textContent.replace(/\s+/g, " ")}`;
+      const name = `exposurekit ${document.body.dataset.report} ${tasks.dataset.name} ${at} ${item.textContent.replace(/\s+/g, " ")}`;
       let hash = 5381n;
       for (const letter of name) hash = (hash * 33n + BigInt(letter.codePointAt(0))) % 18446744073709551557n;
       const key = `exposurekit-${hash.toString(36)}`;
-      box.checked = kept.read(key);
-      box.addEventListener("change", () => { kept.write(key, box.checked); said(); });
+      box.checked = saved.read(key);
+      box.addEventListener("change", () => { saved.write(key, box.checked); update(); });
     });
-    if (all.length > 1) {
-      const every = button(`Tick all ${all.length}`);
+    const ready = all.filter((box) => !box.closest(".blocked"));
+    if (ready.length > 1) {
+      const words = `Tick all ${ready.length}${ready.length < all.length ? " that can start" : ""}`;
+      const every = button(words);
       every.className = "all";
-      every.addEventListener("click", () => all.forEach((box) => { box.checked || box.click(); }));
+      let undo = [], isBulk = false;
+      every.addEventListener("click", () => {
+        const boxes = undo.length ? undo : ready.filter((box) => !box.checked);
+        isBulk = true;
+        boxes.forEach((box) => box.click());
+        isBulk = false;
+        undo = undo.length ? [] : boxes;
+        every.textContent = undo.length ? `${undo.length} ticked · Undo` : words;
+      });
       summary.after(every);
+      all.forEach((box) => box.addEventListener("change", () => {
+        if (!isBulk) { undo = []; every.textContent = words; } // a tick by hand ends what Undo would restore
+      }));
     }
-    said();
+    update();
   }
-  // On paper nothing is folded.
+  // A table that is longer than its box has a shadow at its lower edge until its end is in view.
+  for (const box of document.querySelectorAll(".wide")) {
+    const shade = () => box.classList.toggle("shaded", box.scrollTop + box.clientHeight < box.scrollHeight - 4);
+    box.addEventListener("scroll", shade);
+    new ResizeObserver(shade).observe(box);
+  }
+  // Paper has no folded lists.
   let folded = [];
   addEventListener("beforeprint", () => {
     folded = [...document.querySelectorAll("details:not([open])")];
-    for (const one of folded) one.open = true;
+    for (const list of folded) list.open = true;
   });
-  addEventListener("afterprint", () => { for (const one of folded) one.open = false; });
+  addEventListener("afterprint", () => { for (const list of folded) list.open = false; });
 })();
