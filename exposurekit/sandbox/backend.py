@@ -169,6 +169,6 @@ def _create_worker(database: Any, world: Any) -> Any:
     # The clock does not move during a scan, so a delay between requests would only reserve instants.
     no_delay = {"politeness": Politeness(delay_s=0, concurrency=16)}
     definitions = {name: site.model_copy(update=no_delay) for name, site in world.definitions.items()}
-    web = ScanContext(database, definitions, PoliteFetcher(outbound, database), engine)
+    context = ScanContext(database, definitions, PoliteFetcher(outbound, database), engine)
     pace = WorkerConfig(scans=25, removals=50, idle_s=0.2)  # more concurrency than real sites would tolerate
-    return Worker(web, Outbound(opened=LOOPBACK), pace=pace)
+    return Worker(context, Outbound(opened=LOOPBACK), pace=pace)

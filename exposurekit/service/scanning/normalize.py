@@ -24,7 +24,7 @@ _FIRST_MIN, _LAST_MIN = 6, 7  # a letter's difference makes a shorter name anoth
 _PART_MIN = 4  # letters of half a double name that is specific enough
 _NUMBER_MAX = 40
 
-_LETTERS = str.maketrans(LETTERS)
+_TRANSLITERATION = str.maketrans(LETTERS)
 _APOSTROPHES = re.compile("(?<=\\w)['`\u00b4\u02b9\u02bb\u02bc\u2018\u2019](?=\\w)")
 _NON_WORD = re.compile(r"[\W_]+")
 _NICKNAMES = NickNamer()
@@ -40,7 +40,7 @@ def fold_case(text: str) -> str:
     for _ in range(2):
         decomposed = unicodedata.normalize("NFKD", text).casefold()
         text = "".join(char for char in decomposed if not unicodedata.combining(char))
-    return text.translate(_LETTERS)
+    return text.translate(_TRANSLITERATION)
 
 
 def words(text: str) -> list[str]:
