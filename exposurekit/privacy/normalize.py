@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from urllib.parse import unquote_plus
 
 from exposurekit.text.sanitize import unescaped
-from exposurekit.text.us_addresses import LETTERS
+from exposurekit.text.us_addresses import LATIN_TO_ASCII
 
 DEEP = 4  # so often is something written inside something else
 
@@ -32,7 +32,7 @@ _UNSEEN = frozenset(
 )  # letters of Hangul that are blank; others of the kind come to be one of these
 # Letters of Cyrillic and Greek that pass for others.
 _PASSING = dict(zip("авекмнорстухѕіјԁһԛԝαενικορτυχγ", "abekmhopctyxsijdhqwaevikoptuxy", strict=True))
-_PLAIN = str.maketrans(LETTERS | _PASSING)
+_PLAIN = str.maketrans(LATIN_TO_ASCII | _PASSING)
 
 
 def readings(text: str) -> Iterator[str]:

@@ -1,7 +1,17 @@
 """How letters, streets and states are spelled besides: facts that both wings read. Compares nothing."""
 
 # Letters that Unicode does not take apart, in lower case.
-LETTERS = {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "\u0131": "i", "ħ": "h"}
+LATIN_TO_ASCII = {
+    "ø": "o",
+    "ł": "l",
+    "đ": "d",
+    "ð": "d",
+    "þ": "th",
+    "æ": "ae",
+    "œ": "oe",
+    "\u0131": "i",
+    "ħ": "h",
+}
 
 # Words of an address, by what the Postal Service writes for them (USPS Publication 28, Appendix C).
 ADDRESS_WORDS = {

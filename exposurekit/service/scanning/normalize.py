@@ -16,7 +16,7 @@ from nicknames import NickNamer
 from rapidfuzz.distance import OSA
 
 from exposurekit.service.accounts.subject import Name
-from exposurekit.text.us_addresses import LETTERS, SHORT
+from exposurekit.text.us_addresses import LATIN_TO_ASCII, SHORT
 
 NAME_MAX = 120  # characters of a listed name
 _WORDS_MAX = 10
@@ -24,7 +24,7 @@ _FIRST_MIN, _LAST_MIN = 6, 7  # a letter's difference makes a shorter name anoth
 _PART_MIN = 4  # letters of half a double name that is specific enough
 _NUMBER_MAX = 40
 
-_TRANSLITERATION = str.maketrans(LETTERS)
+_TRANSLITERATION = str.maketrans(LATIN_TO_ASCII)
 _APOSTROPHES = re.compile("(?<=\\w)['`\u00b4\u02b9\u02bb\u02bc\u2018\u2019](?=\\w)")
 _NON_WORD = re.compile(r"[\W_]+")
 _NICKNAMES = NickNamer()
