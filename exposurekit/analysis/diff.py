@@ -150,8 +150,8 @@ def diff_counts(diff: pd.DataFrame, unchanged: int) -> pd.DataFrame:
     >>> analysis.diff_counts(pd.DataFrame({"what": ["new", "new", "removed"]}), 40).query("n > 0")
             what   n
     0        new   2
-    4    removed   1
-    7  unchanged  40
+    5    removed   1
+    8  unchanged  40
     """
     MissingColumns.check("diff_counts", diff.columns, ("what",))
     n = diff["what"].value_counts().reindex([*WHAT], fill_value=0).astype("int64")
