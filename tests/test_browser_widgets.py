@@ -67,13 +67,13 @@ def test_a_tick_reaches_the_history_and_outlives_the_kernel(desk):
 
 def test_the_next_alert_comes_by_a_key(desk):
     page = desk.shows(TABLES, "ek.widgets.OptOutChecklist(alerts, history)")
-    pick = page.locator(".widget-dropdown select").first
+    pick = page.locator(".widget-dropdown select").nth(1)
     pick.wait_for()
     page.locator(".exposurekit-panel").first.focus()
     page.keyboard.press("n")
-    page.wait_for_function("() => document.querySelector('.widget-dropdown select').selectedIndex === 1")
+    page.wait_for_function("() => document.querySelectorAll('.widget-dropdown select')[1].selectedIndex === 1")
     page.keyboard.press("p")
-    page.wait_for_function("() => document.querySelector('.widget-dropdown select').selectedIndex === 0")
+    page.wait_for_function("() => document.querySelectorAll('.widget-dropdown select')[1].selectedIndex === 0")
 
 
 # Of the rows of the first chart: whether their bars are full; and the names of their sites, once each bar knows its row.
@@ -284,16 +284,16 @@ def test_the_static_twin_stands_where_a_notebook_is_opened_again(desk, front):
         kit.run_all(page)
         box = page.locator(".widget-checkbox input").first
         box.wait_for()
-        assert not page.locator("[class$=-twin]").first.is_visible()
+        assert not page.locator("[class$=-static]").first.is_visible()
         box.check()
-        page.locator("[class$=-twin] li", has_text="☑").first.wait_for(state="attached")
+        page.locator("[class$=-static] li", has_text="☑").first.wait_for(state="attached")
         notebook = kit.saved(page, path)
     assert "☑" in "".join(kit.outputs(notebook, "text/html"))
     kit.ended(address, "twin.ipynb")
     with kit.browsing() as (page, sight):
         kit.opened(page, address, front, "twin.ipynb")
-        page.locator("[class$=-twin] li", has_text="☑").first.wait_for()
-        page.locator("[class$=-twin] table").first.wait_for()
+        page.locator("[class$=-static] li", has_text="☑").first.wait_for()
+        page.locator("[class$=-static] table").first.wait_for()
         page.locator(".jp-RenderedPlotly").first.wait_for()  # as a picture, until it is pointed at
         assert sight.left == []
 

@@ -144,7 +144,7 @@ class Failing(Panel):
 
     def __init__(self, error):
         button = ipywidgets.Button(description="Fail")
-        button.on_click(self.answering(self._fail))
+        button.on_click(self.callback(self._fail))
         self.fails, self.twin_fails = error, None
         super().__init__([button])
 

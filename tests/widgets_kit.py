@@ -17,7 +17,7 @@ from exposurekit.widgets.shortcuts import Keys
 
 TAGS = {
     "section", "p", "strong", "em", "code", "h4", "ol", "li", "a", "div",
-    "table", "caption", "thead", "tbody", "tr", "th", "td",
+    "details", "summary", "table", "caption", "thead", "tbody", "tr", "th", "td",
 }  # fmt: skip
 ATTRIBUTES = {"scope", "role", "class", "href", "target", "rel"}
 PERSONAL = ("Fennimoor", "Odalys", "Tall Pines", "https://", "pages.example", "PeepFinder/", "00011")

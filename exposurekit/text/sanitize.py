@@ -14,6 +14,7 @@ __all__ = [
     "fragment",
     "label",
     "link",
+    "link_text",
     "link_with_path",
     "marked_down",
     "plain",
@@ -129,12 +130,21 @@ def link_with_path(url: object) -> str:
     >>> link_with_path("javascript:x()")
     'javascript:x()'
     """
+    return link(url, link_text(url))
+
+
+def link_text(url: object) -> str | None:
+    """An address without its scheme, to read beside or instead of a link; None if it must not be a link.
+
+    >>> link_text("https://site.example/opt-out?id=7"), link_text("javascript:x()")
+    ('site.example/opt-out?id=7', None)
+    """
     text = str(url).strip()
-    if (host := _host(text)) is None:
-        return escaped(text)
-    found = _ADDRESS.fullmatch(text)
-    rest = text[found.end("host") :] if found else ""
-    return link(text, host + ("" if rest == "/" else rest))
+    host, found = _host(text), _ADDRESS.fullmatch(text)
+    if host is None or found is None:
+        return None
+    rest = text[found.end("host") :]
+    return host + ("" if rest == "/" else rest)
 
 
 def _host(address: str) -> str | None:

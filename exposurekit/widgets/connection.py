@@ -33,7 +33,7 @@ class ConnectionPanel(Panel):
         self._exposure, self._history = exposure, history
         self._about = HTML()
         again = Button(description="Look again", disabled=exposure is None)
-        again.on_click(self.answering(self._again))
+        again.on_click(self.callback(self._again))
         super().__init__([self._about, again])
         self._show()
 

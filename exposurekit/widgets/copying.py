@@ -1,20 +1,19 @@
-"""Labels and texts, each with a button that copies the text. Text is never read as markup."""
+"""A table of labels and texts, each with a button that copies the text; texts are never read as markup."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import anywidget
 import traitlets
 
-from exposurekit.analysis.tasks import NO_VALUE_TEXTS, NOT_ON_FILE
-from exposurekit.text.sanitize import plain
+from exposurekit.widgets.listings import Section
 
 _SCRIPT = """
-async function copied(text) {
+async function copy(text) {
   try {
     await navigator.clipboard.writeText(text);
     return true;
-  } catch {  // no clipboard here: the selection is copied
+  } catch {  // without a clipboard, copy a selection
     const area = document.createElement("textarea");
     area.value = text;
     document.body.append(area);
@@ -24,16 +23,27 @@ async function copied(text) {
     return done;
   }
 }
-function row([label, text, copies]) {
+function link(url, words) {
+  const anchor = document.createElement("a");
+  anchor.href = url;
+  anchor.target = "_blank";
+  anchor.rel = "noopener noreferrer nofollow";
+  anchor.textContent = words;
+  return anchor;
+}
+function row([label, text, copies, words]) {
   const line = document.createElement("tr"), head = document.createElement("th");
   const cell = document.createElement("td");
   head.scope = "row";
   head.textContent = label;
-  head.style.cssText = "text-align: left; font-weight: normal; padding: 0 1em 0 0; opacity: .8";
+  head.style.cssText = "text-align: left; font-weight: normal; padding: 0 1em 0 0; opacity: .8; white-space: nowrap";
   cell.style.cssText = "text-align: left; padding: 0; overflow-wrap: anywhere";
-  const words = document.createElement(copies ? "code" : "em");
-  words.textContent = text;
-  cell.append(words);
+  if (words) cell.append(link(text, words));
+  else {
+    const node = document.createElement(copies ? "code" : "em");
+    node.textContent = text;
+    cell.append(node);
+  }
   if (copies) {
     const button = document.createElement("button");
     button.type = "button";
@@ -41,7 +51,7 @@ function row([label, text, copies]) {
     button.style.cssText = "margin-left: .6em; font-size: .85em; cursor: pointer";
     button.setAttribute("aria-label", `Copy ${label}`);
     button.addEventListener("click", async () => {
-      button.textContent = (await copied(text)) ? "Copied" : "Select it by hand";
+      button.textContent = (await copy(text)) ? "Copied" : "Select it by hand";
       setTimeout(() => { button.textContent = "Copy"; }, 2000);
     });
     cell.append(button);
@@ -49,39 +59,42 @@ function row([label, text, copies]) {
   line.append(head, cell);
   return line;
 }
+function section([heading, collapsed, rows]) {
+  const part = document.createElement(collapsed ? "details" : "div");
+  if (heading) {
+    const head = document.createElement(collapsed ? "summary" : "strong");
+    head.textContent = heading;
+    part.append(head);
+  }
+  const table = document.createElement("table"), body = document.createElement("tbody");
+  body.append(...rows.map(row));
+  table.append(body);
+  part.append(table);
+  return part;
+}
 function render({ model, el }) {
-  const draw = () => {
-    const table = document.createElement("table");
-    const body = document.createElement("tbody");
-    body.append(...model.get("entries").map(row));
-    table.append(body);
-    el.replaceChildren(table);
-  };
+  const draw = () => el.replaceChildren(...model.get("sections").map(section));
   draw();
-  model.on("change:entries", draw);
-  return () => model.off("change:entries", draw);
+  model.on("change:sections", draw);
+  return () => model.off("change:sections", draw);
 }
 export default { render };
 """
 
 
 class CopyTable(anywidget.AnyWidget):
-    """Rows of a label and a text to copy.
+    """Rows of a label and a text to copy, in sections.
 
     Attributes:
-        entries: What is shown: ``[label, text, whether it can be copied]``.
+        sections: ``[heading, whether it is collapsed, rows]``; a row is ``[label, text, whether it can be copied, link
+            text]``. Only an address that `link_text` accepts may have a link text.
     """
 
     _esm = _SCRIPT
-    entries: traitlets.List[list[Any]] = traitlets.List().tag(sync=True)
+    sections: traitlets.List[list[Any]] = traitlets.List().tag(sync=True)
 
-    def show(self, rows: Iterable[tuple[str, str | None]]) -> None:
-        """Show these rows and no others; where a text is None, that nothing is known stands there."""
-        self.entries = [
-            [plain(label), _missing(label) if text is None else plain(text), text is not None]
-            for label, text in rows
+    def show(self, sections: Sequence[Section]) -> None:
+        """Replace what is displayed."""
+        self.sections = [
+            [heading, collapsed, [[*row] for row in rows]] for heading, collapsed, rows in sections
         ]
-
-
-def _missing(label: str) -> str:
-    return NOT_ON_FILE if label.startswith(("Enter ", "On file ")) else NO_VALUE_TEXTS[0]

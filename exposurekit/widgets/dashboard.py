@@ -192,7 +192,7 @@ class Dashboard(Panel):
     def renew(self) -> None:
         """Not while the controls are told, one by one, what is picked: once, when they say it."""
         if not self._is_telling:
-            super().renew()
+            super().update_fallback()
 
     def _charts(self) -> list[charts.Chart]:
         """The charts of what is picked, and the table behind the first; both are kept for the twin."""
@@ -233,11 +233,11 @@ class Dashboard(Panel):
             options=[(question.replace("_", " "), question) for question in self._offered],
             value=self.question,
         )
-        self._person.observe(self.answering(lambda change: self._named(change["new"])), "value")
-        self._site.observe(self.answering(lambda change: self._moved(sites=change["new"])), "value")
-        self._status.observe(self.answering(lambda change: self._moved(statuses=change["new"])), "value")
-        self._ask.observe(self.answering(lambda change: self._asked(change["new"])), "value")
-        clear.on_click(self.answering(lambda _: self.clear()))
+        self._person.observe(self.callback(lambda change: self._named(change["new"])), "value")
+        self._site.observe(self.callback(lambda change: self._moved(sites=change["new"])), "value")
+        self._status.observe(self.callback(lambda change: self._moved(statuses=change["new"])), "value")
+        self._ask.observe(self.callback(lambda change: self._asked(change["new"])), "value")
+        clear.on_click(self.callback(lambda _: self.clear()))
         picks = [self._person, self._site, self._status, clear]
         return [HBox(picks, layout=Layout(flex_flow="row wrap")), *self._slider()]
 
@@ -252,7 +252,7 @@ class Dashboard(Panel):
             continuous_update=False,
             layout=Layout(width="auto"),
         )
-        self._day.observe(self.answering(lambda change: self._moved(day=change["new"])), "value")
+        self._day.observe(self.callback(lambda change: self._moved(day=change["new"])), "value")
         return [self._day]
 
     def _moved(self, **asked: Any) -> None:
@@ -295,7 +295,7 @@ class Dashboard(Panel):
             self._is_telling = False
         self._finding.value = f'<p role="status">{escaped(self.line())}</p>'
         self._whom.value = self._said_of_people()
-        self.renew()
+        self.update_fallback()
 
     def _said_of_people(self) -> str:
         """Who is shown, or why everyone is, where the box alone does not say it."""
@@ -324,7 +324,7 @@ class Dashboard(Panel):
 
     def _safely(self, act: Callable[[int, Any], None]) -> Callable[[int, Any], None]:
         """What a click does, with its errors shown."""
-        answer = self.answering(lambda point: act(*point))
+        answer = self.callback(lambda point: act(*point))
         return lambda place, x: answer((place, x))
 
 

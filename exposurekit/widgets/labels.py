@@ -60,7 +60,7 @@ class RecordLabels(Panel):
         steps = [self._button("Back", lambda _: self.step(-1)), self._button("Skip", lambda _: self.step(1))]
         does = KEYS | {"j": "skip", "k": "back"}
         row = Layout(flex_flow="row wrap")
-        keys = Keys(does, self.answering(self._pressed))
+        keys = Keys(does, self.callback(self._pressed))
         super().__init__(
             [self._about, HBox(labels, layout=row), self._reason, HBox(steps, layout=row), self._far, keys]
         )
@@ -118,7 +118,7 @@ class RecordLabels(Panel):
 
     def _button(self, words: str, act: Any) -> Button:
         button = Button(description=words)
-        button.on_click(self.answering(act))
+        button.on_click(self.callback(act))
         return button
 
     def _pressed(self, key: str) -> None:

@@ -1,72 +1,79 @@
-"""What a listing is called in a widget, what of it can be copied, how far it is, and which need the same steps."""
+"""How a checklist labels a listing, which values can be copied, and how many of its steps are done."""
 
 from dataclasses import dataclass
 
 import pandas as pd
 
-from exposurekit.analysis.tasks import NO_VALUE_TEXTS, Task
-from exposurekit.analysis.work_queue import DONE, TO_DO, UNABLE
-from exposurekit.text.sanitize import plain
-from exposurekit.widgets import static_html
+from exposurekit.analysis.tasks import NO_VALUE_TEXTS, NOT_ON_FILE, Task
+from exposurekit.analysis.work_queue import DONE, STARTED, TO_DO, UNABLE
+from exposurekit.text.sanitize import link_text, plain
 
-LABEL_MAX, PART_MAX = 110, 40
+LABEL_MAX, PART_MAX = 400, 60
 _KEY = ["user_id", "alert_number"]
+_LABELS = {"Name": "Name as listed", "Places": "Locations", "Page": "Title of the page"}
+Row = tuple[str, str, bool, str]  # label, text, whether it can be copied, link text (empty: no link)
+Section = tuple[str, bool, list[Row]]  # heading, whether it is collapsed, rows
 
 
-def alike(alerts: pd.DataFrame, needed: list[int]) -> dict[int, list[int]]:
-    """Which alerts need the same steps: of each of those that need somebody, all of its kind, in their order."""
-    kinds: dict[tuple[str, ...], list[int]] = {}
+def same_steps(alerts: pd.DataFrame, positions: list[int]) -> dict[int, list[int]]:
+    """Map each of these alerts to all that need the same steps, in order."""
+    groups: dict[tuple[str, ...], list[int]] = {}
     columns = ("site", "guide", "opt_out_procedure")
-    for place in needed:
-        site, guide, steps = (alerts[name].iloc[place] for name in columns)
-        kinds.setdefault((str(site), str(guide), *map(str, steps)), []).append(place)
-    return {place: places for places in kinds.values() for place in places}
+    for position in positions:
+        site, guide, steps = (alerts[name].iloc[position] for name in columns)
+        groups.setdefault((str(site), str(guide), *map(str, steps)), []).append(position)
+    return {position: group for group in groups.values() for position in group}
 
 
-def named(task: Task) -> str:
-    """Where, whose and which, on one line.
+def full_label(task: Task) -> str:
+    """The site, the person and the facts that identify a listing, on one line.
 
     >>> from exposurekit.analysis.tasks import Task
-    >>> from exposurekit.widgets.listings import named
-    >>> named(Task("user 1", "PeepFinder", facts=(("Name", "Jo Doe"), ("Age", "46"))))
+    >>> from exposurekit.widgets.listings import full_label
+    >>> full_label(Task("user 1", "PeepFinder", facts=(("Name", "Jo Doe"), ("Age", "46"))))
     'PeepFinder, user 1: Jo Doe · age 46'
     """
-    where = task.site or "a web page"
-    return _short(f"{_short(where, PART_MAX)}, {alone(task)}", LABEL_MAX)
+    return _truncate(f"{_truncate(task.site or 'a web page', PART_MAX)}, {short_label(task)}", LABEL_MAX)
 
 
-def alone(task: Task) -> str:
-    """Whose and which, where the site is known."""
+def short_label(task: Task) -> str:
+    """The label of a listing under the heading of its site."""
     line = f": {task.line}" if task.facts else ""
-    return _short(f"{_short(task.person, PART_MAX)}{line}", LABEL_MAX)
+    return _truncate(f"{_truncate(task.person, PART_MAX)}{line}", LABEL_MAX)
 
 
-def _short(text: str, most: int) -> str:
-    shown = plain(text)
-    return shown if len(shown) <= most else f"{shown[: most - 1]}…"
+def _truncate(text: str, length: int) -> str:
+    line = plain(text)
+    return line if len(line) <= length else f"{line[: length - 1]}…"
 
 
-def copied(task: Task) -> list[tuple[str, str | None]]:
-    """What names the listing, its address, and what to enter: labels and texts, None where there is none."""
-    labels = {"Name": "Name as listed", "Page": "Title of the page"}
-    facts = [
-        (labels.get(label, label), None if text in NO_VALUE_TEXTS else text) for label, text in task.facts
+def facts(task: Task) -> list[Row]:
+    """What the listing shows, its link, and the page where the removal begins."""
+    rows = [
+        (_LABELS.get(label, label), plain(text), text not in NO_VALUE_TEXTS, "") for label, text in task.facts
     ]
-    page = (
-        [("Address of the listing" if task.site else "Address of the page", task.address)]
-        if task.address
-        else []
-    )
-    return [
-        *facts,
-        *page,
-        *((f"{task.values_label} {label}", value) for label, value in static_html.entries(task)),
+    links = [("Link", task.address), ("Begin at", task.begin)]
+    return rows + [(label, plain(url), True, link_text(url) or "") for label, url in links if url]
+
+
+def sections(task: Task) -> list[Section]:
+    """Everything about a listing that somebody may copy: its facts, the values to enter, other values on file."""
+    first, other = task.value_headings
+    parts = [
+        ("", False, facts(task)),
+        (first, False, [_row(value.choice_label, value.value) for value in task.values_to_enter]),
+        (other, True, [_row(value.choice_label, value.value) for value in task.other_values]),
     ]
+    return [part for part in parts if part[2]]
+
+
+def _row(label: str, value: str | None) -> Row:
+    return (label, NOT_ON_FILE, False, "") if value is None else (label, plain(value), True, "")
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
-    """How far the steps of an alert are."""
+class Progress:
+    """How many steps of an alert are done or cannot be done."""
 
     steps: int = 0
     done: int = 0
@@ -74,10 +81,17 @@ class Tally:
 
     @property
     def state(self) -> str:
-        """Its state, as a work queue has it."""
+        """The state as in a work queue."""
         if self.unable:
             return UNABLE
-        return DONE if self.steps and self.done == self.steps else TO_DO
+        if self.steps and self.done == self.steps:
+            return DONE
+        return STARTED if self.done else TO_DO
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no step is open and at least one is done."""
+        return self.done > 0 and self.done + self.unable == self.steps
 
     def __str__(self) -> str:
         if not self.steps:
@@ -85,10 +99,10 @@ class Tally:
         return f"{self.done} of {self.steps} done" + (f", {self.unable} unable" if self.unable else "")
 
 
-def tallied(steps: pd.DataFrame) -> dict[tuple[int, int], Tally]:
-    """How far each alert is."""
+def progress(steps: pd.DataFrame) -> dict[tuple[int, int], Progress]:
+    """The progress of each alert, by user id and alert number."""
     ticks = steps["tick"].astype("str")
-    counted = steps[_KEY].assign(steps=1, done=ticks == DONE, unable=ticks == UNABLE)
-    sums = counted.groupby(_KEY, as_index=False).sum()
+    flags = steps[_KEY].assign(steps=1, done=ticks == DONE, unable=ticks == UNABLE)
+    sums = flags.groupby(_KEY, as_index=False).sum()
     rows = zip(*(sums[name].tolist() for name in (*_KEY, "steps", "done", "unable")), strict=True)
-    return {(user_id, number): Tally(*map(int, far)) for user_id, number, *far in rows}
+    return {(user_id, number): Progress(*map(int, counts)) for user_id, number, *counts in rows}

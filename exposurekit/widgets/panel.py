@@ -1,4 +1,4 @@
-"""What every widget has in common: it is a value that Jupyter shows, with a static twin, and its errors are seen."""
+"""Base class of the widgets: a value that Jupyter displays, with a static fallback and visible errors."""
 
 import secrets
 from collections.abc import Callable, Sequence
@@ -22,39 +22,44 @@ _STYLE = """<style>
   fill: var(--jp-content-font-color1, currentColor) !important;  /* Plotly knows one colour; a page has two themes */
 }
 .exposurekit-panel :focus-visible { outline: 2px solid #0072B2; outline-offset: 2px; }
-.exposurekit-trouble { border-left: 4px solid #D55E00; padding: .3em .8em; }
+.exposurekit-panel p, .exposurekit-panel h4 { margin: .15em 0; line-height: 1.4; }
+.exposurekit-panel summary { cursor: pointer; }
+.exposurekit-error { border-left: 4px solid #D55E00; padding: .3em .8em; }
 </style>"""
-Answer = Callable[[Any], None]
+Callback = Callable[[Any], None]
 
 
-class Panel(VBox):  # type: ignore[misc]  # ipywidgets tells no types
-    """A widget that is a value: it shows itself where a notebook displays it, and nowhere else.
+class Panel(VBox):  # type: ignore[misc]  # ipywidgets has no types
+    """A widget that is a value: a notebook displays it as the last expression of a cell.
 
-    Beside what is live a notebook is given a static twin of the same content. It is hidden while the live one is there,
-    and stands in its place where a notebook was saved, exported, or is not trusted.
+    The notebook also receives static HTML of the same content. It is hidden while the live widget is there, and
+    replaces it in a notebook that was saved, exported or is not trusted.
+
+    Attributes:
+        error: The exception of the last callback, or None.
     """
 
     def __init__(self, parts: Sequence[Widget]) -> None:
         self.error: Exception | None = None
         self._name = f"exposurekit-{secrets.token_hex(6)}"
-        self._trouble = HTML()
-        self._is_shown = False
-        super().__init__([HTML(_STYLE), self._trouble, *parts])
+        self._error_box = HTML()
+        self._is_displayed = False
+        super().__init__([HTML(_STYLE), self._error_box, *parts])
         self.add_class("exposurekit-panel")
         self.add_class(self._name)
 
     def line(self) -> str:
-        """What it is, in one line, for a terminal; no personal data."""
+        """A summary in one line for a terminal, without personal data."""
         raise NotImplementedError
 
     def to_html(self) -> str:
-        """The static twin: what it shows now, without anything that runs."""
+        """Static HTML of the current content, without scripts."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
         return plain(self.line())
 
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # noqa: ARG002, FBT001  as IPython calls it
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # noqa: ARG002, FBT001  IPython's signature
         printer.text(repr(self))
 
     def _repr_html_(self) -> str:
@@ -66,39 +71,43 @@ class Panel(VBox):  # type: ignore[misc]  # ipywidgets tells no types
 
     def _ipython_display_(self) -> None:
         _publish(self._repr_mimebundle_())
-        _publish(self._twin(), display_id=self._name)
-        self._is_shown = True
+        _publish(self._fallback(), display_id=self._name)
+        self._is_displayed = True
 
-    def answering(self, act: Answer) -> Answer:
-        """A callback whose errors are shown in the widget, and kept as ``error``."""
+    def callback(self, action: Callback) -> Callback:
+        """Wrap a callback: its errors are displayed in the widget and stored in ``error``; the fallback follows."""
 
-        def answer(change: Any) -> None:
-            self.error, self._trouble.value = None, ""
+        def run(change: Any) -> None:
+            self.error, self._error_box.value = None, ""
             try:
-                act(change)
-            except Exception as error:  # noqa: BLE001  whatever it is, it would be lost in a log
-                self._tell(error)
+                action(change)
+            except Exception as error:  # noqa: BLE001  ipywidgets would only log it
+                self._show_error(error)
             try:
-                self.renew()
+                self.update_fallback()
             except Exception as error:  # noqa: BLE001  the same
-                self._tell(error)
+                self._show_error(error)
 
-        return answer
+        return run
 
-    def _tell(self, error: Exception) -> None:
-        known = isinstance(error, ExposureError)
-        said = str(error) if known else f"{type(error).__name__}: the widget's .error holds it"
+    def _show_error(self, error: Exception) -> None:
+        is_ours = isinstance(error, ExposureError)
+        message = str(error) if is_ours else f"{type(error).__name__}: see the widget's .error"
         self.error = error
-        self._trouble.value = f'<div class="exposurekit-trouble" role="alert">{escaped(said)}</div>'
+        self._error_box.value = f'<div class="exposurekit-error" role="alert">{escaped(message)}</div>'
 
-    def renew(self) -> None:
-        """Have the twin say what is so now, so that a notebook that is saved says it too."""
-        if self._is_shown:
-            _publish(self._twin(), display_id=self._name, update=True)
+    def update_fallback(self) -> None:
+        """Update the static HTML, so that a notebook saved now contains the current content."""
+        if self._is_displayed:
+            _publish(self._fallback(), display_id=self._name, update=True)
 
-    def _twin(self) -> dict[str, str]:
-        hidden = f":root:has(.{self._name}) .{self._name}-twin {{ display: none; }}"
-        return {"text/html": f'<style>{hidden}</style><div class="{self._name}-twin">{self.to_html()}</div>'}
+    def _fallback(self) -> dict[str, str]:
+        static = f"{self._name}-static"
+        hidden = (
+            f":root:has(.{self._name}) .{static} {{ display: none; }} "
+            f"@media print {{ .{static} details::details-content {{ content-visibility: visible; }} }}"
+        )
+        return {"text/html": f'<style>{hidden}</style><div class="{static}">{self.to_html()}</div>'}
 
 
 def _publish(bundle: dict[str, Any], *, display_id: str = "", update: bool = False) -> None:

@@ -1,47 +1,50 @@
-"""Static HTML of what widgets show: tables, lists of steps, lines. Trusts no text, and runs nothing."""
+"""Static HTML of what widgets show: tables, lists of steps, tasks."""
 
+import re
 from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
-from exposurekit.analysis.tasks import NOT_ON_FILE, Task
+from exposurekit.analysis.tasks import WHICH_NAME, Task
 from exposurekit.text.formatting import format_value, is_missing
-from exposurekit.text.sanitize import escaped, link
+from exposurekit.text.sanitize import escaped, link, link_text, link_with_path
+from exposurekit.widgets import listings
 
 ROWS = 20
 MARKS = {"done": "☑", "unable": "☒", "open": "☐"}
 
 
-def table(frame: pd.DataFrame, *, caption: str, links: Iterable[str] = ()) -> str:
-    """The first rows of a table; says how many there are.
+def table(frame: pd.DataFrame, *, caption: str, links: Iterable[str] = (), total: int | None = None) -> str:
+    """The first rows of a table; the caption says which rows of how many.
 
     Args:
-        frame: What is shown.
-        caption: What it is.
-        links: Columns whose addresses may be followed.
+        frame: The table.
+        caption: What it contains.
+        links: Columns whose addresses become links.
+        total: How many rows there are, if ``frame`` has only the first.
 
     >>> from exposurekit.widgets import static_html
     >>> "<b>" in static_html.table(pd.DataFrame({"site": ["<b>"]}), caption="sites")
     False
     """
-    shown, followed = frame.head(ROWS), set(links)
-    head = "".join(f'<th scope="col">{escaped(name)}</th>' for name in shown.columns)
+    first, link_columns = frame.head(ROWS), set(links)
+    total = len(frame) if total is None else total
+    head = "".join(f'<th scope="col">{escaped(name)}</th>' for name in first.columns)
     rows = "".join(
         "<tr>"
         + "".join(
-            f"<td>{link(value) if name in followed and not is_missing(value) else escaped(format_value(value))}</td>"
-            for name, value in zip(shown.columns, row, strict=True)
+            f"<td>{link(value) if name in link_columns and not is_missing(value) else escaped(format_value(value))}</td>"
+            for name, value in zip(first.columns, row, strict=True)
         )
         + "</tr>"
-        for row in shown.itertuples(index=False)
+        for row in first.itertuples(index=False)
     )
-    more = f" (the first {len(shown)} of {len(frame):,})" if len(frame) > len(shown) else ""
-    words = f"<caption>{escaped(caption)}{more}</caption>"
-    return f"<table>{words}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    more = f" (rows 1 to {len(first)} of {total:,})" if total > len(first) else ""
+    return f"<table><caption>{escaped(caption)}{more}</caption><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
 
 def steps(texts: Sequence[str], ticks: Sequence[str], notes: Sequence[str]) -> str:
-    """Numbered steps, how far each is, and what was noted.
+    """Numbered steps with their ticks and notes.
 
     >>> from exposurekit.widgets import static_html
     >>> static_html.steps(["Open the page."], ["done"], [""])
@@ -54,50 +57,54 @@ def steps(texts: Sequence[str], ticks: Sequence[str], notes: Sequence[str]) -> s
     return f"<ol>{''.join(items)}</ol>"
 
 
-def task(about: Task) -> str:
-    """Which listing, whose it is, and what to enter.
+def task(removal: Task) -> str:
+    """The facts of a listing, its links, and the values to enter.
 
     >>> from exposurekit.analysis.tasks import Task
     >>> from exposurekit.widgets import static_html
     >>> static_html.task(Task("Jo <b>", facts=(("Age", "46"),)))
-    '<p>Whose: <strong>Jo &lt;b&gt;</strong></p><table><tbody><tr><th scope="row">Age</th><td>46</td></tr></tbody></table>'
+    '<p>Person: <strong>Jo &lt;b&gt;</strong></p><table><tbody><tr><th scope="row">Age</th><td>46</td></tr></tbody></table>'
     """
-    rows = [(label, escaped(text)) for label, text in about.facts]
-    rows += [("Listing" if about.site else "Open", link(about.address))] if about.address else []
-    rows += [("Begin at", link(about.begin))] if about.begin else []
-    rows += [
-        (f"{about.values_label} {label}", escaped(NOT_ON_FILE if text is None else text))
-        for label, text in entries(about)
-    ]
-    return f"<p>Whose: <strong>{escaped(about.person)}</strong></p>{_rows(rows)}{note(about)}"
+    parts = []
+    for heading, is_collapsed, rows in listings.sections(removal):
+        body = _rows(rows)
+        if is_collapsed:
+            body = f"<details><summary>{escaped(heading)}</summary>{body}</details>"
+        elif heading:
+            body = f"<p><strong>{escaped(heading)}</strong></p>{body}"
+        parts.append(body)
+    return f"{person(removal)}{''.join(parts)}{notes(removal)}"
 
 
-def links(about: Task) -> str:
-    """Whose it is, and the pages to open, with what a reader has to know beside the facts."""
-    listing = "Listing" if about.site else "Open"
-    pages = [(listing, about.address), ("Begin at", about.begin)]
-    shown = "".join(f"<p>{label}: {link(page)}</p>" for label, page in pages if page)
-    none = (
-        ""
-        if about.address
-        else "<p>The listing has no address of its own: find it by name and reference.</p>"
-    )
-    return f"<p>Whose: <strong>{escaped(about.person)}</strong></p>{shown or none}{note(about)}"
+def person(removal: Task) -> str:
+    """The person whose listing it is."""
+    return f"<p>Person: <strong>{escaped(removal.person)}</strong></p>"
 
 
-def entries(about: Task) -> list[tuple[str, str | None]]:
-    """What to enter: labels, those of required fields with an asterisk, and values."""
-    return [(f"{one.label}{' *' if one.required else ''}", one.value) for one in about.entries]
+def notes(removal: Task) -> str:
+    """What to know before starting: what is missing, which name to use, and whether links lead nowhere."""
+    lines = []
+    if removal.cannot_start:
+        lines.append(f"<strong>{escaped(removal.cannot_start)}</strong>")
+    if removal.site and removal.facts:
+        lines.append(escaped(WHICH_NAME))
+    if removal.site and removal.facts and not removal.address:
+        lines.append("The listing has no link of its own: find it by name and reference.")
+    if any(_is_invented(url) for url in (removal.address, removal.begin)):
+        lines.append("Hosts that end in .example are invented: their links lead nowhere.")
+    if removal.note:
+        lines.append(f"<em>{escaped(removal.note)}</em>")
+    return "".join(f"<p>{line}</p>" for line in lines)
 
 
-def _rows(rows: Iterable[tuple[str, str]]) -> str:
+def _is_invented(url: str | None) -> bool:
+    text = link_text(url) if url else None
+    return text is not None and re.split("[:/?#]", text)[0].endswith(".example")
+
+
+def _rows(rows: Iterable[listings.Row]) -> str:
     cells = "".join(
-        f'<tr><th scope="row">{escaped(label)}</th><td>{markup}</td></tr>' for label, markup in rows
+        f'<tr><th scope="row">{escaped(label)}</th><td>{link_with_path(text) if words else escaped(text)}</td></tr>'
+        for label, text, _, words in rows
     )
     return f"<table><tbody>{cells}</tbody></table>" if cells else ""
-
-
-def note(about: Task) -> str:
-    """What marks mean, and what is missing."""
-    required = "<p>* required by the site</p>" if any(one.required for one in about.entries) else ""
-    return required + (f"<p><em>{escaped(about.note)}</em></p>" if about.note else "")
