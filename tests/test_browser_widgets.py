@@ -71,9 +71,13 @@ def test_the_next_alert_comes_by_a_key(desk):
     pick.wait_for()
     page.locator(".exposurekit-panel").first.focus()
     page.keyboard.press("n")
-    page.wait_for_function("() => document.querySelectorAll('.widget-dropdown select')[1].selectedIndex === 1")
+    page.wait_for_function(
+        "() => document.querySelectorAll('.widget-dropdown select')[1].selectedIndex === 1"
+    )
     page.keyboard.press("p")
-    page.wait_for_function("() => document.querySelectorAll('.widget-dropdown select')[1].selectedIndex === 0")
+    page.wait_for_function(
+        "() => document.querySelectorAll('.widget-dropdown select')[1].selectedIndex === 0"
+    )
 
 
 # Of the rows of the first chart: whether their bars are full; and the names of their sites, once each bar knows its row.

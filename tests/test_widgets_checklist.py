@@ -246,7 +246,7 @@ def test_the_static_html_shows_the_same(alike):
     checklist = OptOutChecklist(exposure.alerts())
     html = checklist.to_html()
     assert kit.Read(html).foreign == []
-    assert html.count("<details><summary>PeepFinder") == 1
+    assert html.count("<details open><summary>PeepFinder") == 1
     for text in shown(checklist).values():
         assert text.removeprefix("https://") in kit.Read(html).words
 
@@ -397,6 +397,7 @@ def test_the_static_html_has_every_alert_that_needs_somebody(tmp_path):
     assert len(references) == 35
     assert [one for one in references if one not in checklist.to_html()] == []
     assert checklist.to_html().count("☑") == 0
+    assert "<details open>" not in checklist.to_html()
     checklist.tick_all([checklist.order[3]])
     assert checklist.to_html().count("☑") == 2
 

@@ -38,7 +38,7 @@ def test_a_label_and_its_reason_are_kept_and_there_again(records, history):
     labels = RecordLabels(records, history)
     first = labels.record["record_id"]
     kit.the(labels, ipywidgets.Text, "Reason").value = " another birth date "
-    kit.press(labels, "Not mine")
+    kit.press(labels, "This is somebody else")
     assert labels.error is None
     assert kit.the(labels, ipywidgets.Text, "Reason").value == ""
     assert history.labels()[["value", "key"]].to_numpy().tolist() == [["not mine", first]]
@@ -126,7 +126,7 @@ def beside(tmp_path):
             {
                 "id": 1,
                 "address1": "1 Elm St",
-                "address2": None,
+                "address2": "Apt 37",
                 "city": "Tall Pines",
                 "state": "CA",
                 "zip": "90210",
@@ -150,11 +150,38 @@ def test_the_person_stands_beside_the_finding_with_what_agrees_and_differs(besid
     html = kit.html_of(labels)
     assert labels.record["record_id"] == 2
     assert marks(labels) == ["✗ differs"] * 3
-    assert all(
-        one in html for one in ("Odalys Wren Fennimoor", "1 Elm St, Tall Pines, CA, 90210", "46 (born ")
-    )
+    assert "Is this Odalys Wren Fennimoor?" in html
+    assert all(one in html for one in ("1 Elm St, Apt 37, Tall Pines, CA, 90210", "46 (born "))
     labels.step(1)
     assert marks(labels) == ["✓ agrees"] * 3
+
+
+def test_an_age_one_year_off_agrees_within_a_year_and_an_alias_may_agree(tmp_path):
+    old = datetime.now(UTC).year - 46
+    profile = {"first_name": "Odalys", "last_name": "Fennimoor", "birth_date": f"{old}-01-01"}
+    record = a_record(1, name="O. Harrowgate", age=45, aliases=["Odalys Fennimoor"], locations=[])
+    with seen_through(Service({7: Person(records=[record], profile=profile)})) as exposure:
+        labels = RecordLabels(
+            exposure.records(), kit.a_history(tmp_path, exposure, Clock()), exposure=exposure
+        )
+        html = kit.html_of(labels)
+        assert "✓ agrees within 1 year" in html
+        assert "✓ an alias agrees" in html
+        assert "name ✓ an alias agrees; age ✓ agrees within 1 year" in kit.Read(labels.to_html()).words
+
+
+def test_the_stored_reason_is_there_and_stays_when_labelled_again(records, history):
+    history.label(records.iloc[[0]], "not mine", reason="another birth date")
+    labels = RecordLabels(records.head(1), history)
+    assert kit.the(labels, ipywidgets.Text, "Reason").value == "another birth date"
+    kit.press(labels, "Unsure")
+    assert history.labels()[["value", "note"]].to_numpy().tolist() == [["unsure", "another birth date"]]
+
+
+def test_the_static_html_begins_with_labelled_records(records, history):
+    history.label(records.iloc[[8]], "mine", reason="the same phone")
+    words = kit.Read(RecordLabels(records, history).to_html()).words
+    assert words.index("the same phone") < words.index("PeepFinder")
 
 
 def test_open_findings_come_before_closed_ones(beside):

@@ -19,7 +19,7 @@ TAGS = {
     "section", "p", "strong", "em", "code", "h4", "ol", "li", "a", "div",
     "details", "summary", "table", "caption", "thead", "tbody", "tr", "th", "td",
 }  # fmt: skip
-ATTRIBUTES = {"scope", "role", "class", "href", "target", "rel"}
+ATTRIBUTES = {"scope", "role", "class", "href", "target", "rel", "open"}
 PERSONAL = ("Fennimoor", "Odalys", "Tall Pines", "https://", "pages.example", "PeepFinder/", "00011")
 
 

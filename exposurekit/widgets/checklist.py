@@ -25,6 +25,7 @@ from exposurekit.widgets.textbox import TextBox
 
 PICKER_MAX = 500  # alerts in the drop-down at once
 STATIC_MAX = 300  # alerts in the static HTML
+OPEN_MAX = 10  # alerts up to which the static HTML is not collapsed
 GROUP_MAX = 30  # listings with the same steps that have a box
 _NO_HISTORY = "No history was given: ticks are lost when the kernel stops."
 _NO_STEPS = "This alert has no steps; its guide or its page may explain the removal."
@@ -126,7 +127,8 @@ class OptOutChecklist(Panel):
         sites: dict[str, list[int]] = {}
         for position in shown:
             sites.setdefault(_site(self._alerts.iloc[position]), []).append(position)
-        parts = [self._static_site(site, positions) for site, positions in sites.items()]
+        is_open = len(shown) <= OPEN_MAX
+        parts = [self._static_site(site, sites[site], is_open=is_open) for site in sites]
         n_omitted = len(self._waiting) - len(shown)
         more = (
             f"<p>{n_omitted:,} more need somebody: ek.export(history, 'queue.md') has all.</p>"
@@ -248,11 +250,11 @@ class OptOutChecklist(Panel):
     def _progress_of(self, position: int) -> listings.Progress:
         return self._progress.get(self._keys[position], listings.Progress())
 
-    def _static_site(self, site: str, positions: Sequence[int]) -> str:
+    def _static_site(self, site: str, positions: Sequence[int], *, is_open: bool) -> str:
         n_done = sum(self._progress_of(position).state == DONE for position in positions)
         head = f"{site}: {n_done:,} of {len(positions):,} finished"
         body = "".join(self._static_alert(position) for position in positions)
-        return f"<details><summary>{escaped(head)}</summary>{body}</details>"
+        return f"<details{' open' if is_open else ''}><summary>{escaped(head)}</summary>{body}</details>"
 
     def _static_alert(self, position: int) -> str:
         if position not in self._static:

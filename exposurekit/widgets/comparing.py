@@ -1,4 +1,4 @@
-"""A finding beside what the person has on file: what agrees, what differs, and what cannot be compared."""
+"""Compare a listing with what the person has on file: what agrees, and what differs."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,21 +15,25 @@ from exposurekit.text.formatting import format_value, is_missing
 from exposurekit.text.sanitize import escaped
 
 AGREES, DIFFERS, UNKNOWN = "✓ agrees", "✗ differs", ""
-NO_PERSON = "The person is not shown: pass exposure= for what they have on file."
+_LABELS = {
+    "name": "name as listed",
+    "reference_id": "reference",
+}
+NO_PERSON = "The person's data is missing: pass exposure= to compare the listing with what is on file."
 
 
 @dataclass(frozen=True, slots=True)
 class OnFile:
-    """What one person has on file, as far as a listing can be compared with it."""
+    """What one person has on file, to compare a listing with."""
 
     names: tuple[str, ...] = field(repr=False)
     born: datetime | None = field(repr=False)
-    places: tuple[str, ...] = field(repr=False)
+    addresses: tuple[str, ...] = field(repr=False)
     states: frozenset[str] = field(repr=False)
     cities: tuple[str, ...] = field(repr=False)
 
     def age(self, at: datetime) -> int | None:
-        """How old they are; None where no birth date is on file."""
+        """Their age; None without a birth date on file."""
         if self.born is None:
             return None
         had_birthday = (at.month, at.day) >= (self.born.month, self.born.day)
@@ -37,7 +41,7 @@ class OnFile:
 
 
 def on_file(exposure: Exposure, user_id: int) -> OnFile | None:
-    """What a person has on file; None where they are not among those loaded."""
+    """What a person has on file; None if they were not loaded."""
     try:
         [user] = exposure.users(user_id).to_dict("records")
     except (NotFound, ValueError):
@@ -46,82 +50,107 @@ def on_file(exposure: Exposure, user_id: int) -> OnFile | None:
     names = [_joined(user.get(part) for part in ("first_name", "middle_name", "last_name"))]
     names += [_joined((row["first_name"], row["last_name"])) for row in aliases.to_dict("records")]
     rows = addresses.to_dict("records")
-    places = [_joined((row["address1"], row["city"], row["state"], row["zip"]), ", ") for row in rows]
+    addresses_on_file = [
+        _joined((row[part] for part in ("address1", "address2", "city", "state", "zip")), ", ")
+        for row in rows
+    ]
     states = frozenset(str(row["state"]).upper() for row in rows if not is_missing(row["state"]))
     cities = tuple(str(row["city"]).casefold() for row in rows if not is_missing(row["city"]))
     born = None if is_missing(user["birth_date"]) else user["birth_date"].to_pydatetime()
-    return OnFile(tuple(filter(None, names)), born, tuple(filter(None, places)), states, cities)
+    return OnFile(tuple(filter(None, names)), born, tuple(filter(None, addresses_on_file)), states, cities)
 
 
-def compared(record: "pd.Series[Any]", person: OnFile | None, shown: Sequence[str]) -> str:
-    """A table of the listing, and beside it the person; signs and words say what agrees, and no colour alone."""
+def compare(record: "pd.Series[Any]", person: OnFile | None, fields: Sequence[str]) -> str:
+    """An HTML table of the listing and the person; words and signs say what agrees, not only colour."""
     if person is None:
-        rows = "".join(_row(name, format_value(record[name])) for name in shown)
+        rows = "".join(_row(_LABELS.get(name, name), format_value(record[name])) for name in fields)
         return f"<table>{rows}</table><p><em>{NO_PERSON}</em></p>"
-    beside = _beside(record, person)
+    on_file = _comparison(record, person)
     head = "".join(f'<th scope="col">{words}</th>' for words in ("", "the listing", "on file", ""))
-    rows = "".join(_row(name, format_value(record[name]), *beside.get(name, ("", UNKNOWN))) for name in shown)
+    rows = "".join(
+        _row(_LABELS.get(name, name), format_value(record[name]), *on_file.get(name, ("", UNKNOWN)))
+        for name in fields
+    )
     return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
 
-def _row(name: str, *cells: str) -> str:
-    marked = "".join(
-        f"<td>{f'<strong>{escaped(cell)}</strong>' if cell in (AGREES, DIFFERS) else escaped(cell)}</td>"
+def compare_in_words(record: "pd.Series[Any]", person: OnFile | None) -> str:
+    """What agrees and what differs, on one line; empty if the person is not known."""
+    if person is None:
+        return ""
+    comparison = _comparison(record, person)
+    return "; ".join(f"{name} {result}" for name, (_, result) in comparison.items() if result != UNKNOWN)
+
+
+def _row(label: str, *cells: str) -> str:
+    markup = "".join(
+        f"<td>{f'<strong>{escaped(cell)}</strong>' if cell.startswith(('✓', '✗')) else escaped(cell)}</td>"
         for cell in cells
     )
-    return f'<tr><th scope="row">{escaped(name)}</th>{marked}</tr>'
+    return f'<tr><th scope="row">{escaped(label)}</th>{markup}</tr>'
 
 
-def _beside(record: "pd.Series[Any]", person: OnFile) -> dict[str, tuple[str, str]]:
+def _comparison(record: "pd.Series[Any]", person: OnFile) -> dict[str, tuple[str, str]]:
     """What is on file for each field of a listing, and whether it agrees."""
     age = person.age(datetime.now(UTC))
     born = "" if person.born is None else f"{age} (born {person.born:%Y-%m-%d})"
     names = "; ".join(person.names)
+    aliases = _compare_aliases(record["aliases"], person)
+    name = _compare_names(_words(record["name"]), map(_words, person.names))
+    if name == DIFFERS and aliases == AGREES:
+        name = "✓ an alias agrees"
     return {
-        "name": (names or "not on file", _of(_words(record["name"]), map(_words, person.names))),
-        "age": (born or "not on file", _ages(record["age"], age)),
-        "locations": ("; ".join(person.places) or "not on file", _places(record["locations"], person)),
-        "aliases": (names or "not on file", _aliases(record["aliases"], person)),
+        "name": (names or "not on file", name),
+        "age": (born or "not on file", _compare_ages(record["age"], age)),
+        "locations": (
+            "; ".join(person.addresses) or "not on file",
+            _compare_locations(record["locations"], person),
+        ),
+        "aliases": (names or "not on file", aliases),
     }
 
 
-def _of(said: frozenset[str], known: Iterable[frozenset[str]]) -> str:
+def _compare_names(words: frozenset[str], names: Iterable[frozenset[str]]) -> str:
     """Whether a name has all the words of one that is on file but a middle one, or the other way round."""
-    each = [one for one in known if one]
-    if not said or not each:
+    names = [name for name in names if name]
+    if not words or not names:
         return UNKNOWN
-    return AGREES if any(_same(said, one) for one in each) else DIFFERS
+    return AGREES if any(_is_same_name(words, name) for name in names) else DIFFERS
 
 
-def _same(said: frozenset[str], known: frozenset[str]) -> bool:
-    return said <= known or known <= said or len(_full(said) & _full(known)) > 1
+def _is_same_name(words: frozenset[str], name: frozenset[str]) -> bool:
+    return words <= name or name <= words or len(_without_initials(words) & _without_initials(name)) > 1
 
 
-def _full(words: frozenset[str]) -> frozenset[str]:
+def _without_initials(words: frozenset[str]) -> frozenset[str]:
     return frozenset(word for word in words if len(word) > 1)
 
 
-def _ages(listed: Any, age: int | None) -> str:
+def _compare_ages(listed: Any, age: int | None) -> str:
     if is_missing(listed) or age is None:
         return UNKNOWN
-    return AGREES if abs(int(listed) - age) <= 1 else DIFFERS  # a site may round, or be a year old
+    difference = abs(int(listed) - age)
+    if difference == 1:  # a site may round, or be a year old
+        return "✓ agrees within 1 year"
+    return AGREES if difference == 0 else DIFFERS
 
 
-def _places(listed: Any, person: OnFile) -> str:
-    places = [*_texts(listed)]
-    if not places or not person.places:
+def _compare_locations(listed: Any, person: OnFile) -> str:
+    locations = [*_texts(listed)]
+    if not locations or not person.addresses:
         return UNKNOWN
-    cities = any(city in place.casefold() for place in places for city in person.cities)
-    states = {state for place in places if (state := state_of(place))} & person.states
-    return AGREES if cities else "✓ the state agrees" if states else DIFFERS
+    if any(city in location.casefold() for location in locations for city in person.cities):
+        return AGREES
+    states = {state for location in locations if (state := state_of(location))} & person.states
+    return "✓ the state agrees" if states else DIFFERS
 
 
-def _aliases(listed: Any, person: OnFile) -> str:
-    each = [_words(one) for one in _texts(listed)]
-    if not each:
+def _compare_aliases(listed: Any, person: OnFile) -> str:
+    aliases = [_words(text) for text in _texts(listed)]
+    if not aliases:
         return UNKNOWN
-    known = [*map(_words, person.names)]
-    return AGREES if any(_of(one, known) == AGREES for one in each) else DIFFERS
+    names = [*map(_words, person.names)]
+    return AGREES if any(_compare_names(alias, names) == AGREES for alias in aliases) else DIFFERS
 
 
 def _words(name: Any) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""Finding by finding: is this the person? Labels go into the history; nothing is decided here."""
+"""Labels: record by record, whether it belongs to the person; labels are stored in the history."""
 
 from typing import Any
 
@@ -10,29 +10,30 @@ from exposurekit.analysis.statuses import is_open
 from exposurekit.errors import InvalidArgument
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
-from exposurekit.text.sanitize import escaped, link
+from exposurekit.text.sanitize import escaped, link_with_path
 from exposurekit.widgets import static_html
-from exposurekit.widgets.comparing import compared, on_file
+from exposurekit.widgets.comparing import OnFile, compare, compare_in_words, on_file
 from exposurekit.widgets.panel import Panel
 from exposurekit.widgets.shortcuts import Keys
 
 KEYS = {"m": MINE, "n": NOT_MINE, "u": UNSURE}
-SHOWN = ("site", "status", "name", "age", "locations", "relations", "aliases", "reference_id")
+BUTTONS = {MINE: "This is them", NOT_MINE: "This is somebody else", UNSURE: "Unsure"}
+FIELDS = ("site", "status", "name", "age", "locations", "relations", "aliases", "reference_id")
 
 
 class RecordLabels(Panel):
-    """Records one by one, to say of each whether it is about the person: mine, not mine or unsure.
+    """Records one by one, to label ``mine``, ``not mine`` or ``unsure``.
 
-    Begins with those that nobody labelled, of these with the ones that are open. `History.with_labels` and `History.precision` use what is said here.
+    Unlabelled records come first, open ones before closed ones. `History.with_labels` and `History.precision` use the
+    labels.
 
     Args:
-        records: As `Exposure.records` or `History.records` give them, or a part of it.
-        history: Where labels are kept.
-        exposure: An `Exposure`: then what the person has on file stands beside the finding, with what agrees and what
-            differs.
+        records: A table as returned by `Exposure.records()` or `History.records()`, or some of its rows.
+        history: Stores the labels.
+        exposure: An `Exposure`: then each record is compared with what the person has on file.
 
     Raises:
-        InvalidArgument: ``records`` is no such table.
+        InvalidArgument: ``records`` is not a table of records.
 
     >>> ek.widgets.RecordLabels(exposure.records(), history)
     RecordLabels: ... of ... records labelled
@@ -46,43 +47,46 @@ class RecordLabels(Panel):
         self._history = history
         self.records = history.with_labels(records.reset_index(drop=True))
         self._exposure = exposure
-        turn = pd.DataFrame(
+        self._people: dict[int, OnFile | None] = {}
+        keys = pd.DataFrame(
             {"label": self.records["label"].notna(), "closed": ~is_open(self.records["status"])}
         )
-        self._order = [*turn.sort_values(["label", "closed"], kind="stable").index]
-        self._place = 0
-        self._about, self._far = HTML(), HTML()
+        self._order = [*keys.sort_values(["label", "closed"], kind="stable").index]
+        self._index = 0
+        self._about, self._status = HTML(), HTML()
         self._reason = Text(description="Reason", placeholder="why", layout=Layout(width="auto"))
         labels = [
-            self._button(label.capitalize(), lambda _, label=label: self.label(label))
-            for label in KEYS.values()
+            self._button(words, lambda _, label=label: self.label(label)) for label, words in BUTTONS.items()
         ]
-        steps = [self._button("Back", lambda _: self.step(-1)), self._button("Skip", lambda _: self.step(1))]
-        does = KEYS | {"j": "skip", "k": "back"}
+        turn = [self._button("Back", lambda _: self.step(-1)), self._button("Skip", lambda _: self.step(1))]
+        actions = {key: BUTTONS[label].lower() for key, label in KEYS.items()} | {"j": "skip", "k": "back"}
         row = Layout(flex_flow="row wrap")
-        keys = Keys(does, self.callback(self._pressed))
+        keys_box = Keys(actions, self.callback(self._key_pressed))
         super().__init__(
-            [self._about, HBox(labels, layout=row), self._reason, HBox(steps, layout=row), self._far, keys]
+            [
+                *(self._about, HBox(labels, layout=row), self._reason, HBox(turn, layout=row)),
+                *(self._status, keys_box),
+            ]
         )
         self._show()
 
     @property
     def record(self) -> "pd.Series[Any]":
-        """The record that is shown.
+        """The displayed record.
 
         Raises:
             InvalidArgument: There is none.
         """
         if not self._order:
             raise InvalidArgument("There is no record to show")
-        record: pd.Series[Any] = self.records.loc[self._order[self._place]]
+        record: pd.Series[Any] = self.records.loc[self._order[self._index]]
         return record
 
     def label(self, label: str) -> None:
-        """Label the record that is shown, with the reason that stands there, and show the next.
+        """Label the displayed record with the reason in the box, and display the next one.
 
         Raises:
-            InvalidArgument: The label is none of the three.
+            InvalidArgument: The label is not one of the three.
 
         >>> labels = ek.widgets.RecordLabels(exposure.records(), history)
         >>> labels.label("mine")
@@ -92,36 +96,47 @@ class RecordLabels(Panel):
         reason = self._reason.value.strip()
         self._history.label(self.record, label, reason=reason)
         self.records = self.records.copy()
-        self.records.loc[self._order[self._place], ["label", "label_reason"]] = [label, reason]
-        self._reason.value = ""
+        self.records.loc[self._order[self._index], ["label", "label_reason"]] = [label, reason]
         self.step(1)
 
     def step(self, ahead: int) -> None:
-        """Go on by so many records, or back; at either end it stays."""
-        self._place = max(0, min(len(self._order) - 1, self._place + ahead))
+        """Go forward by some records, or back; stop at either end."""
+        self._index = max(0, min(len(self._order) - 1, self._index + ahead))
         self._show()
 
     def line(self) -> str:
-        """How many are labelled, in one line."""
+        """How many records are labelled."""
         return (
             f"RecordLabels: {self.records['label'].notna().sum():,} of {len(self.records):,} records labelled"
         )
 
     def to_html(self) -> str:
-        """The first records and their labels.
+        """The first records, labelled ones first, with their labels and how they compare with the person.
 
         >>> "<caption>" in ek.widgets.RecordLabels(exposure.records(), history).to_html()
         True
         """
-        columns = ["user_id", "record_id", "site", "status", "label", "label_reason"]
-        return f"<section>{static_html.table(self.records.loc[self._order, columns], caption=self.line())}</section>"
+        is_labelled = self.records["label"].notna()
+        order = [*self.records.index[is_labelled], *(row for row in self._order if not is_labelled[row])]
+        first = self.records.loc[order[: static_html.ROWS]]
+        columns = ["site", "name", "age", "label", "label_reason", "status"]
+        table = first[columns].rename(columns={"name": "name as listed", "label_reason": "reason"})
+        people = [self._person(int(user_id)) for user_id in first["user_id"]]
+        names = [_name(person, user_id) for person, user_id in zip(people, first["user_id"], strict=True)]
+        table.insert(0, "person", names)
+        if self._exposure is not None:
+            rows = zip((first.loc[row] for row in first.index), people, strict=True)
+            table["compared"] = [compare_in_words(record, person) for record, person in rows]
+        else:
+            table.insert(1, "record_id", first["record_id"])
+        return f"<section>{static_html.table(table, caption=self.line(), total=len(order))}</section>"
 
-    def _button(self, words: str, act: Any) -> Button:
+    def _button(self, words: str, action: Any) -> Button:
         button = Button(description=words)
-        button.on_click(self.callback(act))
+        button.on_click(self.callback(action))
         return button
 
-    def _pressed(self, key: str) -> None:
+    def _key_pressed(self, key: str) -> None:
         if key in KEYS:
             self.label(KEYS[key])
         else:
@@ -132,13 +147,28 @@ class RecordLabels(Panel):
             self._about.value = "<p>No records.</p>"
             return
         record = self.record
-        said = "nobody said yet" if pd.isna(record["label"]) else str(record["label"])
-        person = None if self._exposure is None else on_file(self._exposure, int(record["user_id"]))
-        rows = compared(record, person, SHOWN)
-        page = f"<p>Page: {link(record['href'])}</p>" if isinstance(record["href"], str) else ""
+        is_labelled = not pd.isna(record["label"])
+        reason = record["label_reason"]
+        self._reason.value = reason if is_labelled and isinstance(reason, str) else ""
+        label = f"labelled {record['label']}" if is_labelled else "not labelled yet"
+        person = self._person(int(record["user_id"]))
+        question = f"Is this {_name(person, record['user_id'])}?"
+        page = f"<p>Link: {link_with_path(record['href'])}</p>" if isinstance(record["href"], str) else ""
         self._about.value = (
-            f"<p><strong>user {int(record['user_id'])}, record {int(record['record_id'])}</strong>: "
-            f"{escaped(said)}</p>{rows}{page}"
+            f"<p><strong>{escaped(question)}</strong> {escaped(label)} "
+            f"(user {int(record['user_id'])}, record {int(record['record_id'])})</p>"
+            f"{compare(record, person, FIELDS)}{page}"
         )
-        far = f"{self._place + 1:,} of {len(self._order):,} · {self.line()}"
-        self._far.value = f'<p role="status">{escaped(far)}</p>'
+        status = f"{self._index + 1:,} of {len(self._order):,} · {self.line()}"
+        self._status.value = f'<p role="status">{escaped(status)}</p>'
+
+    def _person(self, user_id: int) -> OnFile | None:
+        if self._exposure is None:
+            return None
+        if user_id not in self._people:
+            self._people[user_id] = on_file(self._exposure, user_id)
+        return self._people[user_id]
+
+
+def _name(person: OnFile | None, user_id: int) -> str:
+    return person.names[0] if person is not None and person.names else f"user {int(user_id)}"
