@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import comm
 import ipywidgets
@@ -17,7 +17,8 @@ from exposurekit.errors import InvalidArgument, NotFound
 from exposurekit.history import History
 from exposurekit.widgets import Dashboard, Explorer
 from exposurekit.widgets.filtering import Filter
-from exposurekit.widgets.people import OFFERED, People
+from exposurekit.widgets.people import COMPLETIONS_MAX, People
+from exposurekit.widgets.scope import CHANGES_DAYS, Scope
 from exposurekit.widgets.textbox import TextBox
 
 FIRST = DAWN.date()
@@ -224,7 +225,7 @@ def test_clear_clears_everything(dated):
 
 def test_a_click_on_the_rest_picks_nothing(looked):
     dashboard = Dashboard(looked[0])
-    dashboard._scope = replace(dashboard._scope, all=kit.records(2_400))
+    dashboard._scope = replace(dashboard._scope, all_records=kit.records(2_400))
     dashboard.pick()
     chart = figures(dashboard)[0]
     assert len(chart.layout.yaxis.ticktext) == charts.SHOWN + 1
@@ -265,14 +266,48 @@ def test_now_is_what_the_service_says_and_a_day_what_the_history_does(looked):
     assert {*dashboard.records["site"]} == {"Gone"}
 
 
-@pytest.mark.parametrize("day", ["2026-03-01", FIRST, pd.Timestamp(DAWN)], ids=["text", "date", "instant"])
+@pytest.mark.parametrize(
+    "day", ["2026-03-01", FIRST, pd.Timestamp(DAWN), "0d"], ids=["text", "date", "instant", "back"]
+)
 def test_a_day_is_picked_in_any_form(dated, day):
+    if day == "0d":  # a kernel's clock is not the history's
+        day = f"{(datetime.now(UTC).date() - FIRST).days}d"
     dated.pick(day=day)
     assert dated.day == FIRST
 
 
+def test_changes_count_from_the_day_that_is_picked(dated):
+    dated.ask("changes")
+    since = kit.the(dated, ipywidgets.Dropdown, "Changes since")
+    assert f"since {FIRST}" in dated.to_html()
+    later = FIRST + timedelta(days=1)
+    dated.pick(since=later)
+    assert dated.error is None
+    assert f"since {later}" in dated.to_html()
+    assert since.value == later
+    kit.the(dated, ipywidgets.SelectMultiple, "Statuses").value = ("removed",)
+    assert f"since {later}, everyone" in dated.to_html()
+    since.value = None
+    assert f"since {FIRST}" in dated.to_html()
+
+
+def test_changes_count_from_two_weeks_before_by_default(looked):
+    scope = Scope(None, looked[1], looked[1].records(), day=FIRST + timedelta(days=30))
+    assert scope.changes_since == FIRST + timedelta(days=30 - CHANGES_DAYS)
+
+
+def test_the_static_html_says_what_each_chart_is_of(dated):
+    dated.pick(sites=["PeepFinder"])
+    words = kit.Read(dated.to_html()).words
+    assert (
+        "else everyone, everywhere"
+        not in words.partition("Listings by site")[0].split("sites: PeepFinder")[0]
+    )
+    assert words.count("sites: PeepFinder") > 1
+
+
 @pytest.mark.parametrize(
-    "picked", [{"day": "yesterday"}, {"sites": "PeepFinder"}, {"statuses": "removed"}], ids=str
+    "picked", [{"day": "someday"}, {"since": 7}, {"sites": "PeepFinder"}, {"statuses": "removed"}], ids=str
 )
 def test_a_pick_of_no_such_form_is_refused(dated, picked):
     with pytest.raises(InvalidArgument):
@@ -318,7 +353,7 @@ def test_counts_over_time_end_with_the_day(dated):
 
 def test_a_day_without_a_history_is_a_clear_error(looked):
     dashboard = Dashboard(looked[0])
-    with pytest.raises(InvalidArgument, match="A day is asked of a history, and this dashboard has none"):
+    with pytest.raises(InvalidArgument, match="a day needs a history"):
         dashboard.pick(day="2026-03-01", sites=["PeepFinder"])
     assert (dashboard.day, dashboard.sites) == (None, ())
 
@@ -378,8 +413,8 @@ def test_a_person_is_found_by_name_while_it_is_typed(looked):
 
 
 def test_completions_narrow_where_people_are_many():
-    many = People({one: f"Jo Doe{one:04} ({one})" for one in range(3 * OFFERED)})
-    assert len(many.completions("")) == OFFERED
+    many = People({one: f"Jo Doe{one:04} ({one})" for one in range(3 * COMPLETIONS_MAX)})
+    assert len(many.completions("")) == COMPLETIONS_MAX
     assert many.completions("doe1499") == ["Jo Doe1499 (1499)"]
     assert many.matching("jo doe1499") == [1499]
 

@@ -1,5 +1,6 @@
 """A table, page by page: what is asked leaves the same rows as its code does, and the browser has one page."""
 
+import re
 from datetime import date
 
 import ipywidgets
@@ -182,7 +183,7 @@ def test_what_is_ticked_stays_so_whatever_is_filtered():
     for row in (3, 5, 3, 7):
         kit.tell(kit.grid(explorer), {"row": row, "selected": True})
     kit.tell(kit.grid(explorer), {"row": 5, "selected": False})
-    explorer.choose("record_id", [99])
+    explorer.choose("record_id", 99)
     assert kit.grid(explorer).selected == []
     pd.testing.assert_frame_equal(explorer.selection, table.iloc[[3, 7]])
     kit.press(explorer, "Clear")
@@ -217,7 +218,7 @@ def test_columns_of_lists_are_shown_and_not_offered():
     offered = [value for _, value in kit.the(explorer, ipywidgets.Dropdown, "Column").options]
     assert not {"lists", "listed", "mixed"} & {*offered}
     assert kit.grid(explorer).rows[0][1][-1] == "a, b"
-    with pytest.raises(InvalidArgument, match="a column of lists has none"):
+    with pytest.raises(InvalidArgument, match="the column contains lists"):
         explorer.choose("lists", [["a"]])
 
 
@@ -284,6 +285,27 @@ def test_what_no_column_may_be_is_refused(column, values):
     with pytest.raises(InvalidArgument):
         explorer.choose(column, values)
     assert len(explorer.frame) == 3
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "message"),
+    [
+        ("Site", ["Site 000"], "no such column: did you mean 'site'?"),
+        ("site", ["Site 0001"], "no such value in site: did you mean"),
+        ("site", "elsewhere", "no such value in site: use one of Site 000"),
+        ("name", ["Odalys"], "no such value in name: the column has another value or type"),
+    ],
+)
+def test_a_wrong_column_or_value_is_refused_with_the_nearest(column, values, message):
+    with pytest.raises(InvalidArgument, match=re.escape(message)):
+        Explorer(kit.records(300)).choose(column, values)
+
+
+def test_the_static_html_says_which_rows_it_shows():
+    explorer = Explorer(kit.records(194))
+    explorer.choose("status", "removed")
+    words = kit.Read(explorer.to_html()).words
+    assert "64 of 194 rows, 0 selected (rows 1 to 20 of 64)" in words
 
 
 def test_the_table_that_was_given_stays_as_it_is():

@@ -1,4 +1,4 @@
-"""Charts and a table over one set of records, with pickers, a date, and clicks that filter the rest. Fetches nothing itself."""
+"""Dashboard: charts and a table of the same records, with pickers, a day, and bars that filter on a click."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,6 +12,7 @@ from exposurekit import analysis, charts
 from exposurekit.errors import InvalidArgument
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
+from exposurekit.history.times import When, parse_time
 from exposurekit.text.sanitize import escaped, plain
 from exposurekit.widgets import static_html
 from exposurekit.widgets.explorer import Explorer
@@ -22,25 +23,27 @@ from exposurekit.widgets.scope import NOW, Scope, available
 from exposurekit.widgets.textbox import TextBox
 
 _BY_USER = "by_user"  # the question whose bars are people
+_SINCE_DAYS = (7, 30, 90)
+_NO_HISTORY = "a day needs a history: pass one, Dashboard(exposure, history)"
+_WRAP = Layout(flex_flow="row wrap")
 
 
 class Dashboard(Panel):
-    """Exposure by site, status counts over time, and the records behind them; what is picked or clicked filters the rest.
+    """Exposure by site, status over time, and the records behind them; everything picked or clicked filters the rest.
 
     Args:
-        exposure: What is so now; None: as the history last saw it.
-        history: What was so: then there is a date to move, and a chart over time.
+        exposure: The current tables. None: the newest state of the history.
+        history: Adds the day to pick, and charts over time.
 
-    Two charts are always there; the third answers the question that is asked (`ask`). A day, people, sites and
-    statuses drive all of them; a chart that cannot heed one of these says so below its title. A click on the bar of a
-    site, or of a person, marks it and dims the others; another click adds a bar, or takes it back. Clear shows
-    everything again.
+    Two charts are always displayed; the third answers the question passed to `ask`. The picked day, people, sites and
+    statuses apply to all of them; a chart that cannot apply one says so below its title. A click on the bar of a site
+    or person marks it and dims the others; another click adds a bar, or removes it. Clear resets everything.
 
     Attributes:
-        question: What the third chart answers.
+        question: The question that the third chart answers.
 
     Raises:
-        InvalidArgument: There is neither, or something else, such as a table.
+        InvalidArgument: Neither is given, or something else, such as a table.
         NotFound: The history is empty.
 
     >>> dashboard = ek.widgets.Dashboard(exposure, history)
@@ -52,45 +55,47 @@ class Dashboard(Panel):
     """
 
     def __init__(self, exposure: Exposure | None = None, history: History | None = None) -> None:
-        is_given = isinstance(exposure, Exposure | None) and isinstance(history, History | None)
-        if not is_given or (exposure is None and history is None):
+        is_valid = isinstance(exposure, Exposure | None) and isinstance(history, History | None)
+        if not is_valid or (exposure is None and history is None):
             raise InvalidArgument(
                 "Give an exposure, a history, or both: Dashboard(exposure), Dashboard(history=history)"
             )
         self._scope = Scope(exposure, history, _records(exposure, history, None))
         self._people = people(exposure, history)
-        self._offered = available(exposure, history)
-        self.question = next(iter(self._offered))
-        self._is_telling = False
+        self._available = available(exposure, history)
+        self.question = next(iter(self._available))
+        self._is_updating = False
         self._over_time = None if history is None else history.status_over_time()
-        self._table = Explorer(self._scope.all, name="records")
+        self._table = Explorer(self._scope.all_records, name="records")
         self._figures = [create_view(figure) for figure in self._charts()]
-        self._finding = HTML()
-        *fixed, asked = self._figures
-        self._whom = HTML()
+        self._summary, self._person_note = HTML(), HTML()
+        *fixed, chosen = self._figures
         picks, *slider = self._controls()
-        super().__init__([self._finding, picks, self._whom, *slider, *fixed, self._ask, asked, self._table])
-        self._clicks()
-        self._told()
+        choice = HBox([self._ask, *([] if history is None else [self._since])], layout=_WRAP)
+        super().__init__(
+            [self._summary, picks, self._person_note, *slider, *fixed, choice, chosen, self._table]
+        )
+        self._connect_clicks()
+        self._update_controls()
 
     @property
     def sites(self) -> tuple[str, ...]:
-        """The sites that are picked; none: all."""
+        """The picked sites; empty: all."""
         return self._scope.sites
 
     @property
     def statuses(self) -> tuple[str, ...]:
-        """The statuses that are picked; none: all."""
+        """The picked statuses; empty: all."""
         return self._scope.statuses
 
     @property
     def users(self) -> tuple[int, ...]:
-        """The ids of the people who are picked; none: everyone."""
+        """The ids of the picked people; empty: everyone."""
         return self._scope.users
 
     @property
     def day(self) -> date | None:
-        """The day that is shown; None: now."""
+        """The displayed day; None: now."""
         return self._scope.day
 
     def pick(
@@ -99,20 +104,23 @@ class Dashboard(Panel):
         sites: Sequence[str] | None = None,
         statuses: Sequence[str] | None = None,
         user: int | str | Sequence[int | str] | None = None,
-        day: str | date | None = None,
+        day: When = None,
+        since: When = None,
     ) -> None:
-        """Show this; what is left out is not filtered.
+        """Display this; what is not given is not filtered.
 
         Args:
-            sites: Their names.
-            statuses: As the records have them.
+            sites: Names of sites.
+            statuses: Statuses of the records.
             user: A person by id or name, or several; None: everyone.
-            day: A day of the history, until its end in UTC; None or ``now``: now.
+            day: A day of the history, until its end in UTC, such as ``2026-03-01`` or ``14d`` (14 days ago); None or
+                ``now``: now.
+            since: The day from which ``changes`` counts, in the same forms; None: 14 days before the day, or the first
+                run.
 
         Raises:
-            InvalidArgument: A day was asked for, and there is no history; or what is asked is of no such form, or a name
-                is that of several people.
-            NotFound: Nothing was seen by that day, or nobody has that id or name. What was shown stays.
+            InvalidArgument: A day without a history, an argument of another form, or a name that several people have.
+            NotFound: The history has nothing on that day, or nobody has that id or name. The display stays as it is.
 
         >>> dashboard = ek.widgets.Dashboard(exposure)
         >>> dashboard.pick(user=[1, 2])
@@ -121,19 +129,23 @@ class Dashboard(Panel):
         """
         if isinstance(sites, str) or isinstance(statuses, str):
             raise InvalidArgument("sites and statuses are lists of names, such as ['removed']")
-        asked, was = _day(day), self._scope
-        of = was.all if asked == was.day else _records(was.exposure, was.history, asked)
+        previous = self._scope
+        new_day, start = _day(day, previous.history), _day(since, previous.history)
+        is_same_day = new_day == previous.day
+        records = (
+            previous.all_records if is_same_day else _records(previous.exposure, previous.history, new_day)
+        )
         picked = tuple(sites or ()), tuple(statuses or ()), self._people.ids(user)
-        self._scope = Scope(was.exposure, was.history, of, asked, *picked)
+        self._scope = Scope(previous.exposure, previous.history, records, new_day, *picked, start)
         try:
             self._show()
         except Exception:
-            self._scope = was
+            self._scope = previous
             self._show()
             raise
 
     def clear(self) -> None:
-        """Show everything again: no search, no people, sites or statuses, no marks, no ticks, and now.
+        """Reset everything: no search, no picks, no marks, no selected rows, and now.
 
         >>> dashboard = ek.widgets.Dashboard(exposure)
         >>> dashboard.pick(statuses=["removed"], user=1)
@@ -146,80 +158,84 @@ class Dashboard(Panel):
         self.pick()
 
     def ask(self, question: str) -> None:
-        """Draw the chart of another question, of what is picked.
+        """Answer another question in the third chart.
 
         Args:
-            question: As it is called in `ek.charts`: ``by_user``, ``user_by_site``, ``by_state``, ``by_kind``; with an
+            question: A name in `ek.charts`: ``by_user``, ``user_by_site``, ``by_state``, ``by_kind``; with an
                 exposure ``blockers`` and ``best_next_fields``; with a history ``changes``, ``time_to_removal``,
                 ``survival``, ``relistings``, ``work_queue``, ``precision``, ``site_health`` and ``forecast``.
 
         Raises:
-            InvalidArgument: It is none of these.
+            InvalidArgument: The question is not one of these.
 
         >>> dashboard = ek.widgets.Dashboard(exposure, history)
         >>> dashboard.ask("relistings")
         """
-        if question not in self._offered:
-            raise InvalidArgument(f"question is one of: {', '.join(self._offered)}")
-        was, self.question = self.question, question
+        if question not in self._available:
+            raise InvalidArgument(f"question is one of: {', '.join(self._available)}")
+        previous, self.question = self.question, question
         try:
             self._show()
         except Exception:
-            self.question = was
+            self.question = previous
             raise
 
     @property
     def records(self) -> pd.DataFrame:
-        """The records that are shown; a copy."""
+        """The displayed records; a copy."""
         return self._scope.records.copy()
 
     def line(self) -> str:
-        """What is shown, in one line; people are told by number."""
+        """What is displayed, in one line; people by id."""
         scope = self._scope
-        shown = f"{len(scope.records):,} of {len(scope.all):,} records"
-        return f"Dashboard: {', '.join([shown, str(scope.day or NOW), *scope.filters])}"
+        counts = f"{len(scope.records):,} of {len(scope.all_records):,} records"
+        return f"Dashboard: {', '.join([counts, str(scope.day or NOW), *scope.filters])}"
 
     def to_html(self) -> str:
-        """What the charts say, in words, and the numbers by site.
+        """The charts in words, each with its provenance, and the numbers by site.
 
         >>> "<caption>" in ek.widgets.Dashboard(exposure).to_html()
         True
         """
-        words = "".join(f"<p>{escaped(charts.describe(figure))}</p>" for figure in self._drawn)
+        words = "".join(
+            f"<p>{escaped(charts.describe(figure))}<br><em>{escaped(figure.layout.meta['provenance'])}</em></p>"
+            for figure in self._drawn
+        )
         table = static_html.table(self._by_site, caption="Listings by site")
         return f"<section><p>{escaped(self.line())}</p>{words}{table}<p>{escaped(self._scope.provenance)}</p></section>"
 
     def renew(self) -> None:
-        """Not while the controls are told, one by one, what is picked: once, when they say it."""
-        if not self._is_telling:
+        """Skip the updates while the controls are set one by one: one follows at the end."""
+        if not self._is_updating:
             super().update_fallback()
 
     def _charts(self) -> list[charts.Chart]:
-        """The charts of what is picked, and the table behind the first; both are kept for the twin."""
+        """The charts, and the table behind the first; both are stored for the static HTML."""
         scope, everywhere = self._scope, replace(self._scope, sites=())
         self._by_site = analysis.by_site(everywhere.records)
-        made = [charts.by_site(self._by_site, provenance=everywhere.provenance)]
-        mark(made[0], [site in scope.sites for site in self._rows("site")])
+        drawn = [charts.by_site(self._by_site, provenance=everywhere.provenance)]
+        mark(drawn[0], [site in scope.sites for site in self._rows("site")])
         if self._over_time is not None:
-            counted = scope.over_time(self._over_time)
-            made.append(charts.status_over_time(counted, provenance=scope.told_of(("site", "user_id"))))
+            counts = scope.over_time(self._over_time)
+            provenance = scope.provenance_for(("site", "user_id"))
+            drawn.append(charts.status_over_time(counts, provenance=provenance))
         if self.question == _BY_USER:
-            made.append(self._offered[_BY_USER](replace(scope, users=())))
-            mark(made[-1], [user in scope.users for user in self._rows("user_id")])
+            drawn.append(self._available[_BY_USER](replace(scope, users=())))
+            mark(drawn[-1], [user in scope.users for user in self._rows("user_id")])
         else:
-            made.append(self._offered[self.question](scope))
-        self._drawn = made
-        return made
+            drawn.append(self._available[self.question](scope))
+        self._drawn = drawn
+        return drawn
 
     def _rows(self, by: str) -> list[Any]:
-        """The sites, or the people, of the bars in their chart, from the first."""
+        """The sites, or the people, of the bars of their chart, in order."""
         if by == "site":
             return self._by_site["site"].tolist()[: charts.SHOWN]
         table = analysis.by_user(replace(self._scope, users=()).records)
         return table["user_id"].tolist()[: charts.SHOWN]
 
     def _controls(self) -> list[Any]:
-        everything = self._scope.all
+        everything = self._scope.all_records
         self._person = TextBox(
             description="Person",
             placeholder="name or id",
@@ -230,16 +246,18 @@ class Dashboard(Panel):
         clear = Button(description="Clear")
         self._ask = Dropdown(
             description="Chart",
-            options=[(question.replace("_", " "), question) for question in self._offered],
+            options=[(question.replace("_", " "), question) for question in self._available],
             value=self.question,
         )
-        self._person.observe(self.callback(lambda change: self._named(change["new"])), "value")
-        self._site.observe(self.callback(lambda change: self._moved(sites=change["new"])), "value")
-        self._status.observe(self.callback(lambda change: self._moved(statuses=change["new"])), "value")
-        self._ask.observe(self.callback(lambda change: self._asked(change["new"])), "value")
+        self._since = Dropdown(description="Changes since", options=[("14 days before", None)])
+        self._since.observe(self.callback(lambda change: self._change(since=change["new"])), "value")
+        self._person.observe(self.callback(lambda change: self._find_person(change["new"])), "value")
+        self._site.observe(self.callback(lambda change: self._change(sites=change["new"])), "value")
+        self._status.observe(self.callback(lambda change: self._change(statuses=change["new"])), "value")
+        self._ask.observe(self.callback(lambda change: self._change_question(change["new"])), "value")
         clear.on_click(self.callback(lambda _: self.clear()))
         picks = [self._person, self._site, self._status, clear]
-        return [HBox(picks, layout=Layout(flex_flow="row wrap")), *self._slider()]
+        return [HBox(picks, layout=_WRAP), *self._slider()]
 
     def _slider(self) -> list[Any]:
         if self._over_time is None:
@@ -252,103 +270,121 @@ class Dashboard(Panel):
             continuous_update=False,
             layout=Layout(width="auto"),
         )
-        self._day.observe(self.callback(lambda change: self._moved(day=change["new"])), "value")
+        self._day.observe(self.callback(lambda change: self._change(day=change["new"])), "value")
         return [self._day]
 
-    def _moved(self, **asked: Any) -> None:
-        """One thing is picked otherwise, by a control or a click; all else stays."""
-        if not self._is_telling:
+    def _change(self, **change: Any) -> None:
+        """Pick one thing differently, by a control or a click, and keep the rest."""
+        if not self._is_updating:
             picked = {"sites": self.sites, "statuses": self.statuses, "user": self.users, "day": self.day}
-            self.pick(**picked | asked)
+            self.pick(**picked | {"since": self._scope.since} | change)
 
-    def _named(self, text: str) -> None:
-        """Somebody types whom to show: whoever is meant is picked, and nobody else."""
-        if not self._is_telling:
+    def _find_person(self, text: str) -> None:
+        """Pick the one person who matches the typed text, or everyone."""
+        if not self._is_updating:
             self._person.options = self._people.completions(text)
-            self._moved(user=self._people.meant(text))
+            self._change(user=self._people.unique_match(text))
 
-    def _asked(self, question: str) -> None:
-        if not self._is_telling:
+    def _change_question(self, question: str) -> None:
+        if not self._is_updating:
             self.ask(question)
 
     def _show(self) -> None:
-        for living, figure in zip(self._figures, self._charts(), strict=True):
-            redraw(living, figure)
-        self._clicks()
+        for view, figure in zip(self._figures, self._charts(), strict=True):
+            redraw(view, figure)
+        self._connect_clicks()
         self._table.show(self._scope.records)
-        self._told()
+        self._update_controls()
 
-    def _told(self) -> None:
-        """The controls say what is shown, however it was picked."""
-        self._is_telling = True
+    def _update_controls(self) -> None:
+        """Set the controls to what is displayed, however it was picked."""
+        self._is_updating = True
         try:
             self._ask.value = self.question
-            if self._people.meant(self._person.value) != self.users:
+            if self._people.unique_match(self._person.value) != self.users:
                 self._person.value = self._people.names(self.users) if len(self.users) == 1 else ""
             several = (self._site, "site", self.sites), (self._status, "status", self.statuses)
             for control, name, picked in several:
-                control.options = _options(self._scope.all[name], picked)
+                control.options = _options(self._scope.all_records[name], picked)
                 control.value = picked
             if self._over_time is not None and (self.day or NOW) in [value for _, value in self._day.options]:
                 self._day.value = self.day or NOW
+            self._update_since()
         finally:
-            self._is_telling = False
-        self._finding.value = f'<p role="status">{escaped(self.line())}</p>'
-        self._whom.value = self._said_of_people()
+            self._is_updating = False
+        self._summary.value = f'<p role="status">{escaped(self.line())}</p>'
+        self._person_note.value = self._person_message()
         self.update_fallback()
 
-    def _said_of_people(self) -> str:
-        """Who is shown, or why everyone is, where the box alone does not say it."""
+    def _update_since(self) -> None:
+        history, since = self._scope.history, self._scope.since
+        if history is None:
+            return
+        first_run = history.runs()["finished_at"].min().date()
+        options = [
+            ("14 days before", None),
+            *((f"{days} days ago", _day(f"{days}d", history)) for days in _SINCE_DAYS),
+        ]
+        options.append((f"the first run ({first_run})", first_run))
+        if since not in [value for _, value in options]:
+            options.append((str(since), since))
+        self._since.options = options
+        self._since.value = since
+
+    def _person_message(self) -> str:
+        """Who is displayed, or why everyone is, if the box does not say it."""
         text, names = self._person.value, self._people.names(self.users)
         if names:
             return "" if text == names else f'<p role="status">Person: {escaped(names)}</p>'
         if not text.strip():
             return ""
-        found = len(self._people.matching(text))
-        if not found:
+        n_matches = len(self._people.matching(text))
+        if not n_matches:
             return '<p role="alert">No person here has this name or id. Everyone is shown.</p>'
-        return f'<p role="status">{found:,} people match. Type on, or choose one; until then everyone is shown.</p>'
+        return f'<p role="status">{n_matches:,} people match. Type more, or choose one; until then everyone is shown.</p>'
 
-    def _clicks(self) -> None:
-        """A click on a bar adds its site, or its person, to what is picked, or takes it back; on a day, it picks the day."""
-        by_site, *over_time, asked = self._figures
-        self._on_bars(by_site, "site", lambda site: self._moved(sites=_toggled(self.sites, site)))
-        for living in over_time:
-            on_click(living, self._safely(lambda _place, x: self._moved(day=pd.Timestamp(x).date())))
+    def _connect_clicks(self) -> None:
+        """A click on a bar adds or removes its site or person; a click on a day picks the day."""
+        by_site, *over_time, chosen = self._figures
+        self._connect_bars(by_site, "site", lambda site: self._change(sites=_toggle(self.sites, site)))
+        for view in over_time:
+            on_click(view, self._safe(lambda _row, x: self._change(day=pd.Timestamp(x).date())))
         if self.question == _BY_USER:
-            self._on_bars(asked, "user_id", lambda user: self._moved(user=_toggled(self.users, user)))
+            self._connect_bars(chosen, "user_id", lambda user: self._change(user=_toggle(self.users, user)))
 
-    def _on_bars(self, living: Any, by: str, act: Callable[[Any], None]) -> None:
+    def _connect_bars(self, view: Any, by: str, action: Callable[[Any], None]) -> None:
         rows = self._rows(by)
-        on_click(living, self._safely(lambda place, _x: act(rows[place]) if place < len(rows) else None))
+        on_click(view, self._safe(lambda row, _x: action(rows[row]) if row < len(rows) else None))
 
-    def _safely(self, act: Callable[[int, Any], None]) -> Callable[[int, Any], None]:
-        """What a click does, with its errors shown."""
-        answer = self.callback(lambda point: act(*point))
-        return lambda place, x: answer((place, x))
+    def _safe(self, action: Callable[[int, Any], None]) -> Callable[[int, Any], None]:
+        """A click handler whose errors are displayed."""
+        run = self.callback(lambda point: action(*point))
+        return lambda row, x: run((row, x))
 
 
 def _records(exposure: Exposure | None, history: History | None, day: date | None) -> pd.DataFrame:
-    """Those of everyone on a day; None: now."""
+    """The records of everyone on a day; None: now."""
     if day is None and exposure is not None:
         return exposure.records()
     if history is None:
-        raise InvalidArgument("A day is asked of a history, and this dashboard has none")
+        raise InvalidArgument(_NO_HISTORY)
     return history.records(as_of=day)
 
 
 def _options(values: "pd.Series[Any]", picked: Sequence[str] = ()) -> list[tuple[str, str]]:
-    """What can be picked: what there is, and what is picked already."""
-    there = {*values.dropna().drop_duplicates().astype("str"), *picked}
-    return [(plain(value), value) for value in sorted(there)]
+    """The options of a picker: all values, and those picked already."""
+    options = {*values.dropna().drop_duplicates().astype("str"), *picked}
+    return [(plain(value), value) for value in sorted(options)]
 
 
-def _toggled(picked: tuple[Any, ...], one: Any) -> tuple[Any, ...]:
+def _toggle(picked: tuple[Any, ...], one: Any) -> tuple[Any, ...]:
     return tuple(other for other in picked if other != one) if one in picked else (*picked, one)
 
 
-def _day(day: str | date | None) -> date | None:
-    try:
-        return None if day in (None, NOW) else date.fromisoformat(str(day)[:10])
-    except ValueError:
-        raise InvalidArgument("day is a day, such as '2026-03-01'") from None
+def _day(when: When, history: History | None) -> date | None:
+    """The day of a time; None: now."""
+    if when is None or when == NOW:
+        return None
+    if history is None:
+        raise InvalidArgument(_NO_HISTORY)
+    return parse_time(when, now=history._clock()).date()  # noqa: SLF001  of a sandbox its own

@@ -1,9 +1,10 @@
 """A table to filter, sort, search and page through; the browser has one page of it. Changes nothing in the table."""
 
 import contextlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from difflib import get_close_matches
 from keyword import iskeyword
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -52,7 +53,7 @@ class Explorer(Panel):
         self.filter = Filter()
         self._selected: set[int] = set()
         self._is_offering = False
-        self._page, self._places = 0, np.arange(len(frame))
+        self._page, self._positions = 0, np.arange(len(frame))
         self._grid = Grid(self.callback(self._sort), self.callback(self._choose_row))
         super().__init__(self._controls())
         self._show()
@@ -83,12 +84,12 @@ class Explorer(Panel):
         """Show another table with the same columns; what is asked stays, what was ticked goes."""
         self._frame, self._selected = frame.reset_index(drop=True), set()
         self._texts = TextIndex(self._frame)
-        self._ask(self.filter)
+        self._set_filter(self.filter)
 
     @property
     def frame(self) -> pd.DataFrame:
         """What is left of the table, sorted as shown; a copy."""
-        return self._frame.iloc[self._places].copy()
+        return self._frame.iloc[self._positions].copy()
 
     @property
     def selection(self) -> pd.DataFrame:
@@ -114,37 +115,60 @@ class Explorer(Panel):
         >>> len(explorer.frame)
         0
         """
-        self._ask(Filter(text.strip(), self.filter.chosen, self.filter.sort))
+        self._set_filter(Filter(text.strip(), self.filter.chosen, self.filter.sort))
         self._search.value = text
 
-    def choose(self, column: str, values: Collection[object]) -> None:
-        """Keep rows whose column has one of these values; none: any.
+    def choose(self, column: str, values: object | Collection[object]) -> None:
+        """Keep the rows whose column has one of these values; an empty list keeps all.
+
+        Args:
+            column: A column of the table.
+            values: One value, or several.
 
         Raises:
-            InvalidArgument: The table has no such column, or its values are lists.
+            InvalidArgument: The table has no such column or value, or the column contains lists.
+
+        >>> explorer = ek.widgets.Explorer(exposure.records())
+        >>> explorer.choose("status", "removed")
+        >>> bool((explorer.frame["status"] == "removed").all())
+        True
         """
         if column not in self._frame.columns:
-            raise InvalidArgument("The table has no such column")
-        if isinstance(values, str) or unordered(self._frame[column]):
-            raise InvalidArgument("values is a list of what one column may be; a column of lists has none")
-        chosen = {name: kept for name, kept in self.filter.chosen.items() if name != column}
-        self._ask(
-            Filter(
-                self.filter.search,
-                chosen | ({column: tuple(values)} if len(values) else {}),
-                self.filter.sort,
+            raise InvalidArgument(f"no such column{_suggestion(column, self._frame.columns)}")
+        if unordered(self._frame[column]):
+            raise InvalidArgument("the column contains lists: search it, or filter it with pandas")
+        is_one = isinstance(values, str) or not isinstance(values, Collection)
+        selected: tuple[Any, ...] = (values,) if is_one else tuple(cast("Collection[object]", values))
+        self._check_values(column, selected)
+        others = {name: one for name, one in self.filter.chosen.items() if name != column}
+        selection = others | ({column: selected} if selected else {})
+        self._set_filter(Filter(self.filter.search, selection, self.filter.sort))
+
+    def _check_values(self, column: str, values: tuple[Any, ...]) -> None:
+        is_category = isinstance(self._frame[column].dtype, pd.CategoricalDtype)
+        there = self._frame[column].cat.categories if is_category else self._frame[column].unique()
+        missing = [
+            value
+            for value, is_there in zip(values, pd.Index(values).isin(there), strict=True)
+            if not is_there
+        ]
+        if missing:  # values of other columns may be personal, and are not named
+            nearest = (
+                _suggestion(missing[0], there) if is_category else ": the column has another value or type"
             )
-        )
+            raise InvalidArgument(f"no such value in {column}{nearest}")
 
     def clear(self) -> None:
         """Show the whole table again: no search, no values, no order, and nothing ticked."""
         self._column.value, self._search.value = None, ""
         self._selected = set()
-        self._ask(Filter())
+        self._set_filter(Filter())
 
     def line(self) -> str:
         """How many rows are shown, in one line."""
-        return f"Explorer: {len(self._places):,} of {len(self._frame):,} rows, {len(self._selected)} selected"
+        return (
+            f"Explorer: {len(self._positions):,} of {len(self._frame):,} rows, {len(self._selected)} selected"
+        )
 
     def to_html(self) -> str:
         """The first rows that are left, and the code.
@@ -152,12 +176,13 @@ class Explorer(Panel):
         >>> "<table>" in ek.widgets.Explorer(exposure.records()).to_html()
         True
         """
-        shown = static_html.table(self.frame.head(static_html.ROWS), caption=self.line())
-        return f"<section>{shown}<p><code>{escaped(self.code)}</code></p></section>"
+        first = self._frame.iloc[self._positions[: static_html.ROWS]]
+        table = static_html.table(first, caption=self.line(), total=len(self._positions))
+        return f"<section>{table}<p><code>{escaped(self.code)}</code></p></section>"
 
-    def _ask(self, asked: Filter) -> None:
-        self._places = asked.rows(self._frame, self._texts)
-        self.filter, self._page = asked, 0
+    def _set_filter(self, new: Filter) -> None:
+        self._positions = new.rows(self._frame, self._texts)
+        self.filter, self._page = new, 0
         self._show()
 
     def _sort(self, said: str) -> None:
@@ -165,7 +190,7 @@ class Explorer(Panel):
         by = self.filter.sort
         column = next(name for name in self._frame.columns if str(name) == said)
         ascending = not (by and by[0] == column and by[1])
-        self._ask(Filter(self.filter.search, self.filter.chosen, (column, ascending)))
+        self._set_filter(Filter(self.filter.search, self.filter.chosen, (column, ascending)))
 
     def _offer(self, column: str | None) -> None:
         """The values that a column may be picked by; what is picked already stays so."""
@@ -193,13 +218,13 @@ class Explorer(Panel):
         self._show()
 
     def _turn(self, ahead: int, *, first: bool = False) -> None:
-        last = max(0, -(-len(self._places) // self._size.value) - 1)
+        last = max(0, -(-len(self._positions) // self._size.value) - 1)
         self._page = 0 if first else max(0, min(last, self._page + ahead))
         self._show()
 
     def _show(self) -> None:
         size, begin = self._size.value, self._page * self._size.value
-        places = self._places[begin : begin + size]
+        places = self._positions[begin : begin + size]
         shown = self._frame.iloc[places]
         with self._grid.hold_sync():
             self._grid.columns = [str(name) for name in self._frame.columns]
@@ -211,11 +236,20 @@ class Explorer(Panel):
             self._grid.sort = [*((None, True) if by is None else (str(by), ascending))]
             self._grid.selected = sorted(self._selected & {*map(int, places)})
             self._grid.caption = self.line()
-        to = min(begin + size, len(self._places))
+        to = min(begin + size, len(self._positions))
         self._far.value = (
-            f'<p role="status">Rows {begin + 1 if to else 0:,} to {to:,} of {len(self._places):,}</p>'
+            f'<p role="status">Rows {begin + 1 if to else 0:,} to {to:,} of {len(self._positions):,}</p>'
         )
         self._code.value = self.code
+
+
+def _suggestion(name: object, names: Iterable[object]) -> str:
+    """What may have been meant, to end an error message."""
+    by_key = {str(one).casefold(): str(one) for one in names}
+    nearest = get_close_matches(str(name).casefold(), by_key, n=1)
+    if nearest:
+        return f": did you mean {plain(by_key[nearest[0]])!r}?"
+    return f": use one of {', '.join(plain(one) for one in list(by_key.values())[:20])}" if by_key else ""
 
 
 def _choices(frame: pd.DataFrame) -> dict[Any, list[Any]]:

@@ -1,4 +1,4 @@
-"""People by name or id: what each is called in a list, and whom a typed text means. Shows nothing."""
+"""People by name or id: their labels, and who matches a typed text."""
 
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,75 +10,75 @@ from exposurekit.exposure import Exposure
 from exposurekit.history import History
 from exposurekit.text.sanitize import plain
 
-_NAMED = 5  # of several people in one line: more are counted
-OFFERED = 500  # completions at once: with more people these narrow as somebody types
+_NAMES_MAX = 5  # names in one line; more people are counted
+COMPLETIONS_MAX = 500  # with more people, the completions follow what is typed
 
 
 @dataclass(frozen=True, slots=True)
 class People:
-    """Everybody who can be picked.
+    """The people who can be picked.
 
     Attributes:
-        labels: For each id a name and the id, such as ``Jo Doe (12)``; the id alone where no name is known.
+        labels: A name and the id for each id, such as ``Jo Doe (12)``; the id alone without a name.
     """
 
     labels: Mapping[int, str] = field(repr=False)
 
     def matching(self, text: str) -> list[int]:
-        """The people whom a text means: the one with this id or exact name, else all whose name contains it.
+        """The ids of the person with this id or exact name, else of all whose name contains the text.
 
         >>> from exposurekit.widgets.people import People
         >>> people = People({1: "Jo Doe (1)", 2: "Jo Dean (2)", 12: "Ann Lee (12)"})
         >>> people.matching("jo d"), people.matching("2"), people.matching("ann lee (12)"), people.matching("Zed")
         ([1, 2], [2], [12], [])
         """
-        wanted = _folded(text)
-        if wanted.isdecimal():
-            return [one for one in self.labels if str(one) == wanted]
+        key = _folded(text)
+        if key.isdecimal():
+            return [one for one in self.labels if str(one) == key]
         folded = {one: _folded(label) for one, label in self.labels.items()}
-        exact = [one for one, label in folded.items() if wanted in (label, label.removesuffix(f" ({one})"))]
-        return exact or [one for one, label in folded.items() if wanted in label]
+        exact = [one for one, label in folded.items() if key in (label, label.removesuffix(f" ({one})"))]
+        return exact or [one for one, label in folded.items() if key in label]
 
-    def meant(self, text: str) -> tuple[int, ...]:
-        """The one person whom a text means; nobody where it is empty, or means nobody or several."""
-        found = self.matching(text) if text.strip() else []
-        return tuple(found) if len(found) == 1 else ()
+    def unique_match(self, text: str) -> tuple[int, ...]:
+        """The one person who matches a text; empty if the text is, or if nobody or several match."""
+        matches = self.matching(text) if text.strip() else []
+        return tuple(matches) if len(matches) == 1 else ()
 
-    def ids(self, given: int | str | Sequence[int | str] | None) -> tuple[int, ...]:
-        """The ids of those who are given by id or name, each once.
+    def ids(self, people: int | str | Sequence[int | str] | None) -> tuple[int, ...]:
+        """The distinct ids of people given by id or name.
 
         Raises:
             NotFound: Nobody has one of these ids or names.
-            InvalidArgument: A name is that of several people.
+            InvalidArgument: Several people have a name.
         """
-        each = () if given is None else (given,) if isinstance(given, int | str) else given
-        return tuple(dict.fromkeys(self._id(one) for one in each))
+        each = () if people is None else (people,) if isinstance(people, int | str) else people
+        return tuple(dict.fromkeys(self._id(person) for person in each))
 
-    def _id(self, given: int | str) -> int:
-        found = self.matching(str(given))
-        if not found:
+    def _id(self, person: int | str) -> int:
+        matches = self.matching(str(person))
+        if not matches:
             raise NotFound("No person here has this id or name")
-        if len(found) > 1:
-            raise InvalidArgument(f"{len(found):,} people match this name: give the id")
-        return found[0]
+        if len(matches) > 1:
+            raise InvalidArgument(f"{len(matches):,} people match this name: give the id")
+        return matches[0]
 
     def names(self, ids: Sequence[int]) -> str:
-        """What people are called, in one line; of many, the first, and how many more there are."""
+        """The labels of people on one line; of many, the first few and a count."""
         labels = [self.labels.get(one, str(one)) for one in ids]
-        more = f" and {len(labels) - _NAMED:,} more" if len(labels) > _NAMED else ""
-        return ", ".join(labels[:_NAMED]) + more
+        more = f" and {len(labels) - _NAMES_MAX:,} more" if len(labels) > _NAMES_MAX else ""
+        return ", ".join(labels[:_NAMES_MAX]) + more
 
     def completions(self, text: str) -> list[str]:
-        """Labels to offer: all where they are few, else the first of those that a text matches."""
+        """Labels for the browser to offer: all if they are few, else the first that match the text."""
         labels = list(self.labels.values())
-        if len(labels) > OFFERED and text.strip():
-            wanted = _folded(text)
-            labels = [label for label in labels if wanted in _folded(label)]
-        return labels[:OFFERED]
+        if len(labels) > COMPLETIONS_MAX and text.strip():
+            key = _folded(text)
+            labels = [label for label in labels if key in _folded(label)]
+        return labels[:COMPLETIONS_MAX]
 
 
 def people(exposure: Exposure | None, history: History | None) -> People:
-    """Everybody whom an exposure or a history knows; a history has no names."""
+    """Everybody in an exposure or a history; a history has no names."""
     labels: dict[int, str] = {}
     if history is not None:
         labels = {one: str(one) for one in history.people()["user_id"].tolist()}
@@ -95,6 +95,6 @@ def _label(user_id: int, parts: Iterable[Any]) -> str:
 
 
 def _folded(text: str) -> str:
-    """A text without case, accents and doubled spaces."""
-    apart = unicodedata.normalize("NFD", text)
-    return " ".join("".join(one for one in apart if not unicodedata.combining(one)).casefold().split())
+    """The text in lower case, without accents and repeated spaces."""
+    decomposed = unicodedata.normalize("NFD", text)
+    return " ".join("".join(one for one in decomposed if not unicodedata.combining(one)).casefold().split())

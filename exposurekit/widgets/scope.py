@@ -1,4 +1,4 @@
-"""What is picked of an exposure and a history, and the chart of each question about it. Shows nothing."""
+"""Scope: the day, people, sites and statuses that a dashboard displays, and the chart of each question."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -13,38 +13,40 @@ from exposurekit.history import History
 from exposurekit.text.sanitize import plain
 
 NOW = "now"
-MOVED_DAYS = 30  # over which `changes` tells what moved
+CHANGES_DAYS = 14  # `changes` counts from so many days before the day, unless another start is picked
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What is picked, and of what.
+    """What a dashboard displays, and where it comes from.
 
     Attributes:
-        exposure: What is so now, or None.
-        history: What was so, or None.
-        all: The records of everyone on that day.
+        exposure: The current tables, or None.
+        history: The history, or None.
+        all_records: The records of everyone on that day.
         day: The day; None: now.
-        sites: Those that are picked; none: all.
-        statuses: Those that are picked; none: all.
-        users: The people who are picked, by id; none: everyone.
+        sites: The picked sites; empty: all.
+        statuses: The picked statuses; empty: all.
+        users: The ids of the picked people; empty: everyone.
+        since: The day from which `changes` counts; None: `CHANGES_DAYS` before the day.
     """
 
     exposure: Exposure | None
     history: History | None
-    all: pd.DataFrame = field(repr=False)
+    all_records: pd.DataFrame = field(repr=False)
     day: date | None = None
     sites: tuple[str, ...] = ()
     statuses: tuple[str, ...] = ()
     users: tuple[int, ...] = ()
+    since: date | None = None
 
     @property
     def records(self) -> pd.DataFrame:
-        """Those that are picked."""
-        return self.of(self.all)
+        """The picked records."""
+        return self.select(self.all_records)
 
-    def of(self, table: pd.DataFrame) -> pd.DataFrame:
-        """The rows of a table that are picked, by those of the columns person, site and status that it has."""
+    def select(self, table: pd.DataFrame) -> pd.DataFrame:
+        """The picked rows of a table, by its columns ``user_id``, ``site`` and ``status``, as far as it has them."""
         for picked, column in ((self.users, "user_id"), (self.sites, "site"), (self.statuses, "status")):
             if picked and column in table:
                 table = table[table[column].isin(picked)]
@@ -52,12 +54,12 @@ class Scope:
 
     @property
     def provenance(self) -> str:
-        """Where the figures come from, as of when, and what is picked."""
+        """The source of the figures, and what is picked."""
         return " · ".join(filter(None, [self.source, *self.filters]))
 
     @property
     def source(self) -> str:
-        """Where the figures come from, as of when."""
+        """The source of the figures, and as of when."""
         if self.day is None and self.exposure is not None:
             return self.exposure.provenance
         if self.history is None:
@@ -68,50 +70,65 @@ class Scope:
 
     @property
     def filters(self) -> list[str]:
-        """What is picked, in words; people are told by number."""
-        return [words for words, _ in self._picked()]
+        """What is picked, in words; people by id."""
+        return [words for words, _ in self._selection()]
 
-    def told_of(self, table: Iterable[str]) -> str:
-        """The provenance of a table: only what could be picked of its columns was."""
-        told = [words for words, column in self._picked() if column in table]
-        unheeded = len(told) < len(self._picked())
-        return " · ".join(filter(None, [self.source, *told, "else everyone, everywhere" if unheeded else ""]))
+    def provenance_for(self, columns: Iterable[str]) -> str:
+        """The provenance of a table with these columns; it says which filters the table cannot apply."""
+        selection = self._selection()
+        applied = [words for words, column in selection if column in columns]
+        note = "else everyone, everywhere" if len(applied) < len(selection) else ""
+        return " · ".join(filter(None, [self.source, *applied, note]))
 
-    def over_time(self, whole: pd.DataFrame) -> pd.DataFrame:
-        """Counts over time until the day, of the person and the sites that are picked.
+    @property
+    def changes_since(self) -> date:
+        """The day from which `changes` counts: `since`, or `CHANGES_DAYS` before the day, or the first run."""
+        assert self.history is not None  # noqa: S101  offered with a history only
+        first_run, last = self._run_days()
+        start = self.since or last - timedelta(days=CHANGES_DAYS)
+        return min(max(first_run, start), last)
+
+    def _run_days(self) -> tuple[date, date]:
+        """The days of the first run and of the displayed one."""
+        assert self.history is not None  # noqa: S101  offered with a history only
+        finished = self.history.runs()["finished_at"]
+        return finished.min().date(), self.day or finished.max().date()
+
+    def over_time(self, counts: pd.DataFrame) -> pd.DataFrame:
+        """Counts over time until the day, for the picked people and sites.
 
         Args:
-            whole: Those of everyone on all sites.
+            counts: The counts of everyone on all sites.
         """
-        assert self.history is not None  # noqa: S101  asked for where there is one
-        table, users = whole, self.users or None
+        assert self.history is not None  # noqa: S101  offered with a history only
+        table, users = counts, self.users or None
         if self.sites:
-            table = _together(self.of(self.history.status_over_time(by="site", user=users)))
+            table = _sum_sites(self.select(self.history.status_over_time(by="site", user=users)))
         elif users is not None:
             table = self.history.status_over_time(user=users)
         return table if self.day is None else table[table["period"] <= pd.Timestamp(self.day, tz="UTC")]
 
-    def _picked(self) -> list[tuple[str, str]]:
-        """What is picked, in words, and the column of a table that it is about."""
+    def _selection(self) -> list[tuple[str, str]]:
+        """What is picked, in words, each with the column that it filters."""
         ids = ", ".join(map(str, self.users))
-        of = [(f"user{'s' if len(self.users) > 1 else ''} {ids}", "user_id")] if ids else []
+        selection = [(f"user{'s' if len(self.users) > 1 else ''} {ids}", "user_id")] if ids else []
         for name, picked, column in (("sites", self.sites, "site"), ("statuses", self.statuses, "status")):
             if picked:
-                of.append((f"{name}: {', '.join(plain(one) for one in picked)}", column))
-        return of
+                selection.append((f"{name}: {', '.join(plain(one) for one in picked)}", column))
+        return selection
 
 
 Draw: TypeAlias = Callable[[Scope], charts.Chart]
 
 
 def available(exposure: Exposure | None, history: History | None) -> dict[str, Draw]:
-    """The questions that can be answered, by name: a memory answers more."""
-    asked = _OF_RECORDS | _OF_LINKS
+    """The questions that can be answered, by name, each with the function that draws its chart."""
+    draws = _OF_RECORDS | _OF_LINKS
     if exposure is not None:
-        asked |= _OF_EXPOSURE
+        draws |= _OF_EXPOSURE
     if history is not None:
-        asked |= _OF_HISTORY
-    return asked
+        draws |= _OF_HISTORY
+    return draws
 
 
 def _of_records(question: str) -> Draw:
@@ -120,51 +137,54 @@ def _of_records(question: str) -> Draw:
 
 
 def _of_on_file(question: str) -> Draw:
-    """Of what the people have on file now, whatever the day of the records."""
+    """A chart of what people have on file now, on whatever day the records are."""
 
-    def drawn(scope: Scope) -> charts.Chart:
-        assert scope.exposure is not None  # noqa: S101  offered with one only
+    def draw(scope: Scope) -> charts.Chart:
+        assert scope.exposure is not None  # noqa: S101  offered with an exposure only
         table = getattr(analysis, question)(scope.records, scope.exposure.on_file())
         figure: charts.Chart = getattr(charts, question)(
             table, provenance=f"{scope.provenance} · on file now"
         )
         return figure
 
-    return drawn
+    return draw
 
 
 def _of_history(question: str) -> Draw:
-    """Of the history, as of the day; of the people and the sites that are picked where its table tells them."""
+    """A chart of the history as of the day, for the picked people and sites as far as its table has them."""
 
-    def drawn(scope: Scope) -> charts.Chart:
+    def draw(scope: Scope) -> charts.Chart:
         table = getattr(scope.history, question)(as_of=scope.day)
-        figure: charts.Chart = getattr(charts, question)(scope.of(table), provenance=scope.told_of(table))
+        figure: charts.Chart = getattr(charts, question)(
+            scope.select(table), provenance=scope.provenance_for(table)
+        )
         return figure
 
-    return drawn
+    return draw
 
 
 def _by_kind(scope: Scope) -> charts.Chart:
-    return charts.by_kind(analysis.by_kind(scope.of(_links(scope))), provenance=scope.told_of(_LINKS))
+    return charts.by_kind(
+        analysis.by_kind(scope.select(_links(scope))), provenance=scope.provenance_for(_LINKS)
+    )
 
 
 def _links(scope: Scope) -> pd.DataFrame:
     if scope.day is None and scope.exposure is not None:
         return scope.exposure.links()
-    assert scope.history is not None  # noqa: S101  a day is asked of one
+    assert scope.history is not None  # noqa: S101  a day needs a history
     links = scope.history.links(as_of=scope.day)
     return links[links["presence"] == analysis.LISTED]
 
 
 def _changes(scope: Scope) -> charts.Chart:
-    """What moved in the month before the day, or since the first look; of everyone."""
-    history = scope.history
-    assert history is not None  # noqa: S101  offered with one only
-    looked = history.runs()["finished_at"]
-    last = scope.day or looked.max().date()
-    first = max(looked.min().date(), last - timedelta(days=MOVED_DAYS))
+    """What changed since a day, for everyone."""
+    assert scope.history is not None  # noqa: S101  offered with a history only
+    first = scope.changes_since
+    last = scope.day or scope.history.runs()["finished_at"].max().date()
+    note = ", everyone" if scope.filters else ""
     return charts.changes(
-        history.diff(first, last).why, provenance=f"{scope.source} · since {first}, everyone"
+        scope.history.diff(first, last).why, provenance=f"{scope.source} · since {first}{note}"
     )
 
 
@@ -186,6 +206,6 @@ _OF_HISTORY = {"changes": _changes} | {
 }
 
 
-def _together(of_sites: pd.DataFrame) -> pd.DataFrame:
-    """Some sites' counts as one: each has a row in every period from its first change on."""
-    return of_sites.drop(columns="site").groupby(["period", "at"], as_index=False).sum()
+def _sum_sites(counts: pd.DataFrame) -> pd.DataFrame:
+    """Add up the counts of several sites; each has a row in every period from its first change on."""
+    return counts.drop(columns="site").groupby(["period", "at"], as_index=False).sum()
