@@ -127,6 +127,12 @@ def test_alerts_that_are_listed_no_longer_need_nobody():
     assert table["alert_number"].tolist() == [1]
 
 
+def test_a_listing_that_is_labelled_not_mine_is_left_out():
+    both = alert(1, 1, record_id=11), alert(1, 2, record_id=12)
+    table = work_queue(steps(*both, label=["not mine", None]))
+    assert table["record_id"].tolist() == [12]
+
+
 def test_of_several_alerts_about_one_listing_the_newest_counts():
     about = [
         alert(1, 9, 7, ticks=(None,)),

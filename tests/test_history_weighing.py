@@ -226,6 +226,9 @@ def test_the_queue_knows_what_was_ticked(by_id):
     assert cells(history.work_queue(), "record_id", "state", "done") == [(21, "started", 1), (11, "done", 2)]
     assert (history.work_queue()["first_seen_at"] == DAWN + timedelta(hours=1)).all()
     pd.testing.assert_frame_equal(history.work_queue(), analysis.work_queue(history.steps()))
+    records = history.records()
+    history.label(records[records["record_id"] == 21], "not mine")
+    assert cells(history.work_queue(), "record_id") == [(11,)]
 
 
 # --- whether it can be trusted ----------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from exposurekit.analysis.data_quality import NOT_MINE
 from exposurekit.analysis.grouping import Instants, instants, utc_index
 from exposurekit.analysis.statuses import is_open
 from exposurekit.contract.types import PENDING_REMOVAL
@@ -30,7 +31,7 @@ def work_queue(
     Args:
         steps: A table as returned by `Exposure.steps()` or `History.steps()`. A history adds ``tick`` (``done``,
             ``unable``, ``open``; without it every step is open) and ``first_seen_at``. Steps for listings that are
-            removed, pending removal or no longer listed are ignored.
+            removed, pending removal, no longer listed, or labelled ``not mine`` (column ``label``) are ignored.
         visit_minutes: Assumed minutes per group before its first step; an estimate, not measured.
         step_minutes: Assumed minutes per step.
 
@@ -72,11 +73,12 @@ def work_queue(
 
 
 def _actionable(steps: pd.DataFrame) -> pd.DataFrame:
-    """The steps that need manual work: for open listings without a pending removal, and for pages."""
+    """The steps that need manual work: for open listings of the person without a pending removal, and for pages."""
     status = steps["status"].astype("str")
     needs_work = is_open(status) & (status != PENDING_REMOVAL)
     is_listed = is_open(steps["presence"]) if "presence" in steps else np.ones(len(steps), "bool")
-    return steps[(status.isna() | needs_work) & is_listed]
+    labels = steps["label"].astype("str") if "label" in steps else pd.Series("", steps.index, dtype="str")
+    return steps[(status.isna() | needs_work) & is_listed & (labels != NOT_MINE)]
 
 
 def _alerts(steps: pd.DataFrame) -> pd.DataFrame:

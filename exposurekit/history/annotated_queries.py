@@ -96,6 +96,8 @@ class AnnotatedQueries:
     def work_queue(self, as_of: When = None, *, exposure: PersonalData | None = None) -> pd.DataFrame:
         """Order the manual removals that are left by what clears most for the time: `analysis.work_queue`.
 
+        Listings labelled ``not mine`` are left out.
+
         Args:
             as_of: As in `steps`: what was listed then, with the newest ticks.
             exposure: An `Exposure`, for ``person`` and ``form_values``, which are missing without it.
@@ -103,7 +105,14 @@ class AnnotatedQueries:
         >>> history.work_queue().columns.tolist()[:3]
         ['place', 'group', 'site']
         """
-        return analysis.work_queue(self.steps(as_of, exposure=exposure))
+        steps = self.steps(as_of, exposure=exposure)
+        return analysis.work_queue(steps.assign(label=self._listing_labels(steps)))
+
+    def _listing_labels(self, steps: pd.DataFrame) -> "pd.Series[str]":
+        """The newest label of each step's record; missing for a page."""
+        records = steps.loc[steps["record_id"].notna(), ["user_id", "record_id", "site", "reference_id"]]
+        labels = self.with_labels(records)["label"].to_numpy("object")
+        return pd.Series(labels, records.index, dtype="str").reindex(steps.index)
 
     def precision(self, as_of: When = None) -> pd.DataFrame:
         """Estimate the share of each site's findings that are about the person, from labels: `analysis.precision`.
