@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from exposurekit.errors import InvalidArgument
 from exposurekit.widgets import Explorer
-from exposurekit.widgets.explorer import CHOICES, PAGES
+from exposurekit.widgets.explorer import CHOICES_MAX, PAGES
 from exposurekit.widgets.filtering import Filter, TextIndex, unordered
 from exposurekit.widgets.textbox import TextBox
 
@@ -207,7 +207,9 @@ def test_what_the_browser_was_not_shown_it_cannot_ask_for(content):
 
 
 def test_a_column_of_too_many_values_is_searched_and_not_picked_from():
-    table = pd.DataFrame({"few": [*range(CHOICES)] * 2, "many": [*range(CHOICES + 1)] + [0] * (CHOICES - 1)})
+    table = pd.DataFrame(
+        {"few": [*range(CHOICES_MAX)] * 2, "many": [*range(CHOICES_MAX + 1)] + [0] * (CHOICES_MAX - 1)}
+    )
     offered = [value for _, value in kit.the(Explorer(table), ipywidgets.Dropdown, "Column").options]
     assert offered == [None, "few"]
 

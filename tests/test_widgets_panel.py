@@ -176,7 +176,7 @@ def test_a_known_error_is_told_in_its_words_and_goes_with_the_next_answer():
 def test_an_unknown_error_is_told_without_its_words(kind):
     failing = Failing(kind("no such person: Odalys Fennimoor"))
     kit.press(failing, "Fail")
-    assert kit.alerted(failing) == f"{kind.__name__}: the widget's .error holds it"
+    assert kit.alerted(failing) == f"{kind.__name__}: see the widget's .error"
     assert failing.error is failing.fails
     assert "Fennimoor" not in repr([one.get_state() for one in kit.within(failing)])
 
@@ -196,7 +196,7 @@ def test_a_twin_that_fails_is_told_too():
 def test_only_the_keys_that_are_told_are_heard():
     pressed = []
     keys = Keys({"a": "add", "b": "go\nback"}, pressed.append)
-    assert (keys.words, keys.heard) == ("Keys: a add, b go back", ["a", "b"])
+    assert (keys.label, keys.keys_used) == ("Keys: a add, b go back", ["a", "b"])
     for content in ({"key": "b"}, {"key": "c"}, {"key": ["a"]}, {"key": None}, {}, "a", None, [1]):
         kit.tell(keys, content)
     assert pressed == ["b"]
@@ -272,7 +272,7 @@ def test_the_panel_says_what_it_is_connected_to(looked):
     shown = ConnectionPanel(*looked)
     assert looked[0].provenance in repr(shown)
     assert "history: 1 runs" in repr(shown)
-    assert "Everybody was loaded." in kit.html_of(shown)
+    assert "All users were loaded." in kit.html_of(shown)
     state = repr([one.get_state() for one in kit.within(shown)])
     for secret in ("api_secret", "secret-1", "'key'"):
         assert secret not in state
@@ -283,12 +283,12 @@ def test_a_look_again_shows_who_could_not_be_loaded_and_keeps_what_was_seen():
     with seen_through(service) as exposure:
         shown = ConnectionPanel(exposure)
         service.broken[2] = "no user"
-        kit.press(shown, "Look again")
+        kit.press(shown, "Load again")
         assert shown.error is None
         assert "Not loaded" in kit.html_of(shown)
         assert "Get user" in kit.Read(kit.html_of(shown)).words
         service.listing = False
-        kit.press(shown, "Look again")
+        kit.press(shown, "Load again")
         assert shown.error is not None
         assert kit.alerted(shown) == str(shown.error)
         assert "Not loaded" in shown.to_html()
@@ -296,7 +296,7 @@ def test_a_look_again_shows_who_could_not_be_loaded_and_keeps_what_was_seen():
 
 def test_a_history_alone_has_nothing_to_look_at_again(looked, tmp_path):
     shown = ConnectionPanel(history=looked[1])
-    assert kit.the(shown, ipywidgets.Button, "Look again").disabled
+    assert kit.the(shown, ipywidgets.Button, "Load again").disabled
     assert repr(ConnectionPanel(history=History(tmp_path / "nothing"))) == "ConnectionPanel: history: empty"
 
 

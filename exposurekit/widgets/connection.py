@@ -1,4 +1,4 @@
-"""What a notebook is connected to, since when, and what failed. Shows no key and no secret: it is given none."""
+"""Connection panel: the service, the history, and the users who could not be loaded."""
 
 from typing import Any
 
@@ -14,14 +14,14 @@ from exposurekit.widgets.panel import Panel
 
 
 class ConnectionPanel(Panel):
-    """Where the figures come from, as of when, who could not be loaded; and a button to look again.
+    """The source of the figures, the users who could not be loaded, and a button to load again.
 
     Args:
-        exposure: A connection; None: none.
-        history: A memory; None: none.
+        exposure: A connection, or None.
+        history: A history, or None.
 
     Raises:
-        InvalidArgument: There is neither.
+        InvalidArgument: Neither is given.
 
     >>> ek.widgets.ConnectionPanel(exposure, history)
     ConnectionPanel: http://127.0.0.1:... · demo · as of ... people; history: ... runs...
@@ -32,20 +32,20 @@ class ConnectionPanel(Panel):
             raise InvalidArgument("Give an exposure, a history, or both")
         self._exposure, self._history = exposure, history
         self._about = HTML()
-        again = Button(description="Look again", disabled=exposure is None)
-        again.on_click(self.callback(self._again))
-        super().__init__([self._about, again])
+        reload = Button(description="Load again", disabled=exposure is None)
+        reload.on_click(self.callback(self._reload))
+        super().__init__([self._about, reload])
         self._show()
 
     def line(self) -> str:
-        """What it is connected to, in one line."""
+        """The service and the history, in one line."""
         parts = [] if self._exposure is None else [self._exposure.provenance]
         if self._history is not None:
-            parts.append(f"history: {self._remembered()}")
+            parts.append(f"history: {self._history_summary()}")
         return f"ConnectionPanel: {'; '.join(parts)}"
 
     def to_html(self) -> str:
-        """The same as text and a table.
+        """The service, the history, and a table of users who could not be loaded.
 
         >>> "as of" in ek.widgets.ConnectionPanel(exposure).to_html()
         True
@@ -53,33 +53,33 @@ class ConnectionPanel(Panel):
         parts = []
         if self._exposure is not None:
             parts.append(f"<p><strong>Service</strong>: {escaped(self._exposure.provenance)}</p>")
-            parts.append(_failed(self._exposure.failures()))
+            parts.append(_load_failures(self._exposure.failures()))
         if self._history is not None:
-            parts.append(f"<p><strong>History</strong>: {escaped(self._remembered())}</p>")
+            parts.append(f"<p><strong>History</strong>: {escaped(self._history_summary())}</p>")
         return f"<section>{''.join(parts)}</section>"
 
-    def _again(self, _: Any) -> None:
+    def _reload(self, _: Any) -> None:
         if self._exposure is not None:
             self._exposure.refresh()
         self._show()
 
-    def _remembered(self) -> str:
-        assert self._history is not None  # noqa: S101  asked for by those who know
+    def _history_summary(self) -> str:
+        assert self._history is not None  # noqa: S101  called with a history only
         try:
             last = self._history.last_run()
         except NotFound:
             return "empty"
         ended = f", the last ended {last.finished_at:%Y-%m-%d %H:%M} UTC" if last.finished_at else ""
         stale = len(self._history.stale())
-        return f"{last.seq or 0:,} runs{ended}; {stale:,} people not seen well in the newest look"
+        return f"{last.seq or 0:,} runs{ended}; {stale:,} people not loaded completely in the newest run"
 
     def _show(self) -> None:
         self._about.value = self.to_html()
 
 
-def _failed(failures: pd.DataFrame) -> str:
-    """Who could not be loaded, by what went wrong."""
+def _load_failures(failures: pd.DataFrame) -> str:
+    """The users who could not be loaded, by error."""
     if failures.empty:
-        return "<p>Everybody was loaded.</p>"
+        return "<p>All users were loaded.</p>"
     kinds = failures.groupby(["operation", "error", "reason"], observed=True).size().rename("people")
     return static_html.table(kinds.sort_values(ascending=False).reset_index(), caption="Not loaded")

@@ -198,7 +198,7 @@ class Dashboard(Panel):
         True
         """
         words = "".join(
-            f"<p>{escaped(charts.describe(figure))}<br><em>{escaped(figure.layout.meta['provenance'])}</em></p>"
+            f"<p>{escaped(charts.describe(figure))}</p><p><em>{escaped(figure.layout.meta['provenance'])}</em></p>"
             for figure in self._drawn
         )
         table = static_html.table(self._by_site, caption="Listings by site")

@@ -1,4 +1,4 @@
-"""One page of a table in the browser: it is told which rows to show, and tells what was clicked. Holds no table."""
+"""One page of a table in the browser, with a header that sorts and a box to select each row."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import anywidget
 import traitlets
 
 _SCRIPT = """
-const made = (name, within, words) => {
+const append = (name, within, words) => {
   const node = document.createElement(name);
   if (words !== undefined) node.textContent = words;
   if (within) within.appendChild(node);
@@ -17,38 +17,38 @@ const arrow = (model, column) => {
   return by === column ? (ascending ? " ▲" : " ▼") : "";
 };
 const aria = { "": "none", " ▲": "ascending", " ▼": "descending" };
-const drawn = (model, table) => {
+const draw = (model, table) => {
   const focused = table.contains(document.activeElement) ? document.activeElement.dataset.name : null;
   table.replaceChildren();
-  made("caption", table, model.get("caption"));
-  const head = made("tr", made("thead", table));
-  made("th", head, "").setAttribute("aria-label", "selected");
+  append("caption", table, model.get("caption"));
+  const head = append("tr", append("thead", table));
+  append("th", head, "").setAttribute("aria-label", "selected");
   for (const column of model.get("columns")) {
-    const cell = made("th", head);
+    const cell = append("th", head);
     cell.scope = "col";
-    const button = made("button", cell, column + arrow(model, column));
+    const button = append("button", cell, column + arrow(model, column));
     button.type = "button";
     button.dataset.name = "sort " + column;
     button.setAttribute("aria-label", "sort by " + column);
     cell.setAttribute("aria-sort", aria[arrow(model, column)]);
     button.onclick = () => model.send({ sort: column });
   }
-  const body = made("tbody", table);
+  const body = append("tbody", table);
   for (const [index, values] of model.get("rows")) {
-    const line = made("tr", body);
-    const box = made("input", made("td", line));
+    const line = append("tr", body);
+    const box = append("input", append("td", line));
     box.type = "checkbox";
     box.checked = model.get("selected").includes(index);
     box.dataset.name = "row " + index;
     box.setAttribute("aria-label", "select row " + index);
     box.onchange = () => model.send({ row: index, selected: box.checked });
-    for (const value of values) made("td", line, value);
+    for (const value of values) append("td", line, value);
   }
   if (focused) [...table.querySelectorAll("[data-name]")].find((one) => one.dataset.name === focused)?.focus();
 };
-// What stands beside it and is as wide as its place was drawn before it had one: it measures again. And a slider of
-// ipywidgets does not tell its name to those who do not see it.
-const settled = () => {
+// Charts beside the grid were drawn before their width was known: they measure again. A slider of ipywidgets has no
+// accessible name.
+const settle = () => {
   window.dispatchEvent(new Event("resize"));
   for (const slider of document.querySelectorAll(".exposurekit-panel .widget-slider")) {
     const handle = slider.querySelector("[role=slider]");
@@ -56,15 +56,15 @@ const settled = () => {
   }
 };
 function render({ model, el }) {
-  const around = made("div", el);
+  const around = append("div", el);
   around.style.overflowX = "auto";
-  const table = made("table", around);
+  const table = append("table", around);
   table.className = "exposurekit-grid";
-  const draw = () => drawn(model, table);
-  for (const name of ["rows", "sort", "selected", "caption"]) model.on("change:" + name, draw);
-  draw();
-  for (const after of [100, 1000]) setTimeout(settled, after);
-  return () => { for (const name of ["rows", "sort", "selected", "caption"]) model.off("change:" + name, draw); };
+  const redraw = () => draw(model, table);
+  for (const name of ["rows", "sort", "selected", "caption"]) model.on("change:" + name, redraw);
+  redraw();
+  for (const after of [100, 1000]) setTimeout(settle, after);
+  return () => { for (const name of ["rows", "sort", "selected", "caption"]) model.off("change:" + name, redraw); };
 }
 export default { render };
 """
@@ -81,11 +81,11 @@ _STYLE = """
 
 
 class Grid(anywidget.AnyWidget):
-    """Some rows of text: a header that sorts, and a box beside each row.
+    """Rows of text with a header that sorts, and a box beside each row.
 
     Args:
-        sorted_by: Called with the name of a column.
-        chosen: Called with a row's number, and whether it is selected.
+        on_sort: Called with the name of a column.
+        on_select: Called with the number of a row and whether it is selected.
     """
 
     _esm, _css = _SCRIPT, _STYLE
@@ -95,16 +95,16 @@ class Grid(anywidget.AnyWidget):
     sort = traitlets.List([None, True]).tag(sync=True)
     selected = traitlets.List(traitlets.Int()).tag(sync=True)
 
-    def __init__(self, sorted_by: Any, chosen: Any) -> None:
+    def __init__(self, on_sort: Any, on_select: Any) -> None:
         super().__init__()
-        self._sorted_by, self._chosen = sorted_by, chosen
-        self.on_msg(lambda _widget, content, _buffers: self._heard(content))
+        self._on_sort, self._on_select = on_sort, on_select
+        self.on_msg(lambda _widget, content, _buffers: self._receive(content))
 
-    def _heard(self, content: Any) -> None:
+    def _receive(self, content: Any) -> None:
         if not isinstance(content, dict):
             return
         if content.get("sort") in self.columns:
-            self._sorted_by(content["sort"])
-        row, shown = content.get("row"), {row[0] for row in self.rows}
-        if type(row) is int and row in shown:
-            self._chosen((row, bool(content.get("selected"))))
+            self._on_sort(content["sort"])
+        row, numbers = content.get("row"), {row[0] for row in self.rows}
+        if type(row) is int and row in numbers:
+            self._on_select((row, bool(content.get("selected"))))

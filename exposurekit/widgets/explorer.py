@@ -1,4 +1,4 @@
-"""A table to filter, sort, search and page through; the browser has one page of it. Changes nothing in the table."""
+"""Explorer: a table to filter, sort, search and page through; the browser receives one page of it."""
 
 import contextlib
 from collections.abc import Collection, Iterable
@@ -20,22 +20,22 @@ from exposurekit.widgets.panel import Panel
 from exposurekit.widgets.textbox import TextBox
 
 PAGES = (20, 50, 100)
-CHOICES = 200  # a column with more different values is searched, not picked from
+CHOICES_MAX = 200  # a column with more distinct values is searched, not picked from
 CELL_MAX = 200
 
 
 class Explorer(Panel):
-    """Any table, page by page; what is filtered and selected is a DataFrame, and code that gives the same.
+    """Any table, page by page; the filtered and the selected rows are DataFrames, the filter is code to run again.
 
     Args:
-        frame: A table of any size; its rows stay where they are.
-        name: What the table is called in the code.
+        frame: A table of any size; it is not changed.
+        name: The name of the table in the code.
 
     Attributes:
-        filter: What is asked now, as a value.
+        filter: The current filter.
 
     Raises:
-        InvalidArgument: ``frame`` is no table.
+        InvalidArgument: ``frame`` is not a table.
 
     >>> explorer = ek.widgets.Explorer(exposure.records(), name="records")
     >>> explorer.choose("status", ["discovered"])
@@ -45,16 +45,16 @@ class Explorer(Panel):
 
     def __init__(self, frame: pd.DataFrame, *, name: str = "frame") -> None:
         if not isinstance(frame, pd.DataFrame) or len({*map(str, frame.columns)}) < len(frame.columns):
-            raise InvalidArgument("An explorer takes a table whose columns have different names")
+            raise InvalidArgument("frame is a table whose columns have distinct names")
         if not name.isidentifier() or iskeyword(name):
-            raise InvalidArgument("name is what the table is called in your notebook, such as records")
-        self._frame, self._called = frame.reset_index(drop=True), name
+            raise InvalidArgument("name is the name of the table in your notebook, such as records")
+        self._frame, self._name_in_code = frame.reset_index(drop=True), name
         self._texts = TextIndex(self._frame)
         self.filter = Filter()
         self._selected: set[int] = set()
-        self._is_offering = False
+        self._is_updating = False
         self._page, self._positions = 0, np.arange(len(frame))
-        self._grid = Grid(self.callback(self._sort), self.callback(self._choose_row))
+        self._grid = Grid(self.callback(self._sort), self.callback(self._select_row))
         super().__init__(self._controls())
         self._show()
 
@@ -67,33 +67,35 @@ class Explorer(Panel):
         self._values = SelectMultiple(description="Values", rows=5)
         self._size = Dropdown(description="Rows", options=PAGES, value=PAGES[0], layout=Layout(width="12em"))
         self._code = Textarea(description="Code", disabled=True, rows=2, layout=Layout(width="auto"))
-        self._far = HTML()
-        clear, back, on = (Button(description=words) for words in ("Clear", "Previous page", "Next page"))
-        self._search.observe(self.callback(self._typed), "value")
-        self._column.observe(self.callback(lambda change: self._offer(change["new"])), "value")
-        self._values.observe(self.callback(self._picked), "value")
+        self._status = HTML()
+        clear, back, forward = (
+            Button(description=label) for label in ("Clear", "Previous page", "Next page")
+        )
+        self._search.observe(self.callback(self._search_typed), "value")
+        self._column.observe(self.callback(lambda change: self._offer_values(change["new"])), "value")
+        self._values.observe(self.callback(self._pick_values), "value")
         self._size.observe(self.callback(lambda _: self._turn(0, first=True)), "value")
         clear.on_click(self.callback(lambda _: self.clear()))
         back.on_click(self.callback(lambda _: self._turn(-1)))
-        on.on_click(self.callback(lambda _: self._turn(1)))
+        forward.on_click(self.callback(lambda _: self._turn(1)))
         row = Layout(flex_flow="row wrap")
-        asked = HBox([self._search, self._column, self._values, clear], layout=row)
-        return [asked, self._grid, HBox([back, on, self._size, self._far], layout=row), self._code]
+        controls = HBox([self._search, self._column, self._values, clear], layout=row)
+        return [controls, self._grid, HBox([back, forward, self._size, self._status], layout=row), self._code]
 
     def show(self, frame: pd.DataFrame) -> None:
-        """Show another table with the same columns; what is asked stays, what was ticked goes."""
+        """Display another table with the same columns; the filter stays, the selection is cleared."""
         self._frame, self._selected = frame.reset_index(drop=True), set()
         self._texts = TextIndex(self._frame)
         self._set_filter(self.filter)
 
     @property
     def frame(self) -> pd.DataFrame:
-        """What is left of the table, sorted as shown; a copy."""
+        """The filtered rows, sorted as displayed; a copy."""
         return self._frame.iloc[self._positions].copy()
 
     @property
     def selection(self) -> pd.DataFrame:
-        """The rows that are ticked, whatever is filtered; a copy.
+        """The selected rows, filtered or not; a copy.
 
         >>> len(ek.widgets.Explorer(exposure.records()).selection)
         0
@@ -102,13 +104,13 @@ class Explorer(Panel):
 
     @property
     def code(self) -> str:
-        """What gives the same rows in the notebook."""
+        """Code that returns the same rows in the notebook."""
         by = self.filter.sort
         as_text = by is not None and unordered(self._frame[by[0]])
-        return self.filter.code(self._called, as_text=as_text)
+        return self.filter.code(self._name_in_code, as_text=as_text)
 
     def search(self, text: str) -> None:
-        """Keep rows of which any text holds this, in any case.
+        """Keep the rows in which any text contains this, in any case.
 
         >>> explorer = ek.widgets.Explorer(exposure.records())
         >>> explorer.search("no such text")
@@ -159,19 +161,19 @@ class Explorer(Panel):
             raise InvalidArgument(f"no such value in {column}{nearest}")
 
     def clear(self) -> None:
-        """Show the whole table again: no search, no values, no order, and nothing ticked."""
+        """Display the whole table again, without search, values, order and selection."""
         self._column.value, self._search.value = None, ""
         self._selected = set()
         self._set_filter(Filter())
 
     def line(self) -> str:
-        """How many rows are shown, in one line."""
+        """How many rows are displayed and selected."""
         return (
             f"Explorer: {len(self._positions):,} of {len(self._frame):,} rows, {len(self._selected)} selected"
         )
 
     def to_html(self) -> str:
-        """The first rows that are left, and the code.
+        """The first of the filtered rows, and the code.
 
         >>> "<table>" in ek.widgets.Explorer(exposure.records()).to_html()
         True
@@ -185,34 +187,34 @@ class Explorer(Panel):
         self.filter, self._page = new, 0
         self._show()
 
-    def _sort(self, said: str) -> None:
-        """Sort by the column that the browser calls so; again: the other way round."""
+    def _sort(self, name: str) -> None:
+        """Sort by a column; a second time, in the other direction."""
         by = self.filter.sort
-        column = next(name for name in self._frame.columns if str(name) == said)
+        column = next(one for one in self._frame.columns if str(one) == name)
         ascending = not (by and by[0] == column and by[1])
         self._set_filter(Filter(self.filter.search, self.filter.chosen, (column, ascending)))
 
-    def _offer(self, column: str | None) -> None:
-        """The values that a column may be picked by; what is picked already stays so."""
-        offered = [] if column is None else _choices(self._frame[[column]]).get(column, [])
+    def _offer_values(self, column: str | None) -> None:
+        """Offer the values of a column; those that are picked stay so."""
+        options = [] if column is None else _choices(self._frame[[column]]).get(column, [])
         picked = () if column is None else self.filter.chosen.get(column, ())
-        self._is_offering = True
+        self._is_updating = True
         try:
-            self._values.options = [(plain(value)[:CELL_MAX], value) for value in offered]
-            self._values.value = tuple(value for value in offered if value in picked)
+            self._values.options = [(plain(value)[:CELL_MAX], value) for value in options]
+            self._values.value = tuple(value for value in options if value in picked)
         finally:
-            self._is_offering = False
+            self._is_updating = False
 
-    def _picked(self, change: Any) -> None:
+    def _pick_values(self, change: Any) -> None:
         column = self._column.value
-        if column is not None and not self._is_offering:
+        if column is not None and not self._is_updating:
             self.choose(column, change["new"])
 
-    def _typed(self, change: Any) -> None:
+    def _search_typed(self, change: Any) -> None:
         if change["new"].strip() != self.filter.search:
             self.search(change["new"])
 
-    def _choose_row(self, row: tuple[int, bool]) -> None:
+    def _select_row(self, row: tuple[int, bool]) -> None:
         index, selected = row
         self._selected = self._selected | {index} if selected else self._selected - {index}
         self._show()
@@ -224,20 +226,20 @@ class Explorer(Panel):
 
     def _show(self) -> None:
         size, begin = self._size.value, self._page * self._size.value
-        places = self._positions[begin : begin + size]
-        shown = self._frame.iloc[places]
+        positions = self._positions[begin : begin + size]
+        page = self._frame.iloc[positions]
         with self._grid.hold_sync():
             self._grid.columns = [str(name) for name in self._frame.columns]
             self._grid.rows = [
-                [int(place), [_text(value) for value in row]]
-                for place, row in zip(places, shown.itertuples(index=False), strict=True)
+                [int(position), [_text(value) for value in row]]
+                for position, row in zip(positions, page.itertuples(index=False), strict=True)
             ]
             by, ascending = self.filter.sort or (None, True)
             self._grid.sort = [*((None, True) if by is None else (str(by), ascending))]
-            self._grid.selected = sorted(self._selected & {*map(int, places)})
+            self._grid.selected = sorted(self._selected & {*map(int, positions)})
             self._grid.caption = self.line()
         to = min(begin + size, len(self._positions))
-        self._far.value = (
+        self._status.value = (
             f'<p role="status">Rows {begin + 1 if to else 0:,} to {to:,} of {len(self._positions):,}</p>'
         )
         self._code.value = self.code
@@ -253,21 +255,21 @@ def _suggestion(name: object, names: Iterable[object]) -> str:
 
 
 def _choices(frame: pd.DataFrame) -> dict[Any, list[Any]]:
-    """The columns that one picks values of, and these."""
-    found = {}
+    """The columns whose values can be picked, and these values."""
+    choices = {}
     for column in frame.columns:
         if unordered(frame[column]):
-            continue  # lists are searched by code
+            continue  # lists cannot be picked
         values = frame[column].dropna().drop_duplicates()
-        if 0 < len(values) <= CHOICES:
-            with contextlib.suppress(TypeError):  # what has no order, is searched too
-                found[column] = sorted(values.tolist())
-    return found
+        if 0 < len(values) <= CHOICES_MAX:
+            with contextlib.suppress(TypeError):  # values without an order are searched, too
+                choices[column] = sorted(values.tolist())
+    return choices
 
 
 def _text(value: object) -> str:
-    """A cell as plain text for the browser, which puts it in as text."""
+    """A cell as plain text for the browser."""
     if is_missing(value):
         return "—"
-    found = ", ".join(map(str, value)) if isinstance(value, (list, tuple, np.ndarray)) else str(value)
-    return plain(found)[:CELL_MAX]
+    text = ", ".join(map(str, value)) if isinstance(value, (list, tuple, np.ndarray)) else str(value)
+    return plain(text)[:CELL_MAX]

@@ -1,4 +1,4 @@
-"""A filter over a table, as a value: what is asked, which rows it leaves, and the code that says the same. Shows nothing."""
+"""A filter over a table as a value: its rows, and the same filter as code."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What is asked of a table.
+    """A search, picked values and an order.
 
     Attributes:
-        search: A text that any column of text holds, in any case.
-        chosen: For a column, the values of which one is wanted.
-        sort: A column, and whether it ascends.
+        search: A text that some text column contains, in any case.
+        chosen: For each column, the values to keep.
+        sort: A column, and whether it is ascending.
     """
 
     search: str = ""
@@ -26,47 +26,49 @@ class Filter:
     sort: tuple[str, bool] | None = None
 
     def rows(self, frame: pd.DataFrame, texts: "TextIndex") -> NDArray[np.int64]:
-        """The places of the rows that are left, in order.
+        """The positions of the matching rows, in order.
 
         Args:
             frame: The table.
-            texts: Of the same table.
+            texts: The index of the same table.
         """
-        kept = np.ones(len(frame), "bool")
-        for column, values in self.chosen.items():
-            kept &= frame[column].isin(list(values)).to_numpy("bool")
+        matches = np.ones(len(frame), "bool")
+        for column, picked in self.chosen.items():
+            matches &= frame[column].isin(list(picked)).to_numpy("bool")
         if self.search:
-            kept &= texts.holding(self.search)
-        places = np.flatnonzero(kept).astype("int64")
+            matches &= texts.contains(self.search)
+        positions = np.flatnonzero(matches).astype("int64")
         if self.sort is None:
-            return places
+            return positions
         column, ascending = self.sort
-        order = frame[column].iloc[places].reset_index(drop=True)
-        by = order.astype("str") if unordered(frame[column]) else order
-        sorted_places = by.sort_values(ascending=ascending, kind="stable", na_position="last").index
-        return np.asarray(places[sorted_places.to_numpy()], "int64")
+        values = frame[column].iloc[positions].reset_index(drop=True)
+        keys = values.astype("str") if unordered(frame[column]) else values
+        order = keys.sort_values(ascending=ascending, kind="stable", na_position="last").index
+        return np.asarray(positions[order.to_numpy()], "int64")
 
     def code(self, name: str = "frame", *, as_text: bool = False) -> str:
-        """The same as code, which a notebook can run again; where a value is an instant, it asks for ``pd``.
+        """The same filter as code for a notebook, which may need ``pd``.
 
         Args:
-            name: What the table is called there.
-            as_text: Whether the column that it is sorted by is `unordered`.
+            name: The name of the table there.
+            as_text: Whether the sort column is `unordered`.
 
         >>> from exposurekit.widgets.filtering import Filter
         >>> Filter(chosen={"site": ("Seekfolk",)}, sort=("user_id", False)).code("records")
         "records[records['site'].isin(['Seekfolk'])].sort_values('user_id', ascending=False, kind='stable')"
         """
         conditions = [
-            f"{name}[{column!r}].isin([{', '.join(map(_coded, values))}])"
+            f"{name}[{column!r}].isin([{', '.join(map(_literal, values))}])"
             for column, values in self.chosen.items()
         ]
         if self.search:
-            held = f".str.casefold().str.contains({self.search.casefold()!r}, regex=False, na=False)"
+            contains = f".str.casefold().str.contains({self.search.casefold()!r}, regex=False, na=False)"
             texts = f"{name}.select_dtypes(['str', 'category']).astype('str')"
-            conditions.append(f"{texts}.apply(lambda text: text{held}).any(axis=1)")
-        kept = " & ".join(f"({one})" for one in conditions) if len(conditions) > 1 else "".join(conditions)
-        code = f"{name}[{kept}]" if kept else name
+            conditions.append(f"{texts}.apply(lambda text: text{contains}).any(axis=1)")
+        condition = (
+            " & ".join(f"({one})" for one in conditions) if len(conditions) > 1 else "".join(conditions)
+        )
+        code = f"{name}[{condition}]" if condition else name
         if self.sort is not None:
             key = ", key=lambda column: column.astype('str')" if as_text else ""
             code += f".sort_values({self.sort[0]!r}, ascending={self.sort[1]}, kind='stable'{key})"
@@ -74,7 +76,7 @@ class Filter:
 
 
 def unordered(column: "pd.Series[Any]") -> bool:
-    """Whether the values of a column have no order: they are lists, or of several kinds. These are sorted as text.
+    """Whether the values of a column have no order, because they are lists or of mixed types; they are sorted as text.
 
     >>> from exposurekit.widgets.filtering import unordered
     >>> unordered(exposure.records()["aliases"]), unordered(exposure.records()["site"])
@@ -85,8 +87,8 @@ def unordered(column: "pd.Series[Any]") -> bool:
     return column.dtype == object and pd.api.types.infer_dtype(column, skipna=True).startswith("mixed")
 
 
-def _coded(value: object) -> str:
-    """A value as code that gives it again."""
+def _literal(value: object) -> str:
+    """A value as code."""
     if isinstance(value, np.generic):
         return repr(value.item())
     if isinstance(value, (pd.Timestamp, pd.Timedelta)):
@@ -95,14 +97,14 @@ def _coded(value: object) -> str:
 
 
 def _folded(texts: "pd.Series[str]") -> "pd.Series[str]":
-    """As ``.str.casefold()``, which is slow: texts of ASCII alone are the same in small letters."""
+    """Like ``.str.casefold()``, but faster: for ASCII texts it is the same as lower case."""
     folded, other = texts.str.lower(), ~texts.str.isascii()
     folded[other] = texts[other].str.casefold()
     return folded
 
 
 class TextIndex:
-    """The texts of a table, made ready at the first search: each is then looked through once, however often it is there."""
+    """The distinct texts of a table, prepared at the first search, so that each text is searched once."""
 
     def __init__(self, frame: pd.DataFrame) -> None:
         self._frame = frame
@@ -110,13 +112,13 @@ class TextIndex:
     @cached_property
     def _columns(self) -> list[tuple[NDArray[np.int64], "pd.Series[str]"]]:
         texts = self._frame.select_dtypes(["str", "category"])
-        found = [pd.factorize(texts[column].astype("str")) for column in texts.columns]
-        return [(codes.astype("int64"), _folded(pd.Series(values, dtype="str"))) for codes, values in found]
+        factors = [pd.factorize(texts[column].astype("str")) for column in texts.columns]
+        return [(codes.astype("int64"), _folded(pd.Series(values, dtype="str"))) for codes, values in factors]
 
-    def holding(self, text: str) -> NDArray[np.bool_]:
-        """Whether each row holds a text anywhere."""
-        found = np.zeros(len(self._frame), "bool")
+    def contains(self, text: str) -> NDArray[np.bool_]:
+        """Whether each row contains a text in any column."""
+        matches = np.zeros(len(self._frame), "bool")
         for codes, values in self._columns:
-            held = values.str.contains(text.casefold(), regex=False).to_numpy("bool")
-            found |= np.append(held, False)[codes]
-        return found
+            is_match = values.str.contains(text.casefold(), regex=False).to_numpy("bool")
+            matches |= np.append(is_match, False)[codes]  # missing values have the code -1
+        return matches

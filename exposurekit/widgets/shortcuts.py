@@ -1,4 +1,4 @@
-"""Keys pressed anywhere in a panel reach Python, unless somebody is typing. Shows a line that says which."""
+"""Keyboard shortcuts: keys pressed in a panel reach Python, unless the focus is in a text field."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,29 +11,29 @@ from exposurekit.text.sanitize import plain
 _SCRIPT = """
 function render({ model, el }) {
   const line = document.createElement("div");
-  line.textContent = model.get("words");
+  line.textContent = model.get("label");
   line.style.opacity = "0.75";
   el.appendChild(line);
   let panel = null;
-  const typed = (event) => {
-    const typing = event.target.closest("input:not([type=checkbox]), textarea, select, [contenteditable=true]");
-    if (typing || event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
-    if (!model.get("heard").includes(event.key)) return;
+  const handle = (event) => {
+    const isTyping = event.target.closest("input:not([type=checkbox]), textarea, select, [contenteditable=true]");
+    if (isTyping || event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+    if (!model.get("keys_used").includes(event.key)) return;
     event.preventDefault();
     event.stopPropagation();
     model.send({ key: event.key });
   };
-  // The panel is there when this is: one turn later this stands in it.
+  // The widget is placed in its panel after it is rendered.
   const waiting = setTimeout(() => {
     panel = el.closest(".exposurekit-panel");
     if (!panel) return;
     panel.tabIndex = panel.tabIndex < 0 ? 0 : panel.tabIndex;
     panel.dataset.lmSuppressShortcuts = "true";
-    panel.addEventListener("keydown", typed);
+    panel.addEventListener("keydown", handle);
   });
   return () => {
     clearTimeout(waiting);
-    if (panel) panel.removeEventListener("keydown", typed);
+    if (panel) panel.removeEventListener("keydown", handle);
   };
 }
 export default { render };
@@ -41,23 +41,23 @@ export default { render };
 
 
 class Keys(anywidget.AnyWidget):
-    """Keys and what each does; ``pressed(key)`` is called for each.
+    """Keyboard shortcuts, with a line that lists them.
 
     Args:
-        does: What each key does, in a word or two.
-        pressed: Called with the key.
+        actions: What each key does, in a word or two.
+        on_press: Called with the key.
     """
 
     _esm = _SCRIPT
-    words = traitlets.Unicode().tag(sync=True)
-    heard = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    label = traitlets.Unicode().tag(sync=True)
+    keys_used = traitlets.List(traitlets.Unicode()).tag(sync=True)
 
-    def __init__(self, does: Mapping[str, str], pressed: Any) -> None:
-        words = "Keys: " + ", ".join(f"{key} {plain(what)}" for key, what in does.items())
-        super().__init__(words=words, heard=[*does])
-        self.on_msg(lambda _widget, content, _buffers: self._heard(content, pressed))
+    def __init__(self, actions: Mapping[str, str], on_press: Any) -> None:
+        label = "Keys: " + ", ".join(f"{key} {plain(action)}" for key, action in actions.items())
+        super().__init__(label=label, keys_used=[*actions])
+        self.on_msg(lambda _widget, content, _buffers: self._receive(content, on_press))
 
-    def _heard(self, content: Any, pressed: Any) -> None:
+    def _receive(self, content: Any, on_press: Any) -> None:
         key = content.get("key") if isinstance(content, dict) else None
-        if key in self.heard:
-            pressed(key)
+        if key in self.keys_used:
+            on_press(key)

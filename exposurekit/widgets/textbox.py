@@ -1,11 +1,11 @@
-"""A text box that reports what is in it while somebody types, with completions to choose from. Holds no table."""
+"""A text box that reports its value during typing, and offers completions."""
 
 import anywidget
 import traitlets
 
 _SCRIPT = """
-const PAUSE_MS = 250;  // after the last key: what is half a word need not be searched for
-let made = 0;
+const PAUSE_MS = 250;  // after the last key, so that half a word is not searched
+let count = 0;
 function render({ model, el }) {
   const row = el.appendChild(document.createElement("label"));
   row.className = "exposurekit-textbox";
@@ -13,7 +13,7 @@ function render({ model, el }) {
   const input = row.appendChild(document.createElement("input"));
   const completions = row.appendChild(document.createElement("datalist"));
   words.textContent = model.get("description");
-  completions.id = `exposurekit-completions-${++made}-${Math.random().toString(36).slice(2)}`;
+  completions.id = `exposurekit-completions-${++count}-${Math.random().toString(36).slice(2)}`;
   Object.assign(input, { type: "search", autocomplete: "off", spellcheck: false });
   input.placeholder = model.get("placeholder");
   let waiting = null;
@@ -58,11 +58,11 @@ _STYLE = """
 
 
 class TextBox(anywidget.AnyWidget):
-    """One line of text; `value` follows a quarter of a second after the last key, or at once on Enter.
+    """One line of text; ``value`` follows a quarter of a second after the last key, or immediately on Enter.
 
     Attributes:
-        value: What is in the box.
-        options: Completions that the browser offers while somebody types.
+        value: The text in the box.
+        options: Completions that the browser offers.
     """
 
     _esm, _css = _SCRIPT, _STYLE
