@@ -32,7 +32,7 @@ def listening(letters: InboxStore, **options: Any) -> Iterator[httpx.Client]:
 def emptied(letters: InboxStore) -> InboxStore:
     """Without any letters, whatever came before."""
     with letters._database.writing() as connection:
-        connection.execute("DELETE FROM letters")
+        connection.execute("DELETE FROM messages")
     return letters
 
 

@@ -143,13 +143,13 @@ def test_people_not_seen_and_old_looks_are_told(shell, kept):
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("relisted",), 3, "1 listings are listed again (PeepFinder)"),
-        (("removed",), 0, "ok: no listings are removed"),
-        (("removed,stuck:30",), 3, "stand as they did for 30 days"),
+        (("relisted",), 3, "1 relisted listing (PeepFinder)"),
+        (("removed",), 0, "ok: no removed listings"),
+        (("removed,stuck:30",), 3, "with the same status for 30 days"),
         (("refused,site-broken", "--since", str(DAWN.date())), 0, "ok"),
         (("score:1000",), 0, "ok"),
-        (("relisted", "--since", SO_MANY_DAYS), 3, "1 listings are listed again (PeepFinder)"),
-        (("relisted", "--since", "yesterday"), 0, "ok: no listings are listed again"),
+        (("relisted", "--since", SO_MANY_DAYS), 3, "1 relisted listing (PeepFinder)"),
+        (("relisted", "--since", "yesterday"), 0, "ok: no relisted listings"),
     ],
     ids=str,
 )

@@ -132,7 +132,7 @@ def test_nobody_is_told_of_them_any_more(told_of_quillon, tmp_path):
     at = datetime(2026, 3, 1, tzinfo=UTC)
     notices = NotificationOutbox(directory / FILE)
     waiting = ("user 7 at Seekfolk, Zinnia Quillon", "user 71 at Seekfolk, Bram")
-    notices.put([Notification("me", line[:8], "listings are new", line, at) for line in waiting])
+    notices.put([Notification("me", line[:8], "new listings", line, at) for line in waiting])
     notices.close()
     shell = Shell(tmp_path, XDG_CACHE_HOME=str(tmp_path / "cache"))  # another test may have opened a page
     run = shell.here("history", "erase", "7", "--history", "history")

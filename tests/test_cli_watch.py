@@ -90,7 +90,7 @@ def test_it_looks_receives_what_is_signed_and_ends_while_it_waits(shell, fleet):
         looked = said_until(process, SEEN)
         assert httpx.post(inbox, content=body).status_code == 401
         assert httpx.post(inbox, content=body, headers=headers).status_code == 204
-        eventually(lambda: status(shell)[1]["taken_in"])
+        eventually(lambda: status(shell)[1]["ingested"])
         assert said_until(process, "deliveries: ").endswith("deliveries: 1 taken in, 0 quarantined\n")
         second = shell(*WATCH, "--receive", "0")
         assert "watch status shows" in error_of(second)
@@ -98,7 +98,7 @@ def test_it_looks_receives_what_is_signed_and_ends_while_it_waits(shell, fleet):
         prose = shell.here("watch", "status")
         assert (prose.returncode, prose.stdout.splitlines()[0]) == (0, "The watch is running well.")
         code, told = status(shell)
-        assert (code, told["alive"], told["taken_in"], told["failures_in_a_row"]) == (0, True, 1, 0)
+        assert (code, told["alive"], told["ingested"], told["failures_in_a_row"]) == (0, True, 1, 0)
         code, rest = ended(process)
     assert code == 0
     code, told = status(shell)
@@ -117,7 +117,7 @@ def test_it_receives_while_a_slow_service_is_looked_at_and_ends_amid(shell, flee
         eventually(lambda: fleet.listed_at)
         assert httpx.post(inbox + path, content=BODY).status_code == 204
         assert httpx.post(inbox, content=BODY).status_code == 404
-        assert status(shell)[1]["state"] == "looking"
+        assert status(shell)[1]["state"] == "collecting"
         code, rest = ended(process, number)
     assert code == 0
     assert status(shell)[1]["state"] == "stopped"
@@ -130,7 +130,7 @@ def test_it_receives_while_a_slow_service_is_looked_at_and_ends_amid(shell, flee
             assert httpx.post(inbox_of(process) + path, content=BODY).status_code == 204
             said_until(process, SEEN)
             assert ended(process)[0] == 0
-        assert status(shell)[1]["taken_in"] == 1
+        assert status(shell)[1]["ingested"] == 1
         assert verifies(shell)
 
 
@@ -195,7 +195,7 @@ def test_where_a_watch_cannot_begin_no_path_for_webhooks_is_made_or_told(shell):
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["status"], 1, "No watch was begun with this history"),
+        (["status"], 1, "No watch was started with this history"),
         (["run", "--every", "0s"], 2, "a span of time is a number and its unit"),
         (["run", "--every", "soon"], 2, "a span of time is a number and its unit"),
         (["run", "--history", "s3://bucket/history"], 1, "a watch needs a directory on this machine"),

@@ -52,9 +52,9 @@ def test_where_nothing_went_wrong_every_rule_holds(aftermath):
 @pytest.mark.parametrize(
     ("statement", "rule"),
     [
-        ("DELETE FROM letters WHERE number = 2", "acknowledged, and lost"),
+        ("DELETE FROM messages WHERE number = 2", "acknowledged, and lost"),
         (
-            "INSERT INTO letters SELECT 9, webhook_id, x'00', received_at, body, reason FROM letters LIMIT 1",
+            "INSERT INTO messages SELECT 9, webhook_id, x'00', received_at, body, reason FROM messages LIMIT 1",
             "kept more than once",
         ),
         ("UPDATE letters SET webhook_id = 'msg_9' WHERE number = 1", "kept, and never acknowledged"),

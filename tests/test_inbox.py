@@ -117,7 +117,7 @@ def test_a_body_that_announces_too_much_is_refused_before_it_comes(by_path, leng
 
 
 def test_bodies_that_are_held_are_bounded_together_and_let_go_again(letters):
-    with listening(letters, path_secret=PATH, held_max=1_000) as http:
+    with listening(letters, path_secret=PATH, memory_max=1_000) as http:
         many, few, fewer = (http.post(f"/{PATH}", content=b"x" * size) for size in (1_001, 1_000, 999))
     assert (many.status_code, many.headers["retry-after"]) == (503, "5")
     assert (few.status_code, fewer.status_code) == (204, 204)
@@ -152,7 +152,10 @@ def test_while_another_holds_the_file_a_sender_is_asked_to_come_again(by_path, l
 def test_an_inbox_that_cannot_be_opened_does_not_begin_to_listen(tmp_path):
     (tmp_path / "inbox.db").write_bytes(b"something else that is not an inbox")
     app = create_app(InboxStore(tmp_path / "inbox.db"), path_secret=PATH)
-    with pytest.raises(ConfigurationError, match="should be the inbox is another"), running(app, LOOPBACK, 0):
+    with (
+        pytest.raises(ConfigurationError, match="for the inbox is a different kind of file"),
+        running(app, LOOPBACK, 0),
+    ):
         pass
 
 
@@ -219,11 +222,11 @@ def test_no_log_holds_a_body_a_header_or_a_secret(letters, log):
     found = [re.search(r"delivery=\w+(?: status=\d+)?", line) for line in said.splitlines()]
     assert [match[0] for match in found if match] == [
         "delivery=new",
-        "delivery=known",
-        "delivery=refused status=401",
-        "delivery=refused status=413",
-        "delivery=refused status=401",
-        "delivery=refused status=404",
+        "delivery=duplicate",
+        "delivery=rejected status=401",
+        "delivery=rejected status=413",
+        "delivery=rejected status=401",
+        "delivery=rejected status=404",
         "delivery=not",
     ]
     assert not [word for word in (PATH, SECRET, "user_id", *told.values()) if word in said]

@@ -1,5 +1,6 @@
 """The inbox's letters on the disk: kept once, given in order, set apart, forgotten, and erased to the last byte."""
 
+import hashlib
 import json
 import sqlite3
 import stat
@@ -10,9 +11,9 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 from exposurekit.errors import ConfigurationError
-from exposurekit.monitor.sqlite import NotKept
+from exposurekit.monitor.sqlite import DatabaseUnavailable
 from exposurekit.monitor.webhooks import store as room
-from exposurekit.monitor.webhooks.store import Erased, InboxStore
+from exposurekit.monitor.webhooks.store import ErasedMessages, InboxStore
 from exposurekit.service.clock import FrozenClock
 
 START = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
@@ -70,13 +71,13 @@ def test_an_inbox_keeps_its_name_and_shares_it_with_no_other(letters, tmp_path):
 
 
 def test_an_inbox_that_gives_drained_numbers_again_takes_another_name(letters):
-    assert letters.renew(0) is False
+    assert letters.reset_identity(0) is False
     letters.put_all([("msg_1", b"{}"), ("msg_2", about(12))])
     letters.erase(12)
     before = letters.identity
-    assert letters.renew(2) is False  # the number was given, though its letter is erased
+    assert letters.reset_identity(2) is False  # the number was given, though its letter is erased
     assert letters.identity == before
-    assert letters.renew(3) is True
+    assert letters.reset_identity(3) is True
     assert letters.identity != before
     assert numbers(letters) == [1]
 
@@ -84,10 +85,10 @@ def test_an_inbox_that_gives_drained_numbers_again_takes_another_name(letters):
 def test_the_same_id_with_the_same_bytes_is_the_same_letter_for_ninety_days(letters, clock):
     assert letters.put("msg_1", b"{}") is True
     clock.advance(room.DEDUP_TTL - MOMENT)
-    letters.forget(1)
+    letters.discard_processed(1)
     assert letters.put("msg_1", b"{}") is False
     clock.advance(2 * MOMENT)
-    letters.forget(1)
+    letters.discard_processed(1)
     assert letters.put("msg_1", b"{}") is True
 
 
@@ -100,7 +101,7 @@ def test_without_an_id_the_same_bytes_are_the_same_letter_while_a_sender_tries_a
     assert timedelta(minutes=46) <= room.DEDUP_WINDOW
     assert letters.put_all([(None, b"{}"), (None, b"{}"), ("msg_1", b"{}")]) == [True, False, True]
     clock.advance(room.DEDUP_WINDOW - MOMENT)
-    letters.forget(2)
+    letters.discard_processed(2)
     assert letters.put(None, b"{}") is False
     clock.advance(MOMENT)
     assert letters.put(None, b"{}") is True
@@ -123,19 +124,19 @@ def test_what_is_quarantined_is_listed_without_its_body_and_never_forgotten(lett
     assert (quarantined.number, quarantined.reason, quarantined.size) == (1, "not JSON", 6)
     assert "secret" not in repr(quarantined)
     assert numbers(letters) == [2, 3]
-    letters.forget(2)
+    letters.discard_processed(2)
     assert numbers(letters) == [3]
     assert (letters.body(1), letters.body(2)) == (b"secret", None)
     counts = letters.counts()
-    assert (counts.waiting, counts.quarantined, counts.known, counts.oldest_at) == (1, 1, 1, START)
+    assert (counts.waiting, counts.quarantined, counts.processed, counts.oldest_at) == (1, 1, 1, START)
 
 
 def test_a_number_is_never_given_again(letters, clock):
     letters.put("msg_1", b"{}")
     clock.advance(room.DEDUP_TTL + MOMENT)
-    letters.forget(1)
+    letters.discard_processed(1)
     letters.put("msg_2", b"{}")
-    assert letters.counts().known == 0
+    assert letters.counts().processed == 0
     assert numbers(letters) == [2]
 
 
@@ -143,7 +144,7 @@ def test_a_file_that_is_held_by_another_is_told_and_nothing_is_kept(letters, tmp
     letters.put("msg_1", b"{}")
     other = sqlite3.connect(tmp_path / "inbox.db", isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
-    with pytest.raises(NotKept, match="SQLITE_BUSY"):
+    with pytest.raises(DatabaseUnavailable, match="SQLITE_BUSY"):
         letters.put_all([("msg_2", b"{}"), ("msg_3", b"{}")])
     other.close()
     assert letters.put_all([("msg_2", b"{}"), ("msg_3", b"{}")]) == [True, True]
@@ -168,7 +169,7 @@ def test_another_file_is_not_taken_for_an_inbox(tmp_path, content):
     else:
         file.write_bytes(content)
     before = file.read_bytes()
-    with pytest.raises(ConfigurationError, match="should be the inbox is another"):
+    with pytest.raises(ConfigurationError, match="for the inbox is a different kind of file"):
         InboxStore(file).counts()
     assert content is None or file.read_bytes() == before
 
@@ -236,26 +237,26 @@ def test_a_letter_about_the_person_is_erased_however_it_is_written(letters, name
     letters.put("msg_1", ABOUT_12[name])
     if quarantined:
         letters.quarantine(1, "not a delivery")
-    assert letters.erase(12, VALUES).letters == 1
+    assert letters.erase(12, VALUES).total == 1
     assert letters.body(1) is None
 
 
 @pytest.mark.parametrize("name", NOT_ABOUT_12)
 def test_a_letter_about_another_stays(letters, name):
     letters.put("msg_1", NOT_ABOUT_12[name])
-    assert letters.erase(12, VALUES) == Erased(0, 0)
+    assert letters.erase(12, VALUES) == ErasedMessages(0, 0)
     assert letters.body(1) == NOT_ABOUT_12[name]
 
 
 def test_a_value_beyond_sixteen_bits_is_found_where_it_is_escaped(letters):
     letters.put("msg_1", json.dumps("Ada W. \U0001f600")[:-1].encode())
-    assert letters.erase(12, ["ada w. \U0001f600"]) == Erased(1, 1)
+    assert letters.erase(12, ["ada w. \U0001f600"]) == ErasedMessages(1, 1)
 
 
 def test_a_value_of_few_characters_tells_nobody(letters):
     """Whoever's letter it is has it too."""
     letters.put_all([("msg_1", b"a page, Fernon"), ("msg_2", b"user=12, Fernon"), ("msg_3", b"Fernon X")])
-    assert letters.erase(12, ["a", " Ferno ", "Fernon x"]) == Erased(2, 1)
+    assert letters.erase(12, ["a", " Ferno ", "Fernon x"]) == ErasedMessages(2, 1)
     assert numbers(letters) == [1]
 
 
@@ -266,10 +267,10 @@ def test_after_an_erasure_no_byte_of_the_person_is_in_any_file(letters, tmp_path
     letters.put_all([(f"cut_{number}", canary.encode() * 900) for number in range(9)])
     for number in range(61, 70):
         letters.quarantine(number, "not JSON")
-    letters.forget(20)
+    letters.discard_processed(20)
     kept = len(letters.unprocessed())
-    assert letters.erase(12, [canary]) == Erased(20 + 9, 9, quarantined=9)
-    assert letters.erase(13) == Erased(kept - 20, 0)
+    assert letters.erase(12, [canary]) == ErasedMessages(20 + 9, 9, quarantined=9)
+    assert letters.erase(13) == ErasedMessages(kept - 20, 0)
     files = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
     assert set(files) == {"inbox.db", "inbox.db-wal", "inbox.db-shm"}
     assert files["inbox.db-wal"] == b""
@@ -281,9 +282,92 @@ def test_a_reader_in_the_way_of_an_erasure_is_told_and_it_can_be_done_again(lett
     letters.put("msg_1", about(12, text="Quillfeather"))
     reader = sqlite3.connect(tmp_path / "inbox.db", isolation_level=None)
     reader.execute("BEGIN")
-    reader.execute("SELECT * FROM letters").fetchone()
-    with pytest.raises(NotKept, match=r"erase again|SQLITE_"):
+    reader.execute("SELECT * FROM messages").fetchone()
+    with pytest.raises(DatabaseUnavailable, match=r"Erase again|SQLITE_"):
         letters.erase(12)
     reader.close()
-    assert letters.erase(12) == Erased(0, 0)
+    assert letters.erase(12) == ErasedMessages(0, 0)
     assert all(b"Quillfeather" not in file.read_bytes() for file in tmp_path.iterdir())
+
+
+# --- upgrades ------------------------------------------------------------------------------------------
+
+INBOX_VERSION_0 = (
+    "CREATE TABLE about (identity TEXT NOT NULL)",
+    "INSERT INTO about VALUES ('0123456789abcdef')",
+    """CREATE TABLE letters (number INTEGER PRIMARY KEY AUTOINCREMENT, webhook_id TEXT, digest BLOB NOT NULL,
+        received_at INTEGER NOT NULL, body BLOB, reason TEXT)""",
+    "CREATE UNIQUE INDEX once ON letters (webhook_id, digest) WHERE webhook_id IS NOT NULL",
+    "CREATE INDEX alike ON letters (digest, received_at) WHERE webhook_id IS NULL",
+    "CREATE INDEX kept ON letters (number) WHERE body IS NOT NULL",
+    "CREATE INDEX known ON letters (received_at) WHERE body IS NULL",
+    "PRAGMA application_id = 1163414345",
+)
+
+
+@pytest.fixture
+def version_0(tmp_path):
+    """An inbox of the first version: one message processed, one waiting, one quarantined, one erased."""
+    file = tmp_path / "inbox.db"
+    rows = [
+        (1, "msg_1", None, None),
+        (2, "msg_2", b"{}", None),
+        (3, None, b"?", "not JSON"),
+        (4, None, b"", None),
+    ]
+    with sqlite3.connect(file) as connection:
+        for statement in INBOX_VERSION_0:
+            connection.execute(statement)
+        connection.executemany(
+            "INSERT INTO letters VALUES (?, ?, ?, 1767323045678901, ?, ?)",
+            [
+                (number, webhook_id, hashlib.sha256(body or b"[]").digest(), body, reason)
+                for number, webhook_id, body, reason in rows
+            ],
+        )
+        connection.execute("DELETE FROM letters WHERE number = 4")
+    connection.close()
+    return file
+
+
+def schema_of(file):
+    connection = sqlite3.connect(file)
+    rows = connection.execute("SELECT type, name, tbl_name FROM sqlite_master ORDER BY name").fetchall()
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    connection.close()
+    return version, rows
+
+
+def test_an_older_inbox_is_upgraded_with_its_data(version_0, clock, tmp_path):
+    store = InboxStore(version_0, clock=clock.now)
+    assert store.identity == "0123456789abcdef"
+    assert (store.counts().waiting, store.counts().quarantined, store.counts().processed) == (1, 1, 1)
+    assert [(one.number, one.received_at, one.body) for one in store.unprocessed()] == [(2, START, b"{}")]
+    assert store.quarantined()[0].reason == "not JSON"
+    assert store.put_all([("msg_1", b"[]"), ("msg_2", b"{}"), ("msg_5", b"{}")]) == [False, False, True]
+    assert store.unprocessed()[-1].number > 4  # the number of the erased message is not assigned again
+    store.close()
+    new = InboxStore(tmp_path / "new.db")
+    new.counts()
+    new.close()
+    assert schema_of(version_0) == schema_of(tmp_path / "new.db")
+
+
+def test_an_upgrade_that_fails_changes_nothing(version_0):
+    """The upgrade is one transaction."""
+    with sqlite3.connect(version_0) as connection:
+        connection.execute("DROP INDEX known")
+    connection.close()
+    before = schema_of(version_0)
+    with pytest.raises(DatabaseUnavailable):
+        InboxStore(version_0).counts()
+    assert schema_of(version_0) == before
+
+
+def test_an_inbox_of_a_later_version_is_rejected(version_0):
+    InboxStore(version_0).counts()
+    with sqlite3.connect(version_0) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(ConfigurationError, match="a later version of exposurekit: upgrade exposurekit"):
+        InboxStore(version_0).counts()

@@ -212,9 +212,9 @@ def test_its_site_definition_is_one():
 
 def test_its_rules_are_rules():
     from exposurekit.monitor.notifications.notifier import check
-    from exposurekit.monitor.notifications.rules import of_text
+    from exposurekit.monitor.notifications.rules import parse_rules
 
-    rules = of_text(
+    rules = parse_rules(
         RULES, {"MAIL_PASSWORD": "pa55word", "SLACK_TOKEN": "T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ"}
     )
     check(rules)

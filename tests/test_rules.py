@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from exposurekit.errors import ConfigurationError
-from exposurekit.monitor.notifications.rules import WHEN, of_file, of_text
+from exposurekit.monitor.notifications.rules import CONDITIONS, load_rules, parse_rules
 
 TEXT = """
 send_to:
@@ -27,7 +27,7 @@ SECRET = "pa55word"
 
 @pytest.fixture
 def rules():
-    return of_text(TEXT, {"CHAT": f"slack://{SECRET}"})
+    return parse_rules(TEXT, {"CHAT": f"slack://{SECRET}"})
 
 
 def test_rules_are_read(rules):
@@ -42,7 +42,7 @@ def test_rules_are_read(rules):
     assert rules.rules[0].sites == ("Seekfolk",)
     assert rules.rules[2].users == (12,)
     assert rules.send_to["chat"].get_secret_value() == f"slack://{SECRET}"
-    assert set(WHEN) >= {rule.when for rule in rules.rules}
+    assert set(CONDITIONS) >= {rule.when for rule in rules.rules}
 
 
 def test_no_repr_shows_an_address(rules):
@@ -53,64 +53,67 @@ def test_no_repr_shows_an_address(rules):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "the rules: it needs send_to, with addresses, and rules"),
-        ("send_to: [", "line 1: this is no YAML"),
-        ("send_to:\n  me: 'json://x\nrules: []\n", "line 2: this is no YAML"),
-        ("send_to: {}\nrules: [}\n", "line 2: this is no YAML"),
-        ("- 1", "it needs send_to"),
+        ("", "the rules: send_to and rules are required"),
+        ("send_to: [", "line 1: not valid YAML"),
+        ("send_to:\n  me: 'json://x\nrules: []\n", "line 2: not valid YAML"),
+        ("send_to: {}\nrules: [}\n", "line 2: not valid YAML"),
+        ("- 1", "send_to and rules are required"),
         (TEXT.replace("when: relisted", "when: sometimes"), "the rules, rule 1, when: it should be 'new', "),
         (TEXT.replace("days: 30, ", ""), "rule 2: stuck needs days"),
         (TEXT.replace("days: 30", "days: -1"), "rule 2, days"),
         (
             TEXT.replace("send: me, digest", "send: you, digest"),
-            "rule 2: a rule about stuck sends to a name that send_to does not have",
+            "rule 2 (stuck): send names an address that send_to does not have",
         ),
-        (TEXT.replace("digest: true", "digest: true, urgent: true"), "urgent waits for no digest"),
-        (TEXT.replace("times: 3", "often: 3"), "rule 5, often: there is no such key"),
-        (TEXT.replace("times: 3", "users: 3"), "users cannot narrow collection_failed"),
+        (
+            TEXT.replace("digest: true", "digest: true, urgent: true"),
+            "cannot be both urgent and part of a digest",
+        ),
+        (TEXT.replace("times: 3", "often: 3"), "rule 5, often: unknown key"),
+        (TEXT.replace("times: 3", "users: 3"), "collection_failed cannot be narrowed by users"),
         (TEXT.replace("Europe/Berlin", "Mars/Phobos"), "time zone"),
-        (TEXT.replace('"22:00"', "late"), 'written "22:00"'),
+        (TEXT.replace('"22:00"', "late"), 'must look like "22:00"'),
         (TEXT.replace('"22:00"', '"22:00+01:00"'), "without a zone"),
-        (TEXT.replace("send: me, digest", f"send: 'slack://{SECRET}', digest"), "a rule about stuck"),
+        (TEXT.replace("send: me, digest", f"send: 'slack://{SECRET}', digest"), "rule 2 (stuck)"),
         (TEXT.replace("rules:", f"'slack://{SECRET}': 1\nrules:", 1), "the rules, a key: "),
         (
             TEXT.replace("chat:", f"'slack://{SECRET}':"),
-            "the rules, send_to: each address stands after a name",
+            "the rules, send_to: each address needs a name",
         ),
         (
             TEXT.replace("chat:", f'"a\\nERROR {SECRET}":'),
-            "the rules, send_to: each address stands after a name",
+            "the rules, send_to: each address needs a name",
         ),
-        (TEXT.replace("chat:", f"{SECRET * 6}:"), "the rules, send_to: each address stands after a name"),
-        (TEXT.replace("${CHAT}", "${MISSING}"), "the environment has no MISSING"),
-        ("send_to: {me: 'json://x'}\nrules: []", "there is no rule"),
-        ("a: &a [*a]", "line 1: aliases are not read here"),
-        (f"send_to: {{}}\nrules: !!bool '{SECRET}'", "line 2: this is no YAML"),
-        (f"send_to: {{me: !!bool 'mailto://u:{SECRET}@h'}}\nrules: []", "line 1: this is no YAML"),
-        ("a: !!int ''", "line 1: this is no YAML"),
-        ("\na: !!timestamp x", "line 2: this is no YAML"),
-        ("a: !!float x", "line 1: this is no YAML"),
-        ("a: !!binary é", "line 1: this is no YAML"),
-        ("a: !!pairs [1]", "line 1: this is no YAML"),
-        (TEXT.replace("users: 12", f"users: 0x{'f' * 5000}"), "line 8: this is no YAML"),
-        (TEXT.replace("users: 12", f"users: {'1' * 5000}"), "line 8: this is no YAML"),
-        (TEXT.replace("users: 12", f"users: {'1:' * 5000}1"), "line 8: this is no YAML"),
+        (TEXT.replace("chat:", f"{SECRET * 6}:"), "the rules, send_to: each address needs a name"),
+        (TEXT.replace("${CHAT}", "${MISSING}"), "the environment variable MISSING is not set"),
+        ("send_to: {me: 'json://x'}\nrules: []", "no rules: add at least one"),
+        ("a: &a [*a]", "line 1: YAML aliases are not supported"),
+        (f"send_to: {{}}\nrules: !!bool '{SECRET}'", "line 2: not valid YAML"),
+        (f"send_to: {{me: !!bool 'mailto://u:{SECRET}@h'}}\nrules: []", "line 1: not valid YAML"),
+        ("a: !!int ''", "line 1: not valid YAML"),
+        ("\na: !!timestamp x", "line 2: not valid YAML"),
+        ("a: !!float x", "line 1: not valid YAML"),
+        ("a: !!binary é", "line 1: not valid YAML"),
+        ("a: !!pairs [1]", "line 1: not valid YAML"),
+        (TEXT.replace("users: 12", f"users: 0x{'f' * 5000}"), "line 8: not valid YAML"),
+        (TEXT.replace("users: 12", f"users: {'1' * 5000}"), "line 8: not valid YAML"),
+        (TEXT.replace("users: 12", f"users: {'1:' * 5000}1"), "line 8: not valid YAML"),
         (TEXT.replace("times: 3", f"sites: [{'a,' * 20_000}]"), "rule 5, sites: "),
         (TEXT + "rules:\n" + "  - {when: new, send: me}\n" * 300, "the rules, rules: "),
         ("{" + "".join(f"k{n}: 1, " for n in range(50)) + "}", "the rules: 32 more"),
-        ("!!python/object/apply:os.system ['x']", "no YAML"),
+        ("!!python/object/apply:os.system ['x']", "not valid YAML"),
     ],
 )
 def test_what_is_not_well_is_told_where_it_stands(text, said):
     with pytest.raises(ConfigurationError, match="the rules") as refused:
-        of_text(text, {"CHAT": f"slack://{SECRET}"})
+        parse_rules(text, {"CHAT": f"slack://{SECRET}"})
     assert said in str(refused.value)
     assert SECRET not in str(refused.value)
     assert "\nERROR" not in str(refused.value)
 
 
 def test_a_name_may_have_blanks_and_the_letters_of_any_language():
-    assert of_text("{send_to: {Büro 2-b_c: 'json://x'}, rules: [{when: new, send: Büro 2-b_c}]}").rules
+    assert parse_rules("{send_to: {Büro 2-b_c: 'json://x'}, rules: [{when: new, send: Büro 2-b_c}]}").rules
 
 
 @pytest.mark.parametrize(
@@ -131,7 +134,7 @@ def test_digests_and_quiet_hours_are_those_of_the_clock_on_the_wall(rules, at, d
 
 
 def test_where_an_hour_comes_twice_quiet_ends_in_the_one_that_it_is():
-    rules = of_text(
+    rules = parse_rules(
         "{send_to: {me: 'json://x'}, rules: [{when: new, send: me}], time_zone: Europe/Berlin,"
         " quiet_hours: {from: '22:00', until: '02:30'}}"
     )
@@ -142,13 +145,13 @@ def test_where_an_hour_comes_twice_quiet_ends_in_the_one_that_it_is():
 def test_a_file_is_for_its_owner_alone(tmp_path):
     file = tmp_path / "rules.yaml"
     with pytest.raises(ConfigurationError, match="cannot be read"):
-        of_file(file)
+        load_rules(file)
     file.write_text(TEXT)
     file.chmod(0o644)
     with pytest.raises(ConfigurationError, match="chmod 600"):
-        of_file(file)
+        load_rules(file)
     file.chmod(0o600)
-    assert len(of_file(file, {"CHAT": "json://x"}).rules) == 5
+    assert len(load_rules(file, {"CHAT": "json://x"}).rules) == 5
 
 
 def test_only_so_much_is_read_and_of_a_file_alone(tmp_path):
@@ -156,9 +159,9 @@ def test_only_so_much_is_read_and_of_a_file_alone(tmp_path):
     with file.open("wb") as stream:
         stream.truncate(1 << 40)  # of which nothing is on the disk, and no memory would hold it
     file.chmod(0o600)
-    with pytest.raises(ConfigurationError, match="is too long for rules"):
-        of_file(file)
+    with pytest.raises(ConfigurationError, match="is too large"):
+        load_rules(file)
     os.mkfifo(pipe, 0o600)
     for no_file in (pipe, tmp_path):
-        with pytest.raises(ConfigurationError, match=r"is no file|Is a directory"):
-            of_file(no_file)
+        with pytest.raises(ConfigurationError, match=r"is not a file|Is a directory"):
+            load_rules(no_file)

@@ -105,9 +105,9 @@ def test_with_both_secrets_both_are_asked_for(letters):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({}, "give it a path_secret or a signing secret"),
-        ({"path_secret": "short-s3cret"}, "a path secret has 16 to 200"),
-        ({"path_secret": "with/a/slash/in-s3cret"}, "a path secret has 16 to 200"),
+        ({}, "set a path secret or a signing secret"),
+        ({"path_secret": "short-s3cret"}, "a path secret must have 16 to 200"),
+        ({"path_secret": "with/a/slash/in-s3cret"}, "a path secret must have 16 to 200"),
         ({"signing_secrets": "whsec_s3cret"}, "base64 of at least 16 bytes"),
         ({"signing_secrets": [SECRET, "s3cret!" * 9]}, "base64 of at least 16 bytes"),
     ],

@@ -3,8 +3,9 @@
 import json
 import logging
 import socket
+import sqlite3
 from contextlib import closing, nullcontext
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import faults
@@ -16,9 +17,9 @@ from watch_kit import EVERY, a_scene
 from exposurekit.errors import ConfigurationError
 from exposurekit.history import History
 from exposurekit.history.deliveries import ReceivedDelivery
-from exposurekit.monitor.notifications.notifier import Notifier, check
-from exposurekit.monitor.notifications.outbox import NotificationOutbox
-from exposurekit.monitor.notifications.rules import of_text
+from exposurekit.monitor.notifications.notifier import Notifier, check_addresses
+from exposurekit.monitor.notifications.outbox import Notification, NotificationOutbox
+from exposurekit.monitor.notifications.rules import parse_rules
 from exposurekit.service.clock import FrozenClock
 from exposurekit.text.sanitize import escape_chat_url
 
@@ -39,7 +40,7 @@ class Story:
         self.history = History(directory / "history", clock=self.looks)
         self.notices = NotificationOutbox(directory / "notices.db")
         addresses = "".join(f"  {name}: {url}\n" for name, url in send_to.items())
-        self.teller = Notifier(of_text(f"send_to:\n{addresses}{rules}"), self.notices, self.clock.now)
+        self.notifier = Notifier(parse_rules(f"send_to:\n{addresses}{rules}"), self.notices, self.clock.now)
 
     def look(self, after=DAY, only=None):
         """A look, some time after the last; what is to be told is kept."""
@@ -47,7 +48,7 @@ class Story:
         self.looks.set(self.clock.now())
         with seen_through(self.service) as exposure:
             self.history.collect(exposure, only=only, progress=False)
-        return self.teller.looked(self.history)
+        return self.notifier.on_new_run(self.history)
 
     def set(self, user_id, status, place=0):
         self.service.people[user_id].records[place] |= {"status": status}
@@ -88,12 +89,12 @@ def test_a_listing_that_comes_back_is_told_once_in_a_mail_and_in_a_webhook(story
     told.set(1, "discovered")
     told.set(2, "discovered")
     assert told.look() == 4
-    assert told.teller.send() == 2
+    assert told.notifier.send() == 2
     assert told.look() == 0
-    assert told.teller.send() == 0
+    assert told.notifier.send() == 0
     [(subject, text)] = mail.mails
-    assert subject == "exposurekit: 2 listings are listed again"
-    assert text.strip() == "2 listings are listed again:\n  Seekfolk (2)"
+    assert subject == "exposurekit: 2 relisted listings"
+    assert text.strip() == "2 relisted listings:\n  Seekfolk (2)"
     [message] = hook.told
     assert message["title"] == subject
     assert message["message"].strip() == text.strip()
@@ -107,10 +108,10 @@ def test_the_first_look_is_no_news_and_what_is_there_already_is_stuck_by_its_day
     assert told.look() == 0
     told.service.people[1].records.append(a_record(19, site="Seekfolk"))
     assert told.look() == 1
-    told.teller.send()
+    told.notifier.send()
     [message] = hook.told
-    assert message["title"] == "exposurekit: 6 listings stand as they did for 3 days, and 1 more"
-    assert "1 listings are new:\n  Seekfolk" in message["message"]
+    assert message["title"] == "exposurekit: 6 listings with the same status for 3 days, and 1 more"
+    assert "1 new listing:\n  Seekfolk" in message["message"]
 
 
 @pytest.mark.parametrize("personal", [False, True])
@@ -119,7 +120,7 @@ def test_nobody_is_told_of_by_name_unless_a_rule_says_so(story, hook, personal):
     told.look()
     told.set(2, "removed")
     told.look()
-    told.teller.send()
+    told.notifier.send()
     record = a_record(1)
     for value in ("user 2", record["name"], escape_chat_url(record["href"])):
         assert (value in hook.told[0]["message"]) is personal
@@ -144,12 +145,12 @@ def test_a_refused_removal_a_person_not_seen_a_broken_site_and_a_score_are_told(
     for number in range(4, 10):
         told.service.people[number].records.append(a_record(100 + number, site="Elsewhere"))
     assert told.look() == 1  # 6 pages and 6 listings more
-    told.teller.send()
+    told.notifier.send()
     text = hook.told[0]["message"]
-    assert "1 removals were refused" in text
-    assert "1 people were not seen well for 2 days." in text
+    assert "1 refused removal (manual work needed)" in text
+    assert "1 user not loaded completely for 2 days" in text
     assert "Tattleberry" in text
-    assert "the score rose by 5 points" in text
+    assert "score increase of 5 points or more" in text
 
 
 def test_a_site_that_went_dark_once_is_told_once(story):
@@ -183,8 +184,8 @@ def test_what_a_webhook_told_during_a_look_is_not_lost(story):
     told.history.ingest_deliveries(
         [ReceivedDelivery(1, told.clock.now() - MINUTE, "msg_1", delivery)], "inbox"
     )
-    assert told.teller.looked(told.history) == 1
-    assert told.teller.looked(told.history) == 0
+    assert told.notifier.on_new_run(told.history) == 1
+    assert told.notifier.on_new_run(told.history) == 0
 
 
 def test_a_message_about_somebody_names_the_very_listing(story, hook):
@@ -193,7 +194,7 @@ def test_a_message_about_somebody_names_the_very_listing(story, hook):
     for number, name in enumerate(("Zinnia One", "Zinnia Two"), 18):
         told.service.people[1].records.append(a_record(number, site="Doorbell", name=name))
         told.look()
-    told.teller.send()
+    told.notifier.send()
     assert [name for name in ("Zinnia One", "Zinnia Two") if hook.told[0]["message"].count(name) == 1] == [
         "Zinnia One",
         "Zinnia Two",
@@ -220,7 +221,7 @@ def test_names_and_sites_call_nobody_in_a_chat_and_are_no_links(story, hook, url
         record = a_record(number, site=site, name=name, href=f"https://x.example/@here?{name}")
         told.service.people[1].records.append(record)
     told.look()
-    assert told.teller.send() == 1
+    assert told.notifier.send() == 1
     text = json.dumps(hook.told[0], ensure_ascii=False).replace(r"\n", "").replace(r"\r", "")
     assert "(at)everyone (Reset)(https: //evil.example)" in text
     assert text.count("(at)everyone") == 1 + personal
@@ -235,14 +236,14 @@ def test_a_digest_waits_and_groups(story, hook):
     told.look()
     told.service.people[1].records.append(a_record(19, site="Seekfolk"))
     told.look()
-    assert told.teller.send() == 0
+    assert told.notifier.send() == 0
     told.set(2, "removed")
     told.look(HOUR)
-    assert told.teller.send() == 0
+    assert told.notifier.send() == 0
     told.clock.advance(DAY)
-    assert told.teller.send() == 1
+    assert told.notifier.send() == 1
     assert hook.tries == 1
-    assert hook.told[0]["title"] == "exposurekit: 1 listings are new, and 1 more"
+    assert hook.told[0]["title"] == "exposurekit: 1 new listing, and 1 more"
 
 
 def test_of_several_rules_the_soonest_counts_and_the_one_that_may_tell_most(story, hook):
@@ -255,7 +256,7 @@ def test_of_several_rules_the_soonest_counts_and_the_one_that_may_tell_most(stor
     told.look()
     told.service.people[1].records.append(a_record(19, site="Seekfolk"))
     told.look()
-    assert told.teller.send() == 1
+    assert told.notifier.send() == 1
     assert "user 1 at Seekfolk" in hook.told[0]["message"]
 
 
@@ -279,11 +280,11 @@ def test_in_quiet_hours_only_what_is_urgent_is_sent(story, hook):
     told.service.people[1].records.append(a_record(19))
     told.set(2, "removed")
     told.look()  # at 20:00
-    told.teller.send()
-    assert [message["title"] for message in hook.told] == ["exposurekit: 1 listings are removed"]
+    told.notifier.send()
+    assert [message["title"] for message in hook.told] == ["exposurekit: 1 removed listing"]
     told.clock.advance(10 * HOUR)
-    told.teller.send()
-    assert [message["title"] for message in hook.told][1:] == ["exposurekit: 1 listings are new"]
+    told.notifier.send()
+    assert [message["title"] for message in hook.told][1:] == ["exposurekit: 1 new listing"]
 
 
 def test_an_address_that_is_down_for_an_hour_loses_nothing_and_holds_up_nobody(story, mail, hook, caplog):
@@ -293,22 +294,22 @@ def test_an_address_that_is_down_for_an_hour_loses_nothing_and_holds_up_nobody(s
     for user_id in (1, 2, 3):
         told.set(user_id, "removed")
         told.look(10 * MINUTE)
-        told.teller.send()
+        told.notifier.send()
     for _ in range(60):
         told.clock.advance(MINUTE)
-        told.teller.send()
+        told.notifier.send()
     assert len(mail.mails) == 3
     assert hook.told == []
     assert 3 < hook.tries < 20  # later each time
     assert told.notices.waiting() == 3
     hook.status = 200
     told.clock.advance(15 * MINUTE)
-    told.teller.send()
+    told.notifier.send()
     [message] = hook.told
-    assert message["title"] == "exposurekit: 3 listings are removed"
+    assert message["title"] == "exposurekit: 3 removed listings"
     assert told.notices.waiting() == 0
     assert "127.0.0.1" not in caplog.text
-    assert "chat could not be told: it answered with 500; the next try is at " in caplog.text
+    assert "could not notify chat: it responded with 500; next attempt at " in caplog.text
 
 
 def test_a_try_that_failed_while_the_clock_was_ahead_puts_nothing_off_until_then(story, hook):
@@ -318,19 +319,19 @@ def test_a_try_that_failed_while_the_clock_was_ahead_puts_nothing_off_until_then
     told.look()
     hook.status = 500
     told.clock.advance(1000 * DAY)
-    told.teller.send()
+    told.notifier.send()
     told.clock.advance(-1000 * DAY)
     hook.status = 200
-    assert told.teller.send() == 1
+    assert told.notifier.send() == 1
 
 
 def test_what_a_clock_that_was_ahead_put_off_is_sent_when_it_went_back(story, hook):
     told = story("rules:\n  - {when: collection_failed, send: chat, digest: true}\n")
     told.clock.advance(1000 * DAY)
-    assert told.teller.failed(1, "monday", "no answer") == 1
-    assert told.teller.send() == 0
+    assert told.notifier.on_failure(1, "monday", "no answer") == 1
+    assert told.notifier.send() == 0
     told.clock.advance(-1000 * DAY)
-    assert told.teller.send() == 1
+    assert told.notifier.send() == 1
 
 
 def test_what_was_not_sent_before_the_end_is_sent_by_the_next(story, tmp_path, hook):
@@ -339,12 +340,12 @@ def test_what_was_not_sent_before_the_end_is_sent_by_the_next(story, tmp_path, h
     hook.status = 503
     told.set(1, "removed")
     told.look()
-    told.teller.send()
+    told.notifier.send()
     told.notices.close()
     hook.status = 200
     told.clock.advance(HOUR)
     again = NotificationOutbox(tmp_path / "notices.db")
-    assert Notifier(told.teller.rules, again, told.clock.now).send() == 1
+    assert Notifier(told.notifier.rules, again, told.clock.now).send() == 1
     again.close()
 
 
@@ -353,7 +354,7 @@ def test_what_was_told_is_forgotten_and_that_it_was_told_is_not(story, tmp_path,
     told.look()
     told.set(2, "removed")
     told.look()
-    told.teller.send()
+    told.notifier.send()
     told.notices.close()
     held = b"".join(file.read_bytes() for file in tmp_path.glob("notices.db*"))
     assert b"user 2" not in held
@@ -361,17 +362,48 @@ def test_what_was_told_is_forgotten_and_that_it_was_told_is_not(story, tmp_path,
     assert (tmp_path / "notices.db").stat().st_mode & 0o077 == 0
 
 
+OUTBOX_VERSION_0 = (
+    """CREATE TABLE notices (number INTEGER PRIMARY KEY AUTOINCREMENT, target TEXT NOT NULL, cause TEXT NOT NULL,
+        title TEXT, line TEXT, due_at INTEGER NOT NULL, UNIQUE (target, cause))""",
+    "CREATE INDEX waiting ON notices (target, due_at) WHERE title IS NOT NULL",
+    "CREATE TABLE judged (one INTEGER PRIMARY KEY CHECK (one = 1), until INTEGER NOT NULL)",
+    "CREATE TABLE failing (target TEXT PRIMARY KEY, tries INTEGER NOT NULL, again_at INTEGER NOT NULL)",
+    "PRAGMA application_id = 1163414350",
+    "INSERT INTO notices VALUES (1, 'me', 'a', NULL, NULL, 0), (2, 'me', 'b', 'new listings', 'Seekfolk', 0)",
+    "INSERT INTO notices VALUES (3, 'chat', 'b', 'new listings', 'Seekfolk', 0)",
+    "INSERT INTO judged VALUES (1, 60000000)",
+    "INSERT INTO failing VALUES ('chat', 3, 120000000)",
+)
+
+
+def test_an_older_outbox_is_upgraded_with_its_data(tmp_path):
+    file = tmp_path / "notices.db"
+    with sqlite3.connect(file) as connection:
+        for statement in OUTBOX_VERSION_0:
+            connection.execute(statement)
+    connection.close()
+    outbox, epoch = NotificationOutbox(file), datetime(1970, 1, 1, tzinfo=UTC)
+    at = epoch + MINUTE
+    assert outbox.evaluated_until() == at
+    assert outbox.put([Notification("me", key, "new listings", "Seekfolk", at) for key in "abc"]) == 1
+    assert outbox.due(at)["me"][0][0] == 2
+    assert outbox.waiting() == 3
+    assert "chat" not in outbox.due(at)  # its retry is due a minute later
+    assert outbox.mark_failed("chat", at) - at == 4 * MINUTE  # the fourth attempt
+    outbox.close()
+
+
 def test_of_each_failing_streak_one_is_told(story, hook):
     told = story("rules:\n  - {when: collection_failed, times: 2, send: chat}\n")
-    assert [told.teller.failed(n, "monday", "no answer") for n in (1, 2, 3)] == [0, 1, 0]
-    assert told.teller.failed(2, "tuesday", "no answer") == 1
-    told.teller.send()
+    assert [told.notifier.on_failure(n, "monday", "no answer") for n in (1, 2, 3)] == [0, 1, 0]
+    assert told.notifier.on_failure(2, "tuesday", "no answer") == 1
+    told.notifier.send()
     assert hook.told[0]["message"].count("no answer") == 1  # the same words, counted
 
 
 def test_an_address_that_nobody_can_be_told_by_is_told_at_once():
     with pytest.raises(ConfigurationError, match="send_to, me") as refused:
-        check(of_text("send_to: {me: 'nosuch://pa55word'}\nrules: [{when: new, send: me}]"))
+        check_addresses(parse_rules("send_to: {me: 'nosuch://pa55word'}\nrules: [{when: new, send: me}]"))
     assert "pa55word" not in str(refused.value)
 
 
@@ -403,42 +435,42 @@ matrix://watch:pa55word@chat.example/#room/#other""".splitlines()
 
 
 def to_team(url):
-    return of_text(f"send_to: {{team: '{url}'}}\nrules: [{{when: new, send: team}}]")
+    return parse_rules(f"send_to: {{team: '{url}'}}\nrules: [{{when: new, send: team}}]")
 
 
 @pytest.mark.parametrize("url", ONE)
 def test_an_address_of_one_is_taken(url):
-    check(to_team(url))
+    check_addresses(to_team(url))
 
 
 @pytest.mark.parametrize("url", TWO)
 def test_an_address_of_two_is_refused_since_one_would_be_told_again_for_the_other(url):
     with pytest.raises(
-        ConfigurationError, match=r"^send_to, team: this reaches 2 recipients; give each"
+        ConfigurationError, match=r"^send_to, team: the address reaches 2 recipients. Give each"
     ) as refused:
-        check(to_team(url))
+        check_addresses(to_team(url))
     assert "pa55word" not in str(refused.value)
 
 
 def test_a_test_says_who_was_told(story, hook, mail):
     told = story("rules:\n  - {when: new, send: chat}\n")
     hook.status = 500
-    assert told.teller.test() == {"me": "", "chat": "it answered with 500"}
-    assert "This is a test" in mail.mails[0][1]
+    assert told.notifier.send_test() == {"me": "", "chat": "it responded with 500"}
+    assert "This is a test message" in mail.mails[0][1]
 
 
 @pytest.mark.parametrize(
     ("url", "why"),
     [
-        ("json://somebody:pa55word@127.0.0.1:{free}/hook", "nobody listens at its host and port"),
+        ("json://somebody:pa55word@127.0.0.1:{free}/hook", "its host refused the connection"),
         (
             "mailto://somebody:pa55word@127.0.0.1:{free}/?from=me@example.com&to=me@example.com&mode=insecure",
-            "nobody listens at its host and port",
+            "its host refused the connection",
         ),
-        ("json://somebody:pa55word@nowhere.invalid/hook", "no such host is known"),
+        ("json://somebody:pa55word@nowhere.invalid/hook", "its host is unknown"),
         (
             "jsons://somebody:pa55word@127.0.0.1:{hook}/hook",
-            "its certificate is not trusted, or it does not speak TLS",
+            "its certificate is not trusted, or it does not support TLS",
         ),
     ],
 )
@@ -446,10 +478,10 @@ def test_why_an_address_cannot_be_told_is_told_without_the_address(url, why, hoo
     caplog.set_level(logging.DEBUG)
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         free = taken.getsockname()[1]
-    rules = of_text(
+    rules = parse_rules(
         f"send_to: {{me: '{url.format(free=free, hook=hook.port)}'}}\nrules: [{{when: new, send: me}}]"
     )
-    assert Notifier(rules, None).test() == {"me": why}
+    assert Notifier(rules, None).send_test() == {"me": why}
     assert [record for record in caplog.records if record.name == "apprise"] == []
     assert "pa55word" not in caplog.text
 
@@ -468,64 +500,66 @@ def test_why_an_address_cannot_be_told_is_told_without_the_address(url, why, hoo
 )
 def test_behind_a_redirect_a_message_has_not_arrived(url, status, hook):
     hook.status = status
-    said = f"it redirects ({status}): give the address it leads to"
-    assert Notifier(to_team(url.format(hook.port)), None).test() == {"team": said}
+    said = f"it redirects ({status}): use the address it redirects to"
+    assert Notifier(to_team(url.format(hook.port)), None).send_test() == {"team": said}
     assert hook.tries == 1
 
 
 def test_a_mail_server_that_refuses_the_password_says_so():
     with a_mailbox(refuses=True) as mail:
         url = mail.url.replace("mailto://", "mailto://somebody:pa55word@")
-        rules = of_text(f"send_to: {{me: '{url}'}}\nrules: [{{when: new, send: me}}]")
-        assert Notifier(rules, None).test() == {
-            "me": "its mail server answered with 535: see that user and password are right"
+        rules = parse_rules(f"send_to: {{me: '{url}'}}\nrules: [{{when: new, send: me}}]")
+        assert Notifier(rules, None).send_test() == {
+            "me": "its mail server responded with 535: check user and password"
         }
 
 
 def test_a_watch_tells_beside_its_looks_and_goes_on_where_nobody_can_be_told(tmp_path, hook, caplog):
     caplog.set_level(logging.INFO)
     with a_scene(tmp_path / "history") as scene:
-        rules = of_text(f"send_to: {{chat: '{hook.url}'}}\nrules: [{{when: collection_failed, send: chat}}]")
+        rules = parse_rules(
+            f"send_to: {{chat: '{hook.url}'}}\nrules: [{{when: collection_failed, send: chat}}]"
+        )
         notices = NotificationOutbox(tmp_path / "notices.db")
-        teller = Notifier(rules, notices, scene.clock.now)
+        notifier = Notifier(rules, notices, scene.clock.now)
 
         def astray():
             scene.fleet.fault = faults.server_error()
 
         def told():
-            teller.send()
+            notifier.send()
 
-        scene.watch(astray, EVERY, told, teller=teller).run()
+        scene.watch(astray, EVERY, told, notifier=notifier).run()
         assert scene.status()["failures_in_a_row"] >= 1
         assert notices.waiting() == 0
         [message] = hook.told
-        assert message["title"] == "exposurekit: collections failed, 1 in a row"
+        assert message["title"] == "exposurekit: a failed collection"
         notices.close()
 
 
 def test_a_history_that_cannot_be_judged_stops_no_watch(tmp_path, hook, caplog):
     with a_scene(tmp_path / "history") as scene:
-        rules = of_text(f"send_to: {{chat: '{hook.url}'}}\nrules: [{{when: new, send: chat}}]")
+        rules = parse_rules(f"send_to: {{chat: '{hook.url}'}}\nrules: [{{when: new, send: chat}}]")
         (tmp_path / "notices.db").write_text(
             "no database, whatever it is called, and long enough to be one" * 20
         )
         notices = NotificationOutbox(tmp_path / "notices.db")
-        scene.watch(EVERY, EVERY, teller=Notifier(rules, notices, scene.clock.now)).run()
+        scene.watch(EVERY, EVERY, notifier=Notifier(rules, notices, scene.clock.now)).run()
         assert len(scene.fleet.listed_at) == 3
-    assert "what is to be told could not be found out" in caplog.text
+    assert "the notification rules could not be evaluated" in caplog.text
 
 
 def test_a_history_that_is_damaged_while_looks_fail_stops_no_watch(tmp_path, hook):
     with a_scene(tmp_path / "history") as scene:
-        rules = of_text(f"send_to: {{chat: '{hook.url}'}}\nrules: [{{when: new, send: chat}}]")
-        teller = Notifier(rules, NotificationOutbox(tmp_path / "notices.db"), scene.clock.now)
+        rules = parse_rules(f"send_to: {{chat: '{hook.url}'}}\nrules: [{{when: new, send: chat}}]")
+        notifier = Notifier(rules, NotificationOutbox(tmp_path / "notices.db"), scene.clock.now)
 
         def damaged():
             scene.fleet.fault = faults.server_error()
             for file in (tmp_path / "history" / "runs").rglob("*.parquet"):
                 file.unlink()
 
-        scene.watch(damaged, EVERY, EVERY, teller=teller).run()
+        scene.watch(damaged, EVERY, EVERY, notifier=notifier).run()
         assert scene.status()["failures_in_a_row"] >= 1
 
 
@@ -536,11 +570,11 @@ class Heard:
         self.judged, self.streaks = [], []
         self.sending = nullcontext
 
-    def looked(self, history):
+    def on_new_run(self, history):
         self.judged.append(history.last_run().seq)
         return 0
 
-    def failed(self, _in_a_row, since, _reason):
+    def on_failure(self, _in_a_row, since, _reason):
         self.streaks.append(since)
         return 0
 
@@ -549,17 +583,17 @@ def test_what_somebody_else_collected_is_judged_too(tmp_path):
     with a_scene(tmp_path / "history") as scene:
         heard = Heard()
         collect = partial(scene.history.collect, scene.exposure, progress=False)
-        scene.watch(HOUR, collect, HOUR, HOUR, teller=heard).run()
+        scene.watch(HOUR, collect, HOUR, HOUR, notifier=heard).run()
     assert heard.judged == [1, 2]
 
 
 def test_while_nobody_can_be_looked_at_days_pass_and_the_streak_is_one_whoever_watches(tmp_path):
     with a_scene(tmp_path / "history") as scene:
         heard = Heard()
-        scene.watch(EVERY, teller=heard).run()
+        scene.watch(EVERY, notifier=heard).run()
         scene.fleet.fault = faults.server_error()
         for _ in range(2):
-            scene.watch(EVERY, teller=heard).run()
+            scene.watch(EVERY, notifier=heard).run()
     assert len(heard.judged) > 2
     assert len(heard.streaks) > 2
     assert len({*heard.streaks}) == 1

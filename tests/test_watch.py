@@ -16,7 +16,7 @@ from watch_kit import EVERY, KEY, PEOPLE, SECRET, START, a_scene
 from exposurekit.errors import ConfigurationError, NotFound
 from exposurekit.history.storage.delta import HistoryLocked
 from exposurekit.monitor.status import WatchStatus, read
-from exposurekit.monitor.watch import HINTS_AFTER
+from exposurekit.monitor.watch import HINT_DELAY
 
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
 ASTRAY = {
@@ -98,7 +98,7 @@ def test_what_it_tells_while_it_goes(scene):
     assert (waiting["state"], waiting["alive"], waiting["problem"]) == ("waiting", True, None)
     assert waiting["pid"] == os.getpid()
     assert waiting["every_s"] == 6 * 3600
-    assert datetime.fromisoformat(waiting["next_look_at"]) == START + EVERY
+    assert datetime.fromisoformat(waiting["next_run_at"]) == START + EVERY
     assert (waiting["last_run"]["whole"], waiting["last_run"]["failed"]) == (len(PEOPLE), 0)
     assert (scene.status()["state"], scene.status()["problem"]) == ("stopped", "it was stopped")
 
@@ -121,9 +121,9 @@ def test_a_clock_that_jumped_ahead_does_not_stop_the_watch(scene, caplog):
     ages = AGES / HOUR
     assert scene.fleet.hours() == [0, ages + 1, 7, 13, 19]
     for status in told:
-        assert status["problem"].startswith("the clock went back: the history has a look of 2030-03-01T07:00")
-        assert "go on with a copy of the history from before it" in status["problem"]
-    assert datetime.fromisoformat(told[0]["next_look_at"]) == START + EVERY
+        assert status["problem"].startswith("the clock went back: the history has a run of 2030-03-01T07:00")
+        assert "continue with a copy of the history from before that run" in status["problem"]
+    assert datetime.fromisoformat(told[0]["next_run_at"]) == START + EVERY
     assert caplog.text.count("the clock went back") == 2  # once by each watch
 
 
@@ -135,7 +135,7 @@ def test_a_look_that_failed_while_the_clock_was_ahead_is_not_put_off_until_then(
     scene.watch(HOUR, ahead, MINUTE, partial(set_fault, scene, None), -AGES, EVERY - HOUR, EVERY).run()
     assert [hour for hour in scene.fleet.hours() if hour < AGES / HOUR] == [0, 6 + 1 / 60, 12 + 1 / 60]
     assert scene.status()["problem"] == "it was stopped"
-    assert scene.status()["look_ahead_at"] is None
+    assert scene.status()["run_ahead_at"] is None
 
 
 def test_a_clock_that_is_set_right_by_a_little_is_no_problem(scene):
@@ -149,7 +149,7 @@ def test_those_told_of_while_the_clock_was_ahead_are_looked_at(scene, letters):
         scene.clock.advance(EVERY - MINUTE)
         letters.put("msg_1", about(2))
 
-    scene.watch(come, SECOND, -HOUR, HINTS_AFTER, letters=letters).run()
+    scene.watch(come, SECOND, -HOUR, HINT_DELAY, inbox=letters).run()
     assert scopes(scene) == ["everyone", "some"]
 
 
@@ -172,9 +172,9 @@ def test_a_look_that_fails_is_tried_again_soon_then_seldomer_and_never_ends_the_
     minutes = [(at - START) / MINUTE for at in scene.fleet.listed_at]
     assert minutes == [0, 1, 3, 7, 15, 31, 51]
     assert [one["failures_in_a_row"] for one in told] == [1, 2, 3, 4, 5, 6, 0]
-    assert "failed 6 times in a row: a look failed: " in told[5]["problem"]
+    assert "failed 6 times in a row: a collection failed: " in told[5]["problem"]
     assert (told[6]["problem"], told[6]["last_run"]["whole"]) == (None, len(PEOPLE))
-    assert datetime.fromisoformat(told[6]["next_look_at"]) == START + 71 * MINUTE
+    assert datetime.fromisoformat(told[6]["next_run_at"]) == START + 71 * MINUTE
     assert scopes(scene) == ["everyone"]
     for secret in (KEY, SECRET, scene.base_url, scene.base_url.removeprefix("http://")):
         assert secret not in json.dumps(told)
@@ -221,7 +221,7 @@ def test_of_two_watches_the_second_says_that_there_is_one(scene):
 
     def second():
         before = (scene.directory / "watch.json").read_bytes()
-        with pytest.raises(HistoryLocked, match="watches with this history already"):
+        with pytest.raises(HistoryLocked, match="already watches with this history"):
             scene.watch().run(beside())
         assert (scene.directory / "watch.json").read_bytes() == before
 
@@ -239,11 +239,11 @@ def test_people_of_whom_a_webhook_tells_are_looked_at_again_and_no_others(scene,
         letters.put_all([("msg_1", about(2)), ("msg_2", about(4)), ("msg_3", about(999))])
 
     told = []
-    scene.watch(come, 10 * SECOND, lambda: told.append(scene.status()), HINTS_AFTER, letters=letters).run()
+    scene.watch(come, 10 * SECOND, lambda: told.append(scene.status()), HINT_DELAY, inbox=letters).run()
     assert sorted(scene.fleet.asked) == [2, 4]
     assert scopes(scene) == ["everyone", "some"]
-    assert (told[0]["taken_in"], told[0]["quarantined"], told[0]["inbox"]["waiting"]) == (3, 0, 0)
-    assert datetime.fromisoformat(told[0]["next_look_at"]) == START + EVERY
+    assert (told[0]["ingested"], told[0]["quarantined"], told[0]["inbox"]["waiting"]) == (3, 0, 0)
+    assert datetime.fromisoformat(told[0]["next_run_at"]) == START + EVERY
     assert max(scene.waited) <= 10
     assert scene.history.verify() == {}
 
@@ -254,8 +254,8 @@ def test_those_told_of_within_two_minutes_are_looked_at_together(scene, letters)
 
     begun = []
     first, second = partial(come, 2), partial(come, 4)
-    steps = (first, 10 * SECOND, second, HINTS_AFTER - SECOND, lambda: begun.extend(scopes(scene)), SECOND)
-    scene.watch(*steps, letters=letters).run()
+    steps = (first, 10 * SECOND, second, HINT_DELAY - SECOND, lambda: begun.extend(scopes(scene)), SECOND)
+    scene.watch(*steps, inbox=letters).run()
     assert begun == ["everyone"]
     assert scopes(scene) == ["everyone", "some"]
     assert sorted(scene.fleet.asked[len(PEOPLE) :]) == [2, 4]
@@ -266,24 +266,24 @@ def test_those_told_of_after_a_look_wait_their_own_two_minutes(scene, letters):
     def come():
         letters.put(None, about(len(scopes(scene))))
 
-    scene.watch(*[come, 10 * SECOND, HINTS_AFTER, come, HINTS_AFTER, MINUTE, MINUTE], letters=letters).run()
+    scene.watch(*[come, 10 * SECOND, HINT_DELAY, come, HINT_DELAY, MINUTE, MINUTE], inbox=letters).run()
     assert [(at - START) / SECOND for at in scene.fleet.listed_at] == [0, 130, 370]
     assert scopes(scene) == ["everyone", "some", "some"]
 
 
 def test_a_look_at_everyone_looks_at_them_too(scene, letters):
     letters.put("msg_1", about(2))
-    scene.watch(10 * SECOND, letters=letters).run()
+    scene.watch(10 * SECOND, inbox=letters).run()
     assert scopes(scene) == ["everyone"]
     assert sorted(scene.fleet.asked) == list(PEOPLE)
 
 
 def test_a_letter_that_cannot_be_read_is_set_apart_and_the_watch_goes_on(scene, letters):
     letters.put_all([("msg_1", b"Quillfeather?"), ("msg_2", about(3))])
-    scene.watch(EVERY, letters=letters).run()
+    scene.watch(EVERY, inbox=letters).run()
     assert scene.fleet.hours() == [0, 6]
     told = scene.status()
-    assert (told["taken_in"], told["quarantined"], told["inbox"]["quarantined"]) == (1, 1, 1)
+    assert (told["ingested"], told["quarantined"], told["inbox"]["quarantined"]) == (1, 1, 1)
     assert "Quillfeather" not in json.dumps(told)
 
 
@@ -297,8 +297,8 @@ def test_a_failed_look_at_some_is_tried_again_without_looking_at_everyone(scene,
         assert scene.status()["failures_in_a_row"] == 1
         set_fault(scene, None)
 
-    steps = (come, 10 * SECOND, HINTS_AFTER, mend, 50 * SECOND, 10 * SECOND)
-    scene.watch(*steps, letters=letters).run()
+    steps = (come, 10 * SECOND, HINT_DELAY, mend, 50 * SECOND, 10 * SECOND)
+    scene.watch(*steps, inbox=letters).run()
     assert scene.fleet.asked == [2]
     assert scopes(scene) == ["everyone", "some"]
     assert len(scene.fleet.listed_at) == 3
@@ -314,17 +314,17 @@ def test_an_inbox_that_cannot_be_used_stops_no_look(scene, letters):
         scene.inbox.unlink()
 
     steps = (EVERY - MINUTE, MINUTE, EVERY, mend, 10 * SECOND, lambda: told.append(scene.status()))
-    scene.watch(*steps, letters=letters).run()
+    scene.watch(*steps, inbox=letters).run()
     assert scene.fleet.hours() == [0, 6, 12]
-    assert told[0]["problem"].startswith("the inbox could not be drained: ")
+    assert told[0]["problem"].startswith("the inbox could not be processed: ")
     assert (told[0]["failures_in_a_row"], told[0]["inbox"]) == (0, None)
     assert told[1]["problem"] is None
 
 
 def test_an_inbox_that_stays_unusable_is_logged_once(scene, letters, caplog):
     scene.inbox.write_bytes(b"not a database" * 100)
-    scene.watch(*[10 * SECOND] * 5, letters=letters).run()
-    assert caplog.text.count("could not be drained") == 1
+    scene.watch(*[10 * SECOND] * 5, inbox=letters).run()
+    assert caplog.text.count("could not be processed") == 1
 
 
 # --- the state ----------------------------------------------------------------------------------------
@@ -333,31 +333,31 @@ def test_an_inbox_that_stays_unusable_is_logged_once(scene, letters, caplog):
 def test_a_process_that_is_gone_is_told(tmp_path):
     state = WatchStatus(tmp_path / "watch.json")
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
-        state.begin(process.pid, START, EVERY)
+        state.start(process.pid, START, EVERY)
     told = read(state.path)
-    assert (told["alive"], told["problem"]) == (False, "its process is gone")
+    assert (told["alive"], told["problem"]) == (False, "its process ended")
 
 
 def test_another_process_under_the_same_number_is_not_the_watch(tmp_path):
     state = WatchStatus(tmp_path / "watch.json")
-    state.begin(os.getpid(), START, EVERY)
+    state.start(os.getpid(), START, EVERY)
     assert read(state.path)["alive"]
     value = json.loads(state.path.read_text())
-    state.path.write_text(json.dumps(value | {"born": "12"}))
-    assert read(state.path)["problem"] == "its process is gone"
+    state.path.write_text(json.dumps(value | {"process_start": "12"}))
+    assert read(state.path)["problem"] == "its process ended"
 
 
 def test_a_watch_that_waits_and_says_nothing_is_not_well(tmp_path):
     state = WatchStatus(tmp_path / "watch.json")
-    state.begin(os.getpid(), START, EVERY)
+    state.start(os.getpid(), START, EVERY)
     value = json.loads(state.path.read_text())
     long_ago = (datetime.now(UTC) - HOUR).isoformat()
-    state.path.write_text(json.dumps(value | {"told_at": long_ago}))
-    assert read(state.path)["problem"].startswith("it has been silent for 36")
-    state.path.write_text(json.dumps(value | {"told_at": long_ago, "state": "looking"}))
+    state.path.write_text(json.dumps(value | {"written_at": long_ago}))
+    assert read(state.path)["problem"].startswith("it has not updated its status for 36")
+    state.path.write_text(json.dumps(value | {"written_at": long_ago, "state": "collecting"}))
     assert read(state.path)["problem"] is None  # a look at many people takes its time
     to_come = (datetime.now(UTC) + HOUR).isoformat()
-    state.path.write_text(json.dumps(value | {"told_at": to_come}))
+    state.path.write_text(json.dumps(value | {"written_at": to_come}))
     assert read(state.path)["problem"].startswith("the clock went back: ")
 
 
@@ -369,9 +369,7 @@ def test_where_there_is_nothing_to_read_it_says_so(tmp_path):
 @pytest.mark.parametrize("content", ["", "{", "{}", "[]", '{"state": "waiting", "pid": "x"}', "\xff"])
 def test_what_no_watch_wrote_is_told_with_its_file_and_what_to_do(tmp_path, content):
     (tmp_path / "watch.json").write_bytes(content.encode("latin-1"))
-    with pytest.raises(
-        ConfigurationError, match=r"watch\.json is not what a watch wrote\. Remove it: "
-    ) as told:
+    with pytest.raises(ConfigurationError, match=r"watch\.json is not a status file\. Remove it: ") as told:
         read(tmp_path / "watch.json")
     assert told.value.__context__ is None
 
@@ -388,11 +386,11 @@ def test_the_state_is_its_owners_alone_and_nothing_else_is_written_or_left(tmp_p
     state = WatchStatus(tmp_path / "watch.json")
     for name in (f".watch.json.{os.getpid()}", ".watch.json.0123456789abcdef"):
         (tmp_path / name).symlink_to(other)
-    state.begin(os.getpid(), START, EVERY)
+    state.start(os.getpid(), START, EVERY)
     assert other.read_text() == "another's"
     assert stat.S_IMODE(state.path.stat().st_mode) == 0o600
     assert {file.name for file in tmp_path.iterdir()} == {"other", "watch.json"}
     (tmp_path / f".watch.json.{os.getpid()}").symlink_to(other)
-    state.end(START)
+    state.stop(START)
     assert other.read_text() == "another's"
     assert read(state.path)["state"] == "stopped"

@@ -1,4 +1,4 @@
-"""A history judged from a shell, for jobs that are to fail: whether something happened. Keeps nothing, tells nobody."""
+"""`exposurekit check`: exit with 3 if a condition matched, for CI and cron."""
 
 import sys
 from collections.abc import Sequence
@@ -12,38 +12,42 @@ from exposurekit.cli.history import existing_history
 from exposurekit.cli.options import When, history_option, json_option
 from exposurekit.errors import ConfigurationError
 
-FAILED = 3
-_OF_WATCHES = "collection_failed"  # a history keeps no collection that failed
+EXIT_MATCHED = 3
+_WATCH_ONLY = "collection_failed"  # a history does not record failed collections
 
 
 class Conditions(click.ParamType[tuple[Any, ...]]):
-    """What fails a check: words with commas between, some with a number, such as relisted,stuck:30; as rules."""
+    """Conditions separated by commas, some with a number, such as relisted,stuck:30; parsed into rules."""
 
     name = "conditions"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[Any, ...]:
-        """Each as a rule that tells nobody."""
+        """Parse each condition into a rule."""
         words = [word.strip() for word in str(value).split(",") if word.strip()]
         if not words:
             self.fail("name at least one condition", param, ctx)
-        return tuple(self._one(word, param, ctx) for word in words)
+        return tuple(self._rule(word, param, ctx) for word in words)
 
-    def _one(self, text: str, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        from exposurekit.monitor.notifications.rules import NEEDS, WHEN, Rule
+    def _rule(self, text: str, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from exposurekit.monitor.notifications.rules import CONDITIONS, THRESHOLDS, Rule
 
         word, colon, number = text.partition(":")
         word = word.replace("-", "_")
-        if word not in WHEN or word == _OF_WATCHES:
-            known = (f"{name}:N" if name in NEEDS else name for name in WHEN if name != _OF_WATCHES)
-            self.fail(f"a condition is one of: {', '.join(known)}", param, ctx)
-        if word not in NEEDS and colon:
+        if word not in CONDITIONS or word == _WATCH_ONLY:
+            names = (
+                f"{name}:N" if name in THRESHOLDS else name for name in CONDITIONS if name != _WATCH_ONLY
+            )
+            self.fail(f"a condition is one of: {', '.join(names)}", param, ctx)
+        if word not in THRESHOLDS and colon:
             self.fail(f"{word} takes no number", param, ctx)
         try:
-            return Rule.model_validate({"when": word, "send": ["nobody"], **_number(NEEDS.get(word), number)})
+            return Rule.model_validate(
+                {"when": word, "send": ["nobody"], **_number(THRESHOLDS.get(word), number)}
+            )
         except ValueError:
-            return self.fail(f"{word} takes {NEEDS[word]}: {word}:30", param, ctx)
+            return self.fail(f"{word} takes {THRESHOLDS[word]}: {word}:30", param, ctx)
 
 
 def _number(name: str | None, text: str) -> dict[str, float]:
@@ -76,39 +80,41 @@ def check(*, history: str, conditions: tuple[Any, ...], since: str | None, as_js
     Example: exposurekit check --fail-on relisted,stuck:30
     """
     from exposurekit.monitor.notifications.evaluate import EvaluationContext, evaluate
+    from exposurekit.monitor.notifications.rules import counted_title
 
-    with existing_history(history) as kept:
-        seen = EvaluationContext(kept, _since(kept, since), datetime.now(UTC))
-        found = [_evaluated(rule, evaluate(rule, seen)) for rule in conditions]
+    with existing_history(history) as opened:
+        context = EvaluationContext(opened, _since(opened, since), datetime.now(UTC))
+        results = [_result(rule, evaluate(rule, context)) for rule in conditions]
     if as_json:
-        output.print_json(found)
+        output.print_json(results)
     else:
-        for rule, one in zip(conditions, found, strict=True):
-            places = f" ({', '.join(one['where'])})" if one["where"] else ""
-            click.echo(f"{one['n']:,} {rule.title}{places}" if one["n"] else f"ok: no {rule.title}")
-    if any(one["n"] for one in found):
-        sys.exit(FAILED)
+        for rule, result in zip(conditions, results, strict=True):
+            where = f" ({', '.join(result['where'])})" if result["where"] else ""
+            count = result["n"]
+            click.echo(f"{counted_title(rule.title, count)}{where}" if count else f"ok: no {rule.title}")
+    if any(result["n"] for result in results):
+        sys.exit(EXIT_MATCHED)
 
 
-def _evaluated(rule: Any, told: Sequence[Any]) -> dict[str, Any]:
-    where = sorted({cause.about for cause in told if cause.about})
-    return {"condition": rule.when, "number": rule.number, "n": len(told), "where": where}
+def _result(rule: Any, triggers: Sequence[Any]) -> dict[str, Any]:
+    where = sorted({trigger.summary for trigger in triggers if trigger.summary})
+    return {"condition": rule.when, "number": rule.threshold, "n": len(triggers), "where": where}
 
 
-def _since(kept: Any, told: str | None) -> datetime:
-    """The instant that was named; else the end of the look before the last."""
+def _since(history: Any, text: str | None) -> datetime:
+    """Parse `--since`; default: the end of the complete run before the last one."""
     from exposurekit.history.times import end_of_day, parse_time
-    from exposurekit.monitor.notifications.evaluate import latest
+    from exposurekit.monitor.notifications.evaluate import last_run_at
 
-    if told is not None:
+    if text is not None:
         now = datetime.now(UTC)
-        if (since := parse_time(told, now=now)) > max(end_of_day(latest(kept).date()), now):
+        if (since := parse_time(text, now=now)) > max(end_of_day(last_run_at(history).date()), now):
             raise ConfigurationError(
-                f"--since: {told} is yet to come; nothing is known after {latest(kept):%Y-%m-%d %H:%M} UTC"
+                f"--since: {text} is in the future; the last run was at {last_run_at(history):%Y-%m-%d %H:%M} UTC"
             )
         return since
-    ends = kept.collection_runs()["finished_at"]
+    ends = history.collection_runs()["finished_at"]
     if ends.empty:
-        raise ConfigurationError("Nothing was collected yet: exposurekit collect")
+        raise ConfigurationError("the history has no runs: run exposurekit collect first")
     before: datetime = ends.iloc[-2 if len(ends) > 1 else -1].to_pydatetime()
     return before

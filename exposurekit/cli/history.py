@@ -284,7 +284,7 @@ def _erase_inbox(inbox: Path | None, user: int, values: set[str]) -> str:
     finally:
         letters.close()
     return (
-        f"{gone.letters} deliveries are gone from the inbox {plain(str(inbox))}, {gone.quarantined} of them quarantined; "
+        f"{gone.total} deliveries are gone from the inbox {plain(str(inbox))}, {gone.quarantined} of them quarantined; "
         f"{gone.by_value} of them did not say whose they were and went for holding one of {len(searchable_values(values))} values "
         f"of {VALUE_MIN} characters or more."
     )

@@ -32,7 +32,7 @@ def notifications_test(*, rules: Path) -> None:
 
     Example: exposurekit notifications test --rules rules.yaml
     """
-    failures = open_notifier(rules, None).test()
+    failures = open_notifier(rules, None).send_test()
     for address, reason in failures.items():
         click.echo(f"{plain(address)}: {f'failed: {reason}' if reason else 'sent'}")
     if any(failures.values()):
@@ -46,8 +46,8 @@ def open_notifier(rules_file: Path, outbox: Any) -> Any:
         ConfigurationError: The rules or one of their addresses cannot be used.
     """
     from exposurekit.monitor.notifications import notifier
-    from exposurekit.monitor.notifications.rules import of_file
+    from exposurekit.monitor.notifications.rules import load_rules
 
-    rules = of_file(rules_file)
-    notifier.check(rules)
+    rules = load_rules(rules_file)
+    notifier.check_addresses(rules)
     return notifier.Notifier(rules, outbox)

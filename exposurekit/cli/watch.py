@@ -19,7 +19,7 @@ from exposurekit.errors import ConfigurationError
 from exposurekit.text.sanitize import plain
 
 STATUS_FILE = "watch.json"
-_STATUS_LINES = ("state", "started_at", "next_look_at", "taken_in", "quarantined")
+_STATUS_LINES = ("state", "started_at", "next_run_at", "ingested", "quarantined")
 
 
 def _watch_options(command: Any) -> Any:

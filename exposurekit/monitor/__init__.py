@@ -3,8 +3,8 @@
 ::
 
     watch            collect, process the inbox and notify, on a schedule
-    status           what `watch status` reports
+    status           the watch's status file, which `watch status` reports
     sqlite           the SQLite databases of the inbox and the outbox
     webhooks/        receive deliveries, store them, ingest them into a history
-    notifications/   rules, what triggered, the outbox and sending
+    notifications/   rules, triggers, the outbox and sending
 """

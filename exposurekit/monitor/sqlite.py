@@ -1,4 +1,4 @@
-"""A SQLite file beneath letters, or notices: made, opened, its transactions. Knows no table."""
+"""A SQLite database file: creation, schema upgrades, transactions and secure deletion."""
 
 import os
 import sqlite3
@@ -13,41 +13,51 @@ from exposurekit.errors import ConfigurationError, ExposureError
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """What a file is.
+class Schema:
+    """The tables of one kind of database file.
 
     Attributes:
-        called: In messages: ``the inbox``.
-        application: The number that marks the file.
-        schema: The statements that make its tables.
+        label: The name of such a file in messages: ``the inbox``.
+        application_id: The number that SQLite stores in the file's header to identify its kind.
+        statements: Create the tables of the current version.
+        upgrades: The statements that turn version 0 into 1, 1 into 2 and so on; the file's `user_version` counts them.
     """
 
-    called: str
-    application: int
-    schema: tuple[str, ...]
+    label: str
+    application_id: int
+    statements: tuple[str, ...]
+    upgrades: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def version(self) -> int:
+        """The current version."""
+        return len(self.upgrades)
 
 
-class NotKept(ExposureError):
-    """It could not be written or read at this moment: disk full, locked, read-only."""
+class DatabaseUnavailable(ExposureError):
+    """The file cannot be read or written right now: the disk is full, or the file is locked or read-only."""
 
 
 class Database:
-    """One file, and one connection to it that threads share; made at first use, for its owner alone."""
+    """One database file with one connection that threads share.
 
-    def __init__(self, path: Path, busy_s: float, kind: Kind) -> None:
+    The file is created on first use, with permissions for its owner only. A file of an earlier version is upgraded.
+    """
+
+    def __init__(self, path: Path, busy_s: float, schema: Schema) -> None:
         self._path = path
-        self._kind = kind
+        self._schema = schema
         self._busy_s = busy_s
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
-        self._file: tuple[int, int] | None = None
+        self._file_id: tuple[int, int] | None = None
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """One transaction; on the disk when the block is left well, and else nothing of it happened.
+        """One transaction: on disk when the block ends, rolled back if it raises.
 
         Raises:
-            NotKept: It could not be done.
+            DatabaseUnavailable: The transaction failed.
         """
         with self.reading() as connection:
             connection.execute("BEGIN IMMEDIATE")
@@ -55,66 +65,66 @@ class Database:
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
-                with suppress(sqlite3.Error):  # a full disk has rolled back by itself
+                with suppress(sqlite3.Error):  # SQLite has already rolled back if the disk is full
                     connection.execute("ROLLBACK")
                 raise
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Statements by themselves; each is to be read to its end.
+        """A connection in autocommit mode; fetch the result of each statement completely.
 
         Raises:
-            NotKept: The file cannot be used at this moment.
-            ConfigurationError: It is no inbox, or cannot be made.
+            DatabaseUnavailable: The file cannot be used right now.
+            ConfigurationError: The file is of another kind or a later version, or cannot be created.
         """
         try:
             with self._lock:
-                yield self._opened()
+                yield self._connect()
         except sqlite3.Error as error:
             name = getattr(error, "sqlite_errorname", type(error).__name__)
         else:
             return
         if name == "SQLITE_NOTADB":
-            raise _another(self._kind)
-        raise NotKept(
-            f"{self._kind.called} could not be used ({name}): it is locked, full or read-only; try again"
+            raise _wrong_kind(self._schema)
+        raise DatabaseUnavailable(
+            f"{self._schema.label} could not be used ({name}): it is locked, full or read-only. Try again"
         )
 
     def scrub(self) -> None:
-        """Leave no byte of what was deleted in the file or its log.
+        """Remove every byte of deleted rows from the file and its log.
 
         Raises:
-            NotKept: Another process reads the old bytes.
+            DatabaseUnavailable: Another process still reads the old bytes.
         """
         with self.reading() as connection:
             connection.execute("VACUUM")
             busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
         if busy:
-            raise NotKept(
-                f"what was to go is deleted, but another process reads {self._kind.called} and its bytes are "
-                "still in its log: erase again"
+            raise DatabaseUnavailable(
+                f"the data is deleted, but its bytes are still in the log of {self._schema.label}: another process "
+                "reads them. Erase again"
             )
 
     def close(self) -> None:
-        """Let go of the file; the next use opens it again."""
+        """Close the file; the next use opens it again."""
         with self._lock:
             if self._connection is not None:
                 self._connection.close()
                 self._connection = None
 
-    def _opened(self) -> sqlite3.Connection:
-        if self._connection is not None and _identity_of(self._path) != self._file:
-            self.close()  # moved away: what is written to it now nobody would find
+    def _connect(self) -> sqlite3.Connection:
+        if self._connection is not None and _file_id(self._path) != self._file_id:
+            self.close()  # the file was moved or replaced: writes to the old one would be lost
         if self._connection is None:
-            _make(self._path, self._kind)
-            self._file = _identity_of(self._path)
-            self._connection = _connected(self._path, self._busy_s, self._kind)
-            weakref.finalize(self, self._connection.close)  # where whoever opened it forgets to
+            _create_file(self._path, self._schema)
+            self._file_id = _file_id(self._path)
+            self._connection = _open(self._path, self._busy_s, self._schema)
+            weakref.finalize(self, self._connection.close)  # in case the caller does not close it
         return self._connection
 
 
-def _make(path: Path, kind: Kind) -> None:
-    """The file, for its owner alone, and its name on the disk; SQLite gives its log the same rights."""
+def _create_file(path: Path, schema: Schema) -> None:
+    """Create the file for its owner only; SQLite gives its log the same permissions."""
     problem = None
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
@@ -128,45 +138,57 @@ def _make(path: Path, kind: Kind) -> None:
     except OSError as error:
         problem = error.strerror
     if problem:
-        raise ConfigurationError(f"{kind.called} cannot be made where it was asked for: {problem}")
+        raise ConfigurationError(f"{schema.label} cannot be created at its path: {problem}")
 
 
-def _connected(path: Path, busy_s: float, kind: Kind) -> sqlite3.Connection:
-    # Without autocommit's help: sqlite3 would begin transactions of its own, and not IMMEDIATE ones.
+def _open(path: Path, busy_s: float, schema: Schema) -> sqlite3.Connection:
+    # isolation_level=None: sqlite3 would otherwise begin transactions of its own, and not IMMEDIATE ones
     connection = sqlite3.connect(path, timeout=busy_s, isolation_level=None, check_same_thread=False)
     try:
         for setting in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "temp_store=MEMORY"):
             connection.execute(f"PRAGMA {setting}")
-        if connection.execute("PRAGMA application_id").fetchone()[0] != kind.application:
-            _furnish(connection, kind)
+        if _header(connection) != (schema.application_id, schema.version):
+            _upgrade(connection, schema)
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def _furnish(connection: sqlite3.Connection, kind: Kind) -> None:
-    connection.execute("BEGIN IMMEDIATE")  # two processes may be the first
-    [[application]] = connection.execute("PRAGMA application_id").fetchall()
-    if application == kind.application:
-        connection.execute("ROLLBACK")
-        return
-    if application or connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
-        raise _another(kind)
-    for statement in (*kind.schema, f"PRAGMA application_id = {kind.application}"):
+def _header(connection: sqlite3.Connection) -> tuple[int, int]:
+    [[application_id]] = connection.execute("PRAGMA application_id").fetchall()
+    [[version]] = connection.execute("PRAGMA user_version").fetchall()
+    return application_id, version
+
+
+def _upgrade(connection: sqlite3.Connection, schema: Schema) -> None:
+    """Create the tables of a new file, or upgrade an older one, in one transaction."""
+    connection.execute("BEGIN IMMEDIATE")  # two processes may open the file at the same time
+    application_id, version = _header(connection)
+    if application_id == schema.application_id:
+        if version > schema.version:
+            raise ConfigurationError(
+                f"{schema.label} was written by a later version of exposurekit: upgrade exposurekit"
+            )
+        statements = [statement for upgrade in schema.upgrades[version:] for statement in upgrade]
+    elif application_id or connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
+        raise _wrong_kind(schema)
+    else:
+        statements = [*schema.statements, f"PRAGMA application_id = {schema.application_id}"]
+    for statement in (*statements, f"PRAGMA user_version = {schema.version}"):
         connection.execute(statement)
     connection.execute("COMMIT")
 
 
-def _another(kind: Kind) -> ConfigurationError:
+def _wrong_kind(schema: Schema) -> ConfigurationError:
     return ConfigurationError(
-        f"the file that should be {kind.called} is another: name one that is not there yet"
+        f"the file for {schema.label} is a different kind of file: use a path that does not exist yet"
     )
 
 
-def _identity_of(path: Path) -> tuple[int, int] | None:
+def _file_id(path: Path) -> tuple[int, int] | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino

@@ -1,11 +1,11 @@
-"""Rounds on a clock: look at everyone every so often, and at whom a webhook tells of. Survives errors; stores nothing itself."""
+"""The watch: collects everyone at intervals, processes the inbox and notifies; retries after errors."""
 
 import logging
 import os
 import queue
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
@@ -19,61 +19,61 @@ from exposurekit.monitor.webhooks.ingest import process_inbox
 from exposurekit.monitor.webhooks.store import InboxStore
 from exposurekit.text.sanitize import plain
 
-DRAIN_EVERY = timedelta(seconds=10)
+INBOX_INTERVAL = timedelta(seconds=10)
 WAIT_MAX = timedelta(seconds=60)
-# A service tells of many people within minutes, and each look at some lists everyone: one look for all of them.
-HINTS_AFTER = timedelta(minutes=2)
-# After a look that failed, doubled each time, never longer than the watch's own pace.
-AGAIN_FIRST = timedelta(minutes=1)
-CLOCK_STEP = timedelta(minutes=1)  # a clock that is set right goes back that far, and nobody minds
+# A service reports many users within minutes, and each collection lists all users: collect them together.
+HINT_DELAY = timedelta(minutes=2)
+# The delay after a failed collection; it doubles each time, up to the watch's interval.
+RETRY_DELAY = timedelta(minutes=1)
+CLOCK_TOLERANCE = timedelta(minutes=1)  # a normal correction of the clock is no problem
 _log = logging.getLogger("exposurekit.monitor")
 
 
-class Notifies(Protocol):
-    """Who tells people what they want to be told: `telling.Notifier`, which is heavy, and not everybody's."""
+class NotifierProtocol(Protocol):
+    """What the watch needs of a notifier; `Notifier` imports Apprise, so it is loaded only with rules."""
 
-    def looked(self, history: History) -> int:
-        """A history was added to."""
+    def on_new_run(self, history: History) -> int:
+        """Evaluate the rules after a run; return the number of new notifications."""
 
-    def failed(self, in_a_row: int, since: str, reason: str) -> int:
-        """A collection failed, so often in a row."""
+    def on_failure(self, in_a_row: int, since: str, reason: str) -> int:
+        """Evaluate the rules after a failed run; return the number of new notifications."""
 
     def sending(self) -> AbstractContextManager[None]:
-        """Send beside what goes on in the block."""
+        """Send in the background while the block runs."""
 
 
 class Stopped(BaseException):
-    """Somebody asked the watch to end in the middle of a look; what was seen stays staged for the next."""
+    """The watch was stopped during a collection; the loaded part stays staged for the next one."""
 
 
 def _now() -> datetime:
     return datetime.now(UTC)
 
 
-class _Stopping:
-    """Whether the watch is to end. A signal's handler sets it, wherever the waiting stands: an Event would lock."""
+class _StopSignal:
+    """Tells the watch to stop. A signal handler can set it at any time; a `threading.Event` would deadlock."""
 
     def __init__(self) -> None:
         self.is_set = False
-        self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[None] = queue.SimpleQueue()
 
     def set(self) -> None:
         self.is_set = True
-        self._bell.put(None)
+        self._queue.put(None)
 
     def wait(self, seconds: float) -> bool:
         with suppress(queue.Empty):
-            self._bell.get(timeout=seconds)
+            self._queue.get(timeout=seconds)
         return self.is_set
 
 
 @dataclass(slots=True)
-class _Watched:
-    """A source whose looking can be stopped, and nothing else of it."""
+class _StoppableSource:
+    """A source that knows whether it is loading, and does not start once the watch is stopped."""
 
     source: Source
-    stopping: _Stopping
-    looking: bool = False
+    stop_signal: _StopSignal
+    is_loading: bool = False
 
     @property
     def origin(self) -> str:
@@ -82,192 +82,194 @@ class _Watched:
     def stream(
         self, take: Callable[[Batch], None], *, choose: UserFilter, progress: bool | None = None
     ) -> UserListing:
-        self.looking = True
+        self.is_loading = True
         try:
-            if self.stopping.is_set:
+            if self.stop_signal.is_set:
                 raise Stopped
             return self.source.stream(take, choose=choose, progress=progress)
         finally:
-            self.looking = False
+            self.is_loading = False
 
 
 @dataclass(slots=True)
 class Watch:
-    """Collects every so often, takes in what webhooks tell, and looks again, together, at whom they tell of.
+    """Collects everyone at intervals, ingests webhook deliveries, and reloads the users that they name.
 
-    A look that fails is told in the state and tried again, soon at first; the watch goes on. Since a sender gives up
-    after its third retry, it is the look at everyone that makes the memory whole; webhooks make it early.
+    A failed collection is recorded in the status and retried, soon at first; the watch goes on. Senders of webhooks
+    give up after their third retry, so only the regular runs make the history complete; webhooks make it early.
 
     Attributes:
-        history: What remembers.
-        source: Whom to look at; an `Exposure`.
-        every: From the start of one look at everyone to the next.
-        state: Where the watch tells how it is doing.
-        letters: The inbox to drain; None: there is none.
-        teller: Who tells people what they want to be told; None: nobody.
-        clock: What time it is.
-        wait: Waits so many seconds, or until the watch is stopped; True: it was.
+        history: The history to collect into.
+        source: What to collect from; an `Exposure`.
+        every: The interval from the start of one complete run to the next.
+        status: The status file.
+        inbox: The inbox to process; None: there is none.
+        notifier: Sends notifications; None: nobody is notified.
+        clock: Returns the current time.
+        wait: Waits a number of seconds or until the watch is stopped; returns whether it was stopped.
 
-    >>> watch = Watch(history, exposure, timedelta(hours=6), State(path))  # doctest: +SKIP
+    >>> watch = Watch(history, exposure, timedelta(hours=6), WatchStatus(path))  # doctest: +SKIP
     >>> watch.run()  # doctest: +SKIP
     """
 
     history: History
     source: Source
     every: timedelta
-    state: WatchStatus
-    letters: InboxStore | None = None
-    teller: Notifies | None = None
+    status: WatchStatus
+    inbox: InboxStore | None = None
+    notifier: NotifierProtocol | None = None
     clock: Callable[[], datetime] = _now
     wait: Callable[[float], bool] | None = None
-    _stopping: _Stopping = field(default_factory=_Stopping, repr=False)
-    _watched: _Watched = field(init=False, repr=False)
-    _hints: frozenset[int] = field(default=frozenset(), repr=False)
+    _stop_signal: _StopSignal = field(default_factory=_StopSignal, repr=False)
+    _stoppable: _StoppableSource = field(init=False, repr=False)
+    _hinted_users: frozenset[int] = field(default=frozenset(), repr=False)
     _hinted_at: datetime | None = None
     _failures: int = 0
-    _judged: int = 0
-    _again_at: datetime | None = None
+    _evaluated_seq: int = 0
+    _retry_at: datetime | None = None
 
     def __post_init__(self) -> None:
-        self._watched = _Watched(self.source, self._stopping)
+        self._stoppable = _StoppableSource(self.source, self._stop_signal)
 
-    def run(self, beside: AbstractContextManager[object] | None = None) -> None:
-        """Watch until `stop`.
+    def run(self, background: AbstractContextManager[object] | None = None) -> None:
+        """Watch until `stop` is called.
 
         Args:
-            beside: What is open for as long as this watches, such as a server; not touched where another watches.
+            background: A context to keep open meanwhile, such as a server; not entered if another process watches.
 
         Raises:
             HistoryLocked: Another process watches with this history.
         """
-        waits = self.wait or self._stopping.wait
-        with self._alone(), beside or nullcontext(), self.teller.sending() if self.teller else nullcontext():
-            self.state.begin(os.getpid(), self.clock(), self.every)
+        wait = self.wait or self._stop_signal.wait
+        sending = self.notifier.sending() if self.notifier else nullcontext()
+        with self._lock(), background or nullcontext(), sending:
+            self.status.start(os.getpid(), self.clock(), self.every)
             _log.info(
-                "watching %s every %s; next look %s",
+                "watching %s every %s; first run %s",
                 plain(self.history.path),
-                _span(self.every),
-                self._first(),
+                _format_interval(self.every),
+                self._first_run(),
             )
             try:
-                while not self._stopping.is_set:
-                    if waits(self._pause(self.turn())):
+                while not self._stop_signal.is_set:
+                    if wait(self._pause(self.run_due())):
                         break
             except Stopped:
                 pass
             finally:
-                self.state.end(self.clock())
+                self.status.stop(self.clock())
 
     def stop(self) -> bool:
-        """End soon: a look at once, whatever is being written when it is written. True: it is looking now."""
-        self._stopping.set()
-        return self._watched.looking
+        """Stop soon: a load now, a write when it is finished. Return whether a load is in progress."""
+        self._stop_signal.set()
+        return self._stoppable.is_loading
 
-    def turn(self) -> datetime:
-        """Do what is due now: drain the inbox, look at everyone, or at those whom webhooks told of.
+    def run_due(self) -> datetime:
+        """Do what is due: process the inbox, collect everyone or the users named in webhooks, evaluate the rules.
 
         Returns:
-            When the next look at everyone is due.
+            When the next complete run is due.
         """
-        self._drain()
+        self._process_inbox()
         try:
-            self._look_if_due()
-            self._judge_if_new()
+            self._collect_if_due()
+            self._evaluate_if_new()
             self._check_clock()
             due_at = self._due_at()
         except KeyboardInterrupt:
             raise Stopped from None
-        except Exception as error:  # noqa: BLE001  whatever it was, the next look may go well
-            due_at = self._failed(error)
-        self.state.waits(due_at, self._inbox_counts())
+        except Exception as error:  # noqa: BLE001  the watch goes on: the next collection may succeed
+            due_at = self._on_failure(error)
+        self.status.record_wait(due_at, self._inbox_counts())
         return due_at
 
-    def _drain(self) -> None:
-        if self.letters is None:
+    def _process_inbox(self) -> None:
+        if self.inbox is None:
             return
-        with suppress(HistoryLocked):  # a collector takes in at this moment; the letters wait
+        with suppress(HistoryLocked):  # another process writes to the history; the messages wait
             try:
-                drained = process_inbox(self.letters, self.history)
+                result = process_inbox(self.inbox, self.history)
             except Exception as error:
                 if isinstance(error, HistoryLocked):
                     raise
-                self._undrained(error)
+                self._on_inbox_failure(error)
             else:
-                self._hint(drained.user_ids)
-                if drained.taken or drained.quarantined:
-                    _log.info("deliveries: %d taken in, %d quarantined", drained.taken, drained.quarantined)
-                self.state.drained(self.clock(), drained.taken, drained.quarantined)
+                self._add_hints(result.user_ids)
+                if result.ingested or result.quarantined:
+                    _log.info("deliveries: %d ingested, %d quarantined", result.ingested, result.quarantined)
+                self.status.record_ingest(self.clock(), result.ingested, result.quarantined)
 
-    def _hint(self, user_ids: frozenset[int]) -> None:
-        if user_ids and not self._hints:
+    def _add_hints(self, user_ids: frozenset[int]) -> None:
+        if user_ids and not self._hinted_users:
             self._hinted_at = self.clock()
-        self._hints |= user_ids
+        self._hinted_users |= user_ids
 
-    def _undrained(self, error: Exception) -> None:
-        if self.state.ingest_failed(self.clock(), reason := _reason(error)):
-            _log.warning("the inbox could not be drained: %s", reason)
+    def _on_inbox_failure(self, error: Exception) -> None:
+        if self.status.record_ingest_failure(self.clock(), reason := _reason(error)):
+            _log.warning("the inbox could not be processed: %s", reason)
 
-    def _look_if_due(self) -> None:
+    def _collect_if_due(self) -> None:
         due_at = self._due_at()
-        now = self.clock()  # after: where nobody looked yet, the look was due when that was asked
+        now = self.clock()  # read after _due_at: on an empty history a run is due at the time of that call
         if due_at <= now:
-            self._look(None)
+            self._collect(None)
         elif self._hinted_at is not None and self._is_hint_due(self._hinted_at, now):
-            self._look(self._hints)
+            self._collect(self._hinted_users)
 
     def _is_hint_due(self, hinted_at: datetime, now: datetime) -> bool:
-        due_at = max(hinted_at + HINTS_AFTER, self._believed(self._again_at, now) or hinted_at)
+        due_at = max(hinted_at + HINT_DELAY, self._valid_retry_at(now) or hinted_at)
         return due_at <= now or hinted_at > now
 
-    def _look(self, only: frozenset[int] | None) -> None:
-        self.state.looks(self.clock(), everyone=only is None)
-        run = self.history.collect(self._watched, only=only, progress=False)
-        self._hints, self._hinted_at = frozenset(), None
-        self._failures, self._again_at = 0, None
-        self.state.looked(self.clock(), run)
+    def _collect(self, only: frozenset[int] | None) -> None:
+        self.status.record_collecting(self.clock(), everyone=only is None)
+        run = self.history.collect(self._stoppable, only=only, progress=False)
+        self._hinted_users, self._hinted_at = frozenset(), None
+        self._failures, self._retry_at = 0, None
+        self.status.record_run(self.clock(), run)
         _log.info("%s", run)
 
-    def _judge_if_new(self) -> None:
-        """Whoever took a run in: a look of this watch, the inbox, or another process."""
-        if self.teller is None:
+    def _evaluate_if_new(self) -> None:
+        """Evaluate the rules if there is a new run, whoever added it: this watch, the inbox or another process."""
+        if self.notifier is None:
             return
         with suppress(NotFound):
             newest = self.history.last_run().seq or 0
-            if newest != self._judged:
-                self._tell(lambda teller: teller.looked(self.history))
-                self._judged = newest
+            if newest != self._evaluated_seq:
+                self._notify(lambda notifier: notifier.on_new_run(self.history))
+                self._evaluated_seq = newest
 
-    def _judged_by(self, teller: Notifies) -> int:
+    def _evaluate(self, notifier: NotifierProtocol) -> int:
         try:
-            return teller.looked(self.history)
-        except NotFound:  # nobody looked yet
+            return notifier.on_new_run(self.history)
+        except NotFound:  # the history has no run yet
             return 0
 
-    def _tell(self, what: Callable[[Notifies], int]) -> None:
-        """Whatever goes wrong there stops no watch: the next look tells what this one could not."""
-        assert self.teller is not None  # noqa: S101  asked where there is one
+    def _notify(self, evaluate: Callable[[NotifierProtocol], int]) -> None:
+        """Evaluate rules; an error there does not stop the watch, and the next run evaluates the same period."""
+        assert self.notifier is not None  # noqa: S101  callers check it
         try:
-            if many := what(self.teller):
-                _log.info("%d notices are to be sent", many)
+            if count := evaluate(self.notifier):
+                _log.info("%d new notifications", count)
         except Exception as error:  # noqa: BLE001  as above
-            _log.warning("what is to be told could not be found out: %s", _reason(error))
+            _log.warning("the notification rules could not be evaluated: %s", _reason(error))
 
-    def _failed(self, error: Exception) -> datetime:
-        """When to try again."""
+    def _on_failure(self, error: Exception) -> datetime:
+        """Record a failed collection; return when to retry."""
         self._failures += 1
-        again_at: datetime = self.clock() + min(self.every, AGAIN_FIRST * 2 ** min(self._failures - 1, 20))
+        delay = min(self.every, RETRY_DELAY * 2 ** min(self._failures - 1, 20))
+        retry_at: datetime = self.clock() + delay
         reason = _reason(error)
-        self.state.failed(self.clock(), f"a look failed: {reason}", self._failures)
-        _log.warning("a look failed: %s", reason)
-        self._again_at = again_at
-        if self.teller is not None:
-            self._tell(lambda teller: teller.failed(self._failures, self._well_until(), reason))
-            # Days pass all the same: somebody is stuck by now, or was not seen for long.
-            self._tell(self._judged_by)
-        return again_at
+        self.status.record_failure(self.clock(), f"a collection failed: {reason}", self._failures)
+        _log.warning("a collection failed: %s", reason)
+        self._retry_at = retry_at
+        if self.notifier is not None:
+            self._notify(lambda notifier: notifier.on_failure(self._failures, self._last_success(), reason))
+            # Time passes without a run, too: `stuck` and `not_seen` may match by now.
+            self._notify(self._evaluate)
+        return retry_at
 
-    def _well_until(self) -> str:
-        """The last look before looks failed: what tells one streak from another, whoever watches."""
+    def _last_success(self) -> str:
+        """The last run before the failures: it distinguishes one series of failures from the next."""
         try:
             return str(self.history.last_collected_at())
         except ExposureError:
@@ -275,61 +277,62 @@ class Watch:
 
     def _due_at(self) -> datetime:
         now = self.clock()
-        last = self.history.last_collected_at(until=now)  # another process may have looked meanwhile
+        last = self.history.last_collected_at(until=now)  # another process may have collected meanwhile
         due_at = now if last is None else last + self.every
-        return max(due_at, self._believed(self._again_at, now) or due_at)
+        return max(due_at, self._valid_retry_at(now) or due_at)
 
-    def _believed(self, again_at: datetime | None, now: datetime) -> datetime | None:
-        """Nothing is put off for longer than the watch's pace: what is, was by a clock that has gone back since."""
-        return None if again_at is None or again_at > now + self.every else again_at
+    def _valid_retry_at(self, now: datetime) -> datetime | None:
+        """The retry time, unless it is further away than the interval: then the clock went back since."""
+        is_valid = self._retry_at is not None and self._retry_at <= now + self.every
+        return self._retry_at if is_valid else None
 
     def _check_clock(self) -> None:
         newest, now = self.history.last_collected_at(), self.clock()
-        is_ahead = newest is not None and newest > now + CLOCK_STEP
-        if self.state.clock(now, newest if is_ahead else None):
-            _log.warning("the clock went back: the history has a look of %s", newest)
+        is_ahead = newest is not None and newest > now + CLOCK_TOLERANCE
+        if self.status.record_run_ahead(now, newest if is_ahead else None):
+            _log.warning("the clock went back: the history has a run of %s", newest)
 
-    def _first(self) -> str:
-        """When the first look is, as far as the history tells."""
+    def _first_run(self) -> str:
+        """When the first run is due, for the log."""
         try:
             due_at = self._due_at()
         except ExposureError:
-            return "at once"
-        return "at once" if due_at <= self.clock() else f"at {due_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+            return "now"
+        return "now" if due_at <= self.clock() else f"at {due_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
     def _pause(self, due_at: datetime) -> float:
         until = due_at - self.clock()
-        longest = WAIT_MAX if self.letters is None else DRAIN_EVERY
+        longest = WAIT_MAX if self.inbox is None else INBOX_INTERVAL
         return max(timedelta(0), min(until, longest)).total_seconds()
 
     def _inbox_counts(self) -> dict[str, Any] | None:
-        if self.letters is None:
+        if self.inbox is None:
             return None
         try:
-            counts = self.letters.counts()
+            return asdict(self.inbox.counts())
         except ExposureError:
             return None
-        return {name: getattr(counts, name) for name in counts.__dataclass_fields__}
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _lock(self) -> Iterator[None]:
         with ExitStack() as stack:
             try:
                 stack.enter_context(self.history.lock("watch"))
             except HistoryLocked:
-                told = "exposurekit watch status shows how it is doing"
-                raise HistoryLocked(f"Another process watches with this history already; {told}") from None
+                raise HistoryLocked(
+                    "Another process already watches with this history: exposurekit watch status shows its state"
+                ) from None
             yield
 
 
-def _span(every: timedelta) -> str:
-    """As the command takes it: 6h, 10m, 90s."""
+def _format_interval(every: timedelta) -> str:
+    """Format an interval as the command takes it: 6h, 10m, 90s."""
     units = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
     seconds = every.total_seconds()
-    unit, size = next((one for one in units if not seconds % one[1]), units[-1])
+    unit, size = next((pair for pair in units if not seconds % pair[1]), units[-1])
     return f"{seconds / size:g}{unit}"
 
 
 def _reason(error: Exception) -> str:
-    # Another's error may name files, addresses or values: its kind is enough.
+    # The message of a foreign error may contain files, addresses or values; its type does not.
     return str(error) if isinstance(error, ExposureError) else type(error).__name__

@@ -152,7 +152,7 @@ def main(words: Sequence[str]) -> int:
         receiver, load, amid, seconds = asyncio.run(_played(Path(directory), asked))
         figures, rules = _judged(receiver, load, asked.kills)
         logs = b"".join(log.read_bytes() for log in Path(directory).glob("receive-*.log"))
-    figures["kept, killed before the answer"] = logs.count(b" delivery=known ")
+    figures["kept, killed before the answer"] = logs.count(b" delivery=duplicate ")
     figures |= {"kills amid requests": amid, "seconds": round(seconds)}
     for name, value in figures.items():
         print(f"{name:34} {value}")  # noqa: T201  a command prints its verdict
@@ -193,7 +193,7 @@ async def _played(directory: Path, asked: argparse.Namespace) -> tuple[Receiver,
 def _judged(receiver: Receiver, load: Load, kills: int) -> tuple[dict[str, object], dict[str, list[object]]]:
     inbox = sqlite3.connect(receiver.inbox)
     try:
-        rows = inbox.execute("SELECT webhook_id, digest, body FROM letters").fetchall()
+        rows = inbox.execute("SELECT webhook_id, digest, body FROM messages").fetchall()
         integrity = [row[0] for row in inbox.execute("PRAGMA integrity_check")]
     finally:
         inbox.close()

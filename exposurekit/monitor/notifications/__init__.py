@@ -4,5 +4,5 @@
 
     rules       when to notify whom            rules_file      read rules from YAML
     evaluate    what triggered                 outbox          notifications waiting to be sent
-    notifier    send them                      apprise_errors  why a target refused
+    notifier    send them                      apprise_errors  why an address failed
 """

@@ -1,6 +1,6 @@
-"""Why an address could not be told: of what Apprise says to its log, in words of ours. Never passes on a word of that.
+"""Translate Apprise's log into a reason why an address failed.
 
-What it says holds addresses, and they hold passwords.
+Apprise's own words are never passed on: they contain addresses, and those contain passwords.
 """
 
 import logging
@@ -10,85 +10,85 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _REASONS = (
-    (re.compile(r"error=(3\d\d)\b"), "it redirects ({}): give the address it leads to"),
-    (re.compile(r"error=(\d{3})\b"), "it answered with {}"),
-    (re.compile(r"\((\d{3}), b?['\"]"), "its mail server answered with {}"),
-    # In the words of Python and of urllib3: a host or a path does not read like them.
+    (re.compile(r"error=(3\d\d)\b"), "it redirects ({}): use the address it redirects to"),
+    (re.compile(r"error=(\d{3})\b"), "it responded with {}"),
+    (re.compile(r"\((\d{3}), b?['\"]"), "its mail server responded with {}"),
+    # Phrases of Python and urllib3 that a host or path would not contain.
     (
         re.compile(r"CERTIFICATE_VERIFY_FAILED|SSLError|\[SSL"),
-        "its certificate is not trusted, or it does not speak TLS",
+        "its certificate is not trusted, or it does not support TLS",
     ),
     (
         re.compile(r"Name or service not known|[Nn]ame resolution|Failed to resolve|getaddrinfo failed"),
-        "no such host is known",
+        "its host is unknown",
     ),
-    (re.compile(r"Connection refused"), "nobody listens at its host and port"),
-    (re.compile(r"timed out"), "it did not answer in time"),
+    (re.compile(r"Connection refused"), "its host refused the connection"),
+    (re.compile(r"timed out"), "it timed out"),
     (re.compile(r"Connection error|Socket Exception"), "it could not be reached"),
 )
 _HINTS = {
-    "401": "see that user, password or token are right",
-    "403": "see that user, password or token are right",
-    "404": "see that the address is right",
-    "535": "see that user and password are right",
+    "401": "check user, password or token",
+    "403": "check user, password or token",
+    "404": "check the address",
+    "535": "check user and password",
 }
-_ONE_AT_A_TIME = threading.Lock()  # there is one such log in a process
-NOT_SAID = "it was not taken, and no reason was given"
+_CAPTURE_LOCK = threading.Lock()  # the process has one Apprise log
+NO_REASON = "it failed without a reason"
 
 
 class _LogCapture(logging.Handler):
-    """Keeps why a message was not taken; not the message, which is in the log as well."""
+    """Collects the log lines that explain a failure, but not the message, which Apprise logs too."""
 
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)
-        self.said: list[str] = []
+        self.lines: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
             text = record.getMessage()
-        except Exception:  # noqa: BLE001  a log line that cannot be put together stops no message
+        except Exception:  # noqa: BLE001  a malformed log line must not stop a message
             return
         if record.levelno >= logging.WARNING or text.startswith("Socket Exception"):
-            self.said.append(text)
+            self.lines.append(text)
 
 
 @contextmanager
-def apprise_log() -> Iterator[list[str]]:
-    """What Apprise says within the block, for `reason` alone: nothing of it reaches any log.
+def capture_apprise_log() -> Iterator[list[str]]:
+    """Collect what Apprise logs within the block, for `failure_reason`; none of it reaches another log.
 
-    >>> from exposurekit.monitor.notifications.apprise_errors import apprise_log
-    >>> with apprise_log() as said:
+    >>> from exposurekit.monitor.notifications.apprise_errors import capture_apprise_log
+    >>> with capture_apprise_log() as lines:
     ...     logging.getLogger("apprise").warning("Failed to send, error=404.")
-    >>> said
+    >>> lines
     ['Failed to send, error=404.']
     """
     log, handler = logging.getLogger("apprise"), _LogCapture()
-    with _ONE_AT_A_TIME:
+    with _CAPTURE_LOCK:
         before = log.level, log.propagate, log.handlers
         log.propagate, log.handlers = False, [handler]
         log.setLevel(logging.DEBUG)
         try:
-            yield handler.said
+            yield handler.lines
         finally:
             log.propagate, log.handlers = before[1:]
             log.setLevel(before[0])
 
 
-def reason(said: list[str]) -> str:
-    """Why, in one line.
+def failure_reason(lines: list[str]) -> str:
+    """Return the reason of a failure in one line.
 
-    >>> from exposurekit.monitor.notifications.apprise_errors import reason
-    >>> reason(["Failed to send JSON notification: Not Found (404)., error=404."])
-    'it answered with 404: see that the address is right'
+    >>> from exposurekit.monitor.notifications.apprise_errors import failure_reason
+    >>> failure_reason(["Failed to send JSON notification: Not Found (404)., error=404."])
+    'it responded with 404: check the address'
     """
-    told = "\n".join(said)
-    for pattern, words in _REASONS:
-        if found := pattern.search(told):
-            code = found[1] if found.groups() else ""
-            return words.format(code) + (f": {_HINTS[code]}" if code in _HINTS else "")
-    return NOT_SAID
+    log = "\n".join(lines)
+    for pattern, template in _REASONS:
+        if match := pattern.search(log):
+            code = match[1] if match.groups() else ""
+            return template.format(code) + (f": {_HINTS[code]}" if code in _HINTS else "")
+    return NO_REASON
 
 
-def quiet() -> None:
-    """Keep what Apprise says from every other log."""
+def silence_apprise() -> None:
+    """Keep Apprise's log lines out of every other log."""
     logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)

@@ -1,4 +1,4 @@
-"""Tells people what they want to be told, by Apprise, beside a watch. Never stops it; loses nothing that was not told."""
+"""The notifier: evaluates rules after each run and sends notifications through Apprise, with retries."""
 
 import logging
 import threading
@@ -18,17 +18,17 @@ from exposurekit.monitor.notifications.evaluate import (
     EvaluationContext,
     Trigger,
     evaluate,
-    latest,
-    on_failure,
+    evaluate_failure,
+    last_run_at,
 )
 from exposurekit.monitor.notifications.outbox import Notification, NotificationOutbox
-from exposurekit.monitor.notifications.rules import Rule, Rules
+from exposurekit.monitor.notifications.rules import Rule, Rules, counted_title
 
-LOOK_EVERY_S = 5.0
-ENDS_WITHIN_S = 120.0  # a message that is on its way is waited for: else it would be sent again by the next
-LINES_MAX = 30  # of one kind in a message; the rest is counted
+SEND_INTERVAL_S = 5.0
+STOP_TIMEOUT_S = 120.0  # wait for a message that is being sent: the next watch would send it again
+LINES_MAX = 30  # of one title in a message; the rest is counted
 _log = logging.getLogger("exposurekit.monitor")
-apprise_errors.quiet()
+apprise_errors.silence_apprise()
 
 
 def _now() -> datetime:
@@ -37,209 +37,214 @@ def _now() -> datetime:
 
 @dataclass(slots=True)
 class Notifier:
-    """Judges a history by rules, keeps what is to be told, and sends it.
+    """Evaluates rules on a history, stores the notifications in an outbox and sends them.
 
     Attributes:
-        rules: What somebody wants to be told, and where.
-        notices: What waits.
-        clock: What time it is.
+        rules: When to notify which addresses.
+        outbox: The unsent notifications.
+        clock: Returns the current time.
 
     >>> Notifier(rules, NotificationOutbox(path))  # doctest: +SKIP
     """
 
     rules: Rules
-    notices: NotificationOutbox
+    outbox: NotificationOutbox
     clock: Callable[[], datetime] = _now
-    _sending: threading.Lock = field(default_factory=threading.Lock, repr=False)
-    _rings: threading.Event = field(default_factory=threading.Event, repr=False)
-    _ends: threading.Event = field(default_factory=threading.Event, repr=False)
+    _send_lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    _wake: threading.Event = field(default_factory=threading.Event, repr=False)
+    _stopping: threading.Event = field(default_factory=threading.Event, repr=False)
 
-    def looked(self, history: History) -> int:
-        """A history was added to: keep what is new to be told. Returns how much that is."""
-        at, last = self.clock(), latest(history)
-        seen = EvaluationContext(history, _since(history, self.notices.judged_until()), at)
-        many = self.notices.put(self._found(lambda rule: evaluate(rule, seen), at), judged_until=last)
-        self._rings.set()
-        return many
+    def on_new_run(self, history: History) -> int:
+        """Evaluate the rules after a run; store new notifications and return their number."""
+        at, last = self.clock(), last_run_at(history)
+        context = EvaluationContext(history, _since(history, self.outbox.evaluated_until()), at)
+        notifications = self._notifications(lambda rule: evaluate(rule, context), at)
+        new = self.outbox.put(notifications, evaluated_until=last)
+        self._wake.set()
+        return new
 
-    def failed(self, in_a_row: int, since: str, reason: str) -> int:
-        """A collection failed, so often in a row since that instant."""
+    def on_failure(self, in_a_row: int, since: str, reason: str) -> int:
+        """Evaluate the rules after a failed run; store new notifications and return their number."""
         at = self.clock()
-        many = self.notices.put(self._found(lambda rule: on_failure(rule, in_a_row, since, reason), at))
-        self._rings.set()
-        return many
+        new = self.outbox.put(
+            self._notifications(lambda rule: evaluate_failure(rule, in_a_row, since, reason), at)
+        )
+        self._wake.set()
+        return new
 
     def send(self) -> int:
-        """Send what is due: one message to each address. Returns how many messages arrived."""
-        with self._sending:
-            return self._send()
+        """Send what is due, one message per address; return the number of messages sent."""
+        with self._send_lock:
+            return self._send_due()
 
-    def _send(self) -> int:
-        arrived, at = 0, self.clock()
-        for target, waiting in self.notices.due(at).items():
-            urgent = self.rules.after_quiet(at) <= at
-            ready = [(number, notice) for number, notice in waiting if urgent or self._is_urgent(notice)]
+    def _send_due(self) -> int:
+        sent, at = 0, self.clock()
+        for target, due in self.outbox.due(at).items():
+            is_quiet = self.rules.after_quiet(at) > at
+            ready = [(number, one) for number, one in due if not is_quiet or self._is_urgent(one)]
             if not ready:
                 continue
-            if refused := self._refusal(target, [notice for _, notice in ready]):
-                again_at = f"{self.notices.not_told(target, at):%H:%M:%S} UTC"
-                _log.warning("%s could not be told: %s; the next try is at %s", target, refused, again_at)
+            if failure := self._deliver(target, [one for _, one in ready]):
+                retry_at = f"{self.outbox.mark_failed(target, at):%H:%M:%S} UTC"
+                _log.warning("could not notify %s: %s; next attempt at %s", target, failure, retry_at)
             else:
-                self.notices.told(target, [number for number, _ in ready])
-                arrived += 1
-        return arrived
+                self.outbox.mark_sent(target, [number for number, _ in ready])
+                sent += 1
+        return sent
 
-    def test(self) -> dict[str, str]:
-        """Send a word to each address; why it did not arrive, or nothing where it did."""
-        titles = ("exposurekit can reach you", "This is a test. Nothing happened.")
-        return {target: self._sends(target, *titles) for target in self.rules.send_to}
+    def send_test(self) -> dict[str, str]:
+        """Send a test message to each address; return the failure's reason by address, empty if it was sent."""
+        text = ("exposurekit can reach you", "This is a test message.")
+        return {target: self._send_message(target, *text) for target in self.rules.send_to}
 
     @contextmanager
     def sending(self) -> Iterator[None]:
-        """Send beside what goes on in the block; what is not sent by its end waits in the file."""
-        thread = threading.Thread(target=self._until_ended, name="notices", daemon=True)
+        """Send in a background thread while the block runs; what is unsent at its end stays in the outbox."""
+        thread = threading.Thread(target=self._send_until_stopped, name="notifications", daemon=True)
         thread.start()
         try:
             yield
         finally:
-            self._ends.set()
-            self._rings.set()
-            thread.join(timeout=ENDS_WITHIN_S)
+            self._stopping.set()
+            self._wake.set()
+            thread.join(timeout=STOP_TIMEOUT_S)
 
-    def _until_ended(self) -> None:
-        while not self._ends.is_set():
+    def _send_until_stopped(self) -> None:
+        while not self._stopping.is_set():
             try:
                 self.send()
-            except Exception as error:  # noqa: BLE001  whatever it was, the next try may go well
-                known = isinstance(error, ExposureError)
-                _log.warning("notices could not be sent: %s", error if known else type(error).__name__)
-            self._rings.wait(LOOK_EVERY_S)
-            self._rings.clear()
+            except Exception as error:  # noqa: BLE001  keep sending: the next attempt may succeed
+                is_ours = isinstance(error, ExposureError)
+                _log.warning("sending notifications failed: %s", error if is_ours else type(error).__name__)
+            self._wake.wait(SEND_INTERVAL_S)
+            self._wake.clear()
 
-    def _found(self, of: Callable[[Rule], Sequence[Trigger]], at: datetime) -> list[Notification]:
-        """One for each address and cause: as soon as any rule has it, and as personal as any has it."""
-        found: dict[tuple[str, str], Notification] = {}
+    def _notifications(
+        self, triggers: Callable[[Rule], Sequence[Trigger]], at: datetime
+    ) -> list[Notification]:
+        """Create one notification per address and trigger: the earliest of all rules, and personal if any rule is."""
+        unique: dict[tuple[str, str], Notification] = {}
         for rule in sorted(self.rules.rules, key=lambda rule: not rule.personal):
-            for notice in self._notices(rule, of(rule), at):
-                first = found.setdefault((notice.target, notice.cause), notice)
-                if notice.due_at < first.due_at:
-                    found[notice.target, notice.cause] = replace(notice, line=first.line)
-        return [*found.values()]
+            for notification in self._of_rule(rule, triggers(rule), at):
+                key = (notification.target, notification.trigger_key)
+                first = unique.setdefault(key, notification)
+                if notification.due_at < first.due_at:
+                    unique[key] = replace(notification, line=first.line)
+        return [*unique.values()]
 
-    def _notices(self, rule: Rule, found: Sequence[Trigger], at: datetime) -> Iterator[Notification]:
+    def _of_rule(self, rule: Rule, triggers: Sequence[Trigger], at: datetime) -> Iterator[Notification]:
         due_at = self.rules.due_at(rule, at)
-        for cause in found:
-            line = cause.personal if rule.personal else cause.about
+        for trigger in triggers:
+            line = trigger.personal_summary if rule.personal else trigger.summary
             for target in rule.send:
-                yield Notification(target, cause.key, rule.title, line, due_at)
+                yield Notification(target, trigger.key, rule.title, line, due_at)
 
-    def _is_urgent(self, notice: Notification) -> bool:
+    def _is_urgent(self, notification: Notification) -> bool:
         return any(
-            rule.urgent and rule.title == notice.title and notice.target in rule.send
+            rule.urgent and rule.title == notification.title and notification.target in rule.send
             for rule in self.rules.rules
         )
 
-    def _refusal(self, target: str, notices: Sequence[Notification]) -> str:
-        if target not in self.rules.send_to:  # it was taken out of the rules since
+    def _deliver(self, target: str, notifications: Sequence[Notification]) -> str:
+        if target not in self.rules.send_to:  # removed from the rules since: drop them
             return ""
-        return self._sends(target, *message(notices))
+        return self._send_message(target, *compose_message(notifications))
 
-    def _sends(self, target: str, title: str, body: str) -> str:
-        """Send, and say why it did not arrive; nothing where it did."""
+    def _send_message(self, target: str, title: str, body: str) -> str:
+        """Send one message; return the failure's reason, empty if it was sent."""
         plugin = _plugin(self.rules.send_to[target].get_secret_value())
         if plugin is None:
-            return "this is no address that can be told"
-        door = apprise.Apprise(asset=plugin.asset)
-        door.add(plugin)
-        with apprise_errors.apprise_log() as said:
+            return "Apprise does not support this address"
+        client = apprise.Apprise(asset=plugin.asset)
+        client.add(plugin)
+        with apprise_errors.capture_apprise_log() as lines:
             try:
-                arrived = bool(door.notify(title=title, body=body, body_format=apprise.NotifyFormat.TEXT))
-            except Exception:  # noqa: BLE001  a plugin's error may hold the address
-                arrived = False
-        return "" if arrived else apprise_errors.reason(said)
+                sent = bool(client.notify(title=title, body=body, body_format=apprise.NotifyFormat.TEXT))
+            except Exception:  # noqa: BLE001  a plugin's error may contain the address
+                sent = False
+        return "" if sent else apprise_errors.failure_reason(lines)
 
 
 def _plugin(url: str) -> Any:
-    """What sends to an address; None: nothing can."""
+    """Create the Apprise plugin of an address; None: Apprise does not support it."""
     asset = apprise.AppriseAsset(async_mode=False, app_id="exposurekit")
     plugin = apprise.Apprise.instantiate(url, asset=asset, suppress_exceptions=True)
     if plugin is not None:
-        plugin.overflow_mode = apprise.OverflowMode.SPLIT  # what is too long for one message comes as several
-        plugin.redirects = False  # who follows one asks again without the message, and hears that all is well
+        plugin.overflow_mode = (
+            apprise.OverflowMode.SPLIT
+        )  # a text that is too long is sent as several messages
+        plugin.redirects = (
+            False  # a followed redirect repeats the request without its body, and looks successful
+        )
     return plugin
 
 
-def _since(history: History, judged_until: datetime | None) -> datetime | None:
-    """Since when it is news: what was judged, and not what came into the history later though it is older.
+def _since(history: History, evaluated_until: datetime | None) -> datetime | None:
+    """Return the start of the period to evaluate, so that late deliveries are included.
 
-    A webhook that arrives while somebody looks is taken in after that look. Who is asked about a moment twice is told
-    the same causes, and of these an address is told once.
+    A webhook that arrives during a run is ingested after it, though it is older. Evaluating a period twice gives the
+    same triggers, and an address is notified once per trigger.
     """
-    if judged_until is None:
+    if evaluated_until is None:
         return None
     runs = history.runs()
-    judged = runs.loc[runs["finished_at"] == judged_until, "seq"]
-    newer = runs[runs["seq"] > judged.max()] if len(judged) else runs.head(0)
+    evaluated = runs.loc[runs["finished_at"] == evaluated_until, "seq"]
+    newer = runs[runs["seq"] > evaluated.max()] if len(evaluated) else runs.head(0)
     if newer.empty:
-        return judged_until
-    began: datetime = newer["started_at"].min().to_pydatetime() - timedelta(microseconds=1)
+        return evaluated_until
+    started_at: datetime = newer["started_at"].min().to_pydatetime() - timedelta(microseconds=1)
     first: datetime = runs["finished_at"].iloc[0].to_pydatetime()
-    return max(min(judged_until, began), first)
+    return max(min(evaluated_until, started_at), first)
 
 
-def message(notices: Sequence[Notification]) -> tuple[str, str]:
-    r"""The title and the text of one message about all of these; what says the same is counted.
+def compose_message(notifications: Sequence[Notification]) -> tuple[str, str]:
+    r"""Compose the title and text of one message; equal lines are counted.
 
-    >>> from exposurekit.monitor.notifications.notifier import message
+    >>> from exposurekit.monitor.notifications.notifier import compose_message
     >>> at = datetime(2026, 3, 1, tzinfo=UTC)
-    >>> message([Notification("me", key, "listings are new", "Seekfolk", at) for key in "ab"])
-    ('exposurekit: 2 listings are new', '2 listings are new:\n  Seekfolk (2)')
+    >>> compose_message([Notification("me", key, "new listings", "Seekfolk", at) for key in "ab"])
+    ('exposurekit: 2 new listings', '2 new listings:\n  Seekfolk (2)')
     """
     by_title: dict[str, list[str]] = {}
-    for notice in notices:
-        by_title.setdefault(notice.title, []).append(notice.line)
-    parts = [_part(title, lines) for title, lines in by_title.items()]
-    first = _headed(*next(iter(by_title.items())))
+    for notification in notifications:
+        by_title.setdefault(notification.title, []).append(notification.line)
+    sections = [_section(title, lines) for title, lines in by_title.items()]
+    title, lines = next(iter(by_title.items()))
     more = f", and {len(by_title) - 1} more" if len(by_title) > 1 else ""
-    return f"exposurekit: {first}{more}", "\n\n".join(parts)
+    return f"exposurekit: {counted_title(title, len(lines))}{more}", "\n\n".join(sections)
 
 
-def _part(title: str, lines: Sequence[str]) -> str:
-    counted = Counter(line for line in lines if line)
-    said = [f"  {line} ({n:,})" if n > 1 else f"  {line}" for line, n in counted.most_common(LINES_MAX)]
-    rest = len(counted) - LINES_MAX
-    said += [f"  and {rest:,} more"] if rest > 0 else []
-    return "\n".join([f"{_headed(title, lines)}{':' if said else '.'}", *said])
+def _section(title: str, lines: Sequence[str]) -> str:
+    counts = Counter(line for line in lines if line)
+    texts = [f"  {line} ({n:,})" if n > 1 else f"  {line}" for line, n in counts.most_common(LINES_MAX)]
+    rest = len(counts) - LINES_MAX
+    texts += [f"  and {rest:,} more"] if rest > 0 else []
+    heading = counted_title(title, len(lines))
+    return "\n".join([f"{heading[:1].upper()}{heading[1:]}{':' if texts else '.'}", *texts])
 
 
-def _headed(title: str, lines: Sequence[str]) -> str:
-    things = title.startswith(("listings", "people", "removals", "sites"))
-    return f"{len(lines):,} {title}" if things else title
+def check_addresses(rules: Rules) -> None:
+    """Check that Apprise supports each address, and that each reaches one recipient.
 
-
-def check(rules: Rules) -> None:
-    """See that each address is one that Apprise knows, and reaches one recipient.
-
-    Of several, the one that was told would be told again as long as another cannot be.
+    With several recipients, those that were notified would be notified again while another one fails.
 
     Raises:
-        ConfigurationError: One is not; the message names it, and does not tell it.
+        ConfigurationError: An address is invalid; the message gives its name, never the address.
     """
     for name, address in rules.send_to.items():
         plugin = _plugin(address.get_secret_value())
         if plugin is None:
             raise ConfigurationError(
-                f"send_to, {name}: this is no address that can be told, such as mailto://user:password@example.com; "
-                "in a password @ / : # % are written %40 %2F %3A %23 %25"
+                f"send_to, {name}: Apprise does not support this address. A valid one looks like "
+                "mailto://user:password@example.com; in a password write @ / : # % as %40 %2F %3A %23 %25"
             )
-        if (many := _is_delivered(plugin)) > 1:
+        if (recipients := _recipient_count(plugin)) > 1:
             raise ConfigurationError(
-                f"send_to, {name}: this reaches {many} recipients; give each an address of its own, "
-                "or while one cannot be told the others are told again"
+                f"send_to, {name}: the address reaches {recipients} recipients. Give each an address of its own: "
+                "else all are notified again whenever one of them fails"
             )
 
 
-def _is_delivered(plugin: Any) -> int:
-    """How many recipients it has: its length, but for the tries it makes at each."""
-    many: int = len(plugin) // (plugin.retry + 1)
-    return many
+def _recipient_count(plugin: Any) -> int:
+    """Count an address' recipients; a plugin's length also counts its retries."""
+    return int(len(plugin) // (plugin.retry + 1))

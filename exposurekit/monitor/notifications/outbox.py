@@ -1,4 +1,4 @@
-"""What is to be told and was not yet, in one SQLite file: once for each cause and address, until it was told. Sends nothing."""
+"""The notification outbox: one SQLite file with unsent notifications, unique by trigger and address."""
 
 import os
 from collections.abc import Sequence
@@ -6,33 +6,47 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from exposurekit.monitor.sqlite import Database, Kind
+from exposurekit.monitor.sqlite import Database, Schema
 
-NOTICES = Kind(
-    "the file of notices",
+OUTBOX_SCHEMA = Schema(
+    "the notification outbox",
     0x45584B4E,
     (
-        """CREATE TABLE notices (
+        """CREATE TABLE notifications (
             number INTEGER PRIMARY KEY AUTOINCREMENT,
-            target TEXT NOT NULL,      -- its name in the rules
-            cause TEXT NOT NULL,       -- a digest
-            title TEXT,                -- NULL: it was told, and only known any more
+            target TEXT NOT NULL,      -- the address' name in the rules
+            trigger_key TEXT NOT NULL, -- a digest
+            title TEXT,                -- NULL: sent; the row remains to recognise the trigger
             line TEXT,
             due_at INTEGER NOT NULL,   -- microseconds since 1970, UTC
-            UNIQUE (target, cause)
+            UNIQUE (target, trigger_key)
         )""",
-        "CREATE INDEX waiting ON notices (target, due_at) WHERE title IS NOT NULL",
-        # One row: until when the history was judged.
-        "CREATE TABLE judged (one INTEGER PRIMARY KEY CHECK (one = 1), until INTEGER NOT NULL)",
-        # Where the last try failed.
-        "CREATE TABLE failing (target TEXT PRIMARY KEY, tries INTEGER NOT NULL, again_at INTEGER NOT NULL)",
+        "CREATE INDEX notifications_unsent ON notifications (target, due_at) WHERE title IS NOT NULL",
+        # one row: how far the rules were evaluated
+        "CREATE TABLE evaluation (id INTEGER PRIMARY KEY CHECK (id = 1), evaluated_until INTEGER NOT NULL)",
+        # targets whose last attempt failed
+        "CREATE TABLE target_failures (target TEXT PRIMARY KEY, attempts INTEGER NOT NULL, retry_at INTEGER NOT NULL)",
+    ),
+    upgrades=(
+        (
+            "ALTER TABLE notices RENAME TO notifications",
+            "ALTER TABLE notifications RENAME COLUMN cause TO trigger_key",
+            "DROP INDEX waiting",
+            "CREATE INDEX notifications_unsent ON notifications (target, due_at) WHERE title IS NOT NULL",
+            "CREATE TABLE evaluation (id INTEGER PRIMARY KEY CHECK (id = 1), evaluated_until INTEGER NOT NULL)",
+            "INSERT INTO evaluation SELECT one, until FROM judged",
+            "DROP TABLE judged",
+            "ALTER TABLE failing RENAME TO target_failures",
+            "ALTER TABLE target_failures RENAME COLUMN tries TO attempts",
+            "ALTER TABLE target_failures RENAME COLUMN again_at TO retry_at",
+        ),
     ),
 )
-FILE = "notices.db"  # beside what the watch says of itself
+FILE = "notices.db"  # beside the watch's status file
 BUSY_S = 10.0
-AGAIN_FIRST, AGAIN_LAST = timedelta(seconds=30), timedelta(minutes=15)
-# A digest and quiet hours put off for two days at most; what waits longer was put off by a clock that has gone back.
-DUE_LAST = timedelta(days=3)
+RETRY_DELAY_FIRST, RETRY_DELAY_MAX = timedelta(seconds=30), timedelta(minutes=15)
+# A digest and quiet hours delay a notification by two days at most; a longer delay means that the clock went back.
+DELAY_MAX = timedelta(days=3)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -42,118 +56,128 @@ class Notification:
 
     Attributes:
         target: The address' name in the rules.
-        cause: What it is about, as a digest.
+        trigger_key: Identifies the trigger, as a digest.
         title: What happened.
         line: Where, or to whom.
-        due_at: When it may be sent.
+        due_at: The earliest time to send it.
     """
 
     target: str
-    cause: str
+    trigger_key: str
     title: str
     line: str = field(repr=False)
     due_at: datetime
 
 
 class NotificationOutbox:
-    """What waits to be told; the file is made at first use, for its owner alone.
+    """Notifications that wait to be sent. The file is created on first use, for its owner only.
 
     >>> import tempfile
-    >>> notices = NotificationOutbox(Path(tempfile.mkdtemp()) / "notices.db")
-    >>> notices.waiting()
+    >>> outbox = NotificationOutbox(Path(tempfile.mkdtemp()) / "notices.db")
+    >>> outbox.waiting()
     0
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._database = Database(Path(path), BUSY_S, NOTICES)
+        self._database = Database(Path(path), BUSY_S, OUTBOX_SCHEMA)
 
-    def judged_until(self) -> datetime | None:
-        """Until when the history was asked what is to be told; None: it never was."""
+    def evaluated_until(self) -> datetime | None:
+        """Return the time until which the rules were evaluated; None: never."""
         with self._database.reading() as connection:
-            row = connection.execute("SELECT until FROM judged").fetchone()
+            row = connection.execute("SELECT evaluated_until FROM evaluation").fetchone()
         return None if row is None else _instant(row[0])
 
-    def put(self, notices: Sequence[Notification], judged_until: datetime | None = None) -> int:
-        """Keep what is new of these, and until when the history was judged, in one step.
+    def put(self, notifications: Sequence[Notification], evaluated_until: datetime | None = None) -> int:
+        """Store new notifications, and the time until which the rules were evaluated, in one transaction.
 
         Returns:
-            How many were new: of each cause an address is told once.
+            The number of new ones: an address is notified once per trigger.
         """
         with self._database.writing() as connection:
             before = connection.total_changes
             connection.executemany(
-                "INSERT INTO notices (target, cause, title, line, due_at) VALUES (?, ?, ?, ?, ?) "
-                "ON CONFLICT (target, cause) DO NOTHING",
-                [(one.target, one.cause, one.title, one.line, _number(one.due_at)) for one in notices],
+                "INSERT INTO notifications (target, trigger_key, title, line, due_at) VALUES (?, ?, ?, ?, ?) "
+                "ON CONFLICT (target, trigger_key) DO NOTHING",
+                [
+                    (one.target, one.trigger_key, one.title, one.line, _microseconds(one.due_at))
+                    for one in notifications
+                ],
             )
             new = connection.total_changes - before
-            if judged_until is not None:
-                connection.execute("INSERT OR REPLACE INTO judged VALUES (1, ?)", (_number(judged_until),))
+            if evaluated_until is not None:
+                connection.execute(
+                    "INSERT OR REPLACE INTO evaluation VALUES (1, ?)", (_microseconds(evaluated_until),)
+                )
         return new
 
     def due(self, at: datetime) -> dict[str, list[tuple[int, Notification]]]:
-        """By address, what may be sent now, oldest first, with its number; of an address that failed nothing too soon."""
+        """Return what may be sent at a time, by target, oldest first, each with its number.
+
+        A target whose last attempt failed is left out until its next retry.
+        """
         with self._database.reading() as connection:
             rows = connection.execute(
-                "SELECT number, notices.target, cause, title, line, due_at FROM notices "
-                "LEFT JOIN failing ON failing.target = notices.target "
+                "SELECT number, notifications.target, trigger_key, title, line, due_at FROM notifications "
+                "LEFT JOIN target_failures ON target_failures.target = notifications.target "
                 "WHERE title IS NOT NULL AND due_at NOT BETWEEN ?1 + 1 AND ?2 "
-                "AND coalesce(again_at, 0) NOT BETWEEN ?1 + 1 AND ?3 ORDER BY number",
-                (_number(at), _number(at + DUE_LAST), _number(at + AGAIN_LAST)),
+                "AND coalesce(retry_at, 0) NOT BETWEEN ?1 + 1 AND ?3 ORDER BY number",
+                (_microseconds(at), _microseconds(at + DELAY_MAX), _microseconds(at + RETRY_DELAY_MAX)),
             ).fetchall()
-        found: dict[str, list[tuple[int, Notification]]] = {}
-        for number, target, cause, title, line, due_at in rows:
-            found.setdefault(target, []).append(
-                (number, Notification(target, cause, title, line, _instant(due_at)))
+        by_target: dict[str, list[tuple[int, Notification]]] = {}
+        for number, target, trigger_key, title, line, due_at in rows:
+            by_target.setdefault(target, []).append(
+                (number, Notification(target, trigger_key, title, line, _instant(due_at)))
             )
-        return found
+        return by_target
 
-    def told(self, target: str, numbers: Sequence[int]) -> None:
-        """These arrived: what they said is forgotten, that they were told is not."""
+    def mark_sent(self, target: str, numbers: Sequence[int]) -> None:
+        """Record that notifications arrived: drop their text, remember their triggers."""
         with self._database.writing() as connection:
             connection.executemany(
-                "UPDATE notices SET title = NULL, line = NULL WHERE number = ?",
+                "UPDATE notifications SET title = NULL, line = NULL WHERE number = ?",
                 [(number,) for number in numbers],
             )
-            connection.execute("DELETE FROM failing WHERE target = ?", (target,))
+            connection.execute("DELETE FROM target_failures WHERE target = ?", (target,))
 
-    def not_told(self, target: str, at: datetime) -> datetime:
-        """A try failed. Returns when the next one is: later each time, and never given up."""
+    def mark_failed(self, target: str, at: datetime) -> datetime:
+        """Record a failed attempt; return the time of the next one. Delays grow, and retries never end."""
         with self._database.writing() as connection:
-            row = connection.execute("SELECT tries FROM failing WHERE target = ?", (target,)).fetchone()
-            tries = 1 if row is None else row[0] + 1
-            again_at: datetime = at + min(AGAIN_LAST, AGAIN_FIRST * 2 ** min(tries - 1, 20))
+            row = connection.execute(
+                "SELECT attempts FROM target_failures WHERE target = ?", (target,)
+            ).fetchone()
+            attempts = 1 if row is None else row[0] + 1
+            delay = min(RETRY_DELAY_MAX, RETRY_DELAY_FIRST * 2 ** min(attempts - 1, 20))
+            retry_at: datetime = at + delay
             connection.execute(
-                "INSERT OR REPLACE INTO failing VALUES (?, ?, ?)", (target, tries, _number(again_at))
+                "INSERT OR REPLACE INTO target_failures VALUES (?, ?, ?)",
+                (target, attempts, _microseconds(retry_at)),
             )
-        return again_at
+        return retry_at
 
     def erase(self, user_id: int) -> int:
-        """Forget what waits to be told of a person; no byte of it is left in the file. Returns how many that were."""
+        """Delete the unsent text about a user, so that no byte of it remains in the file; return the number of lines."""
         with self._database.writing() as connection:
-            gone = connection.execute(
-                "UPDATE notices SET title = NULL, line = NULL WHERE line LIKE ?1 OR line LIKE ?2",
+            erased = connection.execute(
+                "UPDATE notifications SET title = NULL, line = NULL WHERE line LIKE ?1 OR line LIKE ?2",
                 (f"user {user_id} %", f"user {user_id},%"),
             ).rowcount
         self._database.scrub()
-        return gone
+        return erased
 
     def waiting(self) -> int:
-        """How many wait, due or not."""
+        """Count the unsent notifications, due or not."""
         with self._database.reading() as connection:
-            many: int = connection.execute("SELECT count(*) FROM notices WHERE title IS NOT NULL").fetchone()[
-                0
-            ]
-        return many
+            row = connection.execute("SELECT count(*) FROM notifications WHERE title IS NOT NULL").fetchone()
+        return int(row[0])
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._database.close()
 
 
-def _number(at: datetime) -> int:
+def _microseconds(at: datetime) -> int:
     return (at.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1)
 
 
-def _instant(number: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=number)
+def _instant(microseconds: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=microseconds)

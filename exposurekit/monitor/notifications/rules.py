@@ -1,4 +1,4 @@
-"""What somebody wants to be told, and where: a small YAML file, checked before anything begins. Tells nobody."""
+"""Notification rules: when to notify which addresses, read from a YAML file and validated."""
 
 import contextlib
 import itertools
@@ -24,71 +24,72 @@ from pydantic import (
 from exposurekit.errors import ConfigurationError
 from exposurekit.monitor.notifications import rules_file
 
-WHEN = {
-    "new": "listings are new",
-    "relisted": "listings are listed again",
-    "removed": "listings are removed",
-    "refused": "removals were refused, and wait for somebody",
-    "stuck": "listings stand as they did for {days} days",
-    "not_seen": "people were not seen well for {days} days",
-    "score": "the score rose by {points} points",
-    "collection_failed": "collections failed, {times} in a row",
-    "site_broken": "sites look as if they could not be read",
+CONDITIONS = {
+    "new": "new listings",
+    "relisted": "relisted listings",
+    "removed": "removed listings",
+    "refused": "refused removals (manual work needed)",
+    "stuck": "listings with the same status for {days} days",
+    "not_seen": "users not loaded completely for {days} days",
+    "score": "score increases of {points} points or more",
+    "collection_failed": "{times} failed collections in a row",
+    "site_broken": "sites that may be unreadable",
 }
-NEEDS = {"stuck": "days", "not_seen": "days", "score": "points"}
-_OF_NOBODY = ("score", "collection_failed", "site_broken")
-_OF_NO_SITE = ("score", "collection_failed", "not_seen")
+THRESHOLDS = {"stuck": "days", "not_seen": "days", "score": "points"}
+_PLURAL = re.compile(r"\b(listing|removal|user|site|increase)s\b")
+_WITHOUT_USERS = ("score", "collection_failed", "site_broken")
+_WITHOUT_SITES = ("score", "collection_failed", "not_seen")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-_NAME = re.compile(r"\w[\w -]{0,39}")  # nothing that an address could be written with
-_RULES_MAX, _NAMES_MAX = 200, 10_000  # each look asks the history for each rule
+_NAME = re.compile(r"\w[\w -]{0,39}")  # no characters that an address needs
+_RULES_MAX, _NAMES_MAX = 200, 10_000  # each run queries the history for each rule
 _PROBLEMS_MAX = 20
-_OURS = {"extra_forbidden": "there is no such key", "missing": "this is wanted, and not there"}
+_MESSAGES = {"extra_forbidden": "unknown key", "missing": "required"}
 
 
-def _listed(value: Any) -> Any:
+def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str | int) else value
 
 
-def _clock(value: str) -> time:
+def _parse_time(value: str) -> time:
     with contextlib.suppress(TypeError, ValueError):
-        if (found := time.fromisoformat(value)).tzinfo is None:
-            return found
-    raise ValueError('a time of day is written "22:00", in quotes, without a zone: time_zone has that')
+        if (parsed := time.fromisoformat(value)).tzinfo is None:
+            return parsed
+    raise ValueError(
+        'a time of day must look like "22:00", in quotes and without a zone: set time_zone instead'
+    )
 
 
-def _named(addresses: dict[str, SecretStr]) -> dict[str, SecretStr]:
-    # Which one is not told: somebody may have written the address first, with its password.
+def _check_names(addresses: dict[str, SecretStr]) -> dict[str, SecretStr]:
+    # The name is not quoted: it may be an address with its password, in the wrong place.
     if not all(_NAME.fullmatch(name) for name in addresses):
-        raise ValueError(
-            'each address stands after a name of letters, digits, blanks, "-" and "_", at most 40'
-        )
+        raise ValueError('each address needs a name of at most 40 letters, digits, spaces, "-" and "_"')
     return addresses
 
 
-Clock = Annotated[time, BeforeValidator(_clock)]
-Names = Annotated[tuple[str, ...], Field(max_length=_NAMES_MAX), BeforeValidator(_listed)]
-Ids = Annotated[tuple[int, ...], Field(max_length=_NAMES_MAX), BeforeValidator(_listed)]
-Addresses = Annotated[dict[str, SecretStr], Field(max_length=_RULES_MAX), AfterValidator(_named)]
+TimeOfDay = Annotated[time, BeforeValidator(_parse_time)]
+Names = Annotated[tuple[str, ...], Field(max_length=_NAMES_MAX), BeforeValidator(_as_list)]
+Ids = Annotated[tuple[int, ...], Field(max_length=_NAMES_MAX), BeforeValidator(_as_list)]
+Addresses = Annotated[dict[str, SecretStr], Field(max_length=_RULES_MAX), AfterValidator(_check_names)]
 
 
-class _Part(BaseModel):
+class _RulesModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
-class Rule(_Part):
-    """One thing to be told of.
+class Rule(_RulesModel):
+    """One rule: a condition and the addresses to notify.
 
     Attributes:
-        when: What has to happen: a key of `WHEN`.
-        send: Names of ``send_to``.
-        days: Of ``stuck`` and ``not_seen``: longer than this.
-        points: Of ``score``: how far it has to rise from one look at everyone to the next.
-        times: Of ``collection_failed``: this often in a row.
-        sites: Of these alone; none: of all. Not of ``score``, ``collection_failed``, ``not_seen``.
-        users: Of these people alone; none: of all. Not of ``score``, ``collection_failed``, ``site_broken``.
-        personal: Whether ids, names and addresses of listings are told.
+        when: The condition: a key of `CONDITIONS`.
+        send: Names from ``send_to``.
+        days: For ``stuck`` and ``not_seen``: the minimum duration.
+        points: For ``score``: the minimum increase from one complete run to the next.
+        times: For ``collection_failed``: the number of failures in a row.
+        sites: Only these sites; empty: all. Not for ``score``, ``collection_failed``, ``not_seen``.
+        users: Only these users; empty: all. Not for ``score``, ``collection_failed``, ``site_broken``.
+        personal: Whether the message contains ids, names and addresses of listings.
         digest: Whether it waits for the next digest.
-        urgent: Whether it is sent in quiet hours, too.
+        urgent: Whether it is also sent in quiet hours.
     """
 
     when: Literal[
@@ -113,87 +114,89 @@ class Rule(_Part):
     urgent: bool = False
 
     @model_validator(mode="after")
-    def _is_whole(self) -> Self:
-        if (needs := NEEDS.get(self.when)) and getattr(self, needs) is None:
-            raise ValueError(f"{self.when} needs {needs}")
-        for narrowed, among in (("users", _OF_NOBODY), ("sites", _OF_NO_SITE)):
-            if getattr(self, narrowed) and self.when in among:
-                raise ValueError(f"{narrowed} cannot narrow {self.when}")
+    def _check_condition(self) -> Self:
+        if (required := THRESHOLDS.get(self.when)) and getattr(self, required) is None:
+            raise ValueError(f"{self.when} needs {required}")
+        for name, conditions in (("users", _WITHOUT_USERS), ("sites", _WITHOUT_SITES)):
+            if getattr(self, name) and self.when in conditions:
+                raise ValueError(f"{self.when} cannot be narrowed by {name}")
         if self.digest and self.urgent:
-            raise ValueError("what is urgent waits for no digest")
+            raise ValueError("a rule cannot be both urgent and part of a digest")
         return self
 
     @property
-    def number(self) -> float | None:
-        """What its condition needs beside its name: days or points; None: nothing."""
-        return getattr(self, NEEDS[self.when]) if self.when in NEEDS else None
+    def threshold(self) -> float | None:
+        """The condition's days or points; None: it has no threshold."""
+        return getattr(self, THRESHOLDS[self.when]) if self.when in THRESHOLDS else None
 
     @property
     def title(self) -> str:
-        """What happened, without a number."""
-        return WHEN[self.when].format(
+        """The condition in words, without a count."""
+        if self.when == "collection_failed" and self.times == 1:
+            return "a failed collection"
+        return CONDITIONS[self.when].format(
             days=f"{self.days or 0:g}", points=f"{self.points or 0:g}", times=self.times
         )
 
 
-class Quiet(_Part):
-    """Hours in which nothing is sent; over midnight, too."""
+class QuietHours(_RulesModel):
+    """Hours in which nothing is sent; they may include midnight."""
 
-    since: Annotated[Clock, Field(alias="from")]
-    until: Clock
+    since: Annotated[TimeOfDay, Field(alias="from")]
+    until: TimeOfDay
 
 
-def _zone(name: str) -> str:
+def _check_zone(name: str) -> str:
     try:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError("a time zone is called as in Europe/Berlin, or UTC") from None
+        raise ValueError("unknown time zone: use a name such as Europe/Berlin or UTC") from None
     return name
 
 
-class Rules(_Part):
-    """All that somebody wants to be told.
+class Rules(_RulesModel):
+    """All rules of a file, with the addresses they use.
 
     Attributes:
-        send_to: By a name, an address as Apprise reads it: ``mailto://...``, ``slack://...``, ``ntfy://...``.
-        rules: Of what.
-        digest_at: When digests are sent, each day.
-        quiet_hours: When nothing is sent; None: at any time.
-        time_zone: Of these times.
+        send_to: Apprise addresses by name: ``mailto://...``, ``slack://...``, ``ntfy://...``.
+        rules: The rules.
+        digest_at: The time of day when digests are sent.
+        quiet_hours: When nothing is sent; None: no quiet hours.
+        time_zone: The time zone of these times.
     """
 
     send_to: Addresses
     rules: Annotated[tuple[Rule, ...], Field(max_length=_RULES_MAX)]
-    digest_at: Clock = time(8)
-    quiet_hours: Quiet | None = None
-    time_zone: Annotated[str, AfterValidator(_zone)] = "UTC"
+    digest_at: TimeOfDay = time(8)
+    quiet_hours: QuietHours | None = None
+    time_zone: Annotated[str, AfterValidator(_check_zone)] = "UTC"
 
     @model_validator(mode="after")
-    def _goes_together(self) -> Self:
+    def _check_rules(self) -> Self:
         if not self.rules:
-            raise ValueError("there is no rule")
+            raise ValueError("no rules: add at least one")
         for number, rule in enumerate(self.rules, 1):
-            # Which is not told: it may be an address, with its password.
+            # The name is not quoted: it may be an address with its password.
             if any(name not in self.send_to for name in rule.send):
                 raise ValueError(
-                    f"rule {number}: a rule about {rule.when} sends to a name that send_to does not have"
+                    f"rule {number} ({rule.when}): send names an address that send_to does not have"
                 )
         return self
 
     def due_at(self, rule: Rule, at: datetime) -> datetime:
-        """When what happened at an instant may be sent.
+        """Return when a notification triggered at a time may be sent.
 
         >>> from datetime import UTC
-        >>> from exposurekit.monitor.notifications.rules import of_text
-        >>> some = of_text("{send_to: {me: 'json://x'}, rules: [{when: new, send: me, digest: true}]}")
-        >>> some.due_at(some.rules[0], datetime(2026, 3, 1, 20, tzinfo=UTC)).isoformat()
+        >>> from exposurekit.monitor.notifications.rules import parse_rules
+        >>> rules = parse_rules("{send_to: {me: 'json://x'}, rules: [{when: new, send: me, digest: true}]}")
+        >>> rules.due_at(rules.rules[0], datetime(2026, 3, 1, 20, tzinfo=UTC)).isoformat()
         '2026-03-02T08:00:00+00:00'
         """
         due = self._next(self.digest_at, at) if rule.digest else at
         return due if rule.urgent else self.after_quiet(due)
 
     def after_quiet(self, at: datetime) -> datetime:
-        """The instant itself, or the end of the quiet hours that it lies in."""
+        """Return the time itself, or the end of the quiet hours that it falls into."""
         if self.quiet_hours is None:
             return at
         since, until, now = (
@@ -204,87 +207,98 @@ class Rules(_Part):
         quiet = since <= now < until if since <= until else (now >= since or now < until)
         return self._next(until, at) if quiet else at
 
-    def _next(self, of_day: time, at: datetime) -> datetime:
-        """The next time that a clock on the wall shows that; on the day that has the hour twice, it may show it twice."""
+    def _next(self, time_of_day: time, at: datetime) -> datetime:
+        """Return the next time that a wall clock shows `time_of_day`; when clocks go back, it may show it twice."""
         zone = ZoneInfo(self.time_zone)
         today = at.astimezone(zone).date()
-        shown = (
-            datetime.combine(today + timedelta(days=days), of_day.replace(fold=fold), tzinfo=zone).astimezone(
-                UTC
-            )
+        candidates = (
+            datetime.combine(
+                today + timedelta(days=days), time_of_day.replace(fold=fold), tzinfo=zone
+            ).astimezone(UTC)
             for days, fold in itertools.product((0, 1), (0, 1))
         )
-        return next(then for then in shown if then > at).astimezone(at.tzinfo)
+        return next(candidate for candidate in candidates if candidate > at).astimezone(at.tzinfo)
 
 
-def of_file(path: Path, environment: Mapping[str, str] = os.environ) -> Rules:
-    """The rules of a file.
+def counted_title(title: str, count: int) -> str:
+    """Put a count before a rule's title, if what it names can be counted.
+
+    >>> counted_title("new listings", 1), counted_title("3 failed collections in a row", 1)
+    ('1 new listing', '3 failed collections in a row')
+    """
+    if not _PLURAL.search(title):
+        return title
+    singular = _PLURAL.sub(r"\1", title, count=1)
+    return f"{count:,} {singular if count == 1 else title}"
+
+
+def load_rules(path: Path, environment: Mapping[str, str] = os.environ) -> Rules:
+    """Load rules from a file.
 
     Args:
-        path: A YAML file, for its owner alone: addresses hold passwords.
-        environment: Where ``${NAME}`` in an address is looked up.
+        path: A YAML file that only its owner may read, since addresses contain passwords.
+        environment: The variables that replace ``${NAME}`` in an address.
 
     Raises:
-        ConfigurationError: It cannot be read, others may read it, or something in it is not as it should be; the message says
-            where, and tells nothing of what stands there.
+        ConfigurationError: The file cannot be read, others can read it, or it is invalid; the message names the
+            position of a problem, never a value.
     """
-    return of_text(rules_file.read(path), environment, str(path))
+    return parse_rules(rules_file.read_text(path), environment, str(path))
 
 
-def of_text(text: str, environment: Mapping[str, str] = os.environ, called: str = "the rules") -> Rules:
-    """The same, from a text.
+def parse_rules(text: str, environment: Mapping[str, str] = os.environ, source: str = "the rules") -> Rules:
+    """Parse rules from YAML text; `source` names it in errors.
 
     Raises:
-        ConfigurationError: As of `of_file`.
+        ConfigurationError: The text is invalid; see `load_rules`.
 
-    >>> from exposurekit.monitor.notifications.rules import of_text
-    >>> of_text("{send_to: {me: 'json://x'}, rules: [{when: stuck, send: me}]}")
+    >>> from exposurekit.monitor.notifications.rules import parse_rules
+    >>> parse_rules("{send_to: {me: 'json://x'}, rules: [{when: stuck, send: me}]}")
     Traceback (most recent call last):
     exposurekit.errors.ConfigurationError: the rules, rule 1: stuck needs days
     """
-    said = rules_file.values(text, called)
-    if not isinstance(said, dict):
+    content = rules_file.parse_yaml(text, source)
+    if not isinstance(content, dict):
         raise ConfigurationError(
-            f"{called}: it needs send_to, with addresses, and rules; the README has an example"
+            f"{source}: send_to and rules are required; exposurekit/monitor/README.md has an example"
         )
     try:
-        return Rules.model_validate(_filled(said, environment, called))
+        return Rules.model_validate(_expand_variables(content, environment, source))
     except ValidationError as error:
-        problems = [_problem(called, one) for one in error.errors(include_input=False)]
-        more = [f"{called}: {len(problems) - _PROBLEMS_MAX} more"] if len(problems) > _PROBLEMS_MAX else []
+        problems = [_problem(source, detail) for detail in error.errors(include_input=False)]
+        more = [f"{source}: {len(problems) - _PROBLEMS_MAX} more"] if len(problems) > _PROBLEMS_MAX else []
         raise ConfigurationError("\n".join(problems[:_PROBLEMS_MAX] + more)) from None
 
 
-def _filled(said: Any, environment: Mapping[str, str], called: str) -> Any:
-    """With what the environment holds in the addresses."""
-    if not isinstance(said.get("send_to"), dict):
-        return said
+def _expand_variables(content: Any, environment: Mapping[str, str], source: str) -> Any:
+    """Replace ``${NAME}`` in the addresses."""
+    if not isinstance(content.get("send_to"), dict):
+        return content
 
-    def held(found: "re.Match[str]") -> str:
-        if found[1] not in environment:
-            raise ConfigurationError(f"{called}, send_to: the environment has no {found[1]}")
-        return environment[found[1]]
+    def variable(match: "re.Match[str]") -> str:
+        if match[1] not in environment:
+            raise ConfigurationError(f"{source}, send_to: the environment variable {match[1]} is not set")
+        return environment[match[1]]
 
-    filled = {
-        name: _VARIABLE.sub(held, value) if isinstance(value, str) else value
-        for name, value in said["send_to"].items()
+    addresses = {
+        name: _VARIABLE.sub(variable, value) if isinstance(value, str) else value
+        for name, value in content["send_to"].items()
     }
-    return said | {"send_to": filled}
+    return content | {"send_to": addresses}
 
 
-def _problem(called: str, error: Any) -> str:
-    where = ", ".join(_parts(error["loc"]))
-    told = str(error["msg"]).removeprefix("Value error, ").replace("Input should be", "it should be")
-    what = _OURS.get(error["type"], told)
-    return f"{called}{', ' if where else ''}{where}: {what}"
+def _problem(source: str, error: Any) -> str:
+    position = ", ".join(_position_words(error["loc"]))
+    message = str(error["msg"]).removeprefix("Value error, ").replace("Input should be", "it should be")
+    return f"{source}{', ' if position else ''}{position}: {_MESSAGES.get(error['type'], message)}"
 
 
-def _parts(place: Sequence[str | int]) -> Iterator[str]:
-    """A place in words: ``rule 1, when``."""
-    told = list(place)
-    if told[:1] == ["rules"] and len(told) > 1 and isinstance(told[1], int):
-        yield f"rule {told[1] + 1}"
-        told = told[2:]
-    for part in told:
-        # A key that is none may be an address, with its password.
+def _position_words(location: Sequence[str | int]) -> Iterator[str]:
+    """Describe a location in the file: ``rule 1, when``."""
+    parts = list(location)
+    if parts[:1] == ["rules"] and len(parts) > 1 and isinstance(parts[1], int):
+        yield f"rule {parts[1] + 1}"
+        parts = parts[2:]
+    for part in parts:
+        # An unknown key may be an address with its password.
         yield str(part) if isinstance(part, int) or _NAME.fullmatch(part) else "a key"

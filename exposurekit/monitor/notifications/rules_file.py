@@ -1,4 +1,4 @@
-"""The text of a file of rules, and the plain values in it: of bounded size, and never quoted in an error."""
+"""Read a rules file: bounded in size, plain YAML values only, and never quoted in an error."""
 
 import os
 import stat
@@ -10,14 +10,14 @@ import yaml
 from exposurekit.errors import ConfigurationError
 
 BYTES_MAX = 1 << 18
-NUMBER_MAX = 40  # letters of a number
-# A pipe that nobody writes to is opened at once. Windows has no such pipes, and a flag of its own.
+NUMBER_MAX = 40  # characters of a number
+# O_NONBLOCK: do not wait for a pipe that nobody writes to. Windows lacks it and needs O_BINARY.
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 
 class _Alias(yaml.YAMLError):
-    """Few letters with many aliases say more than any memory holds."""
+    """An alias: a few bytes of nested aliases can expand to more than fits in memory."""
 
     def __init__(self, mark: yaml.Mark) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ class _Alias(yaml.YAMLError):
 
 
 class _Loader(yaml.SafeLoader):
-    """Plain values alone; whatever goes wrong with one says on which line, and nothing of it."""
+    """Loads plain values only; errors name the line, never the value."""
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
@@ -39,41 +39,41 @@ class _Loader(yaml.SafeLoader):
             return super().construct_object(node, deep)
         except yaml.YAMLError:
             raise
-        except Exception:  # noqa: BLE001  its constructors raise anything, with the value in it
+        except Exception:  # noqa: BLE001  constructors raise anything, with the value in the message
             raise yaml.MarkedYAMLError(problem_mark=node.start_mark) from None
 
 
-def read(path: Path) -> str:
-    """The text of a file that is for its owner alone.
+def read_text(path: Path) -> str:
+    """Read a file that only its owner may read.
 
     Raises:
-        ConfigurationError: It cannot be read, others may read it, or it is too long.
+        ConfigurationError: It cannot be read, others can read it, or it is too large.
     """
     try:
         with os.fdopen(os.open(path, _FLAGS), "rb") as stream:
             mode = os.fstat(stream.fileno()).st_mode
             if not stat.S_ISREG(mode):
-                raise ConfigurationError(f"{path} is no file: rules are read from one")
+                raise ConfigurationError(f"{path} is not a file: name a YAML file with rules")
             if os.name == "posix" and mode & 0o077:
                 raise ConfigurationError(
-                    f"{path} can be read by others, and addresses hold passwords: chmod 600 it"
+                    f"{path} can be read by others, and addresses contain passwords: run chmod 600 on it"
                 )
             text = stream.read(BYTES_MAX + 1)
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from None
     if len(text) > BYTES_MAX:
-        raise ConfigurationError(f"{path} is too long for rules: {BYTES_MAX:,} bytes are the most")
+        raise ConfigurationError(f"{path} is too large: rules may have at most {BYTES_MAX:,} bytes")
     return text.decode("utf-8", "replace")
 
 
-def values(text: str, called: str) -> Any:
-    """What a text of YAML says.
+def parse_yaml(text: str, source: str) -> Any:
+    """Parse a YAML text; `source` names it in errors.
 
     Raises:
-        ConfigurationError: It is none, or has an alias; the message names the line.
+        ConfigurationError: It is not YAML, or has an alias; the message names the line.
 
-    >>> from exposurekit.monitor.notifications.rules_file import values
-    >>> values("rules: []", "the rules")
+    >>> from exposurekit.monitor.notifications.rules_file import parse_yaml
+    >>> parse_yaml("rules: []", "the rules")
     {'rules': []}
     """
     loader = None
@@ -82,19 +82,19 @@ def values(text: str, called: str) -> Any:
         return loader.get_single_data()
     except _Alias as error:
         raise ConfigurationError(
-            f"{called}{_line(error, text)}: aliases are not read here; write it out"
+            f"{source}{_line(error, text)}: YAML aliases are not supported; write the value out"
         ) from None
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise ConfigurationError(f"{called}{_line(error, text)}: this is no YAML") from None
+        raise ConfigurationError(f"{source}{_line(error, text)}: not valid YAML") from None
     finally:
         if loader is not None:
             loader.dispose()
 
 
 def _line(error: Exception, text: str) -> str:
-    """Where a text is no YAML; what only shows at its end, such as a quote that is not closed, is where that begins."""
-    mark, began = getattr(error, "problem_mark", None), getattr(error, "context_mark", None)
+    """Name the line of a YAML error; an error that shows at the end, such as an unclosed quote, is where it begins."""
+    mark, context = getattr(error, "problem_mark", None), getattr(error, "context_mark", None)
     if mark is None:
         return ""
     is_end = not text[mark.index :].strip()
-    return f", line {(began if is_end and began is not None else mark).line + 1}"
+    return f", line {(context if is_end and context is not None else mark).line + 1}"

@@ -2,8 +2,8 @@
 
 ::
 
-    receiver    HTTP request -> verified bytes -> 204    signatures  verify who sent it
+    receiver    HTTP request -> verified bytes -> 204    signatures  verify the sender
     writer      one durable insert per delivery          store       the inbox messages
-    parsing     bytes -> a delivery, or whom it is about
+    parsing     bytes -> a delivery, or its user's id
     ingest      inbox messages -> the history, or quarantine
 """

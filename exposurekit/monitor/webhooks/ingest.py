@@ -1,4 +1,4 @@
-"""Letters into the history, once each. Decides nothing about what they say."""
+"""Move inbox messages into the history, each exactly once, and quarantine what cannot be parsed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ from exposurekit.history.deliveries import ReceivedDelivery
 from exposurekit.monitor.webhooks import parsing
 from exposurekit.monitor.webhooks.store import InboxMessage, InboxStore
 
-BATCH = 500
-# What values may bring about. A history that is busy, or whose disk is full, is no fault of a delivery.
-_BY_VALUES = (
+BATCH_SIZE = 500
+# Errors that a delivery's values can cause. A locked history or a full disk is not the delivery's fault.
+_VALUE_ERRORS = (
     ValueError,
     TypeError,
     ArithmeticError,
@@ -24,93 +24,93 @@ _BY_VALUES = (
 
 @dataclass(frozen=True, slots=True)
 class InboxResult:
-    """What one draining did.
+    """What one call of `process_inbox` did.
 
     Attributes:
-        taken: How many deliveries the history took in.
-        quarantined: How many letters could not be read, or taken in, and were set apart.
-        user_ids: Whom the deliveries are about: a reason to look at them again.
+        ingested: The number of deliveries added to the history.
+        quarantined: The number of messages that could not be parsed or ingested.
+        user_ids: The users whom the deliveries are about; reload them.
     """
 
-    taken: int = 0
+    ingested: int = 0
     quarantined: int = 0
     user_ids: frozenset[int] = frozenset()
 
 
-def process_inbox(letters: InboxStore, history: History, *, batch: int = BATCH) -> InboxResult:
-    """Hand every letter that the history has not taken in to it, in the order in which they came.
+def process_inbox(store: InboxStore, history: History, *, batch_size: int = BATCH_SIZE) -> InboxResult:
+    """Ingest all waiting messages into the history, in the order in which they arrived.
 
-    A letter that cannot be read, or that the history cannot take in though it takes in others, is quarantined, with a
-    reason that holds nothing of it. Bodies are dropped from the inbox once the history has them on the disk: killed at
-    any point, the next draining goes on. One at a time.
+    A message that cannot be parsed, or that the history rejects while it accepts others, is quarantined with a reason
+    that contains none of its values. Bodies are dropped from the inbox once the history has them on disk, so a killed
+    process can resume at any point. Run one at a time.
 
     Args:
-        letters: The inbox. Where it is an older copy that was put back, it is another inbox from now on: what was
-            taken in of it before is told again, and nothing is passed over.
-        history: Where deliveries are taken in.
-        batch: How many at most are handed over at once.
+        store: The inbox. If it is an older copy that was restored, it gets a new identity: deliveries that it still
+            holds are ingested again, and none is skipped.
+        history: The history that ingests the deliveries.
+        batch_size: The maximum number of messages per batch.
 
     Raises:
-        NotKept: The inbox cannot be used at this moment.
+        DatabaseUnavailable: The inbox cannot be used right now.
         HistoryLocked: Another process writes to the history.
     """
-    after = history.last_delivery(letters.identity)
-    if letters.renew(after):
+    after = history.last_delivery(store.identity)
+    if store.reset_identity(after):
         after = 0
-    inbox = letters.identity
-    _discard(letters, history, after)
+    inbox = store.identity
+    _discard(store, history, after)
     quarantined = 0
     user_ids: list[int] = []
-    while waiting := letters.unprocessed(after, batch):
-        taken = _ingested(letters, history, inbox, _read(letters, waiting))
-        _discard(letters, history, history.last_delivery(inbox))
-        quarantined += len(waiting) - len(taken)
-        user_ids += [one.delivery.user_id for one in taken]
-        after = waiting[-1].number
+    while messages := store.unprocessed(after, batch_size):
+        ingested = _ingest(store, history, inbox, _parse(store, messages))
+        _discard(store, history, history.last_delivery(inbox))
+        quarantined += len(messages) - len(ingested)
+        user_ids += [received.delivery.user_id for received in ingested]
+        after = messages[-1].number
     return InboxResult(len(user_ids), quarantined, frozenset(user_ids))
 
 
-def _discard(letters: InboxStore, history: History, until: int) -> None:
-    """Drop bodies; what a loss of power could take from the history the inbox still has."""
-    oldest = letters.unprocessed(0, 1)
+def _discard(store: InboxStore, history: History, until: int) -> None:
+    """Drop bodies, but only after the history has synced them to disk."""
+    oldest = store.unprocessed(0, 1)
     if oldest and oldest[0].number <= until:
         history.sync()
-    letters.forget(until)
+    store.discard_processed(until)
 
 
-def _read(letters: InboxStore, waiting: Sequence[InboxMessage]) -> list[ReceivedDelivery]:
-    """Those that can be read; the others are set apart."""
-    told = []
-    for letter in waiting:
+def _parse(store: InboxStore, messages: Sequence[InboxMessage]) -> list[ReceivedDelivery]:
+    """Parse messages into deliveries; quarantine those that cannot be parsed."""
+    deliveries = []
+    for message in messages:
         try:
-            delivery = parsing.delivery(letter.body)
+            delivery = parsing.parse_delivery(message.body)
         except InvalidResponse as problem:
-            letters.quarantine(letter.number, str(problem))
+            store.quarantine(message.number, str(problem))
         else:
-            told.append(
-                ReceivedDelivery(letter.number, letter.received_at, letter.webhook_id or "", delivery)
+            deliveries.append(
+                ReceivedDelivery(message.number, message.received_at, message.webhook_id or "", delivery)
             )
-    return told
+    return deliveries
 
 
-def _ingested(
-    letters: InboxStore, history: History, inbox: str, told: list[ReceivedDelivery]
+def _ingest(
+    store: InboxStore, history: History, inbox: str, deliveries: list[ReceivedDelivery]
 ) -> list[ReceivedDelivery]:
-    """Those that the history took in; where it could not, each half by itself, and what fails alone is set apart."""
-    if not told:
+    """Ingest deliveries and return those that succeeded; on an error bisect, and quarantine what fails alone."""
+    if not deliveries:
         return []
     try:
-        history.ingest_deliveries(told, inbox=inbox)
-    except _BY_VALUES as error:
+        history.ingest_deliveries(deliveries, inbox=inbox)
+    except _VALUE_ERRORS as error:
         problem = type(error).__name__
     else:
-        return told
-    if len(told) > 1:
-        half = len(told) // 2
+        return deliveries
+    if len(deliveries) > 1:
+        half = len(deliveries) // 2
         return [
-            *_ingested(letters, history, inbox, told[:half]),
-            *_ingested(letters, history, inbox, told[half:]),
+            *_ingest(store, history, inbox, deliveries[:half]),
+            *_ingest(store, history, inbox, deliveries[half:]),
         ]
-    history.ingest_deliveries([], inbox=inbox)  # fails where it is the history that is not well
-    letters.quarantine(told[0].number, f"the history cannot take it in: {problem}")
+    history.ingest_deliveries([], inbox=inbox)  # raises if the history itself is at fault
+    store.quarantine(deliveries[0].number, f"the history cannot ingest it: {problem}")
     return []

@@ -1,6 +1,6 @@
-"""What a letter's bytes say: a delivery, JSON or XML as it begins; or, where they are none, whom they are about.
+"""Parse an inbox message's bytes, JSON or XML: the delivery, or at least the user it is about.
 
-Problems name places, never values.
+Errors name the position of a problem, never a value.
 """
 
 import re
@@ -16,47 +16,47 @@ from exposurekit.contract.schema import shape_of_model
 from exposurekit.contract.webhooks import Delivery
 from exposurekit.errors import InvalidResponse
 
-# Of a person's values, for letters that do not say whose they are. A shorter one, such as a first name or the
-# title "a", is in nearly everybody's letters, and those would go too.
+# The shortest personal value that identifies a user in a message without a user_id. A shorter one, such as a first
+# name or the title "a", occurs in other users' messages too, which would be erased with it.
 VALUE_MIN = 6
 
 _ESCAPED = re.compile(r'\\(?:u([0-9a-fA-F]{4})|(["\\/bfnrt]))')
-_SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-_NAMED = {"&lt;": "<", "&gt;": ">", "&quot;": '"', "&apos;": "'", "&amp;": "&"}
+_SHORT_ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_NAMED_REFERENCES = {"&lt;": "<", "&gt;": ">", "&quot;": '"', "&apos;": "'", "&amp;": "&"}
 _REFERENCE = re.compile(r"&(?:#(\d{1,7})|#[xX]([0-9a-fA-F]{1,6})|lt|gt|quot|apos|amp);")
 _ENCODINGS = ("utf-8", "utf-16-le", "utf-16-be", "latin-1")
 
 
-def delivery(body: bytes) -> Delivery:
-    """What a letter says.
+def parse_delivery(body: bytes) -> Delivery:
+    """Parse a delivery.
 
     Raises:
-        InvalidResponse: It is not a delivery; the message says where, never what it holds.
+        InvalidResponse: It is not a delivery; the message names the field, never its value.
 
-    >>> delivery(b'{"user_id": 12, "events": []}')
+    >>> parse_delivery(b'{"user_id": 12, "events": []}')
     Delivery(user_id=12, events=0)
     """
     values = _values(body)
     if not isinstance(values, dict):
-        raise InvalidResponse("not a delivery: it is no object")
+        raise InvalidResponse("not a delivery: it is not an object")
     try:
         reading = lenient.as_model(Delivery, values, typed=body.lstrip()[:1] != b"<")
     except InvalidResponse as error:
         problem = str(error)
     else:
-        found: Delivery = reading.value
+        delivery: Delivery = reading.value
         if not reading.items_lost:
-            return found
-        # A delivery comes once: what cannot be read whole is kept as it came.
+            return delivery
+        # A delivery arrives once: if part of it cannot be parsed, the caller quarantines all of it.
         lost = next(one.field for one in reading.deviations if one.costs_item)
-        problem = f"{lost} is not as described"
+        problem = f"{lost} does not match the specification"
     raise InvalidResponse(f"not a delivery: {problem}")
 
 
-def user_id_of(body: bytes) -> int | None:
-    """Whom a letter is about, whatever else is wrong with it; None: it does not tell.
+def parse_user_id(body: bytes) -> int | None:
+    """Parse only the user_id, even if the rest of the message is invalid; None: it has none.
 
-    >>> user_id_of(b'{"user_id": "12"}'), user_id_of(b"<html>")
+    >>> parse_user_id(b'{"user_id": "12"}'), parse_user_id(b"<html>")
     (12, None)
     """
     try:
@@ -67,72 +67,74 @@ def user_id_of(body: bytes) -> int | None:
 
 
 def mentions(body: bytes, user_id: int, values: Sequence[str]) -> Literal["id", "value"] | None:
-    r"""Whether a letter is about a person, and by what that is told; None: it is not.
+    r"""Whether a message is about a user, by its id or by a value; None: it is not.
 
-    One that tells its user_id is about that person alone. Any other is, if its bytes hold the id as a number by itself
-    or one of the values, in any case of letters: as they are, JSON-escaped, percent-encoded or with XML's references,
-    in UTF-8, UTF-16 or Latin-1. Values of fewer than `VALUE_MIN` characters are passed over: see `searchable_values`.
+    A message with a user_id is about that user alone. Any other message is about the user if its bytes contain the id
+    as a separate number, or one of the values in upper or lower case: plain, JSON-escaped, percent-encoded or with XML
+    references, in UTF-8, UTF-16 or Latin-1. Values shorter than `VALUE_MIN` are ignored: see `searchable_values`.
 
     >>> mentions(b'{"user_id": 12}', 12, []), mentions(b'{"user_id": 13}', 12, ["Ren\u00e9 Roe"])
     ('id', None)
     >>> mentions(b'{"name": "Ren\\u00e9 Roe"', 12, ["Ren\u00e9 Roe"]), mentions(b"user=112", 12, [])
     ('value', None)
     """
-    told = user_id_of(body)
-    if told is not None:
-        return "id" if told == user_id else None
+    message_user_id = parse_user_id(body)
+    if message_user_id is not None:
+        return "id" if message_user_id == user_id else None
     number = re.compile(rf"(?<!\d){user_id}(?!\d)", re.ASCII)
-    wanted = searchable_values(values)
+    search_values = searchable_values(values)
     by_value = False
     for text in map(str.casefold, _texts(body)):
         if number.search(text):
             return "id"
-        by_value = by_value or any(value in text for value in wanted)
+        by_value = by_value or any(value in text for value in search_values)
     return "value" if by_value else None
 
 
 def searchable_values(values: Iterable[str]) -> list[str]:
-    """Those that are long enough to tell somebody by, as they are compared.
+    """Return the values that are long enough to identify a user, case-folded for comparison.
 
     >>> searchable_values(["a", " Juniper Roe ", "Juniper roe"])
     ['juniper roe']
     """
-    bare = (value.strip() for value in values)
-    return sorted({value.casefold() for value in bare if len(value) >= VALUE_MIN})
+    stripped = (value.strip() for value in values)
+    return sorted({value.casefold() for value in stripped if len(value) >= VALUE_MIN})
 
 
 def _values(body: bytes) -> Any:
-    # not shown: an XML delivery; read after the same shape as a JSON one
-    bare = body.lstrip()
-    if bare[:1] == b"<":
-        return codec.decode(bare, "xml", shape_of_model(Delivery))
+    # spec does not show an XML delivery; it is read with the shape of a JSON one
+    stripped = body.lstrip()
+    if stripped[:1] == b"<":
+        return codec.decode(stripped, "xml", shape_of_model(Delivery))
     return codec.decode(body, "json")
 
 
 def _texts(body: bytes) -> Iterator[str]:
+    """Decode a body in every way in which it may spell a value."""
     for encoding in _ENCODINGS:
         for offset in range(2 if encoding.startswith("utf-16") else 1):
             text = body[offset:].decode(encoding, "replace")
             yield text
-            plain = _paired(_ESCAPED.sub(_unescaped, text))
-            for bare in (plain, unquote_plus(text), unquote_plus(plain), _REFERENCE.sub(_referred, text)):
-                if bare != text:
-                    yield bare
+            plain = _join_surrogates(_ESCAPED.sub(_unescape, text))
+            references = _REFERENCE.sub(_resolve_reference, text)
+            for decoded in (plain, unquote_plus(text), unquote_plus(plain), references):
+                if decoded != text:
+                    yield decoded
 
 
-def _unescaped(match: re.Match[str]) -> str:
+def _unescape(match: re.Match[str]) -> str:
     if match[1]:
         return chr(int(match[1], 16))
-    return _SHORT.get(match[2], match[2])
+    return _SHORT_ESCAPES.get(match[2], match[2])
 
 
-def _paired(text: str) -> str:
-    """JSON escapes what lies beyond 16 bits in two halves."""
+def _join_surrogates(text: str) -> str:
+    """JSON escapes characters beyond 16 bits as two surrogates."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def _referred(match: re.Match[str]) -> str:
-    if match[0] in _NAMED:
-        return _NAMED[match[0]]
+def _resolve_reference(match: re.Match[str]) -> str:
+    if match[0] in _NAMED_REFERENCES:
+        return _NAMED_REFERENCES[match[0]]
     code = int(match[1]) if match[1] else int(match[2], 16)
     return chr(code) if code <= sys.maxunicode else match[0]

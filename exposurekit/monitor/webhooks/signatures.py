@@ -1,4 +1,4 @@
-"""Whether a request is signed as Standard Webhooks has it. Decides on plain values; compares in constant time."""
+"""Verify Standard Webhooks signatures, in constant time."""
 
 import base64
 import hmac
@@ -10,24 +10,24 @@ from datetime import datetime, timedelta
 from exposurekit.errors import ConfigurationError
 
 PREFIX = "whsec_"
-TOLERANCE = timedelta(minutes=5)  # each attempt is signed anew, so a retry is as fresh as a first attempt
+TOLERANCE = timedelta(minutes=5)  # senders sign each attempt anew, so a retry is as fresh as a first attempt
 SECRET_BYTES_MIN = 16
 _SECONDS = re.compile(rb"\d{1,12}")
 
 
 @dataclass(frozen=True, slots=True)
-class Signed:
-    """What the three headers of a request say."""
+class SignatureHeaders:
+    """The three signature headers of a request."""
 
     webhook_id: bytes
     timestamp: bytes
     signatures: bytes = field(repr=False)
 
     def is_fresh(self, now: datetime) -> bool:
-        """Whether it was signed within `TOLERANCE` of an instant, before or after.
+        """Whether the timestamp is within `TOLERANCE` of `now`.
 
         >>> from datetime import UTC
-        >>> Signed(b"msg_1", b"60", b"v1,").is_fresh(datetime(1970, 1, 1, 0, 6, 0, tzinfo=UTC))
+        >>> SignatureHeaders(b"msg_1", b"60", b"v1,").is_fresh(datetime(1970, 1, 1, 0, 6, 0, tzinfo=UTC))
         True
         """
         if not _SECONDS.fullmatch(self.timestamp):
@@ -35,38 +35,40 @@ class Signed:
         return abs(now.timestamp() - int(self.timestamp)) <= TOLERANCE.total_seconds()
 
 
-def keys_of(secrets: Iterable[str]) -> tuple[bytes, ...]:
-    """The keys of signing secrets, with ``whsec_`` before them or without.
+def decode_secrets(secrets: Iterable[str]) -> tuple[bytes, ...]:
+    """Decode signing secrets, with or without ``whsec_``, into keys.
 
     Raises:
-        ConfigurationError: One is not base64 of at least 16 bytes; the message does not hold it.
+        ConfigurationError: A secret is not base64 of at least 16 bytes; the message does not contain it.
 
-    >>> keys_of(["whsec_MDEyMzQ1Njc4OWFiY2RlZg=="])
+    >>> decode_secrets(["whsec_MDEyMzQ1Njc4OWFiY2RlZg=="])
     (b'0123456789abcdef',)
     """
-    return tuple(map(_key, secrets))
+    return tuple(map(_decode, secrets))
 
 
-def _key(secret: str) -> bytes:
-    bare = secret.strip().removeprefix(PREFIX).rstrip("=")
+def _decode(secret: str) -> bytes:
+    text = secret.strip().removeprefix(PREFIX).rstrip("=")
     try:
-        key = base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)
-    except ValueError:  # its own words could hold the secret
+        key = base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
+    except ValueError:  # its message could contain the secret
         key = b""
     if len(key) >= SECRET_BYTES_MIN:
         return key
     raise ConfigurationError(
-        f"a signing secret is base64 of at least {SECRET_BYTES_MIN} bytes, with {PREFIX} before it or without"
+        f"a signing secret must be base64 of at least {SECRET_BYTES_MIN} bytes, with or without the prefix {PREFIX}"
     )
 
 
-def is_signed(signed: Signed, body: bytes, keys: Iterable[bytes]) -> bool:
-    """Whether one of the signatures was made with one of the keys, over these very bytes.
+def is_signed(headers: SignatureHeaders, body: bytes, keys: Iterable[bytes]) -> bool:
+    """Whether one of the signatures matches the body under one of the keys.
 
-    >>> is_signed(Signed(b"msg_1", b"60", b"v1,AAAA v1a,BBBB"), b"{}", [b"0123456789abcdef"])
+    >>> is_signed(SignatureHeaders(b"msg_1", b"60", b"v1,AAAA v1a,BBBB"), b"{}", [b"0123456789abcdef"])
     False
     """
-    content = b".".join((signed.webhook_id, signed.timestamp, body))
-    wanted = [b"v1," + base64.b64encode(hmac.digest(key, content, "sha256")) for key in keys]
-    found = [hmac.compare_digest(one, want) for one in signed.signatures.split(b" ") for want in wanted]
-    return any(found)
+    content = b".".join((headers.webhook_id, headers.timestamp, body))
+    expected = [b"v1," + base64.b64encode(hmac.digest(key, content, "sha256")) for key in keys]
+    signatures = headers.signatures.split(b" ")
+    # a list, not a generator: any() would stop at the first match and leak its position through timing
+    matches = [hmac.compare_digest(signature, digest) for signature in signatures for digest in expected]
+    return any(matches)

@@ -1,6 +1,6 @@
-"""What the inbox received, as it came, in one SQLite file. Durable before anybody is told so; reads no meaning into it.
+"""The inbox: received webhook bodies in a SQLite file, unchanged and durable before the sender gets its 204.
 
-Several processes may use one file: one receives, one drains, one lists. Each transaction is on the disk when it
+Several processes may share one file: one receives, one processes, one lists. Each transaction is on disk when it
 returns (WAL, synchronous=FULL).
 """
 
@@ -14,34 +14,48 @@ from itertools import accumulate, takewhile
 from pathlib import Path
 
 from exposurekit.contract.webhooks import GROUPING_WINDOW, RETRY_DELAYS
-from exposurekit.monitor.sqlite import Database, Kind
+from exposurekit.monitor.sqlite import Database, Schema
 from exposurekit.monitor.webhooks.parsing import mentions
 
-# A sender without webhook-ids repeats a body for 46 minutes; twice that, for clocks and queues that lag. Later the
-# same bytes are news: what was listed, gone and listed again is told in the same words.
+# A sender without webhook-ids repeats a body for 46 minutes; the window is twice that, for clocks and queues that lag.
+# Later, the same bytes are a new delivery: a record that is found, removed and found again gives the same body.
 DEDUP_WINDOW = 2 * (GROUPING_WINDOW + sum(RETRY_DELAYS, timedelta()))
-# A delivery can be replayed by hand, with its id and bytes, for as long as its sender keeps it: here, 90 days.
+# An operator can replay a delivery, with its id and bytes, for as long as the sender stores it: our service, 90 days.
 DEDUP_TTL = timedelta(days=90)
-BATCH_BYTES = 16 * 2**20  # of bodies given at once, but for one that is larger by itself
+BATCH_BYTES = 16 * 2**20  # of bodies in one batch; a single larger body is a batch of its own
 
-INBOX = Kind(
+_INDEXES = (
+    "CREATE UNIQUE INDEX messages_by_webhook_id ON messages (webhook_id, digest) WHERE webhook_id IS NOT NULL",
+    "CREATE INDEX messages_by_digest ON messages (digest, received_at) WHERE webhook_id IS NULL",
+    "CREATE INDEX messages_with_body ON messages (number) WHERE body IS NOT NULL",
+    "CREATE INDEX messages_processed ON messages (received_at) WHERE body IS NULL",
+)
+INBOX_SCHEMA = Schema(
     "the inbox",
     0x45584B49,
     (
-        "CREATE TABLE about (identity TEXT NOT NULL)",
-        "INSERT INTO about VALUES (lower(hex(randomblob(16))))",
-        """CREATE TABLE letters (
+        "CREATE TABLE meta (identity TEXT NOT NULL)",
+        "INSERT INTO meta VALUES (lower(hex(randomblob(16))))",
+        """CREATE TABLE messages (
             number INTEGER PRIMARY KEY AUTOINCREMENT,
-            webhook_id TEXT,           -- NULL: its sender gives none
+            webhook_id TEXT,           -- NULL: the sender sent none
             digest BLOB NOT NULL,      -- SHA-256 of the body
             received_at INTEGER NOT NULL,  -- microseconds since 1970, UTC
-            body BLOB,                 -- NULL: drained, and only known any more
-            reason TEXT                -- NULL: not quarantined
+            body BLOB,                 -- NULL: processed; the row remains to recognise duplicates
+            reason TEXT                -- why it is quarantined; NULL: it is not
         )""",
-        "CREATE UNIQUE INDEX once ON letters (webhook_id, digest) WHERE webhook_id IS NOT NULL",
-        "CREATE INDEX alike ON letters (digest, received_at) WHERE webhook_id IS NULL",
-        "CREATE INDEX kept ON letters (number) WHERE body IS NOT NULL",
-        "CREATE INDEX known ON letters (received_at) WHERE body IS NULL",
+        *_INDEXES,
+    ),
+    upgrades=(
+        (
+            "ALTER TABLE about RENAME TO meta",
+            "ALTER TABLE letters RENAME TO messages",
+            "DROP INDEX once",
+            "DROP INDEX alike",
+            "DROP INDEX kept",
+            "DROP INDEX known",
+            *_INDEXES,
+        ),
     ),
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -49,7 +63,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class InboxMessage:
-    """One request's body as it came."""
+    """A received webhook delivery: the body of one request, unchanged."""
 
     number: int
     received_at: datetime
@@ -58,8 +72,8 @@ class InboxMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class Quarantined:
-    """A letter that cannot be read, without its body. ``size`` in bytes."""
+class QuarantinedMessage:
+    """A message that cannot be processed, without its body; `size` is in bytes."""
 
     number: int
     received_at: datetime
@@ -68,48 +82,48 @@ class Quarantined:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
-    """How many letters wait, are quarantined, or are drained and only known; when the oldest that waits came."""
+class InboxCounts:
+    """The number of messages that wait, are quarantined or were processed, and when the oldest waiting one arrived."""
 
     waiting: int
     quarantined: int
-    known: int
+    processed: int
     oldest_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
-class Erased:
-    """How many letters an erasure deleted.
+class ErasedMessages:
+    """The number of messages that an erasure deleted.
 
     Attributes:
-        letters: In all.
-        by_value: Of these, those that told nobody's id, and held one of the values.
-        quarantined: Of these, those that had been set apart.
+        total: All of them.
+        by_value: Those without a user_id, deleted because they contain one of the values.
+        quarantined: Those that were quarantined.
     """
 
-    letters: int
+    total: int
     by_value: int
     quarantined: int = 0
 
 
 def utc_now() -> datetime:
-    """This instant."""
+    """The current time."""
     return datetime.now(UTC)
 
 
 class InboxStore:
-    """The letters of one inbox; the file is made at first use, for its owner alone.
+    """The messages of one inbox. The file is created on first use, for its owner only.
 
     Args:
         path: The file.
-        clock: Tells the instant.
-        busy_s: How long another process's transaction is waited for.
+        clock: Returns the current time.
+        busy_s: How long to wait for another process's transaction.
 
     >>> import tempfile
-    >>> letters = InboxStore(Path(tempfile.mkdtemp()) / "inbox.db")
-    >>> letters.put("msg_1", b"{}"), letters.put("msg_1", b"{}"), letters.counts().waiting
+    >>> store = InboxStore(Path(tempfile.mkdtemp()) / "inbox.db")
+    >>> store.put("msg_1", b"{}"), store.put("msg_1", b"{}"), store.counts().waiting
     (True, False, 1)
-    >>> letters.close()
+    >>> store.close()
     """
 
     def __init__(
@@ -117,69 +131,69 @@ class InboxStore:
     ) -> None:
         self.path = Path(path)
         self._clock = clock
-        self._database = Database(self.path, busy_s, INBOX)
+        self._database = Database(self.path, busy_s, INBOX_SCHEMA)
 
     @property
     def identity(self) -> str:
-        """What this inbox is called, for as long as its file exists; two files never share it: see `renew`."""
+        """The inbox's id. It lives as long as the file, and no two files share one: see `reset_identity`."""
         with self._database.reading() as connection:
-            return str(connection.execute("SELECT identity FROM about").fetchone()[0])
+            return str(connection.execute("SELECT identity FROM meta").fetchone()[0])
 
-    def renew(self, drained: int) -> bool:
-        """Take another identity where no letter ever had a number as great as one that was drained.
+    def reset_identity(self, last_processed: int) -> bool:
+        """Give the inbox a new identity if it never assigned the number of a message that was processed.
 
-        Such a file is an older copy that was put back: it gives those numbers again, to letters that nobody has seen.
+        Such a file is an older copy that was restored: it will assign the same numbers to other messages.
 
         Args:
-            drained: The greatest number that was drained of the inbox of this identity.
+            last_processed: The highest number that was processed from the inbox with this identity.
 
         Returns:
-            Whether it has another identity now.
+            Whether the identity changed.
 
         Raises:
-            NotKept: It could not be done.
+            DatabaseUnavailable: The file cannot be used right now.
 
         >>> import tempfile
-        >>> letters = InboxStore(Path(tempfile.mkdtemp()) / "inbox.db")
-        >>> letters.put("msg_1", b"{}"), letters.renew(1), letters.renew(2)
+        >>> store = InboxStore(Path(tempfile.mkdtemp()) / "inbox.db")
+        >>> store.put("msg_1", b"{}"), store.reset_identity(1), store.reset_identity(2)
         (True, False, True)
-        >>> letters.close()
+        >>> store.close()
         """
         with self._database.writing() as connection:
-            given = connection.execute(
-                "SELECT max(coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = 'letters'), 0), "
-                "coalesce((SELECT max(number) FROM letters), 0))"
+            last_assigned = connection.execute(
+                "SELECT max(coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = 'messages'), 0), "
+                "coalesce((SELECT max(number) FROM messages), 0))"
             ).fetchone()[0]
-            if given >= drained:
+            if last_assigned >= last_processed:
                 return False
-            connection.execute("UPDATE about SET identity = ?", (str(uuid.uuid4()),))
+            connection.execute("UPDATE meta SET identity = ?", (str(uuid.uuid4()),))
         return True
 
     def put(self, webhook_id: str | None, body: bytes) -> bool:
-        """Keep one; False: it was received already. See `put_all`."""
+        """Store one message; False: it is a duplicate. See `put_all`."""
         return self.put_all([(webhook_id, body)])[0]
 
     def put_all(self, received: Iterable[tuple[str | None, bytes]]) -> list[bool]:
-        """Keep several in one transaction; on the disk when this returns.
+        """Store several messages in one transaction; they are on disk when this returns.
 
-        The same webhook-id with the same bytes is received already, for `DEDUP_TTL`; with other bytes it is another
-        letter. Without an id, the same bytes are received already within `DEDUP_WINDOW`.
+        A message is a duplicate if the same webhook-id arrived with the same bytes within `DEDUP_TTL`; the same id with
+        other bytes is a new message. Without an id, the same bytes are a duplicate within `DEDUP_WINDOW`.
 
         Returns:
-            Of each, whether it was new.
+            For each message, whether it is new.
 
         Raises:
-            NotKept: None of them is kept.
+            DatabaseUnavailable: None of them is stored.
         """
         at = _microseconds(self._clock())
         with self._database.writing() as connection:
-            return [_put(connection, at, webhook_id, body) for webhook_id, body in received]
+            return [_insert(connection, at, webhook_id, body) for webhook_id, body in received]
 
     def unprocessed(self, after: int = 0, limit: int = 500) -> list[InboxMessage]:
-        """The first letters past a number, none of them quarantined; at most `limit`, and about `BATCH_BYTES`."""
+        """Return the first waiting messages past a number: at most `limit`, and about `BATCH_BYTES` of bodies."""
         with self._database.reading() as connection:
             sizes = connection.execute(
-                "SELECT number, length(body) FROM letters WHERE body IS NOT NULL AND reason IS NULL "
+                "SELECT number, length(body) FROM messages WHERE body IS NOT NULL AND reason IS NULL "
                 "AND number > ? ORDER BY number LIMIT ?",
                 (after, limit),
             ).fetchall()
@@ -190,116 +204,112 @@ class InboxStore:
             )
             last = sizes[max(len(within), 1) - 1][0]
             rows = connection.execute(
-                "SELECT number, received_at, webhook_id, body FROM letters WHERE body IS NOT NULL "
+                "SELECT number, received_at, webhook_id, body FROM messages WHERE body IS NOT NULL "
                 "AND reason IS NULL AND number > ? AND number <= ? ORDER BY number",
                 (after, last),
             ).fetchall()
         return [InboxMessage(number, _instant(at), webhook_id, body) for number, at, webhook_id, body in rows]
 
     def quarantine(self, number: int, reason: str) -> None:
-        """Set one apart; the reason holds no value of it."""
+        """Quarantine a message; the reason must not contain any of its values."""
         with self._database.writing() as connection:
-            connection.execute("UPDATE letters SET reason = ? WHERE number = ?", (reason, number))
+            connection.execute("UPDATE messages SET reason = ? WHERE number = ?", (reason, number))
 
-    def quarantined(self) -> list[Quarantined]:
-        """Those that were set apart, by number."""
+    def quarantined(self) -> list[QuarantinedMessage]:
+        """List the quarantined messages by number."""
         with self._database.reading() as connection:
             rows = connection.execute(
-                "SELECT number, received_at, reason, length(body) FROM letters "
+                "SELECT number, received_at, reason, length(body) FROM messages "
                 "WHERE body IS NOT NULL AND reason IS NOT NULL ORDER BY number"
             ).fetchall()
-        return [Quarantined(number, _instant(at), reason, size) for number, at, reason, size in rows]
+        return [QuarantinedMessage(number, _instant(at), reason, size) for number, at, reason, size in rows]
 
     def body(self, number: int) -> bytes | None:
-        """What came, byte for byte; None: there is no such letter any more."""
+        """Return the body, byte for byte; None: there is no such message, or it was processed."""
         with self._database.reading() as connection:
-            row = connection.execute("SELECT body FROM letters WHERE number = ?", (number,)).fetchone()
+            row = connection.execute("SELECT body FROM messages WHERE number = ?", (number,)).fetchone()
         return row[0] if row else None
 
-    def forget(self, until: int) -> None:
-        """Drop the bodies of those that were drained, up to a number; their ids and digests stay for `DEDUP_TTL`."""
+    def discard_processed(self, until: int) -> None:
+        """Drop the bodies of processed messages up to a number; ids and digests remain for `DEDUP_TTL`."""
         oldest = _microseconds(self._clock() - DEDUP_TTL)
         with self._database.writing() as connection:
             connection.execute(
-                "UPDATE letters SET body = NULL WHERE body IS NOT NULL AND reason IS NULL AND number <= ?",
+                "UPDATE messages SET body = NULL WHERE body IS NOT NULL AND reason IS NULL AND number <= ?",
                 (until,),
             )
-            connection.execute("DELETE FROM letters WHERE body IS NULL AND received_at < ?", (oldest,))
+            connection.execute("DELETE FROM messages WHERE body IS NULL AND received_at < ?", (oldest,))
 
-    def counts(self) -> Counts:
-        """How many there are of each sort."""
+    def counts(self) -> InboxCounts:
+        """Count the messages by state."""
         with self._database.reading() as connection:
-            kept = connection.execute(
+            waiting, quarantined, oldest = connection.execute(
                 "SELECT count(*) FILTER (WHERE reason IS NULL), count(*) FILTER (WHERE reason IS NOT NULL), "
-                "min(received_at) FILTER (WHERE reason IS NULL) FROM letters WHERE body IS NOT NULL"
+                "min(received_at) FILTER (WHERE reason IS NULL) FROM messages WHERE body IS NOT NULL"
             ).fetchone()
-            known = connection.execute("SELECT count(*) FROM letters WHERE body IS NULL").fetchone()[0]
-        waiting, quarantined, oldest = kept
-        return Counts(waiting, quarantined, known, None if oldest is None else _instant(oldest))
+            processed = connection.execute("SELECT count(*) FROM messages WHERE body IS NULL").fetchone()[0]
+        return InboxCounts(waiting, quarantined, processed, None if oldest is None else _instant(oldest))
 
-    def erase(self, user_id: int, values: Iterable[str] = ()) -> Erased:
-        """Delete every letter about a person, the quarantined too; no byte of them is left in the file or its log.
+    def erase(self, user_id: int, values: Iterable[str] = ()) -> ErasedMessages:
+        """Delete every message about a user, quarantined ones too; no byte of them remains in the file or its log.
 
         Args:
-            user_id: The person's id: letters that say it go.
-            values: The person's details. A letter that does not tell whose it is goes if it holds the id as a number,
-                or one of them that has 6 characters or more: see `reading.mentions`.
-
-        Returns:
-            How many were deleted, and how many of them for a value alone.
+            user_id: The user's id; messages with this `user_id` are deleted.
+            values: The user's personal values. A message without a user_id is deleted if it contains the id as a
+                number, or one of the values of 6 characters or more: see `parsing.mentions`.
 
         Raises:
-            NotKept: It could not be done, or another process reads the old bytes: erase again.
+            DatabaseUnavailable: The file cannot be used, or another process reads the old bytes: erase again.
         """
-        details = tuple(values)
-        found, seen = self._about(0, user_id, details)
+        values = tuple(values)
+        matches, last_read = self._find_mentions(0, user_id, values)
         with self._database.writing() as connection:
-            more, _ = self._about(seen, user_id, details)  # what came meanwhile
-            gone = found | more
-            apart = connection.execute(
-                "SELECT number FROM letters WHERE body IS NOT NULL AND reason IS NOT NULL"
+            newer, _ = self._find_mentions(last_read, user_id, values)  # arrived since the first search
+            matches |= newer
+            quarantined = connection.execute(
+                "SELECT number FROM messages WHERE body IS NOT NULL AND reason IS NOT NULL"
             ).fetchall()
-            connection.executemany("DELETE FROM letters WHERE number = ?", [(number,) for number in gone])
+            connection.executemany("DELETE FROM messages WHERE number = ?", [(number,) for number in matches])
         self._database.scrub()
-        by_value = sum(by == "value" for by in gone.values())
-        return Erased(len(gone), by_value, sum(number in gone for [number] in apart))
+        by_value = sum(by == "value" for by in matches.values())
+        return ErasedMessages(len(matches), by_value, sum(number in matches for [number] in quarantined))
 
     def close(self) -> None:
-        """Let go of the file; the next use opens it again."""
+        """Close the file; the next use opens it again."""
         self._database.close()
 
-    def _about(self, after: int, user_id: int, values: Sequence[str]) -> tuple[dict[int, str], int]:
-        """The numbers past one whose letters are about a person, by what that is told; and the last looked at."""
-        found: dict[int, str] = {}
+    def _find_mentions(self, after: int, user_id: int, values: Sequence[str]) -> tuple[dict[int, str], int]:
+        """Return the messages past a number that mention a user, with how they do; and the last number read."""
+        matches: dict[int, str] = {}
         while True:
             with self._database.reading() as connection:
                 row = connection.execute(
-                    "SELECT number, body FROM letters WHERE body IS NOT NULL AND number > ? "
+                    "SELECT number, body FROM messages WHERE body IS NOT NULL AND number > ? "
                     "ORDER BY number LIMIT 1",
                     (after,),
                 ).fetchone()
             if row is None:
-                return found, after
+                return matches, after
             after = row[0]
             if by := mentions(row[1], user_id, values):
-                found[after] = by
+                matches[after] = by
 
 
-def _put(connection: sqlite3.Connection, at: int, webhook_id: str | None, body: bytes) -> bool:
+def _insert(connection: sqlite3.Connection, at: int, webhook_id: str | None, body: bytes) -> bool:
     digest = hashlib.sha256(body).digest()
     if webhook_id is None:
         since = at - DEDUP_WINDOW // timedelta(microseconds=1)
-        there = connection.execute(
-            "SELECT 1 FROM letters WHERE webhook_id IS NULL AND digest = ? AND received_at > ? LIMIT 1",
+        duplicate = connection.execute(
+            "SELECT 1 FROM messages WHERE webhook_id IS NULL AND digest = ? AND received_at > ? LIMIT 1",
             (digest, since),
         ).fetchone()
-        if there:
+        if duplicate:
             return False
-    done = connection.execute(
-        "INSERT INTO letters (webhook_id, digest, received_at, body) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+    cursor = connection.execute(
+        "INSERT INTO messages (webhook_id, digest, received_at, body) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
         (webhook_id, digest, at, body),
     )
-    return done.rowcount == 1
+    return cursor.rowcount == 1
 
 
 def _microseconds(at: datetime) -> int:

@@ -1,4 +1,4 @@
-"""Letters onto the disk, beside the event loop: nobody else waits for a write. Answers nobody."""
+"""Writes deliveries to the inbox store in a thread, so that the event loop never waits for the disk."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,55 +7,55 @@ from typing import Any
 
 from exposurekit.monitor.webhooks.store import InboxStore
 
-_TOGETHER = 64  # letters at most in one transaction
+_BATCH_MAX = 64  # messages in one transaction
 
 
 class Writer:
-    """One thread that keeps letters; those that wait share one transaction, and each is answered after it."""
+    """One writer thread; concurrent deliveries share a transaction, and each is acknowledged after its commit."""
 
-    def __init__(self, letters: InboxStore) -> None:
-        self._letters = letters
-        self._waiting: list[tuple[tuple[str | None, bytes], asyncio.Future[bool]]] = []
+    def __init__(self, store: InboxStore) -> None:
+        self._store = store
+        self._pending: list[tuple[tuple[str | None, bytes], asyncio.Future[bool]]] = []
         self._thread = ThreadPoolExecutor(1, "exposurekit-inbox")
-        self._work: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[None] | None = None
 
     async def put(self, webhook_id: str | None, body: bytes) -> bool:
-        """Keep one; whether it was new, once it is on the disk.
+        """Store a delivery and wait until it is on disk; return whether it is new.
 
         Raises:
-            NotKept: It is not.
+            DatabaseUnavailable: It is not stored.
         """
-        kept: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._waiting.append(((webhook_id, body), kept))
-        if self._work is None or self._work.done():
-            self._work = asyncio.create_task(self._keep())
-        return await kept
+        is_new: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._pending.append(((webhook_id, body), is_new))
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._write_pending())
+        return await is_new
 
     async def open(self) -> None:
-        """Make sure that the file is there and can be used.
+        """Open the store's file.
 
         Raises:
-            NotKept, ConfigurationError: It cannot.
+            DatabaseUnavailable, ConfigurationError: It cannot be used.
         """
-        await self._in_thread(self._letters.counts)
+        await self._in_thread(self._store.counts)
 
     async def close(self) -> None:
-        """What is under way is kept first."""
+        """Finish the current write and stop the thread."""
         await asyncio.to_thread(self._thread.shutdown)
 
-    async def _keep(self) -> None:
-        while self._waiting:
-            batch, self._waiting = self._waiting[:_TOGETHER], self._waiting[_TOGETHER:]
+    async def _write_pending(self) -> None:
+        while self._pending:
+            batch, self._pending = self._pending[:_BATCH_MAX], self._pending[_BATCH_MAX:]
             try:
-                news = await self._in_thread(self._letters.put_all, [received for received, _ in batch])
-            except Exception as fault:  # noqa: BLE001  told to each that waits
-                for _, kept in batch:
-                    if not kept.done():
-                        kept.set_exception(fault)
+                results = await self._in_thread(self._store.put_all, [received for received, _ in batch])
+            except Exception as error:  # noqa: BLE001  passed on to each caller
+                for _, is_new in batch:
+                    if not is_new.done():
+                        is_new.set_exception(error)
                 continue
-            for (_, kept), new in zip(batch, news, strict=True):
-                if not kept.done():  # who waited is gone, and the letter is kept all the same
-                    kept.set_result(new)
+            for (_, is_new), result in zip(batch, results, strict=True):
+                if not is_new.done():  # a caller that disconnected cancelled it; the message is stored anyway
+                    is_new.set_result(result)
 
-    async def _in_thread(self, work: Callable[..., Any], *given: Any) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work, *given)
+    async def _in_thread(self, function: Callable[..., Any], *args: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, function, *args)
