@@ -279,7 +279,7 @@ def test_rules_are_read_before_a_watch_begins(shell, tmp_path):
     for words in (("notifications", "test"), ("watch", "run")):
         run = shell.here(*words, "--rules", str(rules))
         assert run.returncode == 1
-        assert "send_to, me: this is no address" in error_of(run)
+        assert "send_to, me: Apprise does not support this address" in error_of(run)
         assert "pa55word" not in run.stderr
 
 
