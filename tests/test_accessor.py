@@ -100,7 +100,7 @@ def test_tables_of_a_history_answer_too(history):
 def test_another_table_is_told_which_one_to_take(exposure, question):
     taken = ON.get(question, "alerts")
     with pytest.raises(
-        MissingColumns, match=rf"df\.exposure\.{question}\(\) is for {taken}\(\) as an Exposure or a"
+        MissingColumns, match=rf"df\.exposure\.{question}\(\) needs {taken}\(\) of an Exposure or a"
     ):
         getattr(exposure.failures().exposure, question)()
 
@@ -127,7 +127,7 @@ def test_a_chart_of_what_is_on_file(exposure):
 
 @pytest.mark.parametrize("question", ["redact", "__init__", "chart", "describe", "by-site", ""])
 def test_what_is_no_chart_is_told_which_there_are(exposure, question):
-    with pytest.raises(InvalidArgument, match="draws one of: by_site, by_user"):
+    with pytest.raises(InvalidArgument, match="takes one of: by_site, by_user"):
         exposure.records().exposure.chart(question)
 
 

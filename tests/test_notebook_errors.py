@@ -26,24 +26,24 @@ def notebook(demo, place):
 # --- what goes wrong ----------------------------------------------------------------------------------
 
 WRONG = {
-    "recrods": "no such verb: %exposure alone lists them; did you mean records?",
+    "recrods": "unknown verb: %exposure lists them all; did you mean records?",
     "records --sight Seekfolk": "records takes --user, --site, .*; did you mean --site?",
     "records Seekfolk": "records takes --user",
     "records --site": "--site needs a value: NAME",
     "records --site --status removed": "--site needs a value",
-    "records --user twelve": "--user is the id of a person",
-    "records --user 99999999999999999999": "--user is the id of a person",
+    "records --user twelve": "--user must be a user id",
+    "records --user 99999999999999999999": "--user must be a user id",
     "records --user 999": r"Not among the people loaded: \[999\]",
     "records --history nowhere": "there is no history in that directory: %exposure collect --history DIR",
-    "records --site 'Seek": "a quotation mark has no second one",
+    "records --site 'Seek": "a quotation mark is not closed",
     "records --as-of soon": "A time is 14d, 2w or 36h",
-    "status-over-time --every decade": "--every is one of: run, day, week, month",
+    "status-over-time --every decade": "--every must be one of: run, day, week, month",
     "status-over-time --every": "--every needs a value: run or day or week or month",
     "status-over-time --site Seekfolk": "--site needs --by site",
     "diff": "diff needs --since TIME",
     "runs --chart": "runs takes --history, --help",
-    "use nobody": "use NAME takes a variable that is an Exposure, a History or a demo: demo",
-    "use": "use NAME takes a variable",
+    "use nobody": "use NAME needs a variable that is an Exposure, a History or a demo: demo",
+    "use": "use NAME needs a variable",
     "connect --base-url ftp://service.example": "Not connected|base_url is the part before",
     "blockers --history kept": "blockers takes --user",
 }
@@ -130,7 +130,7 @@ def test_a_fault_of_ours_shows_nobody_either(notebook, demo, capsys):
             raise ZeroDivisionError("Canaria Canarsson, canary-key")
 
     notebook.names["exposure"] = Broken(demo.client)
-    with pytest.raises(UsageError, match=r"that failed \(ZeroDivisionError\)"):
+    with pytest.raises(UsageError, match=r"ZeroDivisionError: run the same in Python"):
         notebook("%exposure records")
     assert "canar" not in "".join(capsys.readouterr()).lower()
 

@@ -200,7 +200,7 @@ def test_a_variable_of_another_name_is_used_when_it_is_named(demo, place):
     same(notebook.table("users"), demo.exposure.users())
     same(notebook.table("runs"), demo.history.runs())
     del notebook.names["mine"]
-    with pytest.raises(UsageError, match="no longer there"):
+    with pytest.raises(UsageError, match="no longer exists"):
         notebook("%exposure users")
 
 
@@ -258,7 +258,7 @@ def test_the_help_lists_the_verbs(notebook, capsys, line):
 def test_the_help_of_a_verb_lists_its_options(notebook, capsys, verb):
     assert notebook(f"%exposure {verb} --help") is None
     out = capsys.readouterr().out
-    assert VERBS[verb].says in out
+    assert VERBS[verb].help in out
     assert [name for name in accepted_options(verb) if f"  --{name}" not in out] == []
 
 

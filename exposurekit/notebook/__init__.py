@@ -1,8 +1,8 @@
-"""``%exposure``: the questions as one line of a notebook. Keeps no key, and takes none on the line.
+"""The notebook: the ``%exposure`` magic and the ``df.exposure`` accessor.
 
 ::
 
-    parser      a line -> what it asks for      namespace    whose tables it is about
-    commands    what there is to ask            completion   what a line may go on with
-    magic       IPython's side of it            accessor     the same from a table, as df.exposure
+    parser      parse a line after %exposure    namespace    the exposure or history that it reads
+    commands    the verbs                       completion   Tab completion
+    magic       registration in IPython         accessor     the same questions as methods of a table
 """

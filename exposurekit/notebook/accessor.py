@@ -1,6 +1,6 @@
-"""``frame.exposure``: the questions of `analysis` on the table that one has in hand. Fetches nothing, changes no table.
+"""``df.exposure``: the questions of `analysis` as methods of a table.
 
-It is there as soon as a table of exposurekit is; ``import exposurekit.notebook.accessor`` brings it to any other table.
+It is registered with the first table of exposurekit; ``import exposurekit.notebook.accessor`` registers it without one.
 """
 
 from collections.abc import Mapping
@@ -12,14 +12,14 @@ from exposurekit.errors import InvalidArgument, MissingColumns
 from exposurekit.privacy.redaction import redacted
 
 if TYPE_CHECKING:
-    from exposurekit.charts import Chart  # Plotly is loaded with the first chart
+    from exposurekit.charts import Chart  # Plotly is imported with the first chart
 
 
 @pd.api.extensions.register_dataframe_accessor("exposure")
 class ExposureAccessor:
     """The questions of `analysis` that a table can answer, as methods of the table.
 
-    A column that is called ``exposure`` is still there as ``frame["exposure"]``.
+    A column named ``exposure`` is still available as ``df["exposure"]``.
 
     >>> exposure.records().exposure.by_site().equals(analysis.by_site(exposure.records()))
     True
@@ -29,98 +29,98 @@ class ExposureAccessor:
         self._frame = frame
 
     def by_site(self) -> pd.DataFrame:
-        """How many listings each site holds, by status: `analysis.by_site`, of records.
+        """Count listings per site and status: `analysis.by_site`, for records.
 
         Raises:
-            MissingColumns: These are no records; the message says which table to take.
+            MissingColumns: The table is not a table of records; the message names the right one.
 
         >>> exposure.records().exposure.by_site().columns.tolist()[:2]
         ['site', 'open']
         >>> exposure.users().exposure.by_site()
         Traceback (most recent call last):
-        exposurekit.errors.MissingColumns: df.exposure.by_site() is for records() as an Exposure or a History gives ...
+        exposurekit.errors.MissingColumns: df.exposure.by_site() needs records() of an Exposure or a History: it ...
         """
-        return self._answer("by_site", "records")
+        return self._ask("by_site", "records")
 
     def by_user(self) -> pd.DataFrame:
-        """How many listings there are of each person, by status: `analysis.by_user`, of records.
+        """Count listings per user and status: `analysis.by_user`, for records.
 
         Raises:
-            MissingColumns: These are no records.
+            MissingColumns: The table is not a table of records.
 
         >>> exposure.records().exposure.by_user().columns.tolist()[0]
         'user_id'
         """
-        return self._answer("by_user", "records")
+        return self._ask("by_user", "records")
 
     def user_by_site(self) -> pd.DataFrame:
-        """How many open listings of each person each site holds: `analysis.user_by_site`, of records.
+        """Count open listings per user and site: `analysis.user_by_site`, for records.
 
         Raises:
-            MissingColumns: These are no records.
+            MissingColumns: The table is not a table of records.
 
         >>> exposure.records().exposure.user_by_site().index.name
         'user_id'
         """
-        return self._answer("user_by_site", "records")
+        return self._ask("user_by_site", "records")
 
     def by_kind(self) -> pd.DataFrame:
-        """What kinds of data the pages hold: `analysis.by_kind`, of links.
+        """Count pages and people per kind of data: `analysis.by_kind`, for links.
 
         Raises:
-            MissingColumns: These are no links.
+            MissingColumns: The table is not a table of links.
 
         >>> exposure.links().exposure.by_kind().columns.tolist()
         ['kind', 'links', 'people']
         """
-        return self._answer("by_kind", "links")
+        return self._ask("by_kind", "links")
 
     def by_state(self) -> pd.DataFrame:
-        """Where the open listings place people: `analysis.by_state`, of records.
+        """Count open listings per US state: `analysis.by_state`, for records.
 
         Raises:
-            MissingColumns: These are no records.
+            MissingColumns: The table is not a table of records.
 
         >>> exposure.records().exposure.by_state().columns.tolist()
         ['state', 'listings', 'people']
         """
-        return self._answer("by_state", "records")
+        return self._ask("by_state", "records")
 
     def blockers(self, on_file: pd.DataFrame) -> pd.DataFrame:
-        """Which fields removals wait for: `analysis.blockers`, of records.
+        """List the missing fields that block removals: `analysis.blockers`, for records.
 
         Args:
-            on_file: As `Exposure.on_file` gives it.
+            on_file: The table of `Exposure.on_file`.
 
         Raises:
-            MissingColumns: These are no records, or ``on_file`` is another table.
+            MissingColumns: The table is not a table of records, or ``on_file`` is a different table.
 
         >>> exposure.records().exposure.blockers(exposure.on_file()).columns.tolist()[:2]
         ['user_id', 'field']
         """
-        return self._answer("blockers", "records", on_file)
+        return self._ask("blockers", "records", on_file)
 
     def best_next_fields(self, on_file: pd.DataFrame, *, asks: int = 10) -> pd.DataFrame:
-        """Whom to ask for what, so that the most removals can start: `analysis.best_next_fields`, of records.
+        """Rank the fields that unblock most removals: `analysis.best_next_fields`, for records.
 
         Args:
-            on_file: As `Exposure.on_file` gives it.
-            asks: How many rows at most.
+            on_file: The table of `Exposure.on_file`.
+            asks: The maximum number of rows.
 
         Raises:
-            MissingColumns: These are no records, or ``on_file`` is another table.
+            MissingColumns: The table is not a table of records, or ``on_file`` is a different table.
             InvalidArgument: ``asks`` is less than one.
 
         >>> exposure.records().exposure.best_next_fields(exposure.on_file(), asks=2).columns.tolist()[:2]
         ['place', 'user_id']
         """
-        return self._answer("best_next_fields", "records", on_file, asks=asks)
+        return self._ask("best_next_fields", "records", on_file, asks=asks)
 
     def steps(self) -> pd.DataFrame:
-        """What a human must do, one row a step of each ``opt_out_procedure``: `frames.steps_from_alerts`, of alerts.
+        """List manual steps, one row per step of an ``opt_out_procedure``: `frames.steps_from_alerts`, for alerts.
 
         Raises:
-            MissingColumns: These are no alerts.
+            MissingColumns: The table is not a table of alerts.
 
         >>> len(exposure.alerts().exposure.steps()) == len(exposure.steps())
         True
@@ -130,50 +130,50 @@ class ExposureAccessor:
         try:
             return frames.steps_from_alerts(self._frame)
         except MissingColumns as error:
-            raise _meant_for("steps", "alerts", error) from None
+            raise _wrong_table("steps", "alerts", error) from None
 
     def work_queue(self) -> pd.DataFrame:
-        """The manual removals that are left, in the order that clears most: `analysis.work_queue`, of steps.
+        """Order the manual removals by how much each one clears: `analysis.work_queue`, for steps.
 
         Raises:
-            MissingColumns: These are no steps.
+            MissingColumns: The table is not a table of steps.
 
         >>> exposure.steps().exposure.work_queue().columns.tolist()[:2]
         ['place', 'group']
         """
-        return self._answer("work_queue", "steps")
+        return self._ask("work_queue", "steps")
 
     def score(self, links: pd.DataFrame, *, weights: Mapping[str, float] | None = None) -> pd.DataFrame:
-        """How exposed each person is, in points: `analysis.score`, of records.
+        """Score each user's exposure in points: `analysis.score`, for records.
 
         Args:
-            links: As `Exposure.links` gives them.
-            weights: Other points than `analysis.WEIGHTS`.
+            links: The table of `Exposure.links`.
+            weights: Points per kind of data. Default: `analysis.WEIGHTS`.
 
         Raises:
-            MissingColumns: These are no records, or ``links`` is another table.
+            MissingColumns: The table is not a table of records, or ``links`` is a different table.
 
         >>> exposure.records().exposure.score(exposure.links()).columns.tolist()[0]
         'user_id'
         """
-        return self._answer("score", "records", links, weights=weights)
+        return self._ask("score", "records", links, weights=weights)
 
-    def chart(self, question: str, *given: Any, provenance: str = "", **options: Any) -> "Chart":
-        """The chart of a question that this table can answer.
+    def chart(self, question: str, *tables: Any, provenance: str = "", **options: Any) -> "Chart":
+        """Draw the chart of a question.
 
         Args:
             question: ``by_site``, ``by_user``, ``user_by_site``, ``by_kind``, ``by_state``, ``blockers``,
                 ``best_next_fields``, ``work_queue`` or ``score``.
-            given: The other table that a question needs: ``on_file``, or of ``score`` the links.
-            provenance: Where the figures come from and as of when; stands below the title.
-            options: Further arguments of the question.
+            tables: The second table that some questions need: ``on_file``, or the links for ``score``.
+            provenance: The source and time of the figures, shown below the title.
+            options: Other arguments of the question.
 
         Returns:
-            A figure: see `charts`.
+            A Plotly figure: see `charts`.
 
         Raises:
-            InvalidArgument: There is no such chart.
-            MissingColumns: The table lacks columns; the message says which table to take.
+            InvalidArgument: The question has no chart.
+            MissingColumns: The table lacks columns; the message names the right table.
 
         >>> exposure.records().exposure.chart("by_site", provenance=exposure.provenance)
         Chart('... listings ...')
@@ -182,34 +182,34 @@ class ExposureAccessor:
         from exposurekit.analysis.questions import OF_EXPOSURE
 
         if question not in OF_EXPOSURE:
-            raise InvalidArgument(f"chart(question) draws one of: {', '.join(OF_EXPOSURE)}")
+            raise InvalidArgument(f"chart(question) takes one of: {', '.join(OF_EXPOSURE)}")
         chart: charts.Chart = getattr(charts, question)(
-            getattr(self, question)(*given, **options), provenance=provenance
+            getattr(self, question)(*tables, **options), provenance=provenance
         )
         return chart
 
     def redact(self) -> pd.DataFrame:
-        """A copy without personal values: what is known to be harmless stays, whatever else there is goes.
+        """Return a copy without personal values.
 
-        Ids, counts, instants, sites and statuses stay; names, addresses, texts, URLs and every column that is not known
-        go: see `exposurekit.privacy.redaction.redacted`.
+        Ids, counts, times, sites and statuses remain. Names, addresses, texts, URLs and unknown columns are removed: see
+        `exposurekit.privacy.redaction.redacted`.
 
         >>> exposure.users().exposure.redact().columns.tolist()
         ['user_id', 'is_scanning', 'identification_on_file']
         """
         return redacted(self._frame)
 
-    def _answer(self, question: str, of: str, *given: Any, **options: Any) -> pd.DataFrame:
+    def _ask(self, question: str, table: str, *tables: Any, **options: Any) -> pd.DataFrame:
         from exposurekit import analysis
 
         try:
-            answer: pd.DataFrame = getattr(analysis, question)(self._frame, *given, **options)
+            result: pd.DataFrame = getattr(analysis, question)(self._frame, *tables, **options)
         except MissingColumns as error:
-            raise _meant_for(question, of, error) from None
-        return answer
+            raise _wrong_table(question, table, error) from None
+        return result
 
 
-def _meant_for(question: str, of: str, error: MissingColumns) -> MissingColumns:
-    """The same error, which says what to take instead."""
-    where = f"df.exposure.{question}() is for {of}() as an Exposure or a History gives it: it"
+def _wrong_table(question: str, table: str, error: MissingColumns) -> MissingColumns:
+    """Return the same error, naming the right table."""
+    where = f"df.exposure.{question}() needs {table}() of an Exposure or a History: it"
     return MissingColumns(where, error.missing)

@@ -1,4 +1,4 @@
-"""What ``%exposure`` answers: the questions of an exposure and of a history, each a verb. Works nothing out itself."""
+"""The verbs of ``%exposure``: each question of an exposure or a history."""
 
 import sys
 from collections.abc import Callable
@@ -13,78 +13,78 @@ from exposurekit.errors import InvalidArgument, NotFound
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
 from exposurekit.notebook.namespace import NotebookContext, Source
-from exposurekit.notebook.parser import OPTIONS, ParsedLine, parsed
+from exposurekit.notebook.parser import OPTIONS, ParsedLine, parse_line
 
-_CHOSEN = ("site", "status")
-_WHO, _WHERE, _WHOLE = ("user",), ("user", "site"), ("user", "site", "status")
-_LATER = ("history", "as-of")
+_FILTERS = ("site", "status")
+_USER, _USER_SITE, _ALL_FILTERS = ("user",), ("user", "site"), ("user", "site", "status")
+_FROM_HISTORY = ("history", "as-of")
 
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """A value, and where it comes from."""
+    """A value and its provenance."""
 
     value: Any
     provenance: str = ""
 
 
-Way: TypeAlias = Callable[[NotebookContext, ParsedLine], CommandResult]
+Handler: TypeAlias = Callable[[NotebookContext, ParsedLine], CommandResult]
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What a verb says of itself, how it is answered, and the options that it takes."""
+    """A verb: its help, its handler and its options."""
 
-    says: str
-    way: Way
+    help: str
+    handler: Handler
     options: tuple[str, ...] = ()
 
 
-def run_command(desk: NotebookContext, line: str) -> Any:
-    """What a line asks for: a table, a chart, or what else its verb gives; None after the help is printed.
+def run_command(context: NotebookContext, text: str) -> Any:
+    """Run a line and return its result, a table or a chart; after printing help, None.
 
     Raises:
-        ExposureError: It cannot be had; the message says what to do.
+        ExposureError: The line is invalid or failed; the message says what to do.
     """
-    asked = parsed(line, {name: accepted_options(name) for name in VERBS}, named=("use",))
-    if asked["help"]:
-        print(describe_command(asked.verb))  # noqa: T201  help is there to be read
+    line = parse_line(text, {name: accepted_options(name) for name in VERBS}, with_name=("use",))
+    if line["help"]:
+        print(describe_command(line.verb))  # noqa: T201  the user line for help
         return None
-    answer = VERBS[asked.verb].way(desk, asked)
-    if isinstance(answer.value, pd.DataFrame):
-        desk.remember(answer.value)
-    return _with_chart(asked.verb, answer) if asked["chart"] else answer.value
+    result = VERBS[line.verb].handler(context, line)
+    if isinstance(result.value, pd.DataFrame):
+        context.remember(result.value)
+    return _draw_chart(line.verb, result) if line["chart"] else result.value
 
 
 def accepted_options(verb: str) -> tuple[str, ...]:
-    """The options that a verb takes; ``chart`` where there is one."""
+    """Return the options of a verb, with ``chart`` if it has one."""
     return (*VERBS[verb].options, *(("chart",) if _chart_of(verb) else ()))
 
 
 def describe_command(verb: str = "") -> str:
-    """The help: of one verb, or of all.
+    """Return the help of one verb, or of all.
 
     >>> from exposurekit.notebook.commands import describe_command
     >>> "--site NAME" in describe_command("records")
     True
     """
     if not verb:
-        verbs = "\n".join(f"  {name:<18}{one.says}" for name, one in VERBS.items())
-        return f"{_HEAD}\n\n{verbs}\n\n%exposure VERB --help tells the options of one. {_FOOT}"
+        verbs = "\n".join(f"  {name:<18}{command.help}" for name, command in VERBS.items())
+        return f"{_HEAD}\n\n{verbs}\n\n%exposure VERB --help shows its options. {_FOOT}"
     lines = []
     for name in accepted_options(verb):
         option = OPTIONS[name]
-        shape = "|".join(option.choices) or option.value
-        lines.append(f"  {f'--{name} {shape}':<34}{option.says}")
-    named = " NAME" if verb == "use" else ""
-    return "\n".join([f"%exposure {verb}{named} [options]: {VERBS[verb].says}", *lines])
+        value = "|".join(option.choices) or option.value
+        lines.append(f"  {f'--{name} {value}':<34}{option.help}")
+    argument = " NAME" if verb == "use" else ""
+    return "\n".join([f"%exposure {verb}{argument} [options]: {VERBS[verb].help}", *lines])
 
 
-_HEAD = "table = %exposure VERB [options]: a question, and its answer as a table."
+_HEAD = "table = %exposure VERB [options]: answer a question with a table."
 _FOOT = """
-Whose tables: a variable called exposure or demo, what `connect` or `use` chose, or else whatever the environment says
-(EXPOSUREKIT_BASE_URL, ... or a .env file). No key is ever given on the line.
-Whose past: a variable called history or demo, or --history DIR."""
+Tables come from a variable named exposure or demo, from what `connect` or `use` chose, or from the service that the
+environment (EXPOSUREKIT_BASE_URL, ...) or a .env file names. Never put a key on the line.
+Histories come from a variable named history or demo, or from --history DIR."""
 
 
 def _chart_of(verb: str) -> Callable[..., Any] | None:
@@ -92,212 +92,224 @@ def _chart_of(verb: str) -> Callable[..., Any] | None:
     return getattr(charts, name, None) if name in analysis.__all__ else None
 
 
-def _with_chart(verb: str, answer: CommandResult) -> Any:
+def _draw_chart(verb: str, result: CommandResult) -> Any:
     draw = _chart_of(verb)
-    assert draw is not None  # noqa: S101  else the option was not taken
-    return draw(answer.value, provenance=answer.provenance)
+    assert draw is not None  # noqa: S101  the parser accepts --chart only for verbs with a chart
+    return draw(result.value, provenance=result.provenance)
 
 
-def _things(name: str) -> Way:
-    """A table that both an exposure and a history have."""
+def _table(name: str) -> Handler:
+    """Handle a verb that returns a table of an exposure or a history."""
 
-    def way(desk: NotebookContext, asked: ParsedLine) -> CommandResult:
-        with desk.seen(asked) as source:
-            return CommandResult(_narrowed(_of(source, name, asked), asked), _provenance(source, asked))
+    def handler(context: NotebookContext, line: ParsedLine) -> CommandResult:
+        with context.source(line) as source:
+            return CommandResult(_filtered(_read_table(source, name, line), line), _provenance(source, line))
 
-    return way
-
-
-def _people(name: str) -> Way:
-    """A table that an exposure alone has."""
-
-    def way(desk: NotebookContext, asked: ParsedLine) -> CommandResult:
-        return CommandResult(_narrowed(desk.exposure()[name], asked))
-
-    return way
+    return handler
 
 
-def _question(question: Callable[[pd.DataFrame], pd.DataFrame], of: str) -> Way:
-    """A question on one of those tables."""
+def _exposure_table(name: str) -> Handler:
+    """Handle a verb that returns a table of an exposure."""
 
-    def way(desk: NotebookContext, asked: ParsedLine) -> CommandResult:
-        things = _things(of)(desk, asked)
-        return CommandResult(question(things.value), things.provenance)
+    def handler(context: NotebookContext, line: ParsedLine) -> CommandResult:
+        return CommandResult(_filtered(context.exposure()[name], line))
 
-    return way
-
-
-def _unblocking(question: Callable[[pd.DataFrame, pd.DataFrame], pd.DataFrame]) -> Way:
-    def way(desk: NotebookContext, asked: ParsedLine) -> CommandResult:
-        exposure = desk.exposure()
-        records = _narrowed(_of(exposure, "records", asked), asked)
-        return CommandResult(question(records, exposure.on_file()), _provenance(exposure, asked))
-
-    return way
+    return handler
 
 
-def _work_queue(desk: NotebookContext, asked: ParsedLine) -> CommandResult:
-    with desk.seen(asked) as source:
-        steps = _narrowed(_of(source, "steps", asked), asked)
-        ticked = steps if "tick" in steps else desk.with_ticks(steps)
-        return CommandResult(analysis.work_queue(ticked), _provenance(source, asked))
+def _question(question: Callable[[pd.DataFrame], pd.DataFrame], name: str) -> Handler:
+    """Handle a question about one of those tables."""
+
+    def handler(context: NotebookContext, line: ParsedLine) -> CommandResult:
+        table = _table(name)(context, line)
+        return CommandResult(question(table.value), table.provenance)
+
+    return handler
 
 
-def _history_table(ask: Callable[[History, ParsedLine], pd.DataFrame]) -> Way:
-    """A question that a history alone answers."""
+def _missing_fields(question: Callable[[pd.DataFrame, pd.DataFrame], pd.DataFrame]) -> Handler:
+    def handler(context: NotebookContext, line: ParsedLine) -> CommandResult:
+        exposure = context.exposure()
+        records = _filtered(_read_table(exposure, "records", line), line)
+        return CommandResult(question(records, exposure.on_file()), _provenance(exposure, line))
 
-    def way(desk: NotebookContext, asked: ParsedLine) -> CommandResult:
-        with desk.history(asked) as history:
-            return CommandResult(_narrowed(ask(history, asked), asked), _provenance(history, asked))
-
-    return way
+    return handler
 
 
-def _over_time(history: History, asked: ParsedLine) -> pd.DataFrame:
-    if asked["site"] and asked["by"] != "site":
-        raise InvalidArgument("--site needs --by site: the others are not told apart")
+def _work_queue(context: NotebookContext, line: ParsedLine) -> CommandResult:
+    with context.source(line) as source:
+        steps = _filtered(_read_table(source, "steps", line), line)
+        ticked = steps if "tick" in steps else context.with_ticks(steps)
+        return CommandResult(analysis.work_queue(ticked), _provenance(source, line))
+
+
+def _history_table(query: Callable[[History, ParsedLine], pd.DataFrame]) -> Handler:
+    """Handle a question about a history."""
+
+    def handler(context: NotebookContext, line: ParsedLine) -> CommandResult:
+        with context.history(line) as history:
+            return CommandResult(_filtered(query(history, line), line), _provenance(history, line))
+
+    return handler
+
+
+def _over_time(history: History, line: ParsedLine) -> pd.DataFrame:
+    if line["site"] and line["by"] != "site":
+        raise InvalidArgument("--site needs --by site")
     return history.status_over_time(
-        by=asked["by"],
-        every=asked["every"] or "day",
-        kind=asked["kind"] or "record",
-        user=asked["user"] or None,
-        since=asked["since"],
-        until=asked["until"],
+        by=line["by"],
+        every=line["every"] or "day",
+        kind=line["kind"] or "record",
+        user=line["user"] or None,
+        since=line["since"],
+        until=line["until"],
     )
 
 
-def _diff(history: History, asked: ParsedLine) -> Any:
-    if asked["since"] is None:
-        raise InvalidArgument(f"{asked.verb} needs --since TIME, such as --since 14d or --since 2026-11-13")
-    return history.diff(asked["since"], asked["until"], kind=asked["kind"] or "record")
+def _diff(history: History, line: ParsedLine) -> Any:
+    if line["since"] is None:
+        raise InvalidArgument(f"{line.verb} needs --since TIME, such as --since 14d or --since 2026-11-13")
+    return history.diff(line["since"], line["until"], kind=line["kind"] or "record")
 
 
-def _time_to_removal(history: History, asked: ParsedLine) -> pd.DataFrame:
-    return history.time_to_removal(as_of=asked["as-of"])
+def _time_to_removal(history: History, line: ParsedLine) -> pd.DataFrame:
+    return history.time_to_removal(as_of=line["as-of"])
 
 
-def _collect(desk: NotebookContext, asked: ParsedLine) -> CommandResult:
-    with desk.history(asked, makes=True) as history:
-        return CommandResult(history.collect(desk.exposure(), run=asked["run"], only=asked["user"] or None))
+def _collect(context: NotebookContext, line: ParsedLine) -> CommandResult:
+    with context.history(line, create=True) as history:
+        return CommandResult(history.collect(context.exposure(), run=line["run"], only=line["user"] or None))
 
 
-def _of(source: Source, name: str, asked: ParsedLine) -> pd.DataFrame:
-    """A table of an exposure, or of a history as of a day; of some people, if they are known there."""
-    users = asked["user"]
+def _read_table(source: Source, name: str, line: ParsedLine) -> pd.DataFrame:
+    """Read a table of an exposure, or of a history at a time, for some users or all."""
+    users = line["user"]
     if isinstance(source, Exposure):
         table: pd.DataFrame = getattr(source, name)(users or None)
         return table
     if users and (unknown := {*users} - {*source.people()["user_id"]}):
-        raise NotFound(f"of these people nothing was ever seen: {sorted(unknown)}")
-    past: pd.DataFrame = getattr(source, name)(asked["as-of"])
+        raise NotFound(f"the history has no data about these users: {sorted(unknown)}")
+    past: pd.DataFrame = getattr(source, name)(line["as-of"])
     return past
 
 
-def _narrowed(table: pd.DataFrame, asked: ParsedLine) -> pd.DataFrame:
-    """The rows that a line asks for; letters are told apart by what they are, not by their case."""
-    kept = table
-    if asked["user"] and "user_id" in table:
-        kept = table[table["user_id"].isin(asked["user"])].reset_index(drop=True)
-    choices = {name: asked[name] for name in _CHOSEN if asked[name] and name in table}
+def _filtered(table: pd.DataFrame, line: ParsedLine) -> pd.DataFrame:
+    """Filter a table by the line's users, sites and statuses; upper and lower case are equal."""
+    rows = table
+    if line["user"] and "user_id" in table:
+        rows = table[table["user_id"].isin(line["user"])].reset_index(drop=True)
+    choices = {name: line[name] for name in _FILTERS if line[name] and name in table}
     if not choices:
-        return kept
-    _, doubts = select(table, choices)
-    for doubt in doubts:
-        print(doubt, file=sys.stderr)  # noqa: T201  beside the empty table
-    return select(kept, choices)[0]
+        return rows
+    _, warnings = select(table, choices)
+    for warning in warnings:
+        print(warning, file=sys.stderr)  # noqa: T201  explains an empty table
+    return select(rows, choices)[0]
 
 
-def _provenance(source: Source, asked: ParsedLine) -> str:
-    """Where a chart's figures come from, and what was left out; nobody needs it of a table."""
-    if not asked["chart"]:
+def _provenance(source: Source, line: ParsedLine) -> str:
+    """Return the provenance of a chart's figures, with the filters; empty for a table."""
+    if not line["chart"]:
         return ""
-    narrowed = [f"{name} {one}" for name in ("user", *_CHOSEN) for one in asked[name]]
-    return " · ".join([source.provenance, *narrowed])
+    filters = [f"{name} {value}" for name in ("user", *_FILTERS) for value in line[name]]
+    return " · ".join([source.provenance, *filters])
 
 
 VERBS = {
-    "users": Command("the people: one row a person", _people("users"), _WHO),
-    "records": Command("the listings on people-search sites", _things("records"), (*_WHOLE, *_LATER)),
-    "links": Command("the web pages that hold data", _things("links"), (*_WHO, *_LATER)),
-    "alerts": Command("the alerts, each with its guide and procedure", _things("alerts"), (*_WHOLE, *_LATER)),
-    "steps": Command("the steps that a human must take", _things("steps"), (*_WHOLE, *_LATER)),
-    "failures": Command("who could not be loaded, and why", _people("failures"), _WHO),
-    "by-site": Command("listings on each site", _question(analysis.by_site, "records"), (*_WHOLE, *_LATER)),
-    "by-user": Command("listings of each person", _question(analysis.by_user, "records"), (*_WHOLE, *_LATER)),
+    "users": Command("users, one row each", _exposure_table("users"), _USER),
+    "records": Command("listings on people-search sites", _table("records"), (*_ALL_FILTERS, *_FROM_HISTORY)),
+    "links": Command("web pages with personal data", _table("links"), (*_USER, *_FROM_HISTORY)),
+    "alerts": Command(
+        "alerts with guide and opt-out procedure", _table("alerts"), (*_ALL_FILTERS, *_FROM_HISTORY)
+    ),
+    "steps": Command("manual opt-out steps", _table("steps"), (*_ALL_FILTERS, *_FROM_HISTORY)),
+    "failures": Command("users that could not be loaded, and why", _exposure_table("failures"), _USER),
+    "by-site": Command(
+        "listings per site", _question(analysis.by_site, "records"), (*_ALL_FILTERS, *_FROM_HISTORY)
+    ),
+    "by-user": Command(
+        "listings per user", _question(analysis.by_user, "records"), (*_ALL_FILTERS, *_FROM_HISTORY)
+    ),
     "user-by-site": Command(
-        "open listings of each person on each site",
+        "open listings per user and site",
         _question(analysis.user_by_site, "records"),
-        (*_WHOLE, *_LATER),
+        (*_ALL_FILTERS, *_FROM_HISTORY),
     ),
-    "by-kind": Command("what data the pages hold", _question(analysis.by_kind, "links"), (*_WHO, *_LATER)),
+    "by-kind": Command(
+        "kinds of data on web pages", _question(analysis.by_kind, "links"), (*_USER, *_FROM_HISTORY)
+    ),
     "by-state": Command(
-        "where the listings place people", _question(analysis.by_state, "records"), (*_WHOLE, *_LATER)
+        "open listings per US state", _question(analysis.by_state, "records"), (*_ALL_FILTERS, *_FROM_HISTORY)
     ),
-    "blockers": Command("which fields removals wait for", _unblocking(analysis.blockers), _WHERE),
-    "best-next-fields": Command("whom to ask for what", _unblocking(analysis.best_next_fields), _WHERE),
-    "work-queue": Command("what to do by hand, in which order", _work_queue, (*_WHOLE, *_LATER)),
+    "blockers": Command("missing fields that block removals", _missing_fields(analysis.blockers), _USER_SITE),
+    "best-next-fields": Command(
+        "which user to ask for which field next", _missing_fields(analysis.best_next_fields), _USER_SITE
+    ),
+    "work-queue": Command(
+        "manual removals, most effective first", _work_queue, (*_ALL_FILTERS, *_FROM_HISTORY)
+    ),
     "status-over-time": Command(
-        "how many had each status, over time",
+        "listings per status over time",
         _history_table(_over_time),
-        ("by", "every", "kind", "since", "until", *_WHERE, "history"),
+        ("by", "every", "kind", "since", "until", *_USER_SITE, "history"),
     ),
     "diff": Command(
-        "what changed since a day, thing by thing",
-        _history_table(lambda history, asked: _diff(history, asked).things),
-        ("since", "until", "kind", *_WHERE, "history"),
+        "changes since a time, one row each",
+        _history_table(lambda history, line: _diff(history, line).things),
+        ("since", "until", "kind", *_USER_SITE, "history"),
     ),
     "changes": Command(
-        "why the number of open things moved",
-        _history_table(lambda history, asked: _diff(history, asked).why),
+        "why the number of open listings changed",
+        _history_table(lambda history, line: _diff(history, line).why),
         ("since", "until", "kind", "history"),
     ),
     "time-to-removal": Command(
-        "how long removal takes, by site", _history_table(_time_to_removal), ("site", *_LATER)
+        "time to removal per site", _history_table(_time_to_removal), ("site", *_FROM_HISTORY)
     ),
     "survival": Command(
-        "what share is open after so many days",
-        _history_table(lambda history, asked: history.survival(asked["by"], as_of=asked["as-of"])),
-        ("by", *_LATER),
+        "share still open after a number of days",
+        _history_table(lambda history, line: history.survival(line["by"], as_of=line["as-of"])),
+        ("by", *_FROM_HISTORY),
     ),
     "relistings": Command(
-        "what came back", _history_table(lambda history, _: history.relistings()), (*_WHERE, "history")
+        "listings that came back",
+        _history_table(lambda history, _: history.relistings()),
+        (*_USER_SITE, "history"),
     ),
     "stale": Command(
-        "who was not seen well lately",
-        _history_table(lambda history, asked: history.stale(asked["since"])),
+        "users not loaded completely lately",
+        _history_table(lambda history, line: history.stale(line["since"])),
         ("since", "user", "history"),
     ),
     "coverage": Command(
-        "how long ago everybody was seen well",
+        "time since each user was loaded completely",
         _history_table(lambda history, _: history.coverage()),
         ("history",),
     ),
     "precision": Command(
-        "which findings are about the person",
+        "share of findings that are about the user",
         _history_table(lambda history, _: history.precision()),
         ("site", "history"),
     ),
     "forecast": Command(
-        "how many will be open in 30, 60, 90 days",
+        "open listings expected in 30, 60 and 90 days",
         _history_table(lambda history, _: history.forecast()),
         ("history",),
     ),
     "site-health": Command(
-        "which sites look broken",
+        "sites that may be unreadable",
         _history_table(lambda history, _: history.site_health()),
         ("site", "history"),
     ),
     "runs": Command(
-        "every look that was kept", _history_table(lambda history, _: history.runs()), ("history",)
+        "all runs of the history", _history_table(lambda history, _: history.runs()), ("history",)
     ),
-    "collect": Command("one look at everyone, kept in a history", _collect, ("run", "user", "history")),
+    "collect": Command("collect everyone into a history", _collect, ("run", "user", "history")),
     "connect": Command(
-        "connect by the environment",
-        lambda desk, asked: CommandResult(desk.connect(asked["base-url"])),
+        "connect with the environment's settings",
+        lambda context, line: CommandResult(context.connect(line["base-url"])),
         ("base-url",),
     ),
-    "use": Command(
-        "speak of a variable from now on", lambda desk, asked: CommandResult(desk.use(asked.name))
-    ),
-    "refresh": Command("look at everyone anew", lambda desk, _: CommandResult(desk.exposure().refresh())),
+    "use": Command("use a variable from now on", lambda context, line: CommandResult(context.use(line.name))),
+    "refresh": Command("load everyone again", lambda context, _: CommandResult(context.exposure().refresh())),
 }

@@ -1,4 +1,4 @@
-"""IPython's side of ``%exposure``: the magic, its completions and its errors. The only room that knows IPython."""
+"""Register ``%exposure`` in IPython: the magic, its completions and its errors."""
 
 from typing import Any
 
@@ -14,49 +14,51 @@ from exposurekit.text.sanitize import plain
 
 NAME = "exposure"
 _MATCHER = "exposurekit"
-_FIRST = 2_000.0  # before IPython's own, which know nothing of this line
+_PRIORITY = 2_000.0  # before IPython's own matchers
 
 
 def load(shell: Any) -> None:
-    """Give a shell the magic; one that has it already is given a new one in its place."""
+    """Add the magic to a shell, replacing an earlier one."""
     unload(shell)
-    desk = NotebookContext(lambda: shell.user_ns)
-    # What stands in braces or behind a dollar is not run: names of sites may be completed into the line.
-    magic = no_var_expand(output_can_be_silenced(_magic(desk)))
+    context = NotebookContext(lambda: shell.user_ns)
+    # no_var_expand: completed site names come from outside, so braces and dollars in a line are not evaluated.
+    magic = no_var_expand(output_can_be_silenced(_magic(context)))
     shell.register_magic_function(magic, "line", NAME)
-    shell.Completer.custom_matchers.append(_matcher(desk))
+    shell.Completer.custom_matchers.append(_matcher(context))
 
 
 def unload(shell: Any) -> None:
-    """Take it away again."""
+    """Remove the magic from a shell."""
     shell.magics_manager.magics["line"].pop(NAME, None)
     matchers = shell.Completer.custom_matchers
     matchers[:] = [one for one in matchers if getattr(one, "matcher_identifier", "") != _MATCHER]
 
 
-def _magic(desk: NotebookContext) -> Any:
+def _magic(notebook: NotebookContext) -> Any:
     def exposure(line: str) -> Any:
         try:
-            return run_command(desk, line)
+            return run_command(notebook, line)
         except ExposureError as error:
-            said = str(error)
+            message = str(error)
         except KeyboardInterrupt as stopped:
             raise stopped.with_traceback(None) from None
-        except Exception as error:  # noqa: BLE001  the frames below hold people and keys: none of them is shown
-            said = f"that failed ({type(error).__name__}); the same in Python, such as exposure.records(), shows where"
-        raise UsageError(plain(said))
+        except Exception as error:  # noqa: BLE001  the traceback's frames contain personal data and keys
+            message = (
+                f"{type(error).__name__}: run the same in Python, such as exposure.records(), for a traceback"
+            )
+        raise UsageError(plain(message))
 
     exposure.__doc__ = describe_command()
     return exposure
 
 
-def _matcher(desk: NotebookContext) -> Any:
+def _matcher(notebook: NotebookContext) -> Any:
     def match(context: CompletionContext) -> SimpleMatcherResult:
         try:
-            last, found = completions(context.text_until_cursor, desk)
-        except Exception:  # noqa: BLE001  IPython would print the traceback into the line that is being typed
-            last, found = "", []
-        shown = [SimpleCompletion(text=one, type="magic") for one in found]
-        return {"completions": shown, "matched_fragment": last, "ordered": True, "suppress": bool(found)}
+            last, texts = completions(context.text_until_cursor, notebook)
+        except Exception:  # noqa: BLE001  IPython would print the traceback into the input line
+            last, texts = "", []
+        matches = [SimpleCompletion(text=text, type="magic") for text in texts]
+        return {"completions": matches, "matched_fragment": last, "ordered": True, "suppress": bool(texts)}
 
-    return context_matcher(identifier=_MATCHER, priority=_FIRST)(match)
+    return context_matcher(identifier=_MATCHER, priority=_PRIORITY)(match)

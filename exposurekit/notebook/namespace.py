@@ -1,4 +1,4 @@
-"""Whose tables ``%exposure`` gives: what is connected, named, or found in the notebook. Holds no key of its own."""
+"""Which exposure or history ``%exposure`` reads: connected, chosen with `use`, or a variable of the notebook."""
 
 import contextlib
 import warnings
@@ -15,141 +15,140 @@ from exposurekit.notebook.parser import ParsedLine
 
 Source: TypeAlias = Exposure | History
 
-USUAL = {Exposure: ("exposure", "demo"), History: ("history", "demo")}
-_REMEMBERED = ("site", "status")
-_REMEMBERED_MAX = 2_000
+DEFAULT_NAMES = {Exposure: ("exposure", "demo"), History: ("history", "demo")}
+_COMPLETED_COLUMNS = ("site", "status")
+_VALUES_MAX = 2_000
 
 
 class NotebookContext:
-    """What the lines of one notebook speak of."""
+    """The exposure and the history that the lines of one notebook refer to."""
 
-    def __init__(self, names: Callable[[], Mapping[str, Any]]) -> None:
-        """Speak of the variables that this gives, by name."""
-        self._names = names
-        self._named: dict[type, str] = {}
+    def __init__(self, variables: Callable[[], Mapping[str, Any]]) -> None:
+        """Create a context over the notebook's variables, by name."""
+        self._variables = variables
+        self._chosen: dict[type, str] = {}
         self._connected: Exposure | None = None
-        self._otherwise: Exposure | None = None
-        self._words: dict[str, set[str]] = {name: set() for name in _REMEMBERED}
+        self._default: Exposure | None = None
+        self._values: dict[str, set[str]] = {name: set() for name in _COMPLETED_COLUMNS}
 
     def connect(self, base_url: str | None) -> Exposure:
-        """Connect by the environment, and speak of that from now on."""
+        """Connect with the settings of the environment, and use that exposure from now on."""
         self._connected = connect(base_url)
-        self._named.pop(Exposure, None)
+        self._chosen.pop(Exposure, None)
         return self._connected
 
     def use(self, name: str) -> Any:
-        """Speak of a variable from now on; of what it is then, if it is given another value.
+        """Use a variable from now on, with its current value at each line.
 
         Raises:
             InvalidArgument: It is no `Exposure`, `History` or demo.
         """
-        value = self._names().get(name)
-        found = [kind for kind in USUAL if _of(kind, value) is not None]
-        if not found:
-            usable = ", ".join(self.usable()) or "none yet; exposure = ek.connect() makes one"
+        value = self._variables().get(name)
+        kinds = [kind for kind in DEFAULT_NAMES if _as_kind(kind, value) is not None]
+        if not kinds:
+            usable = ", ".join(self.usable()) or "none yet; exposure = ek.connect() creates one"
             raise InvalidArgument(
-                f"use NAME takes a variable that is an Exposure, a History or a demo: {usable}"
+                f"use NAME needs a variable that is an Exposure, a History or a demo: {usable}"
             )
-        for kind in found:
-            self._named[kind] = name
+        for kind in kinds:
+            self._chosen[kind] = name
         return value
 
     def usable(self) -> list[str]:
-        """The variables that `use` takes."""
-        names = self._names().items()
+        """List the variables that `use` accepts."""
         return sorted(
             name
-            for name, value in names
-            if name[0] != "_" and any(_of(kind, value) is not None for kind in USUAL)
+            for name, value in self._variables().items()
+            if name[0] != "_" and any(_as_kind(kind, value) is not None for kind in DEFAULT_NAMES)
         )
 
     def exposure(self) -> Exposure:
-        """The exposure that is spoken of; where there is none, one by the environment.
+        """Return the current exposure; default: one connected with the settings of the environment.
 
         Raises:
             ConfigurationError: The environment does not say where the service is.
         """
-        found: Exposure | None = self._found(Exposure)
-        if found is None:
-            found = self._otherwise = self._otherwise or connect()
-        return found
+        exposure: Exposure | None = self._current(Exposure)
+        if exposure is None:
+            exposure = self._default = self._default or connect()
+        return exposure
 
     @contextlib.contextmanager
-    def history(self, asked: ParsedLine, *, makes: bool = False) -> Iterator[History]:
-        """The history that a line names, or that is spoken of.
+    def history(self, line: ParsedLine, *, create: bool = False) -> Iterator[History]:
+        """Open the history that a line names, or return the current one.
 
         Raises:
             ConfigurationError: There is none.
-            NotFound: There is none in that directory, and none is made.
+            NotFound: The directory has no history, and ``create`` is false.
         """
-        path = asked["history"]
+        path = line["history"]
         if path is None:
-            found = self._found(History)
-            if found is None:
+            history = self._current(History)
+            if history is None:
                 raise ConfigurationError(
-                    f"{asked.verb} needs a history: --history DIR, or history = ek.History(DIR)"
+                    f"{line.verb} needs a history: --history DIR, or history = ek.History(DIR)"
                 )
-            yield found
+            yield history
         else:
-            _check_there(path, makes=makes)
+            _check_exists(path, create=create)
             with History(path) as opened:
                 yield opened
 
     @contextlib.contextmanager
-    def seen(self, asked: ParsedLine) -> Iterator[Source]:
-        """Where a table comes from that both have: the history where a line says so, else what there is."""
-        from_history = asked["history"] is not None or asked["as-of"] is not None
-        if from_history or (self._found(Exposure) is None and self._found(History) is not None):
-            with self.history(asked) as history:
+    def source(self, line: ParsedLine) -> Iterator[Source]:
+        """Return the source of a table that both have: the history if the line asks for it, else what there is."""
+        from_history = line["history"] is not None or line["as-of"] is not None
+        if from_history or (self._current(Exposure) is None and self._current(History) is not None):
+            with self.history(line) as history:
                 yield history
         else:
             yield self.exposure()
 
     def with_ticks(self, steps: pd.DataFrame) -> pd.DataFrame:
-        """Steps, and what was ticked of them where a history is spoken of."""
-        history = self._found(History)
+        """Add the ticks of the current history to a table of steps."""
+        history = self._current(History)
         return steps if history is None else history.with_ticks(steps)
 
     def remember(self, table: pd.DataFrame) -> None:
-        """Keep the sites and statuses of a table for completion."""
-        for name in _REMEMBERED:
+        """Remember the sites and statuses of a table for completion."""
+        for name in _COMPLETED_COLUMNS:
             if name in table and not pd.api.types.is_numeric_dtype(table[name].dtype):
-                found = table[name].dropna().astype("str").unique()[:_REMEMBERED_MAX]
-                self._words[name] = self._words[name].union(found)
+                values = table[name].dropna().astype("str").unique()[:_VALUES_MAX]
+                self._values[name] = self._values[name].union(values)
 
-    def words(self, column: str) -> list[str]:
-        """The sites, statuses or ids that are known without asking anybody."""
-        exposure = self._found(Exposure)
+    def values(self, column: str) -> list[str]:
+        """Return the sites, statuses or user ids that are known without a request."""
+        exposure = self._current(Exposure)
         if exposure is not None and exposure.is_loaded:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # that not all are loaded is told where tables are
+                warnings.simplefilter("ignore")  # tables warn about users that are not loaded
                 self.remember(exposure.records())
                 ids = exposure.users()["user_id"]
             if column == "user":
                 return [*map(str, ids)]
-        return sorted(self._words.get(column, ()))
+        return sorted(self._values.get(column, ()))
 
-    def _found(self, kind: type) -> Any:
-        """The exposure, or the history, that is spoken of; None: there is none."""
-        names = self._names()
-        if (name := self._named.get(kind)) is not None:
-            found = _of(kind, names.get(name))
-            if found is None:
+    def _current(self, kind: type) -> Any:
+        """Return the current exposure or history; None: there is none."""
+        variables = self._variables()
+        if (name := self._chosen.get(kind)) is not None:
+            value = _as_kind(kind, variables.get(name))
+            if value is None:
                 raise ConfigurationError(
-                    "what `use` named is no longer there: %exposure use NAME names another"
+                    "the variable chosen with `use` no longer exists: choose another with %exposure use NAME"
                 )
-            return found
+            return value
         if kind is Exposure and self._connected is not None:
             return self._connected
-        usual = (_of(kind, names.get(name)) for name in USUAL[kind])
-        return next((value for value in usual if value is not None), None)
+        defaults = (_as_kind(kind, variables.get(name)) for name in DEFAULT_NAMES[kind])
+        return next((value for value in defaults if value is not None), None)
 
 
-def _of(kind: type, value: Any) -> Any:
-    """The value, or that part of a demo; None: it is of another kind."""
+def _as_kind(kind: type, value: Any) -> Any:
+    """Return the value, or that part of a demo; None: it is of another kind."""
     if isinstance(value, kind):
         return value
-    # Told by its type, so that nothing of a stranger's is run.
+    # Check the type only: reading attributes of a foreign object could run its code.
     parts = getattr(type(value), "__dataclass_fields__", {})
     if {"exposure", "history"} <= {*parts}:
         part = getattr(value, kind.__name__.lower())
@@ -157,7 +156,7 @@ def _of(kind: type, value: Any) -> Any:
     return None
 
 
-def _check_there(path: str, *, makes: bool) -> None:
-    begun = "://" in path or (Path(path).expanduser() / "history.json").is_file()
-    if not begun and not makes:
-        raise NotFound("there is no history in that directory: %exposure collect --history DIR begins one")
+def _check_exists(path: str, *, create: bool) -> None:
+    exists = "://" in path or (Path(path).expanduser() / "history.json").is_file()
+    if not exists and not create:
+        raise NotFound("there is no history in that directory: %exposure collect --history DIR creates one")

@@ -1,4 +1,4 @@
-"""A line after ``%exposure`` -> what is asked. Never repeats what was typed: it may be a secret in the wrong place."""
+"""Parse a line after ``%exposure``. Errors never quote the line: it may contain a secret by mistake."""
 
 import difflib
 import re
@@ -15,65 +15,65 @@ _ID_MAX = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option: what it is called in the help, what it means, and how its value is read."""
+    """One option: its help, the name of its value in the help, and how the value is parsed."""
 
-    says: str
-    value: str = ""  # empty: it takes none
+    help: str
+    value: str = ""  # empty: a flag
     choices: tuple[str, ...] = ()
-    several: bool = False
-    read: Callable[[str], Any] = str
+    multiple: bool = False
+    parse: Callable[[str], Any] = str
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedLine:
-    """What a line asks: a verb, the name behind it, and options by name."""
+    """A parsed line: a verb, its name argument, and options by name."""
 
     verb: str = ""
     name: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, option: str) -> Any:
-        """The value of an option: of one that may be given several times a list, else None where it is not given."""
-        return self.options.get(option, [] if OPTIONS[option].several else None)
+        """Return the value of an option; if absent, None, or an empty list for a repeatable one."""
+        return self.options.get(option, [] if OPTIONS[option].multiple else None)
 
 
 def _id(text: str) -> int:
     if not (text.isascii() and text.isdecimal()) or int(text) > _ID_MAX:
-        raise InvalidArgument("--user is the id of a person, a whole number; several times for several")
+        raise InvalidArgument("--user must be a user id, a whole number; repeat it for several users")
     return int(text)
 
 
 OPTIONS = {
-    "user": Option("this person alone; several times for several", "ID", several=True, read=_id),
-    "site": Option("this site alone; likewise", "NAME", several=True),
-    "status": Option("this status alone; likewise", "STATUS", several=True),
-    "kind": Option("of what things", "KIND", ("record", "link", "alert")),
-    "by": Option("apart by this", "COLUMN", ("site", "user_id")),
-    "every": Option("a row for each", "PERIOD", ("run", "day", "week", "month")),
-    "since": Option("from then on: 14d, 36h, yesterday, the end of a day, an instant", "TIME"),
-    "until": Option("until then, likewise", "TIME"),
-    "as-of": Option("as last seen by then, likewise; from a history", "TIME"),
-    "history": Option("from the history in this directory", "DIR"),
-    "run": Option("the name of the run; who collects it again adds nothing", "NAME"),
-    "base-url": Option("what precedes /api/; else EXPOSUREKIT_BASE_URL", "URL"),
-    "chart": Option("the chart instead of the table"),
-    "help": Option("this text"),
+    "user": Option("only this user; repeatable", "ID", multiple=True, parse=_id),
+    "site": Option("only this site; repeatable", "NAME", multiple=True),
+    "status": Option("only this status; repeatable", "STATUS", multiple=True),
+    "kind": Option("what to count", "KIND", ("record", "link", "alert")),
+    "by": Option("group by this column", "COLUMN", ("site", "user_id")),
+    "every": Option("one row per period", "PERIOD", ("run", "day", "week", "month")),
+    "since": Option("start: 14d, 36h, yesterday, a date (its end) or a time", "TIME"),
+    "until": Option("end, likewise", "TIME"),
+    "as-of": Option("the state at this time, likewise; needs a history", "TIME"),
+    "history": Option("read the history in this directory", "DIR"),
+    "run": Option("the run's name; collecting it again adds nothing", "NAME"),
+    "base-url": Option("the URL before /api/; default: EXPOSUREKIT_BASE_URL", "URL"),
+    "chart": Option("return the chart instead of the table"),
+    "help": Option("show this help"),
 }
 
 
-def parsed(line: str, takes: Mapping[str, Iterable[str]], *, named: Iterable[str] = ()) -> ParsedLine:
-    """What a line asks.
+def parse_line(line: str, verbs: Mapping[str, Iterable[str]], *, with_name: Iterable[str] = ()) -> ParsedLine:
+    """Parse a line.
 
     Args:
-        line: What stands after ``%exposure``.
-        takes: The options of each verb.
-        named: The verbs that a name stands behind.
+        line: The text after ``%exposure``.
+        verbs: The options of each verb.
+        with_name: The verbs that take a name.
 
     Raises:
-        InvalidArgument: The line makes no sense; the message says what would.
+        InvalidArgument: The line is invalid; the message says what is accepted.
 
-    >>> from exposurekit.notebook.parser import parsed
-    >>> parsed("records --site 'Some Site' --chart", {"records": ("site", "chart")}).options
+    >>> from exposurekit.notebook.parser import parse_line
+    >>> parse_line("records --site 'Some Site' --chart", {"records": ("site", "chart")}).options
     {'site': ['Some Site'], 'chart': True}
     """
     words = _words(line)
@@ -81,58 +81,58 @@ def parsed(line: str, takes: Mapping[str, Iterable[str]], *, named: Iterable[str
     if not words or words[0] in ("--help", "-h"):
         return ParsedLine(options={"help": True})
     verb, rest = words[0], words[1:]
-    if verb not in takes:
-        raise InvalidArgument(f"no such verb: %exposure alone lists them{_near(verb, takes)}")
-    name = rest.pop(0) if verb in named and rest and not rest[0].startswith("-") else ""
+    if verb not in verbs:
+        raise InvalidArgument(f"unknown verb: %exposure lists them all{_suggestion(verb, verbs)}")
+    name = rest.pop(0) if verb in with_name and rest and not rest[0].startswith("-") else ""
     options: dict[str, Any] = {}
     while rest:
-        _take(rest, options, verb, (*takes[verb], "help"))
+        _parse_option(rest, options, verb, (*verbs[verb], "help"))
     return ParsedLine(verb, name, options)
 
 
 def _words(line: str) -> list[str]:
-    """As a shell has them; a backslash is itself, as in a path of Windows."""
+    """Split as a shell does, but keep backslashes, as in a Windows path."""
     split = shlex.shlex(line.strip().removesuffix(";"), posix=True, punctuation_chars="")
     split.whitespace_split, split.escape, split.commenters = True, "", ""
     try:
         return [*split]
     except ValueError:
-        raise InvalidArgument("a quotation mark has no second one") from None
+        raise InvalidArgument("a quotation mark is not closed") from None
 
 
 def _check_secrets(words: list[str]) -> None:
     for word in words:
-        called, _, _ = word.partition("=")
-        if _SECRET.search(called) and (called.startswith("-") or "=" in word):
+        option, _, _ = word.partition("=")
+        if _SECRET.search(option) and (option.startswith("-") or "=" in word):
             raise InvalidArgument(
-                "no key and no secret on a line, which is kept with the notebook: change this one, and set "
+                "keys and secrets do not belong in a line, because the notebook stores it: revoke this one, and set "
                 "EXPOSUREKIT_API_KEY and EXPOSUREKIT_API_SECRET in the environment or a .env file"
             )
 
 
-def _take(rest: list[str], options: dict[str, Any], verb: str, takes: Iterable[str]) -> None:
-    """The next option, and its value where it takes one."""
-    called, given, value = rest.pop(0).partition("=")
-    name = "help" if called == "-h" else called.removeprefix("--")
-    known = [f"--{one}" for one in takes]
-    if not called.startswith("-") or name not in takes:
-        raise InvalidArgument(f"{verb} takes {', '.join(known)}{_near(called, known)}")
+def _parse_option(rest: list[str], options: dict[str, Any], verb: str, accepted: Iterable[str]) -> None:
+    """Parse the next option and its value."""
+    word, equals, value = rest.pop(0).partition("=")
+    name = "help" if word == "-h" else word.removeprefix("--")
+    flags = [f"--{option}" for option in accepted]
+    if not word.startswith("-") or name not in accepted:
+        raise InvalidArgument(f"{verb} takes {', '.join(flags)}{_suggestion(word, flags)}")
     option = OPTIONS[name]
     if not option.value:
         options[name] = True
         return
-    if not given:
+    if not equals:
         value = rest.pop(0) if rest and not rest[0].startswith("--") else ""
     if not value:
         raise InvalidArgument(f"--{name} needs a value: {' or '.join(option.choices) or option.value}")
     if option.choices and value not in option.choices:
-        raise InvalidArgument(f"--{name} is one of: {', '.join(option.choices)}")
-    if option.several:
-        options.setdefault(name, []).append(option.read(value))
+        raise InvalidArgument(f"--{name} must be one of: {', '.join(option.choices)}")
+    if option.multiple:
+        options.setdefault(name, []).append(option.parse(value))
     else:
-        options[name] = option.read(value)
+        options[name] = option.parse(value)
 
 
-def _near(word: str, known: Iterable[str]) -> str:
-    found = difflib.get_close_matches(word, [*known], 1)
-    return f"; did you mean {found[0]}?" if found else ""
+def _suggestion(word: str, accepted: Iterable[str]) -> str:
+    matches = difflib.get_close_matches(word, [*accepted], 1)
+    return f"; did you mean {matches[0]}?" if matches else ""
