@@ -129,7 +129,7 @@ def test_where_it_cannot_begin_no_path_is_made_or_told(shell):
     another = shell(*RECEIVE)
     assert "it is in use" in error_of(in_use)
     assert error_of(another).endswith(
-        "the file that should be the inbox is another: name one that is not there yet"
+        "the file for the inbox is a different kind of file: use a path that does not exist yet"
     )
     assert {run.returncode for run in (in_use, another)} == {1}
     assert in_use.stdout + another.stdout == ""

@@ -86,12 +86,12 @@ def test_it_looks_receives_what_is_signed_and_ends_while_it_waits(shell, fleet):
     with shell.started(*WATCH, "--receive", "0") as process:
         inbox = inbox_of(process)
         begun = said_until(process, "watching ")
-        assert begun.endswith(f"watching {shell.directory}/history every 1h; next look at once\n")
+        assert begun.endswith(f"watching {shell.directory}/history every 1h; first run now\n")
         looked = said_until(process, SEEN)
         assert httpx.post(inbox, content=body).status_code == 401
         assert httpx.post(inbox, content=body, headers=headers).status_code == 204
         eventually(lambda: status(shell)[1]["ingested"])
-        assert said_until(process, "deliveries: ").endswith("deliveries: 1 taken in, 0 quarantined\n")
+        assert said_until(process, "deliveries: ").endswith("deliveries: 1 ingested, 0 quarantined\n")
         second = shell(*WATCH, "--receive", "0")
         assert "watch status shows" in error_of(second)
         assert second.returncode == 1
@@ -137,11 +137,11 @@ def test_it_receives_while_a_slow_service_is_looked_at_and_ends_amid(shell, flee
 def test_of_a_watch_that_was_killed_the_status_says_that_it_is_gone(shell, fleet):
     fleet.fault = faults.server_error()
     with shell.started(*WATCH) as process:
-        said_until(process, "a look failed: List users failed (500")
+        said_until(process, "a collection failed: List users failed (500")
         eventually(lambda: status(shell)[1]["failures_in_a_row"])
         code, told = status(shell)
         assert code == 1
-        assert told["problem"].startswith("it failed once: a look failed: List users")
+        assert told["problem"].startswith("it failed once: a collection failed: List users")
         process.kill()
         process.wait()
     prose = shell.here("watch", "status")
@@ -168,7 +168,7 @@ def test_a_watch_that_begins_anew_still_tells_the_last_look_and_the_last_error(s
     )
     with shell.started(*WATCH) as process:
         assert re.search(
-            r"every 1h; next look at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", said_until(process, "watching ")
+            r"every 1h; first run at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", said_until(process, "watching ")
         )
         code, told = status(shell)
         prose = shell.here("watch", "status").stdout
