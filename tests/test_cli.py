@@ -111,8 +111,8 @@ def test_what_the_demo_prints_runs_as_it_stands(shell):
     for _ in range(2):  # a second demo takes the place of the first one's history
         run = shell("demo", "--people", "3", "--days", "3", "--history", "the demo's")
         assert run.returncode == 0, run.stderr
-    environment = printed(run.stdout, "In this shell")
-    commands = printed(run.stdout, "Then try these")
+    environment = printed(run.stdout, "Run these lines in this shell")
+    commands = printed(run.stdout, "Then try (check")
     codes, said = in_a_shell(shell, [*environment, *commands])
     assert [line.split()[1] for line in commands] == ["report", "check", "open", "export"]
     assert [
@@ -130,8 +130,8 @@ def test_other_commands_use_a_demo_that_serves(shell):
             lines.append(process.stdout.readline())
             assert lines[-1], "it ended by itself"
         output = "".join(lines)
-        commands = [*printed(output, "Then try these"), "exposurekit export users --out users.csv"]
-        codes, said = in_a_shell(shell, [*printed(output, "In another shell"), *commands])
+        commands = [*printed(output, "Then try (check"), "exposurekit export users --out users.csv"]
+        codes, said = in_a_shell(shell, [*printed(output, "Run these lines in another shell"), *commands])
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=20) == 0
     assert {*codes} <= {0, 3}, said
@@ -152,7 +152,7 @@ def test_the_demo_replaces_no_history_that_it_did_not_make(shell):
     assert run.returncode == 1
     assert (
         error_of(run)
-        == "Error: --history: demo-history is not empty, and no demo made it: name another directory"
+        == "Error: --history: demo-history is not empty and not from a demo: name another directory"
     )
     assert (mine / "history.json").read_text() == "{}"
 
@@ -174,7 +174,7 @@ def test_a_table_of_the_demo_fits_the_terminal(columns, monkeypatch, capsys):
 def test_the_demo_says_where_it_cannot_write(shell):
     run = shell("demo", "--out", "nowhere/page.html")
     assert run.returncode == 1
-    assert error_of(run) == "Error: --out: there is no directory nowhere"
+    assert error_of(run) == "Error: --out: no such directory: nowhere"
 
 
 @pytest.mark.long
@@ -216,7 +216,7 @@ def test_credentials_in_prose_stand_in_an_env_file(shell):
     ("words", "said"),
     [
         (["integrator", "add", "a b", *ATTESTED], "1 to 64"),
-        (["integrator", "rotate", "nobody"], "integrator add NAME makes one"),
+        (["integrator", "rotate", "nobody"], "integrator add NAME creates one"),
         (["serve", "--database", "sqlite:///a.db?mode=memory"], "sqlite:///FILE"),
         (["serve", "--database", "mysql://x"], "sqlite:///FILE"),
         (["serve", "--port", "0", "--database", "sqlite:////nowhere/at/all.db"], "cannot be opened"),

@@ -56,7 +56,7 @@ def connected(shell, base_url, secret=SECRET):
 
 def examined(shell):
     run = shell.here("doctor", "--json")
-    return run.returncode, {one["what"]: one for one in json.loads(run.stdout)}
+    return run.returncode, {one["check"]: one for one in json.loads(run.stdout)}
 
 
 # --- the doctor --------------------------------------------------------------------------------------------
@@ -65,11 +65,11 @@ def examined(shell):
 def test_where_nothing_is_set_up_each_line_says_what_to_do(shell):
     code, found = examined(shell)
     assert code == 0
-    assert found["credentials"]["said"].startswith("EXPOSUREKIT_BASE_URL, EXPOSUREKIT_INTEGRATION_NAME")
-    assert "exposurekit demo" in found["credentials"]["do"]
-    assert found["history"]["do"] == "exposurekit collect"
-    assert "duckdb" in found["versions"]["said"]
-    assert all(one["do"] for one in found.values() if one["state"] != "ok")
+    assert found["credentials"]["message"].startswith("EXPOSUREKIT_BASE_URL, EXPOSUREKIT_INTEGRATION_NAME")
+    assert "exposurekit demo" in found["credentials"]["fix"]
+    assert found["history"]["fix"] == "exposurekit collect"
+    assert "duckdb" in found["versions"]["message"]
+    assert all(one["fix"] for one in found.values() if one["state"] != "ok")
 
 
 def test_where_all_is_well_it_says_so(shell, tmp_path):
@@ -78,8 +78,8 @@ def test_where_all_is_well_it_says_so(shell, tmp_path):
         assert shell.here("collect").returncode == 0
         code, found = examined(shell)
     assert code == 0
-    assert "accepts the credentials" in found["service"]["said"]
-    assert "every promise holds" in found["history"]["said"]
+    assert "accepts the credentials" in found["service"]["message"]
+    assert "not damaged" in found["history"]["message"]
     assert found["people"]["state"] == "ok"
 
 
@@ -92,9 +92,9 @@ def test_answers_that_deviate_are_reported(shell):
     with faults.running(many([1], meddle)) as server:
         connected(shell, server.base_url)
         _, found = examined(shell)
-    assert found["answers"]["state"] == "warn"
-    assert "Get user: middle_name null" in found["answers"]["said"]
-    assert "exposure.deviations()" in found["answers"]["do"]
+    assert found["responses"]["state"] == "warn"
+    assert "Get user: middle_name null" in found["responses"]["message"]
+    assert "exposure.deviations()" in found["responses"]["fix"]
 
 
 def test_what_is_ill_is_told_with_what_to_do_and_without_a_secret(shell):
@@ -103,7 +103,7 @@ def test_what_is_ill_is_told_with_what_to_do_and_without_a_secret(shell):
         run = shell.here("doctor")
     assert run.returncode == 1
     assert "fail  credentials: " in run.stdout
-    assert "-> set the integration's name" in run.stdout
+    assert "-> check integration name" in run.stdout
     connected(shell, "http://127.0.0.1:9")
     gone = shell.here("doctor")
     assert "fail  service: " in gone.stdout
@@ -119,7 +119,7 @@ def test_a_clock_that_goes_wrong_is_told(shell):
         connected(shell, server.base_url)
         code, found = examined(shell)
     assert code == 1
-    assert found["clock"]["said"].startswith("this machine's and the service's are 7,2")
+    assert found["clock"]["message"].startswith("this machine's clock and the service's are 7,2")
 
 
 def test_a_damaged_history_fails(shell, kept):
@@ -134,7 +134,7 @@ def test_people_not_seen_and_old_looks_are_told(shell, kept):
     code, found = examined(shell)
     assert code == 0
     assert found["history"]["state"] == "warn"
-    assert "3 runs, the last " in found["history"]["said"]
+    assert "3 runs, the last " in found["history"]["message"]
 
 
 # --- the check ---------------------------------------------------------------------------------------------
@@ -216,9 +216,17 @@ def test_the_queue_is_written_with_all_of_it_where_that_is_asked_for(shell, kept
         (("nothing", "--out", "t.csv"), 2, "Invalid value"),
         (("records", "--out", "t.pdf"), 1, ".csv, .xlsx, .parquet"),
         (("queue", "--out", "t.csv"), 1, ".md, .ics"),
-        (("records", "--user", "1", "--out", "t.csv"), 2, "use: exposurekit export queue --user ID"),
-        (("work_queue", "--live", "--out", "t.csv"), 2, "use: exposurekit export queue --live"),
-        (("work_queue", "--out", "t.md"), 1, "list is: exposurekit export queue (.md, .ics or .xlsx)"),
+        (
+            ("records", "--user", "1", "--out", "t.csv"),
+            2,
+            "works only with queue: exposurekit export queue --user ID",
+        ),
+        (
+            ("work_queue", "--live", "--out", "t.csv"),
+            2,
+            "works only with queue: exposurekit export queue --live",
+        ),
+        (("work_queue", "--out", "t.md"), 1, "list use exposurekit export queue (.md, .ics or .xlsx)"),
         (("users", "--out", "t.csv"), 1, "EXPOSUREKIT_BASE_URL"),
     ],
     ids=str,

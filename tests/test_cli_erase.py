@@ -71,10 +71,10 @@ def letter(user_id, **groups):
 def told_by(run):
     """How many rows and deliveries went, how many of these from quarantine, and for one of how many values."""
     said = (
-        r"(?:(\d+) rows are gone from every file of the history history|The history history holds nothing of user \d+)\.\n"
-        r"(\d+) deliveries are gone from the inbox history/inbox\.db, (\d+) of them quarantined; (\d+) of them did "
-        r"not say whose they were and went for holding one of (\d+) values of 6 characters or more\.\n"
-        r"(?(1)The next collect, or a watch that runs, brings them back unless the service lists them no longer\.\n|)"
+        r"(?:Erased (\d+) rows from the history history|The history history has no data about user \d+)\.\n"
+        r"Erased (\d+) deliveries from the inbox history/inbox\.db, (\d+) of them quarantined; (\d+) of them had no "
+        r"user_id and contained one of (\d+) values of 6 characters or more\.\n"
+        r"(?(1)The next collect, or a running watch, loads them again unless they are unregistered at the service\.\n|)"
     )
     return [int(number or 0) for number in re.fullmatch(said, run.stdout).groups()]
 
@@ -123,7 +123,7 @@ def test_of_somebody_who_is_erased_no_file_holds_a_text(told_of_quillon, tmp_pat
     assert (left.counts().waiting, left.counts().quarantined) == (1, 1)
     left.close()
     shell = Shell(tmp_path, EXPOSUREKIT_HISTORY="history", XDG_CACHE_HOME=str(tmp_path / "cache"))
-    assert shell.here("history", "verify").stdout == "Every promise holds.\n"
+    assert shell.here("history", "verify").stdout == "ok: the history is not damaged.\n"
     assert told_by(shell.here("history", "erase", "7")) == [0, 0, 0, 0, 0]
 
 
@@ -136,7 +136,7 @@ def test_nobody_is_told_of_them_any_more(told_of_quillon, tmp_path):
     notices.close()
     shell = Shell(tmp_path, XDG_CACHE_HOME=str(tmp_path / "cache"))  # another test may have opened a page
     run = shell.here("history", "erase", "7", "--history", "history")
-    assert "Notices about them that waited to be sent, and are gone: 1.\n" in run.stdout
+    assert "Erased 1 unsent notifications about them.\n" in run.stdout
     assert found_in(directory, {"Zinnia Quillon", "Bram"}) == {"Bram"}
 
 
@@ -196,7 +196,7 @@ def test_where_no_inbox_is_searched_it_says_so_and_one_that_is_not_there_erases_
         history.collect(exposure)
     shell = Shell(tmp_path, EXPOSUREKIT_HISTORY="history", XDG_CACHE_HOME=str(tmp_path / "cache"))
     missing = shell.here("history", "erase", "7", "--inbox", "elsewhere.db")
-    assert (missing.returncode, error_of(missing)) == (1, "Error: --inbox names no file: nothing was erased")
+    assert (missing.returncode, error_of(missing)) == (1, "Error: --inbox: no such file. Nothing was erased")
     assert found_in(tmp_path / "history", {f"{WHO} name"})
     rows, inbox, _ = shell.here("history", "erase", "7").stdout.splitlines()
     assert rows.endswith("rows are gone from every file of the history history.")
@@ -205,4 +205,4 @@ def test_where_no_inbox_is_searched_it_says_so_and_one_that_is_not_there_erases_
     elsewhere.put("msg_1", letter(7))
     elsewhere.close()
     told = shell.here("history", "erase", "7", "--inbox", "elsewhere.db").stdout
-    assert "1 deliveries are gone from the inbox elsewhere.db, 0 of them quarantined;" in told
+    assert "Erased 1 deliveries from the inbox elsewhere.db, 0 of them quarantined;" in told

@@ -124,7 +124,7 @@ def test_a_look_that_could_list_nobody_leaves_no_run_behind(tmp_path):
     run = shell("collect", "--history", "history", "--run", "monday")
     assert run.returncode == 1
     runs = shell.here("history", "runs", "--history", "history")
-    assert (runs.returncode, runs.stdout, runs.stderr) == (0, "", "Nothing was collected yet.\n")
+    assert (runs.returncode, runs.stdout, runs.stderr) == (0, "", "The history has no runs yet.\n")
     assert [*(tmp_path / "history" / "staging").glob("*")] == []
 
 
@@ -164,7 +164,9 @@ def test_a_look_that_failed_is_not_said_to_wait_for_a_shard(shell, fleet):
 
 
 def test_a_shard_without_a_run_says_what_to_give(shell):
-    assert error_of(shell.here("collect", "--shard", "1/2")).endswith("give the run a name, too: --run NAME")
+    assert error_of(shell.here("collect", "--shard", "1/2")).endswith(
+        "--shard needs a run with a name: add --run NAME"
+    )
 
 
 @pytest.mark.parametrize(
@@ -206,14 +208,16 @@ def test_a_collection_that_is_stopped_goes_on_where_it_stood(shell, fleet, numbe
         process.send_signal(number)
         out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
-    said = ["What was seen is kept; the next collect goes on from there.", "Stopped."]
+    said = ["What was loaded is stored; the next collect continues from there.", "Stopped."]
     assert (out, err.split("\n\n")) == ("", [said[0], f"{said[1]}\n"])
     fleet.is_slow = False
     fleet.asked.clear()
     rest = shell("collect", "--history", "history")
     assert sorted(fleet.asked) == list(range(11, 21))
     assert "20 people seen well" in rest.stdout
-    assert shell.here("history", "verify", "--history", "history").stdout == "Every promise holds.\n"
+    assert (
+        shell.here("history", "verify", "--history", "history").stdout == "ok: the history is not damaged.\n"
+    )
     is_silent_about(shell, rest)
 
 
@@ -280,7 +284,7 @@ def test_where_there_is_no_history_none_is_made(tmp_path, words):
         run = Shell(tmp_path).here("history", *words, "--history", there)
         assert run.returncode == 1
         assert (
-            f"There is no history in {there}: exposurekit collect --history {there} begins one"
+            f"There is no history in {there}: exposurekit collect --history {there} creates one"
             in error_of(run)
         )
     assert [file.name for file in tmp_path.rglob("*")] == ["photographs"]
@@ -295,7 +299,7 @@ def test_a_run_whose_shards_never_came_is_finished_by_hand(copy):
     assert finished.stdout == "run tuesday: 1 people seen well, 1 missed\n"
     assert "No pending run has that name" in error_of(copy.here("history", "finish", "tuesday"))
     assert copy.here("history", "compact").returncode == 0
-    assert copy.here("history", "verify").stdout == "Every promise holds.\n"
+    assert copy.here("history", "verify").stdout == "ok: the history is not damaged.\n"
     assert json.loads(copy.here("history", "verify", "--json").stdout) == {}
 
 
@@ -320,7 +324,7 @@ def test_a_row_that_was_changed_does_not_verify(copy):
     pq.write_table(table.set_column(place, "status", [["archived"] * table.num_rows]), file)
     run = copy.here("history", "verify")
     assert run.returncode == 1
-    assert "Not so: the sums agree with the changes" in run.stderr
+    assert "Violated: the sums agree with the changes" in run.stderr
     told = copy.here("history", "verify", "--json")
     assert told.returncode == 1
     assert "the sums agree with the changes" in json.loads(told.stdout)

@@ -189,7 +189,7 @@ def test_where_nothing_is_quarantined_it_says_so(shell, letters):
         (["run", "--history", "s3://bucket/history"], "name its file with --inbox"),
         (["quarantine", "--history", "h"], "no inbox in h/inbox.db"),
         (["list", "--history", "h"], "exposurekit inbox run creates one"),
-        (["run", "--history", "h", "--path-secret", "s3cret"], "a path secret has 16 to 200"),
+        (["run", "--history", "h", "--path-secret", "s3cret"], "a path secret must have 16 to 200"),
         (["run", "--history", "h", "--signing-secret", "s3cret"], "base64 of at least 16 bytes"),
         (["run", "--history", "file"], "cannot create the inbox's directory"),
         (["run", "--history", "h", "--host", "192.0.2.1"], "cannot listen on 192.0.2.1 port 8787"),

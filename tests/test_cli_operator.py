@@ -89,14 +89,14 @@ def test_without_a_terminal_and_an_attestation_an_integrator_is_not_added(file_o
 def test_nobody_may_attest_and_then_it_is_said_what_follows(operator):
     run = operator.here("integrator", "add", "acme", "--no-attestation")
     assert "EXPOSUREKIT_API_SECRET=" in ok(run)
-    assert "is scanned until a consent is recorded" in run.stderr
+    assert "are scanned only after their consent is recorded" in run.stderr
     assert "nobody attests" in ok(operator.here("integrator", "list"))
 
 
 def test_on_a_terminal_it_is_asked_who_attests(file_operator):
     run = file_operator.on_a_terminal("integrator", "add", "acme", "--json", answers="\n  \nJo Doe\n")
     assert set(json.loads(run.stdout)) == {"integration_name", "api_key", "api_secret"}
-    assert "Who answers for the consent" in run.stderr
+    assert "Who attests the consent" in run.stderr
     [shown] = told(file_operator.here("integrator", "list", "--json"))
     assert shown["attested_by"] == "Jo Doe"
 
@@ -113,7 +113,7 @@ def test_an_attestation_is_given_and_taken_back(operator):
     assert "is attested" in ok(operator.here("integrator", "attest", "acme", "--by", "Jo Doe"))
     assert told(operator.here("integrator", "list", "--json"))[0]["attested_by"] == "Jo Doe"
     run = operator.here("integrator", "attest", "acme", "--nobody")
-    assert "until a consent is recorded" in run.stderr
+    assert "only after their consent is recorded" in run.stderr
     assert told(operator.here("integrator", "list", "--json"))[0]["attested_by"] is None
 
 
@@ -162,7 +162,7 @@ def test_a_callback_is_vetted_and_its_new_secret_shown_once(operator):
     assert (stored.url, stored.secret) == (HOOK, secret)
     assert told(operator.here("integrator", "list", "--json"))[0]["has_callback"] is True
     run = operator.here("integrator", "set-callback", "acme", f"{HOOK}/2")
-    assert ok(run) == "acme is told from now on, signed.\n"
+    assert ok(run) == "acme receives webhooks from now on, signed.\n"
     assert operator.work(lambda work: endpoints.find(work, "acme")).secret == secret
     ok(operator.here("integrator", "clear-callback", "acme"))
     assert operator.work(lambda work: endpoints.find(work, "acme")) is None
@@ -239,7 +239,7 @@ def test_consent_and_activation_decide_together_whether_a_scan_is_due(operator):
     assert "is withdrawn" in ok(operator.here("users", "withdraw", one, "--by", "Jane, by phone"))
     assert due() == 0
     assert "was not recorded" in ok(operator.here("users", "withdraw", one, "--by", "Jane"))
-    assert "no consent" in ok(operator.here("users", "activate", one))
+    assert "their consent is not recorded" in ok(operator.here("users", "activate", one))
     assert consents(operator, user_id) == [("Jane, by letter", "Jane, by phone")]
 
 
@@ -307,7 +307,7 @@ def test_an_accepted_candidate_is_a_record(operator, defined):
     [shown] = told(operator.here("users", "candidates", "--json"))
     run = operator.here("users", "accept", str(shown["id"]))
     assert re.fullmatch(rf"Candidate {shown['id']} is record \d+ now\.\n", ok(run))
-    assert ("No definition of People & Places" in run.stderr) is not defined
+    assert ("There is no definition of People & Places" in run.stderr) is not defined
     [record] = operator.work(lambda work: findings.records_of(work, user_id))
     assert (record["record"]["name"], record["record"]["site"]) == (LISTING.name, SITE.name)
     [alert] = operator.work(lambda work: findings.alerts_of(work, user_id))
@@ -344,11 +344,11 @@ def test_nothing_of_a_purged_person_is_in_any_table_nor_in_the_file(file_operato
               for value in row if isinstance(value, bytes)}  # fmt: skip
     assert len(values) > 10
     assert error_of(operator.on_a_terminal("users", "purge", str(user_id), answers="n\n")).endswith(
-        "nobody was purged"
+        "nothing was deleted"
     )
     assert everything() == before
     run = operator.on_a_terminal("users", "purge", str(user_id), answers="y\n")
-    assert (run.returncode, run.stdout) == (0, f"Nothing is left of {user_id} in any table.\n")
+    assert (run.returncode, run.stdout) == (0, f"Deleted {user_id} from every table.\n")
     assert {name for name, rows in everything().items() if rows} == {"integrators", "metadata"}
     left = b"".join(path.read_bytes() for path in operator.directory.glob("service.db*"))
     assert not [value for value in values if value in left]
@@ -391,7 +391,7 @@ def test_deliveries_are_listed_and_dead_ones_replayed(operator):
     run = operator.here("webhooks", "replay", dead, "msg_nobody")
     assert error_of(run).startswith("Error: msg_nobody: there is no dead delivery")
     assert told(operator.here("webhooks", "list", "--state", "dead", "--json")) == [oldest]
-    assert ok(operator.here("webhooks", "replay", dead, dead)) == "1 deliveries are sent again.\n"
+    assert ok(operator.here("webhooks", "replay", dead, dead)) == "1 deliveries will be sent again.\n"
     [again] = told(operator.here("webhooks", "list", "--state", "pending", "--json"))
     assert again["webhook_id"] == dead
     assert again["due_at"] is not None
@@ -400,8 +400,8 @@ def test_deliveries_are_listed_and_dead_ones_replayed(operator):
 
 def test_every_dead_delivery_is_replayed_at_once(operator):
     dead = kill(operator, jane(operator, url=HOOK))
-    assert ok(operator.here("webhooks", "replay", "--all")) == "1 deliveries are sent again.\n"
-    assert ok(operator.here("webhooks", "replay", "--all")) == "0 deliveries are sent again.\n"
+    assert ok(operator.here("webhooks", "replay", "--all")) == "1 deliveries will be sent again.\n"
+    assert ok(operator.here("webhooks", "replay", "--all")) == "0 deliveries will be sent again.\n"
     [again] = told(operator.here("webhooks", "list", "--json"))
     assert (again["webhook_id"], again["state"]) == (dead, "pending")
 
@@ -461,4 +461,4 @@ def test_a_database_that_is_busy_is_told_in_one_line(file_operator):
         run = file_operator.here("users", "deactivate", "1")
         other.execute("ROLLBACK")
     assert run.returncode == 1
-    assert "did not do it (OperationalError): it is busy" in error_of(run)
+    assert "database error (OperationalError): locked" in error_of(run)

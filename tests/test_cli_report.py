@@ -116,7 +116,7 @@ def test_as_json_it_is_the_content(shell, tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--out", "nowhere/page.html"), "there is no directory"),
+        (("--out", "nowhere/page.html"), "no such directory"),
         (("--out", "."), "is a directory"),
         (
             ("--out", "page.html", "--user", "99"),
@@ -136,11 +136,11 @@ def test_what_cannot_be_is_one_line_and_no_file(shell, tmp_path, words, said):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--kind", "person"), "--kind person wants --user ID"),
-        (("--kind", "changes"), "--kind changes wants --since TIME"),
-        (("--kind", "fleet", "--user", "1"), "--user ID is for --kind person"),
-        (("--kind", "sites", "--since", "2026-11-13"), "--since TIME is for --kind changes"),
-        (("--user", "1", "--since", "2026-11-13"), "choose"),
+        (("--kind", "person"), "--kind person needs --user ID"),
+        (("--kind", "changes"), "--kind changes needs --since TIME"),
+        (("--kind", "fleet", "--user", "1"), "--user ID needs --kind person"),
+        (("--kind", "sites", "--since", "2026-11-13"), "--since TIME needs --kind changes"),
+        (("--user", "1", "--since", "2026-11-13"), "not both"),
         (
             ("--since", "lastweek"),
             "Invalid value for '--since': A time is 14d, 2w or 36h",
@@ -202,7 +202,7 @@ def test_a_page_opens_and_is_forgotten_when_somebody_is_erased(shell, browser, t
     assert browser.read_text().split() == [page.as_uri()]
     assert page.stat().st_mode & 0o077 == 0
     run = shell("history", "erase", "3")
-    assert "The page that exposurekit open left in your cache is gone" in run.stdout
+    assert "Removed the page that exposurekit open wrote to your cache" in run.stdout
     assert not page.exists()
 
 
@@ -217,8 +217,5 @@ def test_without_a_browser_it_is_said_where_the_page_lies(shell, browser, tmp_pa
     run = shell("open")
     assert run.returncode == 1
     page = tmp_path / "cache" / "exposurekit" / "opened.html"
-    assert (
-        error_of(run)
-        == f"Error: No browser can be started here. The page is {page}: open it where there is one"
-    )
+    assert error_of(run) == f"Error: no browser can be started here. Open {page} on a machine that has one"
     assert page.exists()

@@ -88,18 +88,18 @@ def written(shell, base_url, *kinds, **options):
 def test_a_site_that_lists_the_known_and_nobody_else_works(shell, site, kind):
     run = shell.here("sites", "check", *written(shell, site, kind), *LOOPBACK)
     assert (run.returncode, run.stderr) == (0, "")
-    assert run.stdout == f"{kind}.yaml: {kind.title()} Site works.\n"
+    assert run.stdout == f"ok: {kind}.yaml: {kind.title()} Site works.\n"
 
 
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        ("anybody", "somebody invented is listed"),
+        ("anybody", "an invented person is listed"),
         ("empty", "the person of controls.listed is not listed"),
         ("nameless", "listings lack a name or a reference_id"),
-        ("blocked", "the site blocks us"),
-        ("moved", "is search.url right?"),
-        ("changed", "another layout than the definition"),
+        ("blocked", "the site blocks requests"),
+        ("moved", "check search.url"),
+        ("changed", "does not match the definition"),
         ("broken", "status 500"),
         ("forbidden", "the site's robots.txt disallows it"),
         ("stalling", "time-out"),
@@ -115,7 +115,7 @@ def test_a_site_that_does_not_work_is_told_once_with_the_reason(shell, site, kin
 def test_a_known_person_is_missed_where_none_is_named(shell, site):
     run = shell.here("sites", "check", *written(shell, site, "good", known=None), *LOOPBACK)
     assert run.returncode == 0
-    assert "controls.listed names nobody" in error_of(run)
+    assert "controls.listed is missing" in error_of(run)
 
 
 def test_a_network_that_is_not_opened_is_not_visited(shell, site):
@@ -133,7 +133,7 @@ def test_several_files_are_all_told_also_as_json(shell, site):
     assert first == {"file": "good.yaml", "site": "Good Site", "ok": True, "problems": [], "notes": []}
     assert (bad["file"], bad["site"], bad["ok"]) == ("bad.yaml", None, False)
     assert "bad.yaml, line 2: serch is not a known key; did you mean search?" in bad["problems"]
-    assert second["problems"] == ["the site blocks us"]
+    assert second["problems"] == ["the site blocks requests"]
     assert none["problems"] == ["none.yaml: cannot be read: No such file or directory"]
 
 
@@ -141,7 +141,7 @@ def test_several_files_are_all_told_also_as_json(shell, site):
 def test_offline_the_files_are_read_and_no_site_is_asked(shell, word):
     files = written(shell, "http://93.184.216.34:1", "good")
     run = shell.here("sites", "check", *files, word)
-    assert (run.returncode, run.stdout) == (0, "good.yaml: Good Site can be read.\n")
+    assert (run.returncode, run.stdout) == (0, "ok: good.yaml: Good Site is valid.\n")
     (shell.directory / "bad.yaml").write_text("name: Bad\nserch: {}")
     run = shell(*("sites", "check", "bad.yaml", word))
     assert run.returncode == 1

@@ -76,7 +76,7 @@ def is_silent_about(shell, *told):
 
 
 def verifies(shell):
-    return shell.here("history", "verify").stdout == "Every promise holds.\n"
+    return shell.here("history", "verify").stdout == "ok: the history is not damaged.\n"
 
 
 def test_it_looks_receives_what_is_signed_and_ends_while_it_waits(shell, fleet):
@@ -96,7 +96,7 @@ def test_it_looks_receives_what_is_signed_and_ends_while_it_waits(shell, fleet):
         assert "watch status shows" in error_of(second)
         assert second.returncode == 1
         prose = shell.here("watch", "status")
-        assert (prose.returncode, prose.stdout.splitlines()[0]) == (0, "The watch is running well.")
+        assert (prose.returncode, prose.stdout.splitlines()[0]) == (0, "ok: the watch is running.")
         code, told = status(shell)
         assert (code, told["alive"], told["ingested"], told["failures_in_a_row"]) == (0, True, 1, 0)
         code, rest = ended(process)
@@ -174,8 +174,8 @@ def test_a_watch_that_begins_anew_still_tells_the_last_look_and_the_last_error(s
         prose = shell.here("watch", "status").stdout
         ended(process)
     assert (code, told["last_run"], told["failures_in_a_row"]) == (0, looked, 0)
-    assert f"  last run: {looked['finished_at']}, {len(PEOPLE)} users loaded completely, 0 failed\n" in prose
-    assert prose.endswith("  last error: 2026-03-01T20:00:00+00:00, a look failed\n")
+    assert f"Last run: {looked['finished_at']}, {len(PEOPLE)} users loaded completely, 0 failed\n" in prose
+    assert prose.endswith("Last error: 2026-03-01T20:00:00+00:00, a look failed\n")
 
 
 def test_where_a_watch_cannot_begin_no_path_for_webhooks_is_made_or_told(shell):
@@ -196,8 +196,8 @@ def test_where_a_watch_cannot_begin_no_path_for_webhooks_is_made_or_told(shell):
     ("words", "code", "said"),
     [
         (["status"], 1, "No watch was started with this history"),
-        (["run", "--every", "0s"], 2, "a span of time is a number and its unit"),
-        (["run", "--every", "soon"], 2, "a span of time is a number and its unit"),
+        (["run", "--every", "0s"], 2, "use a number and its unit"),
+        (["run", "--every", "soon"], 2, "use a number and its unit"),
         (["run", "--history", "s3://bucket/history"], 1, "a watch needs a directory on this machine"),
         (["run", "--receive", "0", "--path-secret", "short"], 1, "a path secret has 16 to 200"),
     ],

@@ -138,7 +138,7 @@ def test_a_worker_does_what_a_service_without_one_left(operator, number):
 def test_the_service_works_inside_and_says_that_no_sites_are_defined(operator):
     credentials = added(operator)
     with operator.started("serve", "--port", "0") as front:
-        assert "--sites names their directory" in said_until(front, "no sites are defined")
+        assert "name their directory with --sites" in said_until(front, "no sites are defined")
         register(listening(front), credentials)
         eventually(lambda: scanned(operator))
         assert scanned(operator).scanned_at is None  # nobody was looked for anywhere
@@ -212,7 +212,7 @@ def test_on_sqlite_a_worker_says_that_the_service_has_one(tmp_path):
     operator = Operator(tmp_path, "sqlite:///service.db")
     added(operator)
     with operator.started("worker") as worker:
-        assert "serve has a worker inside already" in said_until(worker, "SQLite")
+        assert "serve already includes a worker" in said_until(worker, "SQLite")
         said_until(worker, "no sites are defined")
         assert "Traceback" not in ended(worker, signal.SIGINT)
 
@@ -220,10 +220,10 @@ def test_on_sqlite_a_worker_says_that_the_service_has_one(tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["worker"], "exposurekit integrator add NAME makes one"),
-        (["worker", "--search-engine", "127.0.0.1:8888"], "--search-engine is an http or https address"),
+        (["worker"], "exposurekit integrator add NAME creates one"),
+        (["worker", "--search-engine", "127.0.0.1:8888"], "--search-engine must be an http or https URL"),
         (["worker", "--callback-network", "10.0.0.1/8"], "10.0.0.0/8"),
-        (["serve", "--search-engine", "searx"], "--search-engine is an http or https address"),
+        (["serve", "--search-engine", "searx"], "--search-engine must be an http or https URL"),
         (["serve", "--callback-network", "here"], "10.0.0.0/8"),
         (["serve", "--sites", "nowhere"], "nowhere is not a directory"),
     ],

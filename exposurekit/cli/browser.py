@@ -1,4 +1,4 @@
-"""A page in the browser, and the one that is kept for it. Makes no page."""
+"""Open pages in the browser, and the cached page of `exposurekit open`."""
 
 import webbrowser
 from pathlib import Path
@@ -12,7 +12,7 @@ from exposurekit.text.sanitize import plain
 
 
 def page_file() -> Path:
-    """Where the page lies that is opened without a name of its own."""
+    """Return the path of the page that `exposurekit open` writes."""
     return paths.cache_dir() / "opened.html"
 
 
@@ -20,7 +20,7 @@ def show_page(page: Path) -> None:
     """Open a page in the browser.
 
     Raises:
-        ConfigurationError: No browser can be started; the message says where the page lies.
+        ConfigurationError: No browser can be started; the message gives the page's path.
     """
     try:
         is_open = webbrowser.open(page.resolve().as_uri())
@@ -28,13 +28,13 @@ def show_page(page: Path) -> None:
         is_open = False
     if not is_open:
         raise ConfigurationError(
-            f"No browser can be started here. The page is {plain(page)}: open it where there is one"
+            f"no browser can be started here. Open {plain(page)} on a machine that has one"
         )
     click.echo(f"Opened {label_of(page)} in the browser.", err=True)
 
 
 def remove_page() -> bool:
-    """Remove the page that was opened last; whether there was one.
+    """Remove the page of `exposurekit open`; return whether there was one.
 
     Raises:
         ConfigurationError: It cannot be removed.
@@ -43,10 +43,10 @@ def remove_page() -> bool:
         page = page_file()
         is_there = page.is_file()
         page.unlink(missing_ok=True)
-    except RuntimeError:  # nobody's home, and nobody's cache
+    except RuntimeError:  # no home directory, so no cache
         return False
     except OSError as error:
         raise ConfigurationError(
-            f"{plain(page)} cannot be removed, and may be about them: {error.strerror}"
+            f"cannot remove {plain(page)}, which may be about this person: {error.strerror}"
         ) from None
     return is_there

@@ -1,6 +1,7 @@
-"""The sandbox from a shell: prints tables, writes a report, and keeps a history that the other commands work on."""
+"""`exposurekit demo`: run the sandbox, print its tables, write a report and save a history for the other commands."""
 
 import json
+import logging
 import os
 import secrets
 import shlex
@@ -8,6 +9,8 @@ import shutil
 import signal
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,21 +25,22 @@ from exposurekit.text.sanitize import plain
 if TYPE_CHECKING:
     import pandas as pd
 
-DAYS_SHOWN = 20
-TABLES = {  # and the columns that say most
+DAYS_MAX = 20
+TABLES = {  # with their most useful columns
     "users": ("user_id", "first_name", "last_name", "birth_date"),
     "records": ("user_id", "site", "status", "name", "age"),
     "links": ("user_id", "title", "contains", "url"),
     "alerts": ("user_id", "site", "status", "text"),
     "steps": ("user_id", "site", "step_number", "step"),
 }
-MARKER = ".exposurekit-demo"  # a history with this file may be replaced by another demo's
+MARKER = ".exposurekit-demo"  # another demo may replace a history that has this file
+LONG_DAYS = 30  # announce the duration of a longer demo
 _CELL_MAX, _CELL_MIN = 48, 8
 
 
 @click.command()
-@click.option("--people", default=25, type=click.IntRange(0, 5000), help="How many people to invent.")
-@click.option("--days", default=14, type=click.IntRange(0, 3650), help="How many days pass.")
+@click.option("--people", default=25, type=click.IntRange(0, 5000), help="The number of invented people.")
+@click.option("--days", default=14, type=click.IntRange(0, 3650), help="The number of simulated days.")
 @click.option("--seed", default=7, help="The same seed gives the same people and listings.")
 @click.option("--no-cache", is_flag=True, help="Do not use the cache of an earlier demo.")
 @click.option(
@@ -44,7 +48,7 @@ _CELL_MAX, _CELL_MIN = 48, 8
     metavar="DIR",
     default="demo-history",
     type=click.Path(path_type=Path, file_okay=False),
-    help="The directory to keep the history in; a demo's history that is there is replaced.",
+    help="The directory to save the history in; an earlier demo's history there is replaced.",
 )
 @click.option(
     "--out",
@@ -52,20 +56,20 @@ _CELL_MAX, _CELL_MIN = 48, 8
     type=click.Path(path_type=Path, dir_okay=False),
     help="The report to write.",
 )
-@click.option("--serve", is_flag=True, help="Leave the service running until Ctrl-C.")
+@click.option("--serve", is_flag=True, help="Keep the service running until Ctrl-C.")
 @click.option(
-    "--json", "as_json", is_flag=True, help="End with one line of JSON: the connection, and what was made."
+    "--json", "as_json", is_flag=True, help="End with one line of JSON: connection, files and results."
 )
 def demo(
     *, people: int, days: int, seed: int, no_cache: bool, history: Path, out: Path, serve: bool, as_json: bool
 ) -> None:
     """Start a sandbox: the service, invented people and sites.
 
-    Both run on loopback. The people are registered, and the days pass: listings are found, removed and searched for
-    again, and webhooks are sent. The demo then prints the tables and how far they agree with the invented sites, writes
-    a report, keeps the history, and prints the lines that make the other commands work on it. Nothing leaves your machine.
+    It runs on your machine only. The demo registers the people and simulates the days: the service finds listings, removes
+    them, scans again and sends webhooks. It then prints the tables, compares them with the invented sites, writes a
+    report, saves the history, and prints commands to try on it.
 
-    The first time a day takes about two seconds; later the same days come from the cache.
+    The first time a simulated day takes about two seconds; later the same days come from the cache.
 
     Example: exposurekit demo --days 90 --history ./demo-history
     """
@@ -73,80 +77,109 @@ def demo(
 
     check_writable(out)
     _check_history(history)
-    with running_demo(people, days=days, seed=seed, cache=not no_cache) as shown:
-        _print_text(
-            f"The service runs at {shown.connection['base_url']}. {people} invented people are registered, "
-            f"and {days} days have passed."
+    if days >= LONG_DAYS:
+        click.echo(
+            f"Simulating {days} days for {people} people: up to {days * 2 / 60:.0f} minutes, less with a cache.",
+            err=True,
         )
-        _print_tables(shown.exposure)
-        _print_agreement(shown)
-        _print_history(shown)
-        _write_page(shown, out)
-        click.echo(f"\nWrote {label_of(out)}, a report of everyone. Open it in any browser.")
-        kept = _keep_history(Path(shown.history.path), history)
-        ended = _wait_for_end() if serve else None  # before anybody is told how to reach it
-        _print_next(shown, kept, serve=serve)
+    with (
+        _retries_in_words(),
+        running_demo(people, days=days, seed=seed, cache=not no_cache) as sandbox,
+    ):
+        _print_text(
+            f"The service runs at {sandbox.connection['base_url']} with {people} invented people, after {days} simulated "
+            "days. Their sites are invented, too: addresses that end in .example do not open in a browser."
+        )
+        _print_tables(sandbox.exposure)
+        _print_agreement(sandbox)
+        _print_history(sandbox)
+        _write_page(sandbox, out)
+        click.echo(f"\nWrote {label_of(out)}, a report on everyone. Open it in any browser.")
+        saved = _save_history(Path(sandbox.history.path), history)
+        stopping = _stop_event() if serve else None  # before the output says how to connect
+        _print_next(sandbox, saved, serve=serve)
         if as_json:
-            made = {"people": people, "days": days, "out": str(out), "history": str(kept)}
-            told = {"told": dict(shown.integrator.items), "agreement": asdict(shown.agreement())}
-            click.echo(json.dumps({**shown.connection, **made, **told}))
-        if ended is not None:
-            click.echo("Press Ctrl-C to end.", err=True)
-            while not ended.wait(0.5):
+            files = {"people": people, "days": days, "out": str(out), "history": str(saved)}
+            results = {"told": dict(sandbox.integrator.items), "agreement": asdict(sandbox.agreement())}
+            click.echo(json.dumps({**sandbox.connection, **files, **results}))
+        if stopping is not None:
+            click.echo("Press Ctrl-C to stop.", err=True)
+            while not stopping.wait(0.5):
                 pass
 
 
+class _RetryNotice(logging.Handler):
+    """Replaces the worker's log lines about failed jobs with one sentence: in a sandbox they are only retried."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self._is_printed = False
+
+    def emit(self, _record: logging.LogRecord) -> None:
+        if not self._is_printed:
+            self._is_printed = True
+            click.echo("A background job timed out or failed. The service retries such jobs.", err=True)
+
+
+@contextmanager
+def _retries_in_words() -> Iterator[None]:
+    log, notice = logging.getLogger("exposurekit.service"), _RetryNotice()
+    log.addHandler(notice)
+    try:
+        yield
+    finally:
+        log.removeHandler(notice)
+
+
 def _check_history(directory: Path) -> None:
-    """Say so before any work is done, where a history cannot be kept.
+    """Check that the history can be saved, before any work is done.
 
     Raises:
-        ConfigurationError: The directory holds something else than a demo's history, or cannot be written.
+        ConfigurationError: The directory contains something other than a demo's history, or cannot be written.
     """
     try:
         if directory.is_dir() and any(directory.iterdir()) and not (directory / MARKER).is_file():
             raise ConfigurationError(
-                f"--history: {plain(directory)} is not empty, and no demo made it: name another directory"
+                f"--history: {plain(directory)} is not empty and not from a demo: name another directory"
             )
         parent = directory.absolute().parent
         if not parent.is_dir() or not os.access(parent, os.W_OK):
             raise ConfigurationError(
-                f"--history: {plain(directory)} cannot be made: {plain(parent)} is no directory"
+                f"--history: cannot create {plain(directory)}: {plain(parent)} is not a writable directory"
             )
     except OSError as error:
         raise ConfigurationError(f"--history: {error.strerror}") from None
 
 
-def _keep_history(made: Path, directory: Path) -> Path:
-    """Copy the history to where it stays, in place of an earlier demo's; where that is."""
+def _save_history(source: Path, directory: Path) -> Path:
+    """Copy the history to a directory, replacing an earlier demo's; return its path."""
     target = directory.absolute()
     draft = target.parent / f".{target.name}.{secrets.token_hex(8)}"
     try:
-        shutil.copytree(made, draft, ignore=shutil.ignore_patterns(".*"))
+        shutil.copytree(source, draft, ignore=shutil.ignore_patterns(".*"))
         draft.chmod(0o700)
         (draft / MARKER).touch()
         if target.is_dir():
             shutil.rmtree(target)
         draft.rename(target)
     except OSError as error:
-        raise ConfigurationError(
-            f"--history: {plain(directory)} cannot be written: {error.strerror}"
-        ) from None
+        raise ConfigurationError(f"--history: cannot write {plain(directory)}: {error.strerror}") from None
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return target
 
 
-def _print_next(shown: Any, kept: Path, *, serve: bool) -> None:
-    """Lines to copy into a shell, verbatim: the environment, then commands that use it."""
+def _print_next(sandbox: Any, saved: Path, *, serve: bool) -> None:
+    """Print lines to copy into a shell: the environment, then commands that use it."""
     command = _command()
-    environment = {"EXPOSUREKIT_HISTORY": str(kept)}
+    environment = {"EXPOSUREKIT_HISTORY": str(saved)}
     if serve:
-        environment |= {f"EXPOSUREKIT_{name.upper()}": value for name, value in shown.connection.items()}
-    what = "the service and the history" if serve else "the history"
-    where = "In another shell" if serve else "In this shell"
-    _print_text(f"{where}, these lines make every other command use {what} of this demo:", before=1)
+        environment |= {f"EXPOSUREKIT_{name.upper()}": value for name, value in sandbox.connection.items()}
+    target = "the service and the history" if serve else "the history"
+    shell = "another shell" if serve else "this shell"
+    _print_text(f"Run these lines in {shell} to make the other commands use {target} of this demo:", before=1)
     _print_block(f"export {name}={shlex.quote(value)}" for name, value in environment.items())
-    days = shown.history.runs()["finished_at"].dt.date.drop_duplicates()
+    days = sandbox.history.runs()["finished_at"].dt.date.drop_duplicates()
     live = " --live" if serve else ""
     commands = [
         *([f"report{live} --since {days.iloc[-min(8, len(days))]} --out week.html"] if len(days) > 1 else []),
@@ -155,23 +188,26 @@ def _print_next(shown: Any, kept: Path, *, serve: bool) -> None:
         f"export queue --personal{live} --out queue.xlsx",
         *(["collect"] if serve else []),
     ]
-    _print_text("Then try these; check exits with 3 if a condition matched:", before=1)
+    _print_text("Then try (check exits with 3 if a condition matched):", before=1)
     _print_block(f"{command} {line}" for line in commands)
     if serve:
         _print_text("Connect from a notebook while the demo runs:", before=1)
-        _print_block(["import exposurekit as ek", f"exposure = ek.connect({_arguments(shown.connection)})"])
+        _print_block(["import exposurekit as ek", f"exposure = ek.connect({_arguments(sandbox.connection)})"])
     else:
-        _print_text("The service has ended. To leave it running and connect to it from a notebook:", before=1)
+        _print_text(
+            "The service has stopped. To keep it running, for notebooks and for commands with --live, start the demo with --serve:",
+            before=1,
+        )
         _print_block([f"{command} demo --serve"])
 
 
 def _command() -> str:
-    """How this command is called: by its name where the shell finds it, else as it was."""
-    called = sys.argv[0]
-    if Path(called).name != "exposurekit":  # as a module, or in a test
+    """Return how to call this command: by name if the shell finds it, else by its path."""
+    path = sys.argv[0]
+    if Path(path).name != "exposurekit":  # run as a module, or in a test
         return "exposurekit"
-    found = shutil.which("exposurekit")
-    return "exposurekit" if found and Path(found).samefile(called) else shlex.quote(called)
+    on_path = shutil.which("exposurekit")
+    return "exposurekit" if on_path and Path(on_path).samefile(path) else shlex.quote(path)
 
 
 def _print_block(lines: Any) -> None:
@@ -185,7 +221,7 @@ def _print_text(text: str, *, before: int = 0) -> None:
 
 
 def _width() -> int:
-    """How many columns the terminal has; 80 where there is none."""
+    """Return the terminal's width; 80 without a terminal."""
     return max(shutil.get_terminal_size().columns, 40)
 
 
@@ -194,7 +230,7 @@ def _print_tables(exposure: Any) -> None:
 
     for name, columns in TABLES.items():
         table = exposure[name]
-        click.echo(f"\nexposure.{name}(): {len(table)} rows, {table.shape[1]} columns, such as")
+        click.echo(f"\nexposure.{name}(): {len(table)} rows, {table.shape[1]} columns; the first rows:")
         _print_table(table[[*columns]].head(3))
     click.echo("\nanalysis.by_site(exposure.records())")
     table = analysis.by_site(exposure.records())
@@ -206,52 +242,48 @@ def _print_tables(exposure: Any) -> None:
 
 
 def _print_table(table: "pd.DataFrame") -> None:
-    """A table as wide as the terminal at most: its texts are cut first, then its last columns."""
+    """Print a table no wider than the terminal: truncate its texts, then drop its last columns."""
     if table.empty:
         click.echo("  (none)")
         return
-    shown = table.map(lambda value: plain(value) if isinstance(value, str) else value)
-    for last in range(shown.shape[1], 0, -1):
-        for cell in range(_CELL_MAX, _CELL_MIN - 1, -4):
-            lines = shown.iloc[:, :last].to_string(index=False, max_colwidth=cell).splitlines()
+    cells = table.map(lambda value: plain(value) if isinstance(value, str) else value)
+    for last in range(cells.shape[1], 0, -1):
+        for width in range(_CELL_MAX, _CELL_MIN - 1, -4):
+            lines = cells.iloc[:, :last].to_string(index=False, max_colwidth=width).splitlines()
             if max(map(len, lines)) <= _width():
                 _print_lines("\n".join(lines))
                 return
     _print_lines("\n".join(lines))
 
 
-def _print_agreement(shown: Any) -> None:
-    """What the service says, beside what is so on the invented sites."""
-    found, told = shown.agreement(), shown.integrator.items
-    precision, recall = _share(found.precision), _share(found.recall)
-    groups = ", ".join(f"{count} {group}" for group, count in sorted(told.items()))
-    pending = shown.pending_events()
-    later = (
-        f"; {pending} more events are not sent yet: a delivery collects ten minutes of them"
-        if pending
-        else ""
-    )
+def _print_agreement(sandbox: Any) -> None:
+    """Compare the service's findings with the invented sites."""
+    evaluation, received = sandbox.agreement(), sandbox.integrator.items
+    precision, recall = _share(evaluation.precision), _share(evaluation.recall)
+    groups = ", ".join(f"{count} {group}" for group, count in sorted(received.items()))
+    pending = sandbox.pending_events()
+    later = f"; {pending} more events wait: a delivery groups the events of ten minutes" if pending else ""
     lines = (
-        f"{found.records} records, {found.correct} of them right (precision {precision})",
-        f"{found.nonexistent} records of people whom no site ever listed",
-        f"{found.matched} of {found.reachable} listings found (recall {recall})",
-        f"{found.unreachable} more listings on sites that forbid or block scans, or list anybody",
-        f"{found.removed} records removed, {found.verified_removed} of them gone from their sites",
-        f"{shown.integrator.deliveries} webhooks: {groups}{later}",
+        f"{evaluation.records} records, {evaluation.correct} of them correct (precision {precision})",
+        f"{evaluation.nonexistent} records of people whom no site ever listed",
+        f"{evaluation.matched} of {evaluation.reachable} listings found (recall {recall})",
+        f"{evaluation.unreachable} more listings on sites that forbid or block scans, or list anybody",
+        f"{evaluation.removed} records removed, {evaluation.verified_removed} of them no longer on their sites",
+        f"{sandbox.integrator.deliveries} webhooks: {groups}{later}",
     )
-    click.echo("\nWhat the service says, compared with the invented sites:")
+    click.echo("\nThe service's findings, compared with the invented sites:")
     for line in lines:
         click.echo(click.wrap_text(line, _width(), initial_indent="  ", subsequent_indent="    "))
 
 
-def _print_history(shown: Any) -> None:
-    """The history day by day, beside what was so on the invented sites."""
+def _print_history(sandbox: Any) -> None:
+    """Print the history day by day, beside the state of the invented sites."""
     import pandas as pd
 
     from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 
-    days = shown.agreement_by_day()
-    counts = shown.history.status_over_time(every="run")
+    days = sandbox.agreement_by_day()
+    counts = sandbox.history.status_over_time(every="run")
     table = pd.DataFrame(
         {
             "day": counts["at"].dt.strftime("%Y-%m-%d"),
@@ -265,18 +297,18 @@ def _print_history(shown: Any) -> None:
             "wrong": days["wrong"],
         }
     )
-    every = -(-len(table) // DAYS_SHOWN)
+    every = -(-len(table) // DAYS_MAX)
     click.echo()
     _print_text(
-        "history.status_over_time(), one run a day. Beside it, of the open records those listed on the sites then, and of "
-        "the removed ones those gone:"
+        "history.status_over_time(), one run a day. The columns on the right compare it with the invented sites: open "
+        "records still listed there, removed records gone from there, late ones and wrong ones:"
     )
     _print_table(pd.concat([table.iloc[:-1:every], table.iloc[-1:]]))
-    same = bool((counts["total"].to_numpy() == (days["open"] + days["removed"]).to_numpy()).all())
+    sums_agree = bool((counts["total"].to_numpy() == (days["open"] + days["removed"]).to_numpy()).all())
     wrong = int(days["wrong"].sum())
     _print_text(
-        f"{len(days)} days; {wrong} records differ from what was so on the sites within two weeks"
-        f"{'' if same else '; the sums do not agree with the records'}."
+        f"{len(days)} days; {wrong} records do not match the state of their site within two weeks"
+        f"{'' if sums_agree else '; the sums do not agree with the records'}."
     )
 
 
@@ -289,11 +321,11 @@ def _print_lines(text: str) -> None:
         click.echo(plain(line))
 
 
-def _write_page(shown: Any, out: Path) -> None:
+def _write_page(sandbox: Any, out: Path) -> None:
     from exposurekit.reports import report
 
     try:
-        report(shown.history, out, exposure=shown.exposure)
+        report(sandbox.history, out, exposure=sandbox.exposure)
     except ConfigurationError as error:
         raise ConfigurationError(f"--out: {error}") from None
 
@@ -303,9 +335,9 @@ def _arguments(connection: dict[str, str]) -> str:
     return f"{connection['base_url']!r}, {rest}"
 
 
-def _wait_for_end() -> threading.Event:
-    """Set by a signal, from now on."""
-    told = threading.Event()
+def _stop_event() -> threading.Event:
+    """Return an event that Ctrl-C and SIGTERM set from now on."""
+    stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: told.set())
-    return told
+        signal.signal(number, lambda *_: stopping.set())
+    return stopping

@@ -1,4 +1,4 @@
-"""What stands in the way: one line for each thing that has to be well, and what to do where it is not. Changes nothing."""
+"""`exposurekit doctor`: check the installation, service, history and watch, and suggest fixes."""
 
 import os
 import platform
@@ -22,8 +22,8 @@ from exposurekit.errors import ConnectionFailed, ExposureError, NotFound, Unauth
 from exposurekit.text.sanitize import plain
 
 OK, WARN, FAIL = "ok", "warn", "fail"
-CLOCK_MAX_S = 60  # further apart, instants of webhooks and of histories mean something else
-LOOKED_MAX_DAYS = 2
+CLOCK_MAX_S = 60  # with a larger difference, times of webhooks and histories are wrong
+RUN_AGE_MAX_DAYS = 2
 DEVIATIONS_MAX = 5
 _PACKAGES = ("pandas", "plotly", "ipywidgets", "anywidget", "httpx", "pydantic", "duckdb", "deltalake")
 _NOTEBOOKS = ("jupyterlab", "notebook")
@@ -32,19 +32,19 @@ _WIDGETS = ("ipywidgets", "jupyterlab_widgets", "anywidget")
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """One thing that was looked at.
+    """The result of one check.
 
     Attributes:
-        what: Which.
-        state: ``well``, ``mind`` (it works, and may not do so for long) or ``ill``.
-        said: How it is.
-        do: What to do; empty where it is well.
+        check: What was checked.
+        state: ``ok``, ``warn`` (it works, but needs attention) or ``fail``.
+        message: What was found.
+        fix: What to do; empty if it is ok.
     """
 
-    what: str
+    check: str
     state: str
-    said: str
-    do: str = ""
+    message: str
+    fix: str = ""
 
 
 @click.command()
@@ -58,35 +58,34 @@ def doctor(*, history: str, as_json: bool) -> None:
 
     Example: exposurekit doctor --history ./exposure-history
     """
-    found = [one for examine in _EXAMINED for one in examine(history)]
+    results = [result for check in _CHECKS for result in check(history)]
     if as_json:
-        output.print_json([asdict(one) for one in found])
+        output.print_json([asdict(result) for result in results])
     else:
-        for one in found:
-            click.echo(
-                f"{one.state:<4}  {one.what}: {plain(one.said)}{f' -> {plain(one.do)}' if one.do else ''}"
-            )
-    if any(one.state == FAIL for one in found):
+        for result in results:
+            fix = f" -> {plain(result.fix)}" if result.fix else ""
+            click.echo(f"{result.state:<4}  {result.check}: {plain(result.message)}{fix}")
+    if any(result.state == FAIL for result in results):
         sys.exit(1)
 
 
 def _versions(_history: str) -> Iterator[CheckResult]:
-    told = ", ".join(f"{name} {_version(name)}" for name in ("exposurekit", *_PACKAGES))
-    yield CheckResult("versions", OK, f"Python {platform.python_version()}, {told}")
+    packages = ", ".join(f"{name} {_version(name)}" for name in ("exposurekit", *_PACKAGES))
+    yield CheckResult("versions", OK, f"Python {platform.python_version()}, {packages}")
     from exposurekit.charts.embedding import VENDORED, speaks_vendored
 
     if not speaks_vendored():
         yield CheckResult(
-            "reports", WARN, f"the installed Plotly draws for another plotly.js than {VENDORED}",
-            "nothing: reports carry Plotly's own, and are 4 MB larger",
+            "reports", WARN, f"the installed Plotly needs another plotly.js than {VENDORED}",
+            "nothing: reports include Plotly's own, which makes them 4 MB larger",
         )  # fmt: skip
 
 
 def _notebook(_history: str) -> Iterator[CheckResult]:
-    there = [f"{name} {_version(name)}" for name in _NOTEBOOKS if _version(name) != MISSING]
-    if not there:
+    installed = [f"{name} {_version(name)}" for name in _NOTEBOOKS if _version(name) != MISSING]
+    if not installed:
         yield CheckResult(
-            "notebook", WARN, "there is no Jupyter here", "pip install jupyterlab, if you want notebooks"
+            "notebook", WARN, "Jupyter is not installed", "pip install jupyterlab, if you want notebooks"
         )
         return
     missing = [name for name in _WIDGETS if _version(name) == MISSING]
@@ -95,23 +94,26 @@ def _notebook(_history: str) -> Iterator[CheckResult]:
             "notebook", FAIL, f"{', '.join(missing)} is missing", f"pip install {' '.join(missing)}"
         )
     else:
-        yield CheckResult("notebook", OK, f"{', '.join(there)}, with widgets")
+        yield CheckResult("notebook", OK, f"{', '.join(installed)}, with widgets")
 
 
 def _browser(_history: str) -> Iterator[CheckResult]:
     from exposurekit.reports import pdf
 
     try:
-        yield CheckResult("browser", OK, f"pages open with {webbrowser.get().__class__.__name__}")
+        yield CheckResult("browser", OK, f"reports open with {webbrowser.get().__class__.__name__}")
     except webbrowser.Error:
         yield CheckResult(
-            "browser", WARN, "none opens from here", "open reports where there is one; open and --open cannot"
+            "browser", WARN, "no browser can be started", "open report files on a machine with a browser"
         )
-    if prints := pdf.find_browser():
-        yield CheckResult("print", OK, f"{Path(prints).name} prints reports as PDF")
+    if path := pdf.find_browser():
+        yield CheckResult("print", OK, f"{Path(path).name} prints reports as PDF")
     else:
         yield CheckResult(
-            "print", WARN, "no Chromium, Chrome or Edge", "install one, if you want reports as PDF"
+            "print",
+            WARN,
+            "Chromium, Chrome or Edge is not installed",
+            "install one, if you want reports as PDF",
         )
 
 
@@ -120,53 +122,57 @@ def _service(_history: str) -> Iterator[CheckResult]:
     from exposurekit.client.config import environment_settings
 
     try:
-        found = environment_settings()
+        settings = environment_settings()
     except (OSError, UnicodeDecodeError) as error:
         yield CheckResult(
             "credentials", FAIL, f".env cannot be read: {type(error).__name__}", "save it as UTF-8 text"
         )
         return
-    if missing := [f"EXPOSUREKIT_{name.upper()}" for name, value in found.items() if not value]:
-        said = f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set"
+    if missing := [f"EXPOSUREKIT_{name.upper()}" for name, value in settings.items() if not value]:
+        message = f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set"
         yield CheckResult(
-            "credentials", WARN, said, "set them here or in .env, or try `exposurekit demo`, which needs none"
+            "credentials",
+            WARN,
+            message,
+            "set them in the environment or .env, or try `exposurekit demo`, which needs none",
         )
         return
     try:
         with Client(retries=RetryPolicy(max_retries=0, initial_delay=0)) as client:
             yield from _request_check(client)
     except ExposureError as error:
-        yield CheckResult("credentials", FAIL, str(error), "mend the setting that it names")
+        yield CheckResult("credentials", FAIL, str(error), "correct this setting")
 
 
 def _request_check(client: Any) -> Iterator[CheckResult]:
     from exposurekit.client import calls, protocol
     from exposurekit.client.retry import Response
 
-    call, began = calls.list_users(limit=1), time.monotonic()
-    outcome = client.send(call)
-    took_ms = (time.monotonic() - began) * 1000
+    call, started = calls.list_users(limit=1), time.monotonic()
+    result = client.send(call)
+    duration_ms = (time.monotonic() - started) * 1000
     try:
-        protocol.plain_values(call, client.config, outcome)
+        protocol.plain_values(call, client.config, result)
     except ConnectionFailed as error:
         yield CheckResult(
-            "service", FAIL, str(error), "is it running, and is EXPOSUREKIT_BASE_URL what precedes /api/?"
+            "service",
+            FAIL,
+            str(error),
+            "check that it runs, and that EXPOSUREKIT_BASE_URL is the part before /api/",
         )
         return
     except Unauthorized as error:
-        yield CheckResult("service", OK, f"answers in {took_ms:.0f} ms")
-        yield CheckResult(
-            "credentials", FAIL, str(error), "set the integration's name, key and secret as they were given"
-        )
+        yield CheckResult("service", OK, f"responds in {duration_ms:.0f} ms")
+        yield CheckResult("credentials", FAIL, str(error), "check integration name, key and secret")
         return
     except ExposureError as error:
         yield CheckResult(
-            "service", FAIL, str(error), "ask its operator; `exposurekit.Client.probe()` shows how it answers"
+            "service", FAIL, str(error), "ask its operator; `exposurekit.Client.probe()` shows its responses"
         )
         return
-    yield CheckResult("service", OK, f"answers in {took_ms:.0f} ms, and accepts the credentials")
-    if isinstance(outcome, Response):
-        yield from _clock(outcome.headers.get("date"))
+    yield CheckResult("service", OK, f"responds in {duration_ms:.0f} ms and accepts the credentials")
+    if isinstance(result, Response):
+        yield from _clock(result.headers.get("date"))
     yield from _deviations(client)
 
 
@@ -174,100 +180,107 @@ def _deviations(client: Any) -> Iterator[CheckResult]:
     from exposurekit.client import probe
 
     try:
-        found = list(map(probe.describe, probe.deviations(client)))
+        deviations = list(map(probe.describe, probe.deviations(client)))
     except ExposureError as error:
-        yield CheckResult("answers", FAIL, str(error), "ask the service's operator")
+        yield CheckResult("responses", FAIL, str(error), "ask the service's operator")
         return
-    if found:
-        more = f", and {len(found) - DEVIATIONS_MAX:,} more" if len(found) > DEVIATIONS_MAX else ""
+    if deviations:
+        more = f", and {len(deviations) - DEVIATIONS_MAX:,} more" if len(deviations) > DEVIATIONS_MAX else ""
         yield CheckResult(
-            "answers", WARN, f"they deviate from the specification: {'; '.join(found[:DEVIATIONS_MAX])}{more}",
-            "nothing: they are read all the same; `exposure.deviations()` counts them",
+            "responses", WARN, f"they deviate from the specification: {'; '.join(deviations[:DEVIATIONS_MAX])}{more}",
+            "nothing: they are read anyway; `exposure.deviations()` counts them",
         )  # fmt: skip
     else:
-        yield CheckResult("answers", OK, "as the specification describes them")
+        yield CheckResult("responses", OK, "match the specification")
 
 
-def _clock(told: str | None) -> Iterator[CheckResult]:
+def _clock(date: str | None) -> Iterator[CheckResult]:
     with suppress(TypeError, ValueError):
-        apart = abs((parsedate_to_datetime(told or "") - datetime.now(UTC)).total_seconds())
+        apart = abs((parsedate_to_datetime(date or "") - datetime.now(UTC)).total_seconds())
         if apart > CLOCK_MAX_S:
-            said = f"this machine's and the service's are {apart:,.0f} s apart"
-            yield CheckResult("clock", FAIL, said, "set it by NTP: what is seen would be dated wrongly")
+            message = f"this machine's clock and the service's are {apart:,.0f} s apart"
+            yield CheckResult("clock", FAIL, message, "set it by NTP: the history would get wrong times")
         else:
-            yield CheckResult("clock", OK, "goes as the service's does")
+            yield CheckResult("clock", OK, "agrees with the service's")
 
 
 def _history(history: str) -> Iterator[CheckResult]:
     from exposurekit.history import History
 
-    place = local_option(history)
-    if place is not None and not place.is_dir():
-        yield CheckResult("history", WARN, "there is none yet", "exposurekit collect")
+    directory = local_option(history)
+    if directory is not None and not directory.is_dir():
+        yield CheckResult("history", WARN, "does not exist yet", "exposurekit collect")
         return
     try:
-        with History(history) as kept:
-            yield from _history_check(kept)
+        with History(history) as opened:
+            yield from _history_check(opened)
     except NotFound:
-        yield CheckResult("history", WARN, "nothing was collected yet", "exposurekit collect")
+        yield CheckResult("history", WARN, "has no runs yet", "exposurekit collect")
     except ExposureError as error:
-        yield CheckResult("history", FAIL, str(error), "exposurekit history verify, or another --history")
-    except OSError as error:
-        yield CheckResult("history", FAIL, f"it cannot be read: {error.strerror}", "another --history")
-
-
-def _history_check(kept: Any) -> Iterator[CheckResult]:
-    broken, last = kept.verify(), kept.last_run()
-    if broken:
         yield CheckResult(
-            "history", FAIL, f"broken promises: {', '.join(broken)}", "put it back from a backup"
+            "history",
+            FAIL,
+            str(error),
+            "exposurekit history verify, or name another directory with --history",
         )
+    except OSError as error:
+        yield CheckResult(
+            "history", FAIL, f"cannot be read: {error.strerror}", "name another directory with --history"
+        )
+
+
+def _history_check(history: Any) -> Iterator[CheckResult]:
+    violations, last = history.verify(), history.last_run()
+    if violations:
+        yield CheckResult("history", FAIL, f"damaged: {', '.join(violations)}", "restore it from a backup")
     days = (datetime.now(UTC) - (last.finished_at or last.started_at)).total_seconds() / 86_400
-    said = f"{last.seq:,} runs, the last {days:,.1f} days ago"
-    if days > LOOKED_MAX_DAYS:
-        yield CheckResult("history", WARN, said, "exposurekit watch install has it looked at by itself")
-    elif not broken:
-        yield CheckResult("history", OK, f"{said}; every promise holds")
-    if waiting := kept.pending_runs():
+    message = f"{last.seq:,} runs, the last {days:,.1f} days ago"
+    if days > RUN_AGE_MAX_DAYS:
+        yield CheckResult(
+            "history", WARN, message, "exposurekit watch install prints how to collect automatically"
+        )
+    elif not violations:
+        yield CheckResult("history", OK, f"{message}; not damaged")
+    if pending := history.pending_runs():
         yield CheckResult(
             "runs",
             WARN,
-            f"{len(waiting):,} wait for a shard",
-            "collect it, or exposurekit history finish RUN",
+            f"{len(pending):,} wait for a shard",
+            "collect the shard, or run exposurekit history finish RUN",
         )
-    stale = len(kept.stale())
+    stale = len(history.stale())
     if stale:
         yield CheckResult(
             "people",
             WARN,
-            f"{stale:,} were not seen well by the last look",
+            f"{stale:,} were not loaded completely in the last run",
             "exposurekit export stale --out stale.csv",
         )
     else:
-        yield CheckResult("people", OK, "everybody was seen well by the last look")
+        yield CheckResult("people", OK, "everyone was loaded completely in the last run")
 
 
 def _watch(history: str) -> Iterator[CheckResult]:
     from exposurekit.cli.watch import STATUS_FILE
     from exposurekit.monitor.status import read
 
-    place = local_option(history)
-    if place is None or not place.is_dir():
+    directory = local_option(history)
+    if directory is None or not directory.is_dir():
         return
     try:
-        problem = read(place / STATUS_FILE)["problem"]
+        problem = read(directory / STATUS_FILE)["problem"]
     except NotFound:
         yield CheckResult(
-            "watch", WARN, "none was begun here", "exposurekit watch install, unless cron collects"
+            "watch", WARN, "none was started here", "exposurekit watch install, unless cron collects"
         )
         return
     except ExposureError as error:
-        yield CheckResult("watch", FAIL, str(error), "see what the line says")
+        yield CheckResult("watch", FAIL, str(error), "exposurekit watch run")
         return
     if problem:
-        yield CheckResult("watch", FAIL, problem, "exposurekit watch status tells more")
+        yield CheckResult("watch", FAIL, problem, "exposurekit watch status")
     else:
-        yield CheckResult("watch", OK, "it is well")
+        yield CheckResult("watch", OK, "runs without problems")
 
 
 def _files(_history: str) -> Iterator[CheckResult]:
@@ -275,7 +288,7 @@ def _files(_history: str) -> Iterator[CheckResult]:
 
     for file in sorted(paths.config_dir().glob("*.key")) if paths.config_dir().is_dir() else ():
         if not file.is_file():
-            yield CheckResult("keys", FAIL, f"{file.name} leads nowhere", "put it back from a backup")
+            yield CheckResult("keys", FAIL, f"{file.name} is a broken link", "restore it from a backup")
         elif os.name == "posix" and file.stat().st_mode & 0o077:
             yield CheckResult("keys", FAIL, f"{file.name} can be read by others", f"chmod 600 {file}")
     if Path(".env").is_file() and os.name == "posix" and Path(".env").stat().st_mode & 0o077:
@@ -283,7 +296,7 @@ def _files(_history: str) -> Iterator[CheckResult]:
 
 
 MISSING = "missing"
-_EXAMINED: tuple[Callable[[str], Iterator[CheckResult]], ...] = (
+_CHECKS: tuple[Callable[[str], Iterator[CheckResult]], ...] = (
     *(_versions, _notebook, _browser, _service, _history, _watch, _files),
 )
 

@@ -1,4 +1,4 @@
-"""Tables and the manual work from a shell, as files for other programs. Works nothing out itself."""
+"""`exposurekit export`: write tables and the manual work to files."""
 
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from exposurekit.cli.output import NAMES_MISSING, label_of
 from exposurekit.errors import ConfigurationError
 
 QUEUE = "queue"
-_OF_LISTS = (".md", ".ics")  # endings that only the queue takes
+_QUEUE_ONLY = (".md", ".ics")  # formats of the queue alone
 TABLES = (
     *(
         "records",
@@ -43,7 +43,7 @@ LIVE = ("users", "aliases", "emails", "phone_numbers", "addresses", "on_file", "
 @click.option(
     "--live",
     is_flag=True,
-    help="Of the queue: load everyone now, for whose each listing is and what to enter.",
+    help="With queue: load everyone now, which adds names and what to enter.",
 )
 def export(*, table: str, history: str, out: Path, user: int | None, personal: bool, live: bool) -> None:
     """Write a table or the manual work to a file for other programs.
@@ -63,10 +63,10 @@ def export(*, table: str, history: str, out: Path, user: int | None, personal: b
 
     if (user is not None or live) and table != QUEUE:
         option, words = ("--live", "--live") if live else ("--user", "--user ID")
-        raise click.UsageError(f"{option} goes with the queue; use: exposurekit export queue {words}")
-    if table == "work_queue" and out.suffix.lower() in _OF_LISTS:
+        raise click.UsageError(f"{option} works only with queue: exposurekit export queue {words}")
+    if table == "work_queue" and out.suffix.lower() in _QUEUE_ONLY:
         raise ConfigurationError(
-            "work_queue is a table (.csv, .xlsx or .parquet); the manual work as a list is: "
+            "work_queue is a table (.csv, .xlsx or .parquet). For the manual work as a list use "
             "exposurekit export queue (.md, .ics or .xlsx)"
         )
     check_writable(out)
@@ -75,19 +75,19 @@ def export(*, table: str, history: str, out: Path, user: int | None, personal: b
         file = exposurekit.export(exposure[table], out, include_personal=personal, source=exposure)
         lacks_names = False
     else:
-        with existing_history(history) as kept:
-            what: Any = kept if table == QUEUE else getattr(kept, table)()
-            of: Any = exposurekit.connect() if live else kept
-            file = exposurekit.export(what, out, user=user, include_personal=personal, source=of)
-            lacks_names = table == QUEUE and personal and not live and _has_work(kept, user)
-    kept_back = "" if personal else " Nothing personal is in it; --personal writes everything."
-    click.echo(f"Wrote {label_of(file)}, {file.stat().st_size:,} bytes.{kept_back}")
+        with existing_history(history) as opened:
+            content: Any = opened if table == QUEUE else getattr(opened, table)()
+            source: Any = exposurekit.connect() if live else opened
+            file = exposurekit.export(content, out, user=user, include_personal=personal, source=source)
+            lacks_names = table == QUEUE and personal and not live and _has_work(opened, user)
+    note = "" if personal else " Nothing personal is in it; --personal writes everything."
+    click.echo(f"Wrote {label_of(file)}, {file.stat().st_size:,} bytes.{note}")
     if lacks_names:
         click.echo(NAMES_MISSING, err=True)
 
 
 def _has_work(history: Any, user: int | None) -> bool:
-    """Whether manual work is left: of everyone, or of one person."""
+    """Whether there is manual work, for everyone or for one person."""
     from exposurekit.reports.manual_steps import removals
 
     return any(user in (None, task.user_id) for one in removals(history.work_queue()) for task in one.tasks)

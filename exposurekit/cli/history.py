@@ -1,4 +1,4 @@
-"""A history from a shell: one look at everyone, what was seen, and its upkeep. Reads no key but the connection's."""
+"""`exposurekit collect` and `exposurekit history`: add runs, show and maintain a history."""
 
 import shlex
 import signal
@@ -42,40 +42,40 @@ def collect(
     """Load everyone once and add a run to the history; for cron.
 
     The connection comes from EXPOSUREKIT_BASE_URL, _INTEGRATION_NAME, _API_KEY and _API_SECRET, or a .env file. A
-    collection that is stopped, or killed, goes on where it stood at the next call. Where nobody of those named by
-    --user is registered it ends with 1.
+    collection that is stopped or killed continues at the next call. Exits with 1 if nobody named by --user is
+    registered.
 
     Example: exposurekit collect --history ./exposure-history
     """
     from exposurekit.exposure import connect
 
     if shard is not None and run is None:
-        raise ConfigurationError("the shards of a run share its name: give the run a name, too: --run NAME")
+        raise ConfigurationError("--shard needs a run with a name: add --run NAME")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     exposure = connect()
-    with open_history(history, record_key) as kept:
+    with open_history(history, record_key) as opened:
         try:
-            found = kept.collect(exposure, run=run, shard=shard, only=users or None)
+            collected = opened.collect(exposure, run=run, shard=shard, only=users or None)
         except KeyboardInterrupt:
-            click.echo("What was seen is kept; the next collect goes on from there.", err=True)
+            click.echo("What was loaded is stored; the next collect continues from there.", err=True)
             raise
-        strangers = _unknown_users(kept, found, users)
+        unknown = _unknown_users(opened, collected, users)
     if as_json:
-        told = {
-            "run": found.run,
-            "seq": found.seq,
-            "started_at": found.started_at,
-            "finished_at": found.finished_at,
+        fields = {
+            "run": collected.run,
+            "seq": collected.seq,
+            "started_at": collected.started_at,
+            "finished_at": collected.finished_at,
         }
-        told |= dict(found.people) | dict(found.counts) | {"waits_for": found.waits_for}
-        output.print_json(told | {"was_there": found.was_there, "not_registered": strangers})
-    elif found.was_there:
-        click.echo(f"{found} (it was there already; nothing was added)")
+        fields |= dict(collected.people) | dict(collected.counts) | {"waits_for": collected.waits_for}
+        output.print_json(fields | {"was_there": collected.was_there, "not_registered": unknown})
+    elif collected.was_there:
+        click.echo(f"{collected} (it was there already; nothing was added)")
     else:
-        click.echo(str(found))
-    for user in strangers:
+        click.echo(str(collected))
+    for user in unknown:
         click.echo(f"{user} is not registered", err=True)
-    if strangers and len(strangers) == len(set(users)):
+    if unknown and len(unknown) == len(set(users)):
         sys.exit(1)
 
 
@@ -87,11 +87,11 @@ def history() -> None:
 @history.command("show")
 @history_option
 @click.option(
-    "--every", default="day", type=click.Choice(("run", "day", "week", "month")), help="One row for each."
+    "--every", default="day", type=click.Choice(("run", "day", "week", "month")), help="One row per period."
 )
 @click.option("--group-by", type=click.Choice(("site", "user_id")), help="Count separately by this column.")
 @click.option(
-    "--kind", default="record", type=click.Choice(("record", "link", "alert")), help="What is counted."
+    "--kind", default="record", type=click.Choice(("record", "link", "alert")), help="What to count."
 )
 @json_option
 def show(*, history: str, every: str, group_by: str | None, kind: str, as_json: bool) -> None:
@@ -99,9 +99,9 @@ def show(*, history: str, every: str, group_by: str | None, kind: str, as_json: 
 
     Example: exposurekit history show --every week
     """
-    with existing_history(history) as kept:
-        table = kept.status_over_time(by=group_by, every=every, kind=kind)
-    output.print_rows(_rows(table), as_json=as_json, none="Nothing was collected yet.")
+    with existing_history(history) as opened:
+        table = opened.status_over_time(by=group_by, every=every, kind=kind)
+    output.print_rows(_rows(table), as_json=as_json, none="The history has no runs yet.")
 
 
 @history.command("runs")
@@ -112,11 +112,11 @@ def runs(*, history: str, as_json: bool) -> None:
 
     Example: exposurekit history runs
     """
-    with existing_history(history) as kept:
-        table, waiting = kept.runs(), kept.pending_runs()
-    shown = table.drop(columns="source") if as_json else table[list(_RUN_COLUMNS)]  # a URL
-    output.print_rows(_rows(shown), as_json=as_json, none="Nothing was collected yet.")
-    for run in waiting:
+    with existing_history(history) as opened:
+        table, pending = opened.runs(), opened.pending_runs()
+    columns = table.drop(columns="source") if as_json else table[list(_RUN_COLUMNS)]  # a URL
+    output.print_rows(_rows(columns), as_json=as_json, none="The history has no runs yet.")
+    for run in pending:
         click.echo(str(run), err=True)
 
 
@@ -124,14 +124,14 @@ def runs(*, history: str, as_json: bool) -> None:
 @history_option
 @click.argument("run")
 def finish(*, history: str, run: str) -> None:
-    """Add a run whose remaining shards will not come.
+    """Add a run although some of its shards are missing.
 
-    Whoever those shards would have loaded counts as unknown, not as gone.
+    Users of the missing shards count as not loaded, not as gone.
 
     Example: exposurekit history finish 2026-11-21
     """
-    with existing_history(history) as kept:
-        click.echo(str(kept.finalize(run)))
+    with existing_history(history) as opened:
+        click.echo(str(opened.finalize(run)))
 
 
 @history.command("erase")
@@ -143,33 +143,34 @@ def finish(*, history: str, run: str) -> None:
 def erase(*, history: str, user: int, inbox: Path | None) -> None:
     """Erase one person from the history and everything beside it.
 
-    Nothing of USER is left in any file of the history, its webhook inbox, waiting notifications, or the page last opened.
+    Nothing about USER remains in any file of the history, its webhook inbox, unsent notifications, or the page that
+    exposurekit open wrote.
 
-    Deliveries that do not say whose they are go where they hold the id as a number, or something of 6 characters or
-    more that the history knows of USER: a shorter text is in other people's too. The next collect, or a watch that
-    runs, brings USER back unless the service lists them no longer: unregister them there first.
+    A delivery without a user_id is erased if it contains the id as a number, or a value of 6 characters or more that
+    the history has of USER. Unregister USER at the service first: otherwise the next collect, or a running watch, loads
+    them again.
 
     Example: exposurekit history erase 12
     """
-    place = _inbox_of(history, inbox)
-    is_there = inbox is not None or place is None or is_begun(history)  # else an inbox is all there is
-    with existing_history(history) if is_there else open_history(history) as kept:
-        values = kept.personal_values(user) if is_there else set()
-        # The letters first: where that fails and is done again, the history still tells what to look for.
-        letters = _erase_inbox(place, user, values)
-        rows = kept.erase(user) if is_there else 0
+    inbox_file = _find_inbox(history, inbox)
+    is_there = inbox is not None or inbox_file is None or is_begun(history)  # else there is only an inbox
+    with existing_history(history) if is_there else open_history(history) as opened:
+        values = opened.personal_values(user) if is_there else set()
+        # The inbox first: if that fails and is repeated, the history still has the values to search for.
+        inbox_summary = _erase_inbox(inbox_file, user, values)
+        rows = opened.erase(user) if is_there else 0
     if rows:
-        click.echo(f"{rows} rows are gone from every file of the history {plain(history)}.")
+        click.echo(f"Erased {rows} rows from the history {plain(history)}.")
     else:
-        click.echo(f"The history {plain(history)} holds nothing of user {user}.")
-    click.echo(letters)
-    if told := _erase_notifications(history, user):
-        click.echo(f"Notices about them that waited to be sent, and are gone: {told}.")
+        click.echo(f"The history {plain(history)} has no data about user {user}.")
+    click.echo(inbox_summary)
+    if erased := _erase_notifications(history, user):
+        click.echo(f"Erased {erased} unsent notifications about them.")
     if browser.remove_page():
-        click.echo("The page that exposurekit open left in your cache is gone, whoever it was about.")
+        click.echo("Removed the page that exposurekit open wrote to your cache.")
     if rows:
         click.echo(
-            "The next collect, or a watch that runs, brings them back unless the service lists them no longer."
+            "The next collect, or a running watch, loads them again unless they are unregistered at the service."
         )
 
 
@@ -181,16 +182,16 @@ def verify(*, history: str, as_json: bool) -> None:
 
     Example: exposurekit history verify
     """
-    with existing_history(history) as kept:
-        broken = kept.verify()
+    with existing_history(history) as opened:
+        violations = opened.verify()
     if as_json:
-        output.print_json(broken)
-    elif broken:
-        for promise, rows in broken.items():
-            click.echo(f"Not so: {promise} ({rows} row{'' if rows == 1 else 's'})", err=True)
+        output.print_json(violations)
+    elif violations:
+        for invariant, rows in violations.items():
+            click.echo(f"Violated: {invariant} ({rows} row{'' if rows == 1 else 's'})", err=True)
     else:
-        click.echo("Every promise holds.")
-    if broken:
+        click.echo("ok: the history is not damaged.")
+    if violations:
         sys.exit(1)
 
 
@@ -199,64 +200,64 @@ def verify(*, history: str, as_json: bool) -> None:
 def compact(*, history: str) -> None:
     """Merge many small files into few.
 
-    A collection does so by itself now and then.
+    Collections do this automatically from time to time.
 
     Example: exposurekit history compact
     """
-    with existing_history(history) as kept:
-        kept.compact()
-    click.echo("Done. The old files stay for a day, for whoever reads them.")
+    with existing_history(history) as opened:
+        opened.compact()
+    click.echo("Done. The old files remain for a day, for processes that still read them.")
 
 
 def open_history(path: str, record_key: str | None = None) -> Any:
-    """A history, made where there is none."""
+    """Open a history, or create one."""
     from exposurekit.history import History
 
     return History(path, records_by=record_key)
 
 
 def existing_history(path: str) -> Any:
-    """A history that is there.
+    """Open an existing history.
 
     Raises:
         NotFound: There is none.
     """
-    kept = open_history(path)
+    opened = open_history(path)
     if not is_begun(path):
         raise NotFound(
-            f"There is no history in {plain(path)}: exposurekit collect --history {plain(shlex.quote(path))} begins one, "
-            "--history DIR names another"
+            f"There is no history in {plain(path)}: exposurekit collect --history {plain(shlex.quote(path))} creates one. "
+            "--history DIR selects another"
         )
-    return kept
+    return opened
 
 
 def is_begun(path: str) -> bool:
-    """Whether there is a history; of one that is elsewhere it is the first question that tells."""
+    """Whether a history exists; for one that is not on this machine the answer is True without a check."""
     directory = local_option(path)
     return directory is None or (directory / "history.json").is_file()
 
 
-def _unknown_users(kept: Any, run: Any, users: tuple[int, ...]) -> list[int]:
-    """Whom of those asked for the service does not list: a look at some has a row of each whom it does."""
+def _unknown_users(history: Any, run: Any, users: tuple[int, ...]) -> list[int]:
+    """Return the requested users whom the service does not list: a run has a row for each listed one."""
     if run.was_there or run.seq is None:
         return []
-    told = kept.load_issues()
-    listed = set(told.loc[told["seq"] == run.seq, "user_id"])
+    issues = history.load_issues()
+    listed = set(issues.loc[issues["seq"] == run.seq, "user_id"])
     return [user for user in dict.fromkeys(users) if user not in listed]
 
 
-def _inbox_of(history: str, named: Path | None) -> Path | None:
-    if named is not None:
-        if not named.is_file():
-            raise ConfigurationError("--inbox names no file: nothing was erased")
-        return named
+def _find_inbox(history: str, inbox: Path | None) -> Path | None:
+    if inbox is not None:
+        if not inbox.is_file():
+            raise ConfigurationError("--inbox: no such file. Nothing was erased")
+        return inbox
     directory = local_option(history)
-    beside = None if directory is None else directory / "inbox.db"
-    return beside if beside is not None and beside.is_file() else None
+    default = None if directory is None else directory / "inbox.db"
+    return default if default is not None and default.is_file() else None
 
 
 def _erase_notifications(history: str, user: int) -> int:
-    """Forgets what a watch beside the history was still to tell of them; how many lines that were."""
+    """Erase unsent notifications about a user; return their number."""
     from exposurekit.monitor.notifications.outbox import FILE, NotificationOutbox
 
     directory = local_option(history)
@@ -264,34 +265,34 @@ def _erase_notifications(history: str, user: int) -> int:
     if file is None or not file.is_file():
         return 0
 
-    notices = NotificationOutbox(file)
+    outbox = NotificationOutbox(file)
     try:
-        return notices.erase(user)
+        return outbox.erase(user)
     finally:
-        notices.close()
+        outbox.close()
 
 
 def _erase_inbox(inbox: Path | None, user: int, values: set[str]) -> str:
-    """Erases them; what there is to tell of it."""
+    """Erase the messages about a user; return a summary."""
     if inbox is None:
-        return "No inbox was searched: there is none beside it. Name one that lies elsewhere with --inbox."
+        return "No inbox was searched: the history has none. Name one elsewhere with --inbox."
     from exposurekit.monitor.webhooks.parsing import VALUE_MIN, searchable_values
     from exposurekit.monitor.webhooks.store import InboxStore
 
-    letters = InboxStore(inbox)
+    store = InboxStore(inbox)
     try:
-        gone = letters.erase(user, values)
+        erased = store.erase(user, values)
     finally:
-        letters.close()
+        store.close()
     return (
-        f"{gone.total} deliveries are gone from the inbox {plain(str(inbox))}, {gone.quarantined} of them quarantined; "
-        f"{gone.by_value} of them did not say whose they were and went for holding one of {len(searchable_values(values))} values "
-        f"of {VALUE_MIN} characters or more."
+        f"Erased {erased.total} deliveries from the inbox {plain(str(inbox))}, {erased.quarantined} of them quarantined; "
+        f"{erased.by_value} of them had no user_id and contained one of {len(searchable_values(values))} values of "
+        f"{VALUE_MIN} characters or more."
     )
 
 
 def _rows(table: Any) -> list[dict[str, Any]]:
-    """A table as rows of plain values; what is missing is None."""
+    """Convert a table to rows of plain values; missing values are None."""
     plain = table.astype(object).where(table.notna(), None)
     return [{name: _plain(value) for name, value in row.items()} for row in plain.to_dict("records")]
 

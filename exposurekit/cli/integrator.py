@@ -1,4 +1,4 @@
-"""Who may use the service, who answers for its people's consent, and where it is told. Shows a secret once."""
+"""`exposurekit integrator`: manage API keys, consent attestation and webhook callbacks."""
 
 import asyncio
 import sys
@@ -14,14 +14,14 @@ from exposurekit.cli.options import (
     json_option,
     key_option,
     on_a_terminal,
+    parse_name,
 )
-from exposurekit.cli.options import user_option as is_who
 from exposurekit.cli.sections import Group
 from exposurekit.text.sanitize import plain
 
 FROM_STDIN = "-"
 UNATTESTED = (
-    "Nobody whom {name} registers is scanned until a consent is recorded for each: exposurekit users consent"
+    "People whom {name} registers are scanned only after their consent is recorded: exposurekit users consent"
 )
 
 
@@ -35,13 +35,13 @@ def integrator() -> None:
 @click.option(
     "--attested-by",
     metavar="WHO",
-    type=is_who,
-    help="Who answers for the consent of everyone that it registers: a name, a role.",
+    type=parse_name,
+    help="Who attests the consent of everyone that it registers: a name or a role.",
 )
 @click.option(
     "--no-attestation",
     is_flag=True,
-    help="Nobody does: each person is scanned only once a consent is recorded for them.",
+    help="Nobody attests: each person is scanned only after their consent is recorded.",
 )
 @database_option
 @key_option
@@ -57,25 +57,27 @@ def integrator_add(
 ) -> None:
     """Register an integrator and show its credentials.
 
-    Its secret is shown this once, and stored nowhere.
+    The secret is shown once and not stored.
 
     Example: exposurekit integrator add acme --attested-by "Jo Doe, DPO"
     """
     from exposurekit.service.accounts import integrators
 
-    who = _attesting(name, attested_by, nobody=no_attestation)
-    made = session.transaction(
-        database, key_file, lambda work: integrators.add(work, name, attested_by=who), makes=True
+    who = _attester(name, attested_by, nobody=no_attestation)
+    credentials = session.transaction(
+        database, key_file, lambda db: integrators.add(db, name, attested_by=who), create=True
     )
-    _print_credentials(made, as_json=as_json)
+    _print_credentials(credentials, as_json=as_json)
     if who is None:
         click.echo(UNATTESTED.format(name=name), err=True)
 
 
 @integrator.command("attest")
 @click.argument("name")
-@click.option("--by", "who", metavar="WHO", type=is_who, help="Who answers from now on: a name, a role.")
-@click.option("--nobody", is_flag=True, help="Nobody does from now on.")
+@click.option(
+    "--by", "who", metavar="WHO", type=parse_name, help="Who attests from now on: a name or a role."
+)
+@click.option("--nobody", is_flag=True, help="Nobody attests from now on.")
 @database_option
 @key_option
 def integrator_attest(
@@ -83,19 +85,19 @@ def integrator_attest(
 ) -> None:
     """Set who attests the consent of the people it registers.
 
-    What is recorded for people whom it registered before stays.
+    Consents of people whom it registered before do not change.
 
     Example: exposurekit integrator attest acme --by "Jo Doe, DPO"
     """
     from exposurekit.service.accounts import integrators
 
     if (who is None) is not nobody:
-        raise click.UsageError("say who answers with --by WHO, or that nobody does with --nobody")
-    session.transaction(database, key_file, lambda work: integrators.attest(work, name, attested_by=who))
+        raise click.UsageError("use either --by WHO or --nobody")
+    session.transaction(database, key_file, lambda db: integrators.attest(db, name, attested_by=who))
     if who is None:
         click.echo(UNATTESTED.format(name=name), err=True)
     else:
-        click.echo(f"The consent of everyone that {name} registers from now on is attested.")
+        click.echo(f"The consent of everyone whom {name} registers from now on is attested.")
 
 
 @integrator.command("list")
@@ -109,7 +111,7 @@ def integrator_list(*, database: str, key_file: Path | None, as_json: bool) -> N
     """
     from exposurekit.service.accounts import integrators
 
-    found = session.read_session(database, key_file, integrators.all)
+    integrators_list = session.read_session(database, key_file, integrators.all)
     if as_json:
         output.print_json(
             [
@@ -120,16 +122,16 @@ def integrator_list(*, database: str, key_file: Path | None, as_json: bool) -> N
                     "attested_by": one.attested_by,
                     "has_callback": one.has_callback,
                 }
-                for one in found
+                for one in integrators_list
             ]
         )
         return
-    for one in found:
+    for one in integrators_list:
         attested = f"attested by {plain(one.attested_by)}" if one.attested_by else "nobody attests"
         callback = "has a callback" if one.has_callback else "no callback"
         click.echo(f"{one.name}  {one.users} users  since {one.created_at:%Y-%m-%d}  {attested}  {callback}")
-    if not found:
-        click.echo("No integrator yet: exposurekit integrator add NAME", err=True)
+    if not integrators_list:
+        click.echo("No integrators. exposurekit integrator add NAME registers one.", err=True)
 
 
 @integrator.command("rotate")
@@ -140,43 +142,43 @@ def integrator_list(*, database: str, key_file: Path | None, as_json: bool) -> N
 def integrator_rotate(*, name: str, database: str, key_file: Path | None, as_json: bool) -> None:
     """Replace an integrator's key and secret.
 
-    The old ones are refused from now on.
+    The old ones stop working now.
 
     Example: exposurekit integrator rotate acme
     """
     from exposurekit.service.accounts import integrators
 
-    made = session.transaction(database, key_file, lambda work: integrators.rotate(work, name))
-    _print_credentials(made, as_json=as_json)
+    credentials = session.transaction(database, key_file, lambda db: integrators.rotate(db, name))
+    _print_credentials(credentials, as_json=as_json)
 
 
 @integrator.command("remove")
 @click.argument("name")
 @click.option(
-    "--with-users", is_flag=True, help="Remove the people it registered, and all found about them, too."
+    "--with-users", is_flag=True, help="Also delete the people it registered and everything found about them."
 )
 @database_option
 @key_option
 def integrator_remove(*, name: str, with_users: bool, database: str, key_file: Path | None) -> None:
     """Remove an integrator.
 
-    The people whom it registered are removed only with --with-users.
+    The people whom it registered are deleted only with --with-users.
 
     Example: exposurekit integrator remove acme --with-users
     """
     from exposurekit.service.accounts import integrators
 
-    gone = session.transaction(
-        database, key_file, lambda work: integrators.remove(work, name, with_users=with_users)
+    removed = session.transaction(
+        database, key_file, lambda db: integrators.remove(db, name, with_users=with_users)
     )
-    click.echo(f"Removed {name} and {gone} users.")
+    click.echo(f"Removed {name} and {removed} users.")
 
 
 @integrator.command("set-callback")
 @click.argument("name")
 @click.argument("url")
-@click.option("--secret", help="Sign with this one: whsec_ and base64. A hyphen: it is read from stdin.")
-@click.option("--new-secret", is_flag=True, help="Sign with a new one, which is shown this once.")
+@click.option("--secret", help="The signing secret: whsec_ and base64. A hyphen reads it from stdin.")
+@click.option("--new-secret", is_flag=True, help="Generate a signing secret and show it once.")
 @callback_network_option
 @database_option
 @key_option
@@ -194,40 +196,40 @@ def integrator_set_callback(
 ) -> None:
     """Set the https address for an integrator's webhooks.
 
-    The address must be public, or lie in a network that is opened here and for serve and worker; there it may be
-    http. Without --secret and --new-secret the secret that it has is kept.
+    The address must be public, or in a network that --callback-network allows here and for serve and worker; there it
+    may be http. Without --secret and --new-secret the current secret remains.
 
     Example: exposurekit integrator set-callback acme https://acme.example/hook
     """
     from exposurekit.service.webhooks import endpoints
 
     if secret is not None and new_secret:
-        raise click.UsageError("--secret brings one along, --new-secret makes one: choose")
+        raise click.UsageError("use either --secret or --new-secret")
     session.read_session(
-        database, key_file, lambda work: endpoints.find(work, name)
-    )  # says so where there is none
-    chosen = endpoints.new_secret() if new_secret else _brought(secret)
+        database, key_file, lambda db: endpoints.find(db, name)
+    )  # fails if there is no such integrator
+    chosen = endpoints.new_secret() if new_secret else _read_secret(secret)
     asyncio.run(endpoints.vet(url, opened_networks=callback_networks))
 
-    async def put(work: Any) -> bool:
-        before = await endpoints.find(work, name)
-        kept = chosen or (before.secret if before else None)
-        await endpoints.put(work, name, endpoints.Callback(url, kept))
-        return kept is not None
+    async def put(db: Any) -> bool:
+        current = await endpoints.find(db, name)
+        signing_secret = chosen or (current.secret if current else None)
+        await endpoints.put(db, name, endpoints.Callback(url, signing_secret))
+        return signing_secret is not None
 
     signed = session.transaction(database, key_file, put)
-    shown = chosen if new_secret else None
+    generated = chosen if new_secret else None
     if as_json:
-        output.print_json({"integration_name": name, "signed": signed, "webhook_secret": shown})
-    elif shown:
-        click.echo(f"EXPOSUREKIT_WEBHOOK_SIGNING_SECRET={shown}")
+        output.print_json({"integration_name": name, "signed": signed, "webhook_secret": generated})
+    elif generated:
+        click.echo(f"EXPOSUREKIT_WEBHOOK_SIGNING_SECRET={generated}")
         click.echo(
-            "The secret is shown this once. Where the line stands in the environment or a .env file, exposurekit "
-            "receive and watch check signatures with it.",
+            "The secret is shown once. Put this line into the environment or a .env file, so that exposurekit inbox run "
+            "and watch run verify signatures with it.",
             err=True,
         )
     else:
-        click.echo(f"{name} is told from now on, {'signed' if signed else 'not signed'}.")
+        click.echo(f"{name} receives webhooks from now on, {'signed' if signed else 'not signed'}.")
 
 
 @integrator.command("clear-callback")
@@ -237,33 +239,31 @@ def integrator_set_callback(
 def integrator_clear_callback(*, name: str, database: str, key_file: Path | None) -> None:
     """Stop sending webhooks to an integrator.
 
-    Deliveries that are still waiting become dead.
+    Pending deliveries become dead.
 
     Example: exposurekit integrator clear-callback acme
     """
     from exposurekit.service.webhooks import endpoints
 
-    session.transaction(database, key_file, lambda work: endpoints.put(work, name, None))
-    click.echo(f"{name} is told no longer.")
+    session.transaction(database, key_file, lambda db: endpoints.put(db, name, None))
+    click.echo(f"{name} receives no more webhooks.")
 
 
-def _attesting(name: str, attested_by: str | None, *, nobody: bool) -> str | None:
+def _attester(name: str, attested_by: str | None, *, nobody: bool) -> str | None:
     if attested_by is not None and nobody:
-        raise click.UsageError(
-            "--attested-by names somebody, and --no-attestation says that nobody is: choose"
-        )
+        raise click.UsageError("use either --attested-by or --no-attestation")
     if attested_by is not None or nobody:
         return attested_by
     if not on_a_terminal():
         raise click.UsageError(
-            "say who answers for the consent of everyone that it registers with --attested-by WHO; or "
-            "--no-attestation, and nobody is scanned until a consent is recorded for each"
+            "use --attested-by WHO to attest the consent of everyone that it registers, or --no-attestation to scan each "
+            "person only after their consent is recorded"
         )
-    question = f"Who answers for the consent of everyone that {name} registers (a name, a role)"
-    return str(click.prompt(question, value_proc=is_who, err=True))
+    question = f"Who attests the consent of everyone that {name} registers (a name or a role)"
+    return str(click.prompt(question, value_proc=parse_name, err=True))
 
 
-def _brought(secret: str | None) -> str | None:
+def _read_secret(secret: str | None) -> str | None:
     from exposurekit.service.webhooks import endpoints
 
     if secret == FROM_STDIN:
@@ -271,11 +271,11 @@ def _brought(secret: str | None) -> str | None:
     return None if secret is None else endpoints.checked_secret(secret)
 
 
-def _print_credentials(made: Any, *, as_json: bool) -> None:
-    shown = {name: getattr(made, name) for name in ("integration_name", "api_key", "api_secret")}
+def _print_credentials(credentials: Any, *, as_json: bool) -> None:
+    fields = {name: getattr(credentials, name) for name in ("integration_name", "api_key", "api_secret")}
     if as_json:
-        output.print_json(shown)
+        output.print_json(fields)
         return
-    for name, value in shown.items():
+    for name, value in fields.items():
         click.echo(f"EXPOSUREKIT_{name.upper()}={value}")
-    click.echo("The secret is shown this once. These lines can stand in a .env file.", err=True)
+    click.echo("The secret is shown once. You can put these lines into a .env file.", err=True)

@@ -1,4 +1,4 @@
-"""A look at a history in the browser, without a notebook and without a file to name. Works nothing out itself."""
+"""`exposurekit open`: open a report of a history in the browser."""
 
 import click
 
@@ -33,9 +33,9 @@ def open_page(*, history: str, user: int | None, since: str | None) -> None:
         page.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         raise ConfigurationError(
-            f"{plain(page.parent)} cannot be made: {error.strerror}; XDG_CACHE_HOME names another place"
+            f"cannot create {plain(page.parent)}: {error.strerror}. Set XDG_CACHE_HOME to another directory"
         ) from None
-    with existing_history(history) as kept:
-        made = report(kept, page, user=user, since=since)
-    click.echo(made.finding)
+    with existing_history(history) as opened:
+        written = report(opened, page, user=user, since=since)
+    click.echo(written.finding)
     browser.show_page(page)

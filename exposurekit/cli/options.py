@@ -1,4 +1,4 @@
-"""The options that several commands share, under one name and with one meaning. Reads nothing but the command line."""
+"""Options and parameter types that several commands share."""
 
 import os
 import re
@@ -18,21 +18,21 @@ ID_MAX = 2**63 - 1
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-def user_option(text: str) -> str:
-    """The type of somebody who answers for something: a name or a role, without the blanks around it."""
-    bare = text.strip()
-    if not 1 <= len(bare) <= PERSON_NAME_MAX or not bare.isprintable():
-        raise click.BadParameter(f"a name or a role has 1 to {PERSON_NAME_MAX} letters")
-    return bare
+def parse_name(text: str) -> str:
+    """Parse a name or role, without surrounding spaces."""
+    name = text.strip()
+    if not 1 <= len(name) <= PERSON_NAME_MAX or not name.isprintable():
+        raise click.BadParameter(f"a name or a role must have 1 to {PERSON_NAME_MAX} characters")
+    return name
 
 
 class IdType(click.ParamType[int]):
-    """The id of a person, a candidate or the like: a whole number from 1."""
+    """An id of a person, candidate and so on: a whole number from 1."""
 
     name = "id"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The number, if it is one."""
+        """Parse the number."""
         number: int = click.IntRange(1, ID_MAX).convert(value, param, ctx)
         return number
 
@@ -64,14 +64,14 @@ sites_option = click.option(
     envvar="EXPOSUREKIT_SITES",
     show_envvar=True,
     help="The directory of the site definitions, one YAML file each. Default: exposurekit/sites in the "
-    "configuration directory, where there is one; else no sites.",
+    "configuration directory, if it exists; else no sites.",
 )
 search_engine_option = click.option(
     "--search-engine",
     metavar="URL",
     envvar="EXPOSUREKIT_SEARCH_ENGINE",
     show_envvar=True,
-    help="The search address of a SearXNG that answers JSON, such as http://127.0.0.1:8888/search. Without it no "
+    help="The search URL of a SearXNG with JSON output, such as http://127.0.0.1:8888/search. Without it no "
     "links are found.",
 )
 callback_network_option = click.option(
@@ -82,48 +82,48 @@ callback_network_option = click.option(
     envvar="EXPOSUREKIT_CALLBACK_NETWORKS",
     show_envvar=True,
     help="Allow callbacks into this network though it is not public, such as 10.0.0.0/8; repeat for several, or "
-    "separate them by blanks in the variable.",
+    "separate them by spaces in the variable.",
 )
 limit_option = click.option(
-    "--limit", default=100, type=click.IntRange(1, 100_000), help="The largest number of rows."
+    "--limit", default=100, type=click.IntRange(1, 100_000), help="The maximum number of rows."
 )
 by_option = click.option(
-    "--by", "who", metavar="WHO", type=user_option, required=True, help="Who decided: a name or a role."
+    "--by", "who", metavar="WHO", type=parse_name, required=True, help="Who decided: a name or a role."
 )
 
 
 def on_a_terminal() -> bool:
-    """Whether somebody can be asked."""
+    """Whether the command can prompt."""
     return sys.stdin.isatty()
 
 
 def local_option(history: str) -> Path | None:
-    """The directory of a history on this machine; None: it is none."""
+    """Return the directory of a history on this machine; None: the history is elsewhere."""
     if "://" in history:
         return None
     with suppress(RuntimeError):
         return Path(history).expanduser()
-    raise ConfigurationError("--history begins with ~ and somebody's name: there is nobody of it")
+    raise ConfigurationError(f"--history: no such user in path '{plain(history)}'")
 
 
 class Span(click.ParamType[timedelta]):
-    """How long: a number and its unit, such as 90s, 30m, 6h or 1d."""
+    """A duration: a number and its unit, such as 90s, 30m, 6h or 1d."""
 
     name = "span"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
-        """A positive span of time."""
+        """Parse a positive duration."""
         if isinstance(value, timedelta):
             return value
-        found = re.fullmatch(r"(\d{1,6}(?:\.\d+)?)([smhd])", str(value).strip())
-        seconds = float(found[1]) * _SECONDS[found[2]] if found else 0
+        match = re.fullmatch(r"(\d{1,6}(?:\.\d+)?)([smhd])", str(value).strip())
+        seconds = float(match[1]) * _SECONDS[match[2]] if match else 0
         if seconds < 1:
-            self.fail("a span of time is a number and its unit, such as 90s, 30m, 6h or 1d", param, ctx)
+            self.fail("use a number and its unit, such as 90s, 30m, 6h or 1d", param, ctx)
         return timedelta(seconds=seconds)
 
     @staticmethod
     def format(span: timedelta) -> str:
-        """A duration as the option takes it, in the largest unit that fits.
+        """Format a duration as the option takes it, in the largest unit that fits.
 
         >>> from exposurekit.cli.options import Span
         >>> Span.format(timedelta(hours=6)), Span.format(timedelta(minutes=90))
@@ -135,12 +135,12 @@ class Span(click.ParamType[timedelta]):
 
 
 class When(click.ParamType[str]):
-    """A time, as a history takes it: 14d, 36h, yesterday, a day or an instant."""
+    """A time: 14d, 36h, yesterday, a date or a timestamp."""
 
     name = "day"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The text itself, if it is one."""
+        """Check the text and return it."""
         from exposurekit.history.times import parse_time
 
         try:
@@ -163,23 +163,23 @@ history_option = click.option(
     show_default=True,
     envvar="EXPOSUREKIT_HISTORY",
     show_envvar=True,
-    help="The directory of the history, or an s3:// address; collect, watch and receive create it.",
+    help="The directory of the history, or an s3:// address; collect, watch run and inbox run create it.",
 )
 
 
 def check_writable(out: Path) -> None:
-    """Say so before any work is done, where a file cannot be written.
+    """Check that a file can be written, before any work is done.
 
     Raises:
-        ConfigurationError: It cannot.
+        ConfigurationError: It cannot be written.
     """
     try:
         is_directory = out.is_dir()
     except OSError as error:
         raise ConfigurationError(f"--out: {error.strerror}") from None
     if is_directory or not out.name:
-        raise ConfigurationError(f"--out: {plain(out)} is a directory, and a file is wanted")
+        raise ConfigurationError(f"--out: {plain(out)} is a directory: name a file")
     if not out.parent.is_dir():
-        raise ConfigurationError(f"--out: there is no directory {plain(out.parent)}")
+        raise ConfigurationError(f"--out: no such directory: {plain(out.parent)}")
     if not os.access(out if out.exists() else out.parent, os.W_OK):
         raise ConfigurationError(f"--out: {plain(out)} cannot be written")

@@ -1,4 +1,4 @@
-"""Lists on a terminal or as JSON. The only place of the command that lays anything out in columns."""
+"""Print rows as columns or JSON."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,13 +12,13 @@ from exposurekit.text.sanitize import plain
 
 Row = Mapping[str, Any]
 NAMES_MISSING = (
-    "Names and what to enter are missing, because a history does not keep what people have on file. "
-    "Add --live to take them from the service."
+    "Names and what to enter are missing, because a history does not store what users have on file. "
+    "Add --live to load them from the service."
 )
 
 
 def label_of(file: Path) -> str:
-    r"""A file's name, on one line, and with nothing in it that a terminal would obey or cannot write.
+    r"""Return a file's name on one line, without control characters or characters that the terminal cannot print.
 
     >>> label_of(Path("a\nError: b\x1bc.html"))
     'a Error: bc.html'
@@ -27,12 +27,12 @@ def label_of(file: Path) -> str:
 
 
 def print_json(value: Any) -> None:
-    """One line of JSON; instants in UTC, as ISO 8601 has them."""
-    click.echo(json.dumps(value, default=_state_text))
+    """Print one line of JSON; times are ISO 8601 in UTC."""
+    click.echo(json.dumps(value, default=_as_json))
 
 
 def print_rows(rows: Sequence[Row], *, as_json: bool, none: str) -> None:
-    """Rows with the same keys: as JSON, or in columns under their names; ``none`` is said where there are none."""
+    """Print rows as JSON or in columns; if there are none, print the message ``none``."""
     if as_json:
         print_json(rows)
     elif rows:
@@ -42,9 +42,9 @@ def print_rows(rows: Sequence[Row], *, as_json: bool, none: str) -> None:
 
 
 def print_columns(rows: Sequence[Row]) -> None:
-    """Rows in columns, under the names of their keys."""
-    heads = [name.replace("_", " ") for name in rows[0]]
-    cells = [heads, *([_cell(value) for value in row.values()] for row in rows)]
+    """Print rows in columns under their keys."""
+    headers = [name.replace("_", " ") for name in rows[0]]
+    cells = [headers, *([_cell(value) for value in row.values()] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for line in cells:
         padded = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
@@ -61,7 +61,7 @@ def _cell(value: Any) -> str:
     return "-" if value is None else plain(value)
 
 
-def _state_text(value: Any) -> str:
+def _as_json(value: Any) -> str:
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat()
-    raise TypeError(f"{type(value).__name__} is not for JSON")
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")

@@ -1,4 +1,4 @@
-"""Reports from a shell: one HTML file, for people who have no notebook. Works nothing out itself."""
+"""`exposurekit report`: write a report as one HTML file, and optionally a PDF."""
 
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ KINDS = ("fleet", "person", "changes", "sites")
     "--out", required=True, type=click.Path(path_type=Path), help="The file to write, such as fleet.html."
 )
 @click.option("--pdf", is_flag=True, help="Also write a PDF beside it; needs Chromium, Chrome or Edge.")
-@click.option("--open", "shows", is_flag=True, help="Open it in the browser.")
+@click.option("--open", "opens", is_flag=True, help="Open it in the browser.")
 @json_option
 def report(
     *,
@@ -49,7 +49,7 @@ def report(
     share_safe: bool,
     out: Path,
     pdf: bool,
-    shows: bool,
+    opens: bool,
     as_json: bool,
 ) -> None:
     """Write a report as one HTML file: charts, tables, manual steps.
@@ -62,46 +62,46 @@ def report(
     """
     from exposurekit.exposure import connect
     from exposurekit.reports import pdf as reports_pdf
-    from exposurekit.reports import report as made_of
+    from exposurekit.reports import report as write_report
     from exposurekit.reports import write
 
     _check(kind, user, since)
     check_writable(out)
     exposure = connect() if live else None
-    asked: dict[str, Any] = {"kind": kind, "user": user, "since": since, "share_safe": share_safe}
+    options: dict[str, Any] = {"kind": kind, "user": user, "since": since, "share_safe": share_safe}
     if exposure is not None and _needs_no_history(history):
-        made = made_of(exposure, out, **asked)
+        written = write_report(exposure, out, **options)
     else:
-        with existing_history(history) as kept:
-            made = made_of(kept, out, exposure=exposure, **asked)
+        with existing_history(history) as opened:
+            written = write_report(opened, out, exposure=exposure, **options)
     if pdf:
-        printed = out.with_suffix(".pdf")
-        write(printed, reports_pdf.print_pdf(made.to_html()))
-        click.echo(f"Wrote {output.label_of(printed)}.", err=as_json)
+        pdf_file = out.with_suffix(".pdf")
+        write(pdf_file, reports_pdf.print_pdf(written.to_html()))
+        click.echo(f"Wrote {output.label_of(pdf_file)}.", err=as_json)
     if as_json:
-        output.print_json(made.data)
+        output.print_json(written.data)
     else:
-        click.echo(made.finding)
+        click.echo(written.finding)
         hint = "" if out.suffix.lower() == ".pdf" else " Open it in any browser."
         click.echo(f"Wrote {output.label_of(out)}, {out.stat().st_size / 1e6:.1f} MB.{hint}")
-    if not live and any(task.note for one in made.sections for it in one.removals for task in it.tasks):
+    if not live and any(task.note for one in written.sections for it in one.removals for task in it.tasks):
         click.echo(output.NAMES_MISSING, err=True)
-    if shows:
+    if opens:
         browser.show_page(out)
 
 
 def _needs_no_history(history: str) -> bool:
-    """Whether no history was named, and none begun: what is so now is a report, too."""
+    """Whether neither --history is set nor the default history exists: then the report needs only --live."""
     source = click.get_current_context().get_parameter_source("history")
     return source is ParameterSource.DEFAULT and not is_begun(history)
 
 
 def _check(kind: str | None, user: int | None, since: str | None) -> None:
-    """What is asked goes together."""
+    """Check that --kind, --user and --since fit together."""
     if user is not None and since is not None:
-        raise click.UsageError("--user is about one person, --since about everyone: choose")
-    for option, value, its_kind in (("--user ID", user, "person"), ("--since TIME", since, "changes")):
-        if kind == its_kind and value is None:
-            raise click.UsageError(f"--kind {kind} wants {option}")
-        if kind not in (None, its_kind) and value is not None:
-            raise click.UsageError(f"{option} is for --kind {its_kind}")
+        raise click.UsageError("use --user (one person) or --since (everyone), not both")
+    for option, value, option_kind in (("--user ID", user, "person"), ("--since TIME", since, "changes")):
+        if kind == option_kind and value is None:
+            raise click.UsageError(f"--kind {kind} needs {option}")
+        if kind not in (None, option_kind) and value is not None:
+            raise click.UsageError(f"{option} needs --kind {option_kind}")

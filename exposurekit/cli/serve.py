@@ -1,4 +1,4 @@
-"""The processes of a service: its front with a worker inside, and workers beside it. Ends in peace on a signal."""
+"""`exposurekit serve` and `exposurekit worker`: the processes of a service."""
 
 import asyncio
 import contextlib
@@ -38,8 +38,8 @@ from exposurekit.service.constants import REQUESTS_PER_SECOND
     "--requests-per-second",
     default=REQUESTS_PER_SECOND,
     type=click.IntRange(0, 1_000_000),
-    help="Requests per key and address, averaged over ten seconds; beyond, the answer is 429. 0: no limit, nor one for "
-    "refused keys.",
+    help="Requests per key and address, averaged over ten seconds; beyond it the response is 429. 0: no limit, not even "
+    "for rejected keys.",
 )
 def serve(
     *,
@@ -63,10 +63,10 @@ def serve(
     from exposurekit.service.api.rate_limits import Limits
     from exposurekit.service.api.server import serve as serve_database
 
-    opened = session.database(database, key_file, makes=True)
-    inside = None if no_worker else _worker(opened, sites_directory, search_engine, callback_networks)
+    opened = session.database(database, key_file, create=True)
+    worker = None if no_worker else _worker(opened, sites_directory, search_engine, callback_networks)
     limits = Limits(requests_per_second=requests_per_second) if requests_per_second else None
-    serve_database(opened, host, port, worker=inside, limits=limits)
+    serve_database(opened, host, port, worker=worker, limits=limits)
 
 
 @click.command()
@@ -87,21 +87,19 @@ def worker(
 
     Runs until Ctrl-C or SIGTERM.
 
-    Several may run on one PostgreSQL, beside a service or without one. What a stopped worker had begun is at once
-    for the others.
+    Several workers may share one PostgreSQL database, with or without a service. When a worker stops, the others take
+    over its jobs immediately.
 
     Example: exposurekit worker --database postgresql+psycopg://db/exposure
     """
     from exposurekit.service import log_setup
 
     opened = session.database(database, key_file)
-    made = _worker(opened, sites_directory, search_engine, callback_networks)
+    background_worker = _worker(opened, sites_directory, search_engine, callback_networks)
     log_setup.to_stderr()
     if database.startswith("sqlite"):
-        click.echo(
-            "On SQLite serve has a worker inside already; this one and that take turns at writing.", err=True
-        )
-    asyncio.run(_run_until_signal(opened, made))
+        click.echo("On SQLite, serve already includes a worker; the two take turns writing.", err=True)
+    asyncio.run(_run_until_signal(opened, background_worker))
 
 
 def _worker(database: Any, sites: Path | None, search_engine: str | None, networks: tuple[str, ...]) -> Any:
@@ -119,23 +117,23 @@ def _worker(database: Any, sites: Path | None, search_engine: str | None, networ
 def _check_address(search_engine: str | None) -> None:
     if search_engine and not search_engine.startswith(("http://", "https://")):
         raise ConfigurationError(
-            "--search-engine is an http or https address, such as http://127.0.0.1:8888/search"
+            "--search-engine must be an http or https URL, such as http://127.0.0.1:8888/search"
         )
 
 
 async def _run_until_signal(database: Any, worker: Any) -> None:
-    """Work until a signal comes; then what was begun is given back.
+    """Run a worker until a signal arrives, then release its jobs.
 
     Raises:
-        WorkerCrashed: The worker ended by itself.
+        WorkerCrashed: The worker stopped on its own.
     """
     from exposurekit.service.vigil import supervise
 
     await database.open()
-    told = asyncio.Event()
+    stopping = asyncio.Event()
     try:
-        with _on_signals(told.set):
-            tasks = [asyncio.create_task(supervise(worker)), asyncio.create_task(told.wait())]
+        with _on_signals(stopping.set):
+            tasks = [asyncio.create_task(supervise(worker)), asyncio.create_task(stopping.wait())]
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in tasks:
                 task.cancel()
@@ -147,23 +145,23 @@ async def _run_until_signal(database: Any, worker: Any) -> None:
 
 
 @contextlib.contextmanager
-def _on_signals(tell: Callable[[], object]) -> Iterator[None]:
-    """SIGINT and SIGTERM are told once; the second has the effect that it always has."""
+def _on_signals(callback: Callable[[], object]) -> Iterator[None]:
+    """Call back on the first SIGINT or SIGTERM; the second has its usual effect."""
     loop = asyncio.get_running_loop()
     numbers = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.getsignal(number) for number in numbers}
+    previous = {number: signal.getsignal(number) for number in numbers}
 
-    def put_back() -> None:
-        for number, handler in before.items():
+    def restore() -> None:
+        for number, handler in previous.items():
             signal.signal(number, handler or signal.SIG_DFL)
 
-    def told(*_: object) -> None:
-        put_back()
-        loop.call_soon_threadsafe(tell)
+    def on_signal(*_: object) -> None:
+        restore()
+        loop.call_soon_threadsafe(callback)
 
     for number in numbers:
-        signal.signal(number, told)
+        signal.signal(number, on_signal)
     try:
         yield
     finally:
-        put_back()
+        restore()

@@ -1,4 +1,4 @@
-"""What an operator asks first: what waits, what is due, how the sites behave. Shows no personal data."""
+"""`exposurekit service`: users, due jobs, deliveries and site health, without personal data."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from exposurekit.cli import output, session
 from exposurekit.cli.options import database_option, json_option, key_option
 from exposurekit.cli.sections import Group
 
-NO_LOOKS = "No site was looked at yet."
+NO_SCANS = "No site was scanned yet."
 
 
 @click.group(cls=Group)
@@ -22,45 +22,50 @@ def service() -> None:
 @key_option
 @json_option
 def service_status(*, database: str, key_file: Path | None, as_json: bool) -> None:
-    """Show people, due work, deliveries and the health of sites.
+    """Show people, due jobs, deliveries and the health of sites.
 
     Example: exposurekit service status --json
     """
-    found = session.read_session(database, key_file, _status)
+    status = session.read_session(database, key_file, _status)
     if as_json:
-        output.print_json(found)
+        output.print_json(status)
         return
     click.echo(
         "People: {registered} registered, {active} active, {with_consent} with consent, "
-        "{may_be_scanned} may be scanned.".format_map(found["people"])
+        "{may_be_scanned} may be scanned.".format_map(status["people"])
     )
     click.echo(
-        "Deliveries: " + ", ".join(f"{many} {state}" for state, many in found["deliveries"].items()) + ".\n"
+        "Deliveries: "
+        + ", ".join(f"{count} {state}" for state, count in status["deliveries"].items())
+        + ".\n"
     )
-    output.print_columns([{"work": kind, **counts} for kind, counts in found["work"].items()])
+    output.print_columns([{"job": kind, **counts} for kind, counts in status["work"].items()])
     click.echo()
-    output.print_rows(found["sites"], as_json=False, none=NO_LOOKS)
+    output.print_rows(status["sites"], as_json=False, none=NO_SCANS)
 
 
-async def _status(work: Any) -> dict[str, Any]:
+async def _status(db: Any) -> dict[str, Any]:
     from exposurekit.service.accounts import consent
     from exposurekit.service.storage import leases, tables
     from exposurekit.service.webhooks import outbox
 
     kinds = {"scans": tables.users, "removals": tables.records, "deliveries": tables.deliveries}
     return {
-        "people": await consent.counts(work),
+        "people": await consent.counts(db),
         "work": {
-            kind: {**await leases.counts(work, table), "oldest_due_at": await leases.oldest_due(work, table)}
+            kind: {
+                **await leases.counts(db, table),
+                "oldest_due_at": await leases.oldest_due(db, table),
+            }
             for kind, table in kinds.items()
         },
-        "deliveries": await outbox.counts(work),
-        "sites": await site_health(work),
+        "deliveries": await outbox.counts(db),
+        "sites": await site_health(db),
     }
 
 
-async def site_health(work: Any) -> list[dict[str, Any]]:
-    """How each site behaved that was ever looked at."""
+async def site_health(db: Any) -> list[dict[str, Any]]:
+    """Return the scan statistics of each site that was scanned."""
     from exposurekit.service.sites import statistics
 
     return [
@@ -74,6 +79,6 @@ async def site_health(work: Any) -> list[dict[str, Any]]:
             "last_good_scan_at": one.last_good_scan_at,
             "last_reason": one.last_reason,
         }
-        for one in await statistics.all(work)
+        for one in await statistics.all(db)
         if one.scans
     ]

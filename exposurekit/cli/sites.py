@@ -1,6 +1,6 @@
-"""Site definitions from a shell: checked against the sites themselves, listed, and how the sites behave.
+"""`exposurekit sites`: check site definitions against the sites, list them, and show site health.
 
-Sends no opt-out, and asks a site for nobody but its known person and somebody invented.
+A check sends no opt-outs; it searches only for the site's known person and for an invented one.
 """
 
 import asyncio
@@ -15,38 +15,36 @@ import click
 from exposurekit.cli import output, session
 from exposurekit.cli.options import database_option, json_option, key_option, sites_option
 from exposurekit.cli.sections import Group
-from exposurekit.cli.service import NO_LOOKS, site_health
+from exposurekit.cli.service import NO_SCANS, site_health
 from exposurekit.errors import ConfigurationError
 from exposurekit.text.sanitize import plain
 
-NOBODY_KNOWN = "controls.listed names nobody, so that nothing tells whether anybody would be found"
+NO_CONTROL = "controls.listed is missing, so the check cannot tell whether the site finds anybody"
 NOT_LISTED = (
-    "the person of controls.listed is not listed: the search or the listings are read wrongly, or they left"
+    "the person of controls.listed is not listed: correct the search or the selectors, or name another person"
 )
-LISTS_ANYBODY = (
-    "somebody invented is listed: a site that lists whoever is asked for is distrusted in each scan"
-)
-# What a look says, in an operator's words; what is not here says itself.
-_MEANING = {
-    "blocked": "the site blocks us",
-    "changed layout": "the page has another layout than the definition: neither listings nor search.no_results",
-    "not found": "there is no such page: is search.url right?",
-    "too much": "a page is too large to be read",
-    "unreadable listings": "listings lack a name or a reference_id: are these selectors right?",
+LISTS_ANYBODY = "an invented person is listed: scans of a site that lists anybody are not trusted"
+# Reasons of an inconclusive scan in an operator's words; others explain themselves.
+_EXPLANATIONS = {
+    "blocked": "the site blocks requests",
+    "changed layout": "the page does not match the definition: it has neither listings nor search.no_results",
+    "not found": "there is no such page: check search.url",
+    "too much": "a page is too large",
+    "unreadable listings": "listings lack a name or a reference_id: check these selectors",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class SiteCheck:
-    """What the check of one file told; with a problem the definition is not to be used."""
+    """The result of checking one file; a definition with problems must not be used."""
 
     file: str
     site: str | None = None
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
-    def shown(self) -> dict[str, Any]:
-        """As JSON has it."""
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields for JSON."""
         return {
             "file": self.file,
             "site": self.site,
@@ -89,18 +87,18 @@ def sites_check(
 ) -> None:
     """Validate definitions and run their controls on the sites.
 
-    The known person must be listed and somebody invented must not. robots.txt and each definition's politeness
-    are kept to. Exit code 1: something is wrong.
+    The known person must be listed and an invented person must not. The check obeys robots.txt and each definition's
+    politeness. Exits with 1 if a definition has problems.
 
     Example: exposurekit sites check sites/seekfolk.yaml
     """
-    checked = asyncio.run(_checked(files, networks, offline=offline))
+    checks = asyncio.run(_check_files(files, networks, offline=offline))
     if as_json:
-        output.print_json([one.shown() for one in checked])
+        output.print_json([one.as_dict() for one in checks])
     else:
-        for one in checked:
-            _print_checked(one, offline=offline)
-    if any(one.problems for one in checked):
+        for one in checks:
+            _print_check(one, offline=offline)
+    if any(one.problems for one in checks):
         context.exit(1)
 
 
@@ -121,7 +119,7 @@ def sites_list(*, sites_directory: Path | None, as_json: bool) -> None:
         }
         for one in session.definitions(sites_directory).values()
     ]
-    output.print_rows(rows, as_json=as_json, none="No sites are defined: --sites names their directory.")
+    output.print_rows(rows, as_json=as_json, none="No sites are defined: name their directory with --sites.")
 
 
 @sites.command("health")
@@ -133,11 +131,11 @@ def sites_health(*, database: str, key_file: Path | None, as_json: bool) -> None
 
     Example: exposurekit sites health
     """
-    output.print_rows(session.read_session(database, key_file, site_health), as_json=as_json, none=NO_LOOKS)
+    output.print_rows(session.read_session(database, key_file, site_health), as_json=as_json, none=NO_SCANS)
 
 
-async def _checked(files: Iterable[Path], networks: tuple[str, ...], *, offline: bool) -> list[SiteCheck]:
-    """Each file, one after the other."""
+async def _check_files(files: Iterable[Path], networks: tuple[str, ...], *, offline: bool) -> list[SiteCheck]:
+    """Check files one after the other."""
     from exposurekit.service.clock import Clock
     from exposurekit.service.http.client import Outbound
     from exposurekit.service.scanning.politeness import PoliteFetcher
@@ -149,55 +147,55 @@ async def _checked(files: Iterable[Path], networks: tuple[str, ...], *, offline:
         url = f"sqlite:///{Path(directory) / 'turns.db'}"
         database = await Database(url, vault=Vault(Vault.generate_key()), clock=Clock()).open()
         try:
-            manners = None if offline else PoliteFetcher(outbound, database)
-            return [await _check(file, manners) for file in files]
+            fetcher = None if offline else PoliteFetcher(outbound, database)
+            return [await _check(file, fetcher) for file in files]
         finally:
             await outbound.close()
             await database.close()
 
 
-async def _check(file: Path, manners: Any) -> SiteCheck:
+async def _check(file: Path, fetcher: Any) -> SiteCheck:
     from exposurekit.service.sites import loader
 
     try:
         site = loader.read(file)
     except ConfigurationError as error:
         return SiteCheck(str(file), problems=tuple(str(error).splitlines()))
-    if manners is None:
+    if fetcher is None:
         return SiteCheck(str(file), site.name)
-    return await _controlled(file, site, manners)
+    return await _run_controls(file, site, fetcher)
 
 
-async def _controlled(file: Path, site: Any, manners: Any) -> SiteCheck:
-    """The definition's controls, over the real way out."""
+async def _run_controls(file: Path, site: Any, fetcher: Any) -> SiteCheck:
+    """Run a definition's controls on the site."""
     from exposurekit.service.accounts.subject import Place
     from exposurekit.service.scanning import matching, site_scan
     from exposurekit.service.scanning.control import decoy_subject
 
     problems: list[str] = []
-    known, listed = await site_scan.scan_control(site, manners), site.controls.listed
-    if known is not None and not any(matching.name_fits(listed.subject(), one) for one in known.listings):
-        problems.append(_expected(known.inconclusive) or NOT_LISTED)
+    result, listed = await site_scan.scan_control(site, fetcher), site.controls.listed
+    if result is not None and not any(matching.name_fits(listed.subject(), one) for one in result.listings):
+        problems.append(_explain(result.inconclusive) or NOT_LISTED)
     place = Place(city=listed.city, state=listed.state) if listed else Place()
-    nobody = await site_scan.scan_site(site, decoy_subject(place), manners)
-    if not nobody.trusted:
+    decoy_result = await site_scan.scan_site(site, decoy_subject(place), fetcher)
+    if not decoy_result.trusted:
         problems.append(LISTS_ANYBODY)
-    elif nobody.inconclusive is not None:
-        problems.append(_expected(nobody.inconclusive))
-    notes = (NOBODY_KNOWN,) if known is None else ()
+    elif decoy_result.inconclusive is not None:
+        problems.append(_explain(decoy_result.inconclusive))
+    notes = (NO_CONTROL,) if result is None else ()
     return SiteCheck(str(file), site.name, tuple(dict.fromkeys(problems)), notes)
 
 
-def _expected(reason: str | None) -> str:
-    return _MEANING.get(reason, reason) if reason else ""
+def _explain(reason: str | None) -> str:
+    return _EXPLANATIONS.get(reason, reason) if reason else ""
 
 
-def _print_checked(one: SiteCheck, *, offline: bool) -> None:
-    for problem in one.problems:
-        said = problem if one.site is None else f"{one.file}: {one.site}: {problem}"
-        click.echo(f"Error: {plain(said)}", err=True)
-    for note in one.notes:
-        click.echo(plain(f"{one.file}: {one.site}: {note}"), err=True)
-    if not one.problems:
-        done = "can be read" if offline else "works"
-        click.echo(plain(f"{one.file}: {one.site} {done}."))
+def _print_check(check: SiteCheck, *, offline: bool) -> None:
+    for problem in check.problems:
+        message = problem if check.site is None else f"{check.file}: {check.site}: {problem}"
+        click.echo(f"Error: {plain(message)}", err=True)
+    for note in check.notes:
+        click.echo(plain(f"{check.file}: {check.site}: {note}"), err=True)
+    if not check.problems:
+        outcome = "is valid" if offline else "works"
+        click.echo(plain(f"ok: {check.file}: {check.site} {outcome}."))

@@ -1,4 +1,4 @@
-"""How a watch is made to run for good: what to put where. Changes nothing on the machine."""
+"""A systemd unit and a cron line that run a watch."""
 
 import getpass
 import shlex
@@ -12,25 +12,25 @@ from exposurekit.cli.options import Span
 _HOURS = (1, 2, 3, 4, 6, 8, 12, 24)
 _SYSTEMD = """# 1. systemd: /etc/systemd/system/exposurekit-watch.service
 [Unit]
-Description=exposurekit looks at exposed people, and remembers
+Description=exposurekit watch: collects exposure data at intervals
 Wants=network-online.target
 After=network-online.target
 
 [Service]
 User={user}
 WorkingDirectory={directory}
-# EXPOSUREKIT_BASE_URL, _INTEGRATION_NAME, _API_KEY and _API_SECRET, and what rules and webhooks take from the
-# environment, one a line; chmod 600.
+# EXPOSUREKIT_BASE_URL, _INTEGRATION_NAME, _API_KEY and _API_SECRET, and the variables of rules and webhooks, one per
+# line; chmod 600.
 EnvironmentFile={environment}
 ExecStart={command} watch run --history {history} {options}
 Restart=always
 RestartSec=60
-# A look that is stopped is kept, and goes on; writing what was seen may take a while.
+# Time to finish writing; an interrupted collection continues after a restart.
 TimeoutStopSec=300
 NoNewPrivileges=true
 PrivateTmp=true
 ProtectSystem=strict
-ReadWritePaths={kept_in}
+ReadWritePaths={writable}
 UMask=0077
 
 [Install]
@@ -48,30 +48,32 @@ SHELL=/bin/sh
 def install_instructions(
     history: str, every: timedelta = timedelta(hours=6), options: Sequence[str] = ()
 ) -> str:
-    """Unit file and cron line, with the places of this installation filled in.
+    """Return a unit file and a cron line with the paths of this installation.
 
     Args:
-        history: Where it is.
-        every: The watch's pace; cron has the nearest that goes into a day.
-        options: What else the watch is told.
+        history: The directory of the history.
+        every: The interval; cron uses the nearest that divides a day.
+        options: Further options of the watch.
 
     >>> from exposurekit.cli.systemd import install_instructions
     >>> "ExecStart=" in install_instructions("exposure-history")
     True
     """
     command = Path(sys.argv[0]).resolve()
-    if command.name != "exposurekit":  # asked from Python
+    if command.name != "exposurekit":  # called from Python
         command = Path(sys.executable).with_name("exposurekit")
-    place = Path(history).resolve() if "://" not in history else None
-    kept = next((name for name in (".env", "exposurekit.env") if Path(name).is_file()), "exposurekit.env")
+    directory = Path(history).resolve() if "://" not in history else None
+    environment = next(
+        (name for name in (".env", "exposurekit.env") if Path(name).is_file()), "exposurekit.env"
+    )
     hours = max(one for one in _HOURS if one == 1 or timedelta(hours=one) <= every)
     return _SYSTEMD.format(
         user=getpass.getuser(),
         directory=shlex.quote(str(Path.cwd())),
         command=shlex.quote(str(command)),
-        history=shlex.quote(str(place or history)),
-        environment=shlex.quote(str(Path.cwd() / kept)),
+        history=shlex.quote(str(directory or history)),
+        environment=shlex.quote(str(Path.cwd() / environment)),
         options=shlex.join(["--every", Span.format(every), *options]),
         hours="*" if hours == 1 else f"*/{hours}" if hours < _HOURS[-1] else "3",
-        kept_in=shlex.quote(str(place.parent if place else Path.cwd())),
+        writable=shlex.quote(str(directory.parent if directory else Path.cwd())),
     )

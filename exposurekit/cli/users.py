@@ -1,4 +1,4 @@
-"""What an operator does about one person: consent, activation, candidates, forgetting. Changes nobody's own data."""
+"""`exposurekit users`: consent, activation, candidates and deletion of one person."""
 
 from pathlib import Path
 from typing import Any
@@ -34,18 +34,20 @@ def users() -> None:
 def users_consent(*, user_id: int, who: str, database: str, key_file: Path | None) -> None:
     """Record a person's consent to scans and removals.
 
-    A scan is due at once.
+    A scan is due immediately.
 
     Example: exposurekit users consent 7 --by "the person, by letter"
     """
     from exposurekit.service.accounts import consent as accounts_consent
 
-    async def consent(work: Any) -> bool:
-        await accounts_consent.consent(work, user_id, given_by=who)
-        return await accounts_consent.may_scan(work, user_id)
+    async def consent(db: Any) -> bool:
+        await accounts_consent.consent(db, user_id, given_by=who)
+        return await accounts_consent.may_scan(db, user_id)
 
-    scanned = session.transaction(database, key_file, consent)
-    click.echo(f"Consent is recorded for {user_id}. {_user_row(scanned, 'is not activated for them')}")
+    may_scan = session.transaction(database, key_file, consent)
+    click.echo(
+        f"Consent is recorded for {user_id}. {_scan_note(may_scan, 'the service is not activated for them')}"
+    )
 
 
 @users.command("withdraw")
@@ -56,17 +58,17 @@ def users_consent(*, user_id: int, who: str, database: str, key_file: Path | Non
 def users_withdraw(*, user_id: int, who: str, database: str, key_file: Path | None) -> None:
     """Record that a person has withdrawn consent.
 
-    Nothing more is scanned or submitted for them. What was found stays.
+    Scans and removals stop. Existing records remain.
 
     Example: exposurekit users withdraw 7 --by "the person, by phone"
     """
     from exposurekit.service.accounts import consent as accounts_consent
 
-    many = session.transaction(
-        database, key_file, lambda work: accounts_consent.withdraw(work, user_id, withdrawn_by=who)
+    withdrawn = session.transaction(
+        database, key_file, lambda db: accounts_consent.withdraw(db, user_id, withdrawn_by=who)
     )
-    said = "is withdrawn" if many else "was not recorded"
-    click.echo(f"Consent {said} for {user_id}. Nothing is scanned or submitted for them.")
+    outcome = "is withdrawn" if withdrawn else "was not recorded"
+    click.echo(f"Consent {outcome} for {user_id}. Scans and removals have stopped.")
 
 
 @users.command("activate")
@@ -76,18 +78,20 @@ def users_withdraw(*, user_id: int, who: str, database: str, key_file: Path | No
 def users_activate(*, user_id: int, database: str, key_file: Path | None) -> None:
     """Activate the service for a person.
 
-    A scan is due at once if a consent is recorded.
+    A scan is due immediately if consent is recorded.
 
     Example: exposurekit users activate 7
     """
     from exposurekit.service.accounts import consent as accounts_consent
 
-    async def activate(work: Any) -> bool:
-        await accounts_consent.activate(work, user_id)
-        return await accounts_consent.may_scan(work, user_id)
+    async def activate(db: Any) -> bool:
+        await accounts_consent.activate(db, user_id)
+        return await accounts_consent.may_scan(db, user_id)
 
-    scanned = session.transaction(database, key_file, activate)
-    click.echo(f"The service is activated for {user_id}. {_user_row(scanned, 'has no consent of theirs')}")
+    may_scan = session.transaction(database, key_file, activate)
+    click.echo(
+        f"The service is activated for {user_id}. {_scan_note(may_scan, 'their consent is not recorded')}"
+    )
 
 
 @users.command("deactivate")
@@ -97,14 +101,14 @@ def users_activate(*, user_id: int, database: str, key_file: Path | None) -> Non
 def users_deactivate(*, user_id: int, database: str, key_file: Path | None) -> None:
     """Deactivate the service for a person.
 
-    Nothing more is scanned or submitted. What was found stays.
+    Scans and removals stop. Existing records remain.
 
     Example: exposurekit users deactivate 7
     """
     from exposurekit.service.accounts import consent as accounts_consent
 
-    session.transaction(database, key_file, lambda work: accounts_consent.deactivate(work, user_id))
-    click.echo(f"The service is deactivated for {user_id}. Nothing is scanned or submitted for them.")
+    session.transaction(database, key_file, lambda db: accounts_consent.deactivate(db, user_id))
+    click.echo(f"The service is deactivated for {user_id}. Scans and removals have stopped.")
 
 
 @users.command("purge")
@@ -115,9 +119,9 @@ def users_deactivate(*, user_id: int, database: str, key_file: Path | None) -> N
 def users_purge(*, user_id: int, yes: bool, database: str, key_file: Path | None) -> None:
     """Delete a person and everything found about them.
 
-    Nothing of them is left in any table. This cannot be undone.
+    Nothing about them remains in any table. This cannot be undone.
 
-    Backups are yours to look after, and so is whatever integrators were told.
+    It does not change backups, or data that integrators received.
 
     Example: exposurekit users purge 7 --yes
     """
@@ -125,15 +129,15 @@ def users_purge(*, user_id: int, yes: bool, database: str, key_file: Path | None
 
     if not yes:
         if not on_a_terminal():
-            raise click.UsageError("nobody can be asked here: --yes says that it is meant")
-        if not click.confirm(f"Forget the person {user_id} and all that was found about them", err=True):
-            raise click.ClickException("nobody was purged")
-    scrubbed = session.erase_with(database, key_file, lambda work: accounts_consent.purge(work, user_id))
-    click.echo(f"Nothing is left of {user_id} in any table.")
+            raise click.UsageError("cannot prompt for confirmation here: use --yes")
+        if not click.confirm(f"Delete person {user_id} and everything found about them", err=True):
+            raise click.ClickException("nothing was deleted")
+    scrubbed = session.erase_with(database, key_file, lambda db: accounts_consent.purge(db, user_id))
+    click.echo(f"Deleted {user_id} from every table.")
     if not scrubbed:
         click.echo(
-            "What was there, encrypted, may lie in the database's own log until that is overwritten: "
-            "on SQLite while others read, on PostgreSQL until its next VACUUM.",
+            "The database's log may still contain the encrypted data: on SQLite while other processes read, on "
+            "PostgreSQL until the next VACUUM.",
             err=True,
         )
 
@@ -156,18 +160,18 @@ def users_candidates(
 ) -> None:
     """List possible matches that need a decision.
 
-    Of one person, or of everyone. The output holds personal data: names, ages, places.
+    For one person or everyone. The output contains personal data: names, ages, places.
 
-    possible: not enough speaks for it being the person. quarantined: the site listed somebody invented, too.
+    possible: the evidence is not sufficient. quarantined: the site also listed an invented person.
 
     Example: exposurekit users candidates 7 --verdict possible
     """
     from exposurekit.service.findings import candidates
 
-    found = session.read_session(
+    matches = session.read_session(
         database,
         key_file,
-        lambda work: candidates.all(work, user_id=user_id, verdict=verdict, limit=limit),
+        lambda db: candidates.all(db, user_id=user_id, verdict=verdict, limit=limit),
     )
     rows = [
         {
@@ -183,7 +187,7 @@ def users_candidates(
             "reasons": one.reasons,
             "href": one.listing.href,
         }
-        for one in found
+        for one in matches
     ]
     output.print_rows(rows, as_json=as_json, none="No candidates.")
 
@@ -198,7 +202,7 @@ def users_accept(
 ) -> None:
     """Accept a candidate: it becomes a record.
 
-    It gets an alert, and is removed like any other.
+    The record gets an alert and is removed like any other.
 
     Example: exposurekit users accept 12 --sites ./sites
     """
@@ -208,19 +212,19 @@ def users_accept(
 
     definitions = session.definitions(sites_directory)
 
-    async def accept(work: Any) -> tuple[int, str, bool]:
-        found = await candidates.find(work, candidate_id)
-        definition = definitions.get(found.site)
-        subject = await people.get_subject(work, found.user_id)
-        site = definition.site(subject) if definition and subject else Site(name=found.site)
-        return await candidates.accept(work, candidate_id, site), found.site, definition is not None
+    async def accept(db: Any) -> tuple[int, str, bool]:
+        candidate = await candidates.find(db, candidate_id)
+        definition = definitions.get(candidate.site)
+        subject = await people.get_subject(db, candidate.user_id)
+        site = definition.site(subject) if definition and subject else Site(name=candidate.site)
+        return await candidates.accept(db, candidate_id, site), candidate.site, definition is not None
 
-    record_id, site, known = session.transaction(database, key_file, accept)
-    click.echo(f"Candidate {candidate_id} is record {record_id} now.")
-    if not known:
+    record_id, site, has_definition = session.transaction(database, key_file, accept)
+    click.echo(f"Candidate {candidate_id} is now record {record_id}.")
+    if not has_definition:
         click.echo(
-            f"No definition of {plain(site)} is here, so the alert says nothing of how to opt out: "
-            "--sites names the directory",
+            f"There is no definition of {plain(site)}, so the alert does not say how to opt out: name the directory "
+            "with --sites",
             err=True,
         )
 
@@ -232,15 +236,15 @@ def users_accept(
 def users_reject(*, candidate_id: int, database: str, key_file: Path | None) -> None:
     """Reject a candidate: it is about somebody else.
 
-    It is not listed again; --verdict rejected shows the rejected ones.
+    It is not listed again; --verdict rejected shows rejected candidates.
 
     Example: exposurekit users reject 12
     """
     from exposurekit.service.findings import candidates
 
-    session.transaction(database, key_file, lambda work: candidates.reject(work, candidate_id))
+    session.transaction(database, key_file, lambda db: candidates.reject(db, candidate_id))
     click.echo(f"Candidate {candidate_id} is rejected.")
 
 
-def _user_row(scanned: bool, why_not: str) -> str:  # noqa: FBT001  what it tells
-    return "A scan is due." if scanned else f"No scan is due: the service {why_not}."
+def _scan_note(may_scan: bool, reason: str) -> str:  # noqa: FBT001
+    return "A scan is due." if may_scan else f"No scan is due: {reason}."

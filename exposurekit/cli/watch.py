@@ -19,7 +19,13 @@ from exposurekit.errors import ConfigurationError
 from exposurekit.text.sanitize import plain
 
 STATUS_FILE = "watch.json"
-_STATUS_LINES = ("state", "started_at", "next_run_at", "ingested", "quarantined")
+_STATUS_LINES = {
+    "State": "state",
+    "Started": "started_at",
+    "Next run": "next_run_at",
+    "Deliveries ingested": "ingested",
+    "Deliveries quarantined": "quarantined",
+}
 
 
 def _watch_options(command: Any) -> Any:
@@ -140,18 +146,18 @@ def watch_install(
 
 
 def _print_status(status: dict[str, Any]) -> None:
-    click.echo(f"Problem: {status['problem']}." if status["problem"] else "The watch is running well.")
+    click.echo(f"Problem: {status['problem']}." if status["problem"] else "ok: the watch is running.")
     if status.get("every_s"):
-        click.echo(f"  every: {Span.format(timedelta(seconds=status['every_s']))}")
-    for name in _STATUS_LINES:
+        click.echo(f"Interval: {Span.format(timedelta(seconds=status['every_s']))}")
+    for label, name in _STATUS_LINES.items():
         if status.get(name) is not None:
-            click.echo(f"  {name.replace('_', ' ')}: {status[name]}")
+            click.echo(f"{label}: {status[name]}")
     if run := status.get("last_run"):
         click.echo(
-            f"  last run: {run['finished_at']}, {run['whole']} users loaded completely, {run['failed']} failed"
+            f"Last run: {run['finished_at']}, {run['whole']} users loaded completely, {run['failed']} failed"
         )
     if error := status.get("last_error"):
-        click.echo(f"  last error: {error['at']}, {plain(error['reason'])}")
+        click.echo(f"Last error: {error['at']}, {plain(error['reason'])}")
 
 
 def _outbox(status_file: Path) -> Any:

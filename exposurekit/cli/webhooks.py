@@ -1,4 +1,4 @@
-"""Deliveries to integrators, as an operator sees them. Never shows what one says, or where it goes."""
+"""`exposurekit webhooks`: list and replay deliveries, without their content or address."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -35,8 +35,8 @@ def webhooks_list(
     """
     from exposurekit.service.webhooks import outbox
 
-    found = session.read_session(database, key_file, lambda work: outbox.all(work, state=state, limit=limit))
-    rows = [{name: value for name, value in asdict(one).items() if name != "id"} for one in found]
+    deliveries = session.read_session(database, key_file, lambda db: outbox.all(db, state=state, limit=limit))
+    rows = [{name: value for name, value in asdict(one).items() if name != "id"} for one in deliveries]
     output.print_rows(rows, as_json=as_json, none="No deliveries.")
 
 
@@ -50,7 +50,7 @@ def webhooks_replay(
 ) -> None:
     """Send dead deliveries again.
 
-    They start over with the same ids and the same bytes. Either all of those named are sent, or none.
+    They keep their ids and bytes. If one of them cannot be replayed, none is.
 
     Example: exposurekit webhooks replay --all
     """
@@ -59,16 +59,16 @@ def webhooks_replay(
     if bool(webhook_ids) is replay_all:
         raise click.UsageError("name the deliveries, or use --all")
 
-    async def replay(work: Any) -> int:
+    async def replay(db: Any) -> int:
         if replay_all:
-            return await outbox.replay_all(work)
+            return await outbox.replay_all(db)
         ids = tuple(dict.fromkeys(webhook_ids))
         for webhook_id in ids:
             try:
-                await outbox.replay(work, webhook_id)
+                await outbox.replay(db, webhook_id)
             except ConfigurationError as error:
                 raise ConfigurationError(f"{webhook_id}: {error}") from None
         return len(ids)
 
-    many = session.transaction(database, key_file, replay)
-    click.echo(f"{many} deliveries are sent again.")
+    count = session.transaction(database, key_file, replay)
+    click.echo(f"{count} deliveries will be sent again.")
