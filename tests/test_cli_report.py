@@ -61,8 +61,8 @@ def test_what_is_shared_names_nobody(shell, tmp_path):
 
 
 MISSING = (
-    "Names and what to enter are missing, because a history does not keep what people have on file. "
-    "Add --live to take them from the service.\n"
+    "Names and what to enter are missing, because a history does not store what users have on file. "
+    "Add --live to load them from the service.\n"
 )
 
 
