@@ -306,7 +306,7 @@ def test_an_accepted_candidate_is_a_record(operator, defined):
         (usual / "places.yaml").write_text(DEFINITION)
     [shown] = told(operator.here("users", "candidates", "--json"))
     run = operator.here("users", "accept", str(shown["id"]))
-    assert re.fullmatch(rf"Candidate {shown['id']} is record \d+ now\.\n", ok(run))
+    assert re.fullmatch(rf"Candidate {shown['id']} is now record \d+\.\n", ok(run))
     assert ("There is no definition of People & Places" in run.stderr) is not defined
     [record] = operator.work(lambda work: findings.records_of(work, user_id))
     assert (record["record"]["name"], record["record"]["site"]) == (LISTING.name, SITE.name)
