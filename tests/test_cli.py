@@ -1,6 +1,7 @@
 """The shell: what it prints, what it exits with, and that its errors say what to do in one line."""
 
 import json
+import logging
 import os
 import re
 import signal
@@ -14,7 +15,7 @@ import pytest
 from cli_kit import COMMAND, Shell, error_of, said_until
 
 import exposurekit as ek
-from exposurekit.cli.demo import _print_table
+from exposurekit.cli.demo import _print_table, _retries_in_words
 from exposurekit.cli.main import cli
 
 ATTESTED = ("--attested-by", "Jo Doe")
@@ -363,3 +364,10 @@ def test_the_command_loads_nothing_heavy_before_it_is_needed():
     code = f"import exposurekit.cli.main, sys; print([name for name in {heavy!r} if name in sys.modules])"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert told.strip() == "[]"
+
+
+def test_failed_jobs_of_a_demo_are_reported_once_in_words(capsys):
+    with _retries_in_words():
+        for row in (5, 6):
+            logging.getLogger("exposurekit.service").error("worker=scan row=%d fault=TimeoutError", row)
+    assert capsys.readouterr().err == "A background job timed out or failed. The service retries such jobs.\n"

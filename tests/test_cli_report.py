@@ -8,6 +8,7 @@ from cli_kit import Shell, error_of
 from history_kit import Clock, seen_through
 
 from exposurekit.analysis.tasks import NO_VALUES
+from exposurekit.cli.history import DEMO_MARKER
 
 pytestmark = pytest.mark.long  # processes of their own
 
@@ -83,6 +84,12 @@ def test_manual_work_without_names_says_how_to_get_them(shell, tmp_path, words, 
     assert run.returncode == 0, run.stderr
     assert run.stderr == said
     assert (NO_VALUES in (tmp_path / words[-1]).read_text()) == bool(said)
+
+
+def test_a_demo_history_hints_at_a_service_that_runs(shell, tmp_path):
+    (tmp_path / "history" / DEMO_MARKER).touch()
+    run = shell.here("report", "--out", "page.html")
+    assert "run exposurekit demo --serve and add --live to load them from the service.\n" in run.stderr
 
 
 def test_the_ids_are_listed_as_the_error_says(shell):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from exposurekit.cli.history import DEMO_MARKER
 from exposurekit.cli.options import check_writable
 from exposurekit.cli.output import label_of
 from exposurekit.errors import ConfigurationError
@@ -33,7 +34,6 @@ TABLES = {  # with their most useful columns
     "alerts": ("user_id", "site", "status", "text"),
     "steps": ("user_id", "site", "step_number", "step"),
 }
-MARKER = ".exposurekit-demo"  # another demo may replace a history that has this file
 LONG_DAYS = 30  # announce the duration of a longer demo
 _CELL_MAX, _CELL_MIN = 48, 8
 
@@ -138,7 +138,7 @@ def _check_history(directory: Path) -> None:
         ConfigurationError: The directory contains something other than a demo's history, or cannot be written.
     """
     try:
-        if directory.is_dir() and any(directory.iterdir()) and not (directory / MARKER).is_file():
+        if directory.is_dir() and any(directory.iterdir()) and not (directory / DEMO_MARKER).is_file():
             raise ConfigurationError(
                 f"--history: {plain(directory)} is not empty and not from a demo: name another directory"
             )
@@ -158,7 +158,7 @@ def _save_history(source: Path, directory: Path) -> Path:
     try:
         shutil.copytree(source, draft, ignore=shutil.ignore_patterns(".*"))
         draft.chmod(0o700)
-        (draft / MARKER).touch()
+        (draft / DEMO_MARKER).touch()
         if target.is_dir():
             shutil.rmtree(target)
         draft.rename(target)

@@ -5,9 +5,9 @@ from typing import Any
 
 import click
 
-from exposurekit.cli.history import existing_history
+from exposurekit.cli.history import existing_history, missing_names_hint
 from exposurekit.cli.options import ID, check_writable, history_option
-from exposurekit.cli.output import NAMES_MISSING, label_of
+from exposurekit.cli.output import label_of
 from exposurekit.errors import ConfigurationError
 
 QUEUE = "queue"
@@ -83,7 +83,7 @@ def export(*, table: str, history: str, out: Path, user: int | None, personal: b
     note = "" if personal else " Nothing personal is in it; --personal writes everything."
     click.echo(f"Wrote {label_of(file)}, {file.stat().st_size:,} bytes.{note}")
     if lacks_names:
-        click.echo(NAMES_MISSING, err=True)
+        click.echo(missing_names_hint(history), err=True)
 
 
 def _has_work(history: Any, user: int | None) -> bool:

@@ -14,6 +14,7 @@ from exposurekit.cli.sections import Group
 from exposurekit.errors import ConfigurationError, NotFound
 from exposurekit.text.sanitize import plain
 
+DEMO_MARKER = ".exposurekit-demo"  # another demo may replace a history that has this file
 _RUN_COLUMNS = (
     *("seq", "run", "origin", "finished_at", "listed", "whole", "partial", "failed"),
     *("new", "entered_scope", "changed", "removed", "vanished", "relisted"),
@@ -229,6 +230,19 @@ def existing_history(path: str) -> Any:
             "--history DIR selects another"
         )
     return opened
+
+
+def missing_names_hint(path: str) -> str:
+    """Say why a report or a list of manual work lacks names, and how to add them."""
+    directory = local_option(path)
+    if directory is not None and (directory / DEMO_MARKER).is_file():
+        way = "This history is from a demo: run exposurekit demo --serve and add --live"
+    else:
+        way = "Add --live"
+    return (
+        "Names and what to enter are missing, because a history does not store what users have on file. "
+        f"{way} to load them from the service."
+    )
 
 
 def is_begun(path: str) -> bool:

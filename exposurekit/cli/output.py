@@ -11,10 +11,6 @@ import click
 from exposurekit.text.sanitize import plain
 
 Row = Mapping[str, Any]
-NAMES_MISSING = (
-    "Names and what to enter are missing, because a history does not store what users have on file. "
-    "Add --live to load them from the service."
-)
 
 
 def label_of(file: Path) -> str:

@@ -7,7 +7,7 @@ import click
 from click.core import ParameterSource
 
 from exposurekit.cli import browser, output
-from exposurekit.cli.history import existing_history, is_begun
+from exposurekit.cli.history import existing_history, is_begun, missing_names_hint
 from exposurekit.cli.options import ID, When, check_writable, history_option, json_option
 
 KINDS = ("fleet", "person", "changes", "sites")
@@ -85,7 +85,7 @@ def report(
         hint = "" if out.suffix.lower() == ".pdf" else " Open it in any browser."
         click.echo(f"Wrote {output.label_of(out)}, {out.stat().st_size / 1e6:.1f} MB.{hint}")
     if not live and any(task.note for one in written.sections for it in one.removals for task in it.tasks):
-        click.echo(output.NAMES_MISSING, err=True)
+        click.echo(missing_names_hint(history), err=True)
     if opens:
         browser.show_page(out)
 
