@@ -1,4 +1,4 @@
-"""What one load of everyone found, as it grows: tables, secrets and failures. Fetches nothing."""
+"""The snapshot of one load: tables, user secrets, failures and deviations."""
 
 import contextlib
 from collections.abc import Iterable
@@ -14,11 +14,11 @@ from exposurekit.client import bulk
 from exposurekit.contract.deviations import Deviation
 from exposurekit.errors import InvalidArgument, warn
 
-FLUSH_EVERY = 6  # packed batches that wait to become tables together
+FLUSH_EVERY = 6  # packed batches, which become tables together
 
 
 def utc_now() -> datetime:
-    """What time it is.
+    """Return the current time in UTC.
 
     >>> from exposurekit.snapshot import utc_now
     >>> utc_now().tzinfo is not None
@@ -29,30 +29,30 @@ def utc_now() -> datetime:
 
 @dataclass(slots=True)
 class Deviations:
-    """How the answers of one load deviate from the specification, and for how many users."""
+    """The deviations of one load's responses from the specification, and the number of users of each."""
 
     users: dict[tuple[str, str, str], int] = field(default_factory=dict)
     examples: dict[tuple[str, str, str], str] = field(default_factory=dict)
 
     def add(self, deviation: Deviation, users: int = 1) -> None:
-        """Count one for some users."""
+        """Count a deviation for some users."""
         key = (deviation.operation, deviation.field, deviation.kind)
         self.users[key] = self.users.get(key, 0) + users
         self.examples.setdefault(key, deviation.example)
 
     def add_batch(self, batch: bulk.Batch) -> None:
-        """Count those of a batch."""
+        """Count the deviations of a batch."""
         for deviations in batch.deviations.values():
             for deviation in deviations:
                 self.add(deviation)
 
     def add_listing(self, listing: bulk.UserListing) -> None:
-        """Count those of List users."""
+        """Count the deviations of List users."""
         for deviation, users in listing.deviations.items():
             self.add(deviation, users)
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row for each operation, field and kind."""
+        """Return one row per operation, field and kind."""
         names = ("operation", "field", "kind")
         return [
             {**dict(zip(names, key, strict=True)), "users": self.users[key], "example": self.examples[key]}
@@ -60,7 +60,7 @@ class Deviations:
         ]
 
     def warn(self) -> None:
-        """Say in one line that there are some."""
+        """Warn in one line if there are any."""
         if self.users:
             fields = len({(operation, name) for operation, name, _ in self.users})
             warn(
@@ -71,7 +71,7 @@ class Deviations:
 
 @dataclass(slots=True)
 class Snapshot:
-    """What one load found, as it grows."""
+    """The snapshot of one load, which grows batch by batch."""
 
     batches: dict[str, list[pa.Table]] = field(default_factory=lambda: {name: [] for name in frames.TABLES})
     people: list[pa.Array] = field(default_factory=list)
@@ -92,7 +92,7 @@ class Snapshot:
         return f"{len(self.loaded):,} of {total} people{failed}: stopped before the end"
 
     def add(self, batch: bulk.Batch) -> None:
-        """Keep a batch, packed; unpack some together."""
+        """Add a batch, packed; some are unpacked together."""
         self.secrets.update((key.id, key.secret) for key in batch.keys)
         self.loaded.update(user["id"] for user in batch.users)
         self.failed += len(batch.failures)
@@ -106,25 +106,25 @@ class Snapshot:
             self.flush()
 
     def flush(self) -> None:
-        """Make tables of what was packed."""
+        """Convert the packed batches to tables."""
         for name, table in frames.flatten(self.people, self.alerts).items():
             self.batches[name].append(table)
         self.people, self.alerts = [], []
 
     def set_deviations(self, deviations: Deviations) -> None:
-        """Keep how the answers deviate from the specification."""
+        """Store the deviations of the load."""
         self.batches["deviations"] = [frames.of_rows("deviations", deviations.rows())]
 
     def progress(self, done: int, total: int | None) -> None:
-        """How far the load is."""
+        """Update the number of loaded users, and the total."""
         self.done, self.total = done, total
 
 
 def ids_of(user: Any) -> list[int]:
-    """The ids of the people who are asked for: of one, or of several.
+    """Return one user id, or several, as a list.
 
     Raises:
-        InvalidArgument: These are none.
+        InvalidArgument: These are no ids.
 
     >>> from exposurekit.snapshot import ids_of
     >>> ids_of(12), ids_of([1, 2])

@@ -160,7 +160,7 @@ def test_a_look_that_failed_is_not_said_to_wait_for_a_shard(shell, fleet):
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=PATIENCE_S)
     [told] = shell.here("history", "runs", "--history", "history").stderr.splitlines()[1:]
-    assert told.endswith(": begun, and did not end; the next collect goes on with it")
+    assert told.endswith(": interrupted; the next collect resumes it")
 
 
 def test_a_shard_without_a_run_says_what_to_give(shell):

@@ -86,7 +86,7 @@ def test_a_place_that_cannot_be_reached_is_told_without_its_path(path):
 @pytest.mark.parametrize("path", ["file", "file/within", "/proc/nothing-is-made-here", "/"])
 def test_where_no_directory_can_be_is_told_at_the_latest_when_something_is_written(tmp_path, exposure, path):
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigurationError, match=r"kept there: |choose an empty or new") as error:
+    with pytest.raises(ConfigurationError, match=r"written there: |choose an empty or new") as error:
         History(tmp_path / path).collect(exposure)
     assert str(tmp_path) not in str(error.value)
 
@@ -148,7 +148,7 @@ def test_it_is_made_when_something_is_first_written(tmp_path, exposure, write):
 def test_who_opened_it_before_it_was_begun_otherwise_writes_nothing_of_another_kind(tmp_path, exposure):
     first = History(tmp_path / "history")
     History(tmp_path / "history", records_by="reference").collect(exposure)
-    with pytest.raises(ConfigurationError, match="made with records_by='reference'"):
+    with pytest.raises(ConfigurationError, match="created with records_by='reference'"):
         first.collect(exposure)
 
 
@@ -162,7 +162,7 @@ def test_a_path_is_taken_as_it_stands(tmp_path, exposure, monkeypatch):
 @pytest.mark.parametrize("stopped", [KeyboardInterrupt, OSError, ValueError])
 def test_a_file_that_is_not_written_to_its_end_leaves_nothing(tmp_path, stopped):
     place = Location(tmp_path)
-    with pytest.raises(stopped), place.whole(place.place("part")) as stream:  # noqa: PT012
+    with pytest.raises(stopped), place.atomic_write(place.path("part")) as stream:  # noqa: PT012
         stream.write(b"Juniper")
         assert len([*tmp_path.iterdir()]) == 1
         raise stopped

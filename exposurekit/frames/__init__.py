@@ -1,4 +1,4 @@
-"""DataFrames from validated objects: rows are packed into Arrow in batches and converted to pandas at the end.
+"""DataFrames from validated objects: batches of rows are packed into Arrow and converted to pandas at the end.
 
 ::
 

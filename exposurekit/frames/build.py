@@ -1,4 +1,4 @@
-"""From what the contract validated to Arrow tables, and on to DataFrames. Declares no column."""
+"""Build Arrow tables from validated objects, and DataFrames from them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from exposurekit.contract.models import Alert, User
 from exposurekit.errors import MissingColumns
 from exposurekit.frames.schema import CATEGORY, DETAILS, SECONDS, TABLES, TEXT_DTYPE, UTC, Column
 
-# Many small arrays that come and go: Arrow's own pool would keep 25 MB more of them for later, and be slower.
+# For many short-lived small arrays, Arrow's own pool is slower and retains 25 MB more.
 _POOL = pa.system_memory_pool()
 OF_USER = ("records", "links", "aliases", "emails", "phone_numbers", "addresses")
 EVENTS = {"activated_service_on": "activated", "deactivated_service_on": "deactivated"}
@@ -34,7 +34,9 @@ def _struct(columns: Iterable[Column]) -> pa.StructType:
 
 
 def _branch(tree: Mapping[str, Any]) -> pa.StructType:
-    return pa.struct([(name, _branch(of) if isinstance(of, dict) else of) for name, of in tree.items()])
+    return pa.struct(
+        [(name, _branch(value) if isinstance(value, dict) else value) for name, value in tree.items()]
+    )
 
 
 _ENTRY = pa.struct([(name, UTC) for name in EVENTS])
@@ -49,7 +51,7 @@ _ALERTS = pa.struct([("user_id", pa.int64()), ("alerts", pa.list_(_struct(TABLES
 
 
 def pack_users(users: Sequence[Mapping[str, Any]]) -> pa.Array:
-    """User objects as plain dicts, as validated by the contract, packed: a tenth of the memory, nothing lost.
+    """Pack validated users, as plain dicts, into an Arrow array: a tenth of the memory, without loss.
 
     >>> len(frames.pack_users([client.get_user(key).model_dump()]))
     1
@@ -58,7 +60,7 @@ def pack_users(users: Sequence[Mapping[str, Any]]) -> pa.Array:
 
 
 def pack_alerts(alerts: Sequence[Mapping[str, Any]]) -> pa.Array:
-    """``{"user_id": ..., "alerts": [...]}`` for each of some people, likewise packed.
+    """Pack alerts, ``{"user_id": ..., "alerts": [...]}`` per user, into an Arrow array.
 
     >>> len(frames.pack_alerts([{"user_id": key.id, "alerts": []}]))
     1
@@ -67,7 +69,7 @@ def pack_alerts(alerts: Sequence[Mapping[str, Any]]) -> pa.Array:
 
 
 def flatten(packed_people: Sequence[pa.Array], packed_alerts: Sequence[pa.Array]) -> Tables:
-    """What `pack_users` and `pack_alerts` packed, as Arrow tables: one for each kind of thing.
+    """Unpack the arrays of `pack_users` and `pack_alerts` into one Arrow table per resource.
 
     >>> frames.flatten([frames.pack_users([client.get_user(key).model_dump()])], [])["users"].num_rows
     1
@@ -97,11 +99,11 @@ def _steps(alerts: pa.Table) -> pa.Table:
 
 
 def steps_from_alerts(alerts: pd.DataFrame, *, beside: Sequence[str] = ()) -> pd.DataFrame:
-    """The steps of some alerts: one row for each of an ``opt_out_procedure``, numbered from 1.
+    """List the steps of alerts: one row per step of an ``opt_out_procedure``, numbered from 1.
 
     Args:
-        alerts: As `Exposure.alerts` gives them, or a part of it.
-        beside: More columns of the alerts to keep, after those of `DETAILS` that are there.
+        alerts: A table as returned by `Exposure.alerts`, or a part of it.
+        beside: More columns of the alerts to include, after those of `DETAILS` that it has.
 
     Raises:
         MissingColumns: ``alerts`` lacks a column.
@@ -112,30 +114,30 @@ def steps_from_alerts(alerts: pd.DataFrame, *, beside: Sequence[str] = ()) -> pd
     True
     """
     declared = [column.name for column in TABLES["steps"]]
-    shown = [*declared, *(name for name in DETAILS if name in alerts)]
-    needed = [name for name in shown if name not in ("step", "step_number")]
+    included = [*declared, *(name for name in DETAILS if name in alerts)]
+    needed = [name for name in included if name not in ("step", "step_number")]
     beside = [name for name in beside if name not in needed]
     MissingColumns.check("steps_of", alerts.columns, ("opt_out_procedure", *needed, *beside))
-    told = alerts[["opt_out_procedure", *needed, *beside]].reset_index(drop=True)
-    steps = told.explode("opt_out_procedure").dropna(subset="opt_out_procedure")
+    rows = alerts[["opt_out_procedure", *needed, *beside]].reset_index(drop=True)
+    steps = rows.explode("opt_out_procedure").dropna(subset="opt_out_procedure")
     number = steps.groupby(level=0).cumcount() + 1
     steps = steps.assign(
         step=steps["opt_out_procedure"].astype(TEXT_DTYPE), step_number=number.astype("int64")
     )
-    return steps[[*shown, *beside]].reset_index(drop=True)
+    return steps[[*included, *beside]].reset_index(drop=True)
 
 
 def _service_history(ids: pa.Array, lists: pa.ListArray) -> pa.Table:
-    """One row an instant, in order of time for each user: the specification promises no order of entries."""
+    """One row per event, ascending by time per user: the specification promises no order of entries."""
     entries, person = lists.flatten(), pc.list_parent_indices(lists)
-    found = []
+    events = []
     for name, event in EVENTS.items():
         times = pc.struct_field(entries, [name])
-        place = pc.indices_nonzero(times.is_valid())  # an entry of neither kind tells nothing that is known
-        columns = [person.take(place), times.take(place), place, pa.repeat(event, len(place))]
-        found.append(pa.table(columns, names=["person", "occurred_at", "place", "event"]))
-    history = pa.concat_tables(found)
-    history = history.sort_by([(name, "ascending") for name in ("person", "occurred_at", "place")])
+        index = pc.indices_nonzero(times.is_valid())  # entries of neither kind are skipped
+        columns = [person.take(index), times.take(index), index, pa.repeat(event, len(index))]
+        events.append(pa.table(columns, names=["person", "occurred_at", "index", "event"]))
+    history = pa.concat_tables(events)
+    history = history.sort_by([(name, "ascending") for name in ("person", "occurred_at", "index")])
     return pa.table(
         {
             "user_id": pc.take(ids, history["person"]),
@@ -172,7 +174,7 @@ def _stored(column: Column, items: pa.StructArray) -> pa.Array:
 
 
 def from_items(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Single things, ``{"user_id": ..., "item": {...}}`` each, as one Arrow table of ``records``, ``links`` or ``alerts``.
+    """Build the Arrow table ``records``, ``links`` or ``alerts`` from single items, ``{"user_id": ..., "item": {...}}``.
 
     >>> frames.from_items("links", []).column_names
     ['user_id', 'url', 'title', 'contains']
@@ -183,7 +185,7 @@ def from_items(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 
 def frame(name: str, batches: Sequence[pa.Table]) -> pd.DataFrame:
-    """A table of `TABLES` as pandas shows it; the same columns and dtypes where there are no rows.
+    """Convert a table of `TABLES` to pandas, with the same columns and dtypes even without rows.
 
     Sites, statuses and source types are categories in alphabetical order; lists are Arrow lists (``explode``
     is cheap); instants are UTC; text that may be missing is NaN, numbers that may be missing ``<NA>``.
@@ -208,19 +210,19 @@ def _series(column: Column, values: pa.ChunkedArray) -> "pd.Series[Any]":
         values = values.cast(pa.timestamp("s", "UTC")).cast(UTC)
     from_arrow = getattr(kind.dtype, "__from_arrow__", None)
     array = from_arrow(values) if from_arrow else values.to_numpy()
-    # Arrow lends its numbers for reading only, so they are copied; texts and lists stay where they are.
+    # Arrow's numbers are read-only, so they are copied; texts and lists are not.
     series: pd.Series[Any] = pd.Series(array, dtype=kind.dtype, copy=True)
     return series
 
 
 def _categories(values: pa.ChunkedArray) -> pd.Categorical:
     encoded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
-    found: pd.Categorical = encoded.unify_dictionaries().to_pandas().array
-    return found.set_categories(pd.Index(sorted(found.categories), dtype=TEXT_DTYPE))
+    values_in_pandas: pd.Categorical = encoded.unify_dictionaries().to_pandas().array
+    return values_in_pandas.set_categories(pd.Index(sorted(values_in_pandas.categories), dtype=TEXT_DTYPE))
 
 
 def of_rows(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Rows of ``failures`` or ``deviations``, by column, as an Arrow table.
+    """Build the Arrow table ``failures`` or ``deviations`` from rows.
 
     >>> frames.of_rows("failures", []).column_names
     ['user_id', 'operation', 'error', 'status', 'reason']
@@ -234,7 +236,7 @@ def of_rows(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 
 def from_users(users: Iterable[User]) -> dict[str, pd.DataFrame]:
-    """Users that single calls gave, as the tables ``users``, ``records``, ``links``, ``aliases``, ...
+    """Convert users of single calls to the tables ``users``, ``records``, ``links``, ``aliases``, ...
 
     >>> sorted(frames.from_users([client.get_user(key)]))[:3]
     ['addresses', 'aliases', 'emails']
@@ -244,11 +246,13 @@ def from_users(users: Iterable[User]) -> dict[str, pd.DataFrame]:
 
 
 def from_alerts(alerts: Mapping[int, Sequence[Alert]]) -> dict[str, pd.DataFrame]:
-    """Alerts that single calls gave, by user id, as the tables ``alerts`` and ``steps``.
+    """Convert alerts of single calls, by user id, to the tables ``alerts`` and ``steps``.
 
     >>> list(frames.from_alerts({key.id: client.get_user_alerts(key)}))
     ['alerts', 'steps']
     """
-    rows = [{"user_id": user, "alerts": [alert.model_dump() for alert in of]} for user, of in alerts.items()]
+    rows = [
+        {"user_id": user, "alerts": [alert.model_dump() for alert in items]} for user, items in alerts.items()
+    ]
     tables = flatten([], [pack_alerts(rows)])
     return {name: frame(name, [tables[name]]) for name in ("alerts", "steps")}

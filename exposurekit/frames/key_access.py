@@ -1,4 +1,4 @@
-"""Tables that can be asked for by name, in brackets, where a notebook completes the name. Holds none itself."""
+"""Access to tables by name in brackets, with completion in notebooks."""
 
 from typing import ClassVar
 
@@ -6,7 +6,7 @@ import pandas as pd
 
 
 class Keyed:
-    """What has its tables as methods, and gives them by their names as well.
+    """A class whose table methods are also accessible by name.
 
     >>> from exposurekit.frames.key_access import Keyed
     >>> class Shelf(Keyed):
@@ -19,13 +19,13 @@ class Keyed:
     """
 
     keyed: ClassVar[tuple[str, ...]] = ()
-    __iter__ = None  # brackets alone would make it a sequence, and a loop over it would ask for table 0
+    __iter__ = None  # with brackets alone it would be a sequence, and a loop would request table 0
 
     def __getitem__(self, name: str) -> pd.DataFrame:
-        """The table of that name, as the method of that name gives it.
+        """Return the table of that name.
 
         Raises:
-            KeyError: There is none; the message lists those that there are.
+            KeyError: There is no such table; the message lists the tables.
         """
         if name not in self.keyed:
             raise KeyError(f"{type(self).__name__} has no such table; it has: {', '.join(self.keyed)}")

@@ -1,4 +1,4 @@
-"""Columns and dtypes of every table, declared once: as a field is read, and as pandas shows it. Builds nothing."""
+"""Columns of every table: the field they are read from, Arrow type and pandas dtype."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +10,7 @@ import pyarrow as pa
 UTC = pa.timestamp("us", "UTC")
 TEXT_DTYPE = pd.StringDtype(na_value=np.nan)
 LISTS_DTYPE = pd.ArrowDtype(pa.list_(pa.string()))
-# What stands beside an alert's steps where a table of alerts has it: which listing, whose, and what to enter.
+# Columns of alerts that their steps include: the listing, the person, and what to enter.
 DETAILS = (
     *("name", "age", "locations", "reference_id", "href", "link_title", "link_url", "guide"),
     *("user_fields_required_for_removal", "person", "form_values"),
@@ -19,7 +19,7 @@ DETAILS = (
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a column holds: as it is read, and as pandas shows it."""
+    """The type of a column, in Arrow and in pandas."""
 
     arrow: pa.DataType
     dtype: Any
@@ -27,7 +27,7 @@ class Kind:
 
 ID = Kind(pa.int64(), np.dtype("int64"))
 MAYBE_ID = Kind(pa.int64(), pd.Int64Dtype())
-TEXT = Kind(pa.large_string(), TEXT_DTYPE)  # as pandas keeps it: no copy at the end
+TEXT = Kind(pa.large_string(), TEXT_DTYPE)  # as in pandas: no copy at the end
 CATEGORY = Kind(pa.string(), "category")
 TEXTS = Kind(pa.list_(pa.string()), LISTS_DTYPE)
 SMALL = Kind(pa.int16(), pd.Int16Dtype())
@@ -38,7 +38,7 @@ INSTANT = Kind(UTC, pd.DatetimeTZDtype("us", "UTC"))
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its name, what it holds, and the field it is read from (dots go into objects)."""
+    """One column: its name, its type, and the field it is read from (dots separate nested fields)."""
 
     name: str
     kind: Kind
@@ -46,7 +46,7 @@ class Column:
 
     @property
     def path(self) -> list[str]:
-        """The field's place in the resource."""
+        """The path of the field in the resource."""
         return (self.source or self.name).split(".")
 
 
@@ -61,7 +61,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("is_scanning", FLAG),
         Column("identification_on_file", FLAG),
     ),
-    # In 80 columns pandas shows the outermost columns only: site and status are first, and the last ones are narrow.
+    # In 80 characters pandas shows only the outer columns: site and status come first, and the last ones are narrow.
     "records": (
         Column("site", CATEGORY),
         Column("status", CATEGORY),

@@ -1,6 +1,7 @@
-"""What changed: a staged run beside what was known, as DuckDB's SQL. Says what is so, and touches no file.
+"""Change detection: compare a staged run with the previous state, as SQL of DuckDB.
 
-Reads the views ``people`` (as they stood), ``changes``, ``checkpoint`` and those of the staged run: ``staged_person`` and ``staged_record``, ``staged_link``, ``staged_alert``. Parameters stand as ``$name``.
+The queries read the views ``people`` (before the run), ``changes``, ``checkpoint`` and those of the staged run:
+``staged_person`` and ``staged_record``, ``staged_link``, ``staged_alert``. Parameters are written ``$name``.
 """
 
 from exposurekit.analysis import LISTED, UNKNOWN, VANISHED
@@ -8,10 +9,9 @@ from exposurekit.contract.types import REMOVED
 from exposurekit.history.sql import is_open
 from exposurekit.history.storage.schema import CONTENT_OF, PEOPLE_COUNTED
 
-# Everybody whom the run is about, and what its look at them counts for. A person who came twice came with the
-# earlier part.
-LOOKED = """
-CREATE OR REPLACE TEMP TABLE looked AS
+# All users of the run, and how their load counts. Of a user in two parts, the earlier one counts.
+LOADED_USERS = """
+CREATE OR REPLACE TEMP TABLE loaded AS
 WITH staged AS (
     SELECT * FROM staged_person
     WHERE (user_id, part) IN (SELECT (user_id, min(part)) FROM staged_person GROUP BY user_id)
@@ -24,7 +24,7 @@ WITH staged AS (
             WHEN staged.outcome = 'failed' THEN 'failed'
             WHEN staged.outcome IS NULL AND NOT $complete THEN 'missed'
             WHEN coalesce(staged.began, $started_at) < people.observed_until THEN 'late'
-            -- Pages of a list shift where somebody leaves or joins: one list that lacks somebody proves nothing.
+            -- Pages of a list shift when users leave or join: a user missing from one list is not gone yet.
             WHEN staged.outcome IS NULL AND people.listed AND people.outcome <> 'absent' THEN 'absent'
             WHEN staged.outcome IS NULL THEN 'unlisted'
             ELSE staged.outcome
@@ -42,71 +42,72 @@ FROM beside
 """
 
 LOAD_ISSUES = """
-SELECT $seq AS seq, user_id, what, operation, error, status, reason FROM looked
+SELECT $seq AS seq, user_id, what, operation, error, status, reason FROM loaded
 WHERE what IN ('failed', 'partial', 'absent', 'unlisted', 'missed', 'late') OR ($scope = 'some' AND what = 'whole')
 UNION ALL
-SELECT $seq, user_id, 'registered', NULL, NULL, NULL, NULL FROM looked WHERE registered
+SELECT $seq, user_id, 'registered', NULL, NULL, NULL, NULL FROM loaded WHERE registered
 """
 
-_JUDGED = "($origin = 'look' OR (what = 'told' AND NOT coalesce(listed, false)))"
-ANYBODY_JUDGED = f"SELECT count(*) FROM looked WHERE {_JUDGED}"
-# Somebody who is not listed, and whom a webhook tells of, is for the next look at everyone to judge.
+_COUNTS_FOR_PEOPLE = "($origin = 'look' OR (what = 'told' AND NOT coalesce(listed, false)))"
+CHANGED_PEOPLE_COUNT = f"SELECT count(*) FROM loaded WHERE {_COUNTS_FOR_PEOPLE}"
+# Whether an unlisted user of a webhook is registered is up to the next run of everyone.
 PEOPLE_AFTER = f"""
 SELECT
-    looked.user_id,
+    loaded.user_id,
     what <> 'unlisted' AND (coalesce(listed, false) OR $origin = 'look') AS listed,
     CASE WHEN what = 'whole' THEN began ELSE last_complete_at END AS last_complete_at,
     CASE WHEN what IN ('whole', 'partial', 'unlisted') THEN seen_at ELSE observed_until END AS observed_until,
     first_registered_after, what AS outcome, reason
-FROM looked WHERE {_JUDGED}
+FROM loaded WHERE {_COUNTS_FOR_PEOPLE}
 UNION ALL
 SELECT user_id, listed, last_complete_at, observed_until, first_registered_after, outcome, reason
-FROM people WHERE user_id NOT IN (SELECT user_id FROM looked WHERE {_JUDGED})
+FROM people WHERE user_id NOT IN (SELECT user_id FROM loaded WHERE {_COUNTS_FOR_PEOPLE})
 """
 
 _RECENT = """
-    SELECT * EXCLUDE (place) FROM (
-        SELECT *, row_number() OVER (PARTITION BY user_id, key ORDER BY seq DESC) AS place
+    SELECT * EXCLUDE (position) FROM (
+        SELECT *, row_number() OVER (PARTITION BY user_id, key ORDER BY seq DESC) AS position
         FROM {table} WHERE seq > $checkpointed AND seq < $seq {within}
-    ) WHERE place = 1
+    ) WHERE position = 1
 """
 _WITHIN = "AND bucket BETWEEN $low AND $high"
-_STANDING = ("seq", "seen_at", "site", "status", "prev_status", "episode", "episode_at", "left_censored")
+_STATE_COLUMNS = ("seq", "seen_at", "site", "status", "prev_status", "episode", "episode_at", "left_censored")
 
 
 def state(kind: str) -> str:
-    """Every thing of a kind as it stood before the run, with the hash of what it said."""
+    """Select every item of a kind before the run, with the hash of its content."""
     recent = _RECENT.format(table="changes", within=f"AND kind = '{kind}' {_WITHIN}")
-    said = _RECENT.format(table=CONTENT_OF[kind], within=_WITHIN)
+    content = _RECENT.format(table=CONTENT_OF[kind], within=_WITHIN)
     newer = ", ".join(
-        f"CASE WHEN recent.seq IS NULL THEN old.{name} ELSE recent.{name} END AS {name}" for name in _STANDING
+        f"CASE WHEN recent.seq IS NULL THEN old.{name} ELSE recent.{name} END AS {name}"
+        for name in _STATE_COLUMNS
     )
     return f"""
-    SELECT before.* EXCLUDE (old_hash), coalesce(said.hash, old_hash) AS hash FROM (
+    SELECT before.* EXCLUDE (old_hash), coalesce(content.hash, old_hash) AS hash FROM (
         SELECT coalesce(recent.user_id, old.user_id) AS user_id, coalesce(recent.key, old.key) AS key,
             {newer}, old.hash AS old_hash
         FROM (SELECT * FROM checkpoint WHERE kind = '{kind}' {_WITHIN}) AS old
         FULL JOIN ({recent}) AS recent ON recent.user_id = old.user_id AND recent.key = old.key
-    ) AS before LEFT JOIN ({said}) AS said ON said.user_id = before.user_id AND said.key = before.key
+    ) AS before LEFT JOIN ({content}) AS content ON content.user_id = before.user_id AND content.key = before.key
     """
 
 
 def latest_observation(kind: str) -> str:
-    """What is compared of the things of one kind, read once: as the table ``latest_observation``. Who failed was not seen."""
+    """Read the compared columns of one kind once, as the table ``observed``; failed users were not observed."""
     return f"""
-CREATE OR REPLACE TEMP TABLE seen AS
+CREATE OR REPLACE TEMP TABLE observed AS
 SELECT staged.user_id, key, staged.part, staged.bucket, thing_site, thing_status, hash
-FROM staged_{kind} AS staged JOIN looked ON looked.user_id = staged.user_id AND looked.part = staged.part
+FROM staged_{kind} AS staged JOIN loaded ON loaded.user_id = staged.user_id AND loaded.part = staged.part
 WHERE what IN ('whole', 'partial', 'told')
 """
 
 
 def step(kind: str) -> str:
-    """The things of one kind, in some buckets, that changed or say something new: rows of the table ``step``."""
+    """Select the items of one kind, in some buckets, whose status or content changed: rows of the table ``step``."""
     return f"""
 WITH state AS ({state(kind)}),
 present AS (
-    SELECT * FROM seen WHERE true {_WITHIN}
+    SELECT * FROM observed WHERE true {_WITHIN}
 ), both_sides AS (
     SELECT
         coalesce(present.user_id, state.user_id) AS user_id, coalesce(present.key, state.key) AS key,
@@ -115,12 +116,12 @@ present AS (
         CASE WHEN state.status = '{UNKNOWN}' THEN state.prev_status ELSE state.status END AS known_status,
         state.episode, state.episode_at, state.left_censored, state.seen_at AS seen_before
     FROM state FULL JOIN present ON state.user_id = present.user_id AND state.key = present.key
-), judged AS (
-    SELECT both_sides.*, looked.seen_at,
+), decided AS (
+    SELECT both_sides.*, loaded.seen_at,
         greatest(bound, seen_before) AS not_before,
         CASE
             WHEN thing_status IS NOT NULL THEN thing_status
-            -- Listed, with a status that could not be read: what was known holds.
+            -- Listed with an unreadable status: keep the previous one.
             WHEN both_sides.part IS NOT NULL AND coalesce(known_status, '{VANISHED}') = '{VANISHED}' THEN '{LISTED}'
             WHEN both_sides.part IS NOT NULL THEN known_status
             WHEN what = 'whole' AND {is_open("known_status")} THEN '{VANISHED}'
@@ -128,17 +129,17 @@ present AS (
             WHEN what = 'unlisted' AND prev_status <> '{VANISHED}' THEN '{UNKNOWN}'
             ELSE prev_status
         END AS status
-    FROM both_sides JOIN (SELECT * FROM looked WHERE true {_WITHIN}) AS looked USING (user_id)
-    WHERE seen_before IS NULL OR seen_before <= looked.began
+    FROM both_sides JOIN (SELECT * FROM loaded WHERE true {_WITHIN}) AS loaded USING (user_id)
+    WHERE seen_before IS NULL OR seen_before <= loaded.began
 ), moved AS (
     SELECT *,
         prev_status IS DISTINCT FROM status AS is_change,
-        part IS NOT NULL AND hash_before IS DISTINCT FROM hash_now AS is_said,
+        part IS NOT NULL AND hash_before IS DISTINCT FROM hash_now AS is_new_content,
         {is_open("status")} AND NOT coalesce({is_open("known_status")}, false) AS starts
-    FROM judged
+    FROM decided
 )
 SELECT
-    user_id, key, part, hash_now AS hash, is_change, is_said, seen_at,
+    user_id, key, part, hash_now AS hash, is_change, is_new_content, seen_at,
     (epoch_us(seen_at) // 86400000000)::INTEGER AS day,
     site, status, prev_status,
     coalesce(episode, 0) + starts::INTEGER AS episode,
@@ -148,12 +149,12 @@ SELECT
     CASE WHEN {is_open("prev_status")} THEN (epoch_us(seen_at) - epoch_us(episode_at)) // 1000000 END AS open_s,
     not_before,
     (user_id % 64)::INTEGER AS bucket
-FROM moved WHERE is_change OR is_said
+FROM moved WHERE is_change OR is_new_content
 """
 
 
 def changed(kind: str) -> str:
-    """The rows of ``changes`` that the step gives."""
+    """Select the rows of ``changes`` from the step."""
     return f"""
     SELECT $seq AS seq, seen_at, day, '{kind}' AS kind, user_id, key, site, status, prev_status, episode,
         episode_at, left_censored, open_s, not_before, bucket
@@ -162,11 +163,11 @@ def changed(kind: str) -> str:
 
 
 def describe(kind: str) -> str:
-    """The rows of what things say that the step gives."""
+    """Select the rows of the content tables from the step."""
     return f"""
     SELECT staged.* EXCLUDE (part), $seq AS seq, step.seen_at
     FROM staged_{kind} AS staged JOIN step USING (user_id, key, part)
-    WHERE step.is_said AND staged.bucket BETWEEN $low AND $high
+    WHERE step.is_new_content AND staged.bucket BETWEEN $low AND $high
     """
 
 
@@ -188,9 +189,9 @@ _MOVES = {
 }
 
 
-def count_cells() -> str:
-    """How many changes of each sort a run brought, one row; for `Engine.ask`."""
-    words = {
+def count_changes() -> str:
+    """Count a run's changes by sort, in one row; for `Engine.ask`."""
+    conditions = {
         "now": is_open("status"),
         "was": is_open("prev_status"),
         "unknown": UNKNOWN,
@@ -198,21 +199,21 @@ def count_cells() -> str:
         "vanished": VANISHED,
     }
     columns = [
-        f"count(*) FILTER (kind = 'record' AND {text.format(**words)}) AS {name}"
+        f"count(*) FILTER (kind = 'record' AND {text.format(**conditions)}) AS {name}"
         for name, text in _MOVES.items()
     ]
     columns += [
-        f"count(*) FILTER (kind = '{kind}' AND {_MOVES[move].format(**words)}) AS {kind}s_{move}"
+        f"count(*) FILTER (kind = '{kind}' AND {_MOVES[move].format(**conditions)}) AS {kind}s_{move}"
         for kind in ("link", "alert")
         for move in ("new", "vanished")
     ]
     return f"SELECT {', '.join(columns)} FROM changes WHERE seq = :seq"
 
 
-def count_runs() -> str:
-    """How many people were listed, and how they were seen, one row."""
+def count_people() -> str:
+    """How many people were listed, and how they were observed, one row."""
     conditions = {
         name: "registered" if name == "registered" else f"what = '{name}'" for name in PEOPLE_COUNTED
     }
     columns = [f"count(*) FILTER ({condition}) AS {name}" for name, condition in conditions.items()]
-    return f"SELECT count(*) FILTER (part IS NOT NULL) AS listed, {', '.join(columns)} FROM looked"
+    return f"SELECT count(*) FILTER (part IS NOT NULL) AS listed, {', '.join(columns)} FROM loaded"

@@ -1,4 +1,4 @@
-"""One webhook delivery as an inbox hands it over. Knows no inbox."""
+"""A received webhook delivery, as an inbox passes it to a history."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -9,13 +9,13 @@ from exposurekit.text.html_cards import NAME_MAX, html_card, truncate
 
 @dataclass(frozen=True, slots=True)
 class ReceivedDelivery:
-    """What a service said by webhook, and when that came.
+    """A webhook delivery, and when it was received.
 
     Attributes:
-        number: Its place in its inbox; ascending from 1.
+        number: Its position in the inbox, ascending from 1.
         received_at: When it was received, UTC.
-        webhook_id: What its sender calls it; empty where it does not.
-        delivery: What it says.
+        webhook_id: The sender's id; empty if there is none.
+        delivery: The content.
 
     >>> from datetime import UTC
     >>> from exposurekit.contract.webhooks import Delivery
@@ -33,5 +33,5 @@ class ReceivedDelivery:
 
     def _repr_html_(self) -> str:
         facts = {"number": self.number, "received": self.received_at, "webhook": self.webhook_id}
-        told = {"user": self.delivery.user_id, "events": len(self.delivery.events)}
-        return html_card("Told", facts | told)
+        content = {"user": self.delivery.user_id, "events": len(self.delivery.events)}
+        return html_card("ReceivedDelivery", facts | content)

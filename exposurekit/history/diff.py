@@ -1,4 +1,4 @@
-"""What moved between two instants, as a value that shows itself."""
+"""The changes between two instants, as a value with an HTML repr."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -17,12 +17,12 @@ class Diff:
     more counts once. ``why`` counts every move in between, so its ``new`` can be larger.
 
     Attributes:
-        things: One row a thing that changed: ``user_id``, ``key``, ``site``, ``before``, ``after``, ``what``, ...
+        things: One row per item that changed: ``user_id``, ``key``, ``site``, ``before``, ``after``, ``what``, ...
         counts: ``what`` and ``n``, ``unchanged`` included.
         by_site: One row per site: ``site``, ``open_before``, ``open_after``, ``change``, ``new``, ``removed``, ... (int64).
-        why: How the number of open things moved: ``cause``, ``n`` (signed), ``open`` (the running total).
+        why: How the number of open items changed: ``cause``, ``n`` (signed), ``open`` (the running total).
         since: After this instant, UTC.
-        until: Until this one, itself included.
+        until: Until this one, inclusive.
 
     >>> history.diff(history.last_run().finished_at)
     Diff(... unchanged)
@@ -40,10 +40,10 @@ class Diff:
         return f"Diff({', '.join(f'{n:,} {truncate(what, NAME_MAX)}' for what, n in pairs if n) or 'nothing known'})"
 
     def _repr_html_(self) -> str:
-        moved = [(what, f"{n:,}") for what, n in zip(self.counts["what"], self.counts["n"], strict=True)]
-        caused = self.why[["cause", "n", "open"]].itertuples(index=False)
-        why = [(cause, f"{n:+,}" if n else "0", f"{still:,}") for cause, n, still in caused]
-        each = rows("things, each once: then and now", ("what", "n"), moved)
+        counts = [(what, f"{n:,}") for what, n in zip(self.counts["what"], self.counts["n"], strict=True)]
+        causes = self.why[["cause", "n", "open"]].itertuples(index=False)
+        why = [(cause, f"{n:+,}" if n else "0", f"{total:,}") for cause, n, total in causes]
+        each = rows("things, each once: then and now", ("what", "n"), counts)
         span = {"since": format_time(self.since), "until": format_time(self.until)}
         return html_card(
             "Diff", span, each, rows("why: every move in between", ("cause", "n", "then open"), why)

@@ -1,4 +1,4 @@
-"""Staged run -> changes: the one ingester. Every step is done once, whoever is killed in between. Fetches nothing."""
+"""Ingest a staged run into the tables: one process at a time, each step once, even if it is killed in between."""
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -16,25 +16,25 @@ from exposurekit.history.storage.delta import HistoryLocked, Store
 from exposurekit.history.storage.schema import CONTENT_OF, COUNTED, KINDS, PEOPLE_COUNTED, TABLES, in_parts
 from exposurekit.text.html_cards import NAME_MAX, html_card, truncate
 
-_WRITTEN = {True: "is_said", False: "is_change"}
+_STEP_FILTER = {True: "is_new_content", False: "is_change"}
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run and what it brought, as `History.runs` has it in a row.
+    """A run and its changes: a row of `History.runs`.
 
     Attributes:
         run: Its name.
-        seq: Its number; None where it is not taken in yet: other shards are still looking.
+        seq: Its number; None while it is not ingested, as other shards are running.
         started_at: When the first of its collectors began.
-        finished_at: When the last ended.
+        finished_at: When the last one ended.
         origin: ``look`` or ``webhook``.
-        people: How many people were listed, and by how they were seen: ``whole``, ``partial``, ``failed``, ...
-        counts: How many records are ``new``, ``removed``, ``vanished``, ``relisted``, ... and links and alerts new.
-        complete: Whether the list of users was whole.
+        people: The number of listed people, and by how they were loaded: ``whole``, ``partial``, ``failed``, ...
+        counts: The number of records ``new``, ``removed``, ``vanished``, ``relisted``, ..., of new links and alerts.
+        complete: Whether the list of users was complete.
         waits_for: The shards that have not ended.
-        shards: How many collectors share it, where it is not taken in.
-        was_there: Whether it was taken in before it was asked for; nothing was added then.
+        shards: The number of collectors that share it, while it is not ingested.
+        was_there: Whether it was ingested before this call, which added nothing.
 
     >>> run = history.last_run()
     >>> run.new, run.gone, run.failed
@@ -55,12 +55,12 @@ class Run:
 
     @property
     def duration(self) -> timedelta | None:
-        """From its start to its end."""
+        """The time from start to end."""
         return self.finished_at - self.started_at if self.finished_at else None
 
     @property
     def new(self) -> int:
-        """Records that were not listed at the last look at their person."""
+        """Records that were not listed in the previous load of their person."""
         return self.counts.get("new", 0)
 
     @property
@@ -70,42 +70,42 @@ class Run:
 
     @property
     def gone(self) -> int:
-        """Records that are no longer open: verified as removed, or vanished."""
+        """Records that are no longer open: removed (verified) or vanished."""
         return self.counts.get("removed", 0) + self.counts.get("vanished", 0)
 
     @property
     def failed(self) -> int:
-        """People who could not be looked at."""
+        """People who could not be loaded."""
         return self.people.get("failed", 0)
 
     def __repr__(self) -> str:
         return f"Run({str(self)!r})"
 
     def _repr_html_(self) -> str:
-        counted = [(name, self.people) for name in ("listed", *PEOPLE_COUNTED)]
-        counted += [(name, self.counts) for name in COUNTED]
-        told = {name.replace("_", " "): f"{of[name]:,}" for name, of in counted if of.get(name)}
-        facts = {"origin": self.origin, "began": self.started_at, "ended": self.finished_at, **told}
+        pairs = [(name, self.people.get(name)) for name in ("listed", *PEOPLE_COUNTED)]
+        pairs += [(name, self.counts.get(name)) for name in COUNTED]
+        figures = {name.replace("_", " "): f"{n:,}" for name, n in pairs if n}
+        facts = {"origin": self.origin, "began": self.started_at, "ended": self.finished_at, **figures}
         return html_card(f"Run {self.run}" if self.seq is not None else str(self), facts)
 
     def __str__(self) -> str:
         name = truncate(self.run, NAME_MAX)
         if self.seq is None:
             if self.waits_for and self.shards == 1:
-                return f"run {name}: begun, and did not end; the next collect goes on with it"
+                return f"run {name}: interrupted; the next collect resumes it"
             waits = ", ".join(map(str, self.waits_for))
-            awaited = f"shard {waits}" if waits else "another process: collect again"
-            return f"run {name}: staged, waits for {awaited}"
-        told = [f"{self.people.get('whole', 0):,} people seen well"]
-        told += [f"{self.people[name]:,} {name}" for name in PEOPLE_COUNTED[1:] if self.people.get(name)]
-        told += [
+            missing = f"shard {waits}" if waits else "another process: collect again"
+            return f"run {name}: staged, waits for {missing}"
+        parts = [f"{self.people.get('whole', 0):,} people seen well"]
+        parts += [f"{self.people[name]:,} {name}" for name in PEOPLE_COUNTED[1:] if self.people.get(name)]
+        parts += [
             f"{self.counts[name]:,} {name.replace('_', ' ')}" for name in COUNTED if self.counts.get(name)
         ]
-        return f"run {name}: {', '.join(told)}"
+        return f"run {name}: {', '.join(parts)}"
 
 
 def run_from_row(row: Mapping[str, Any]) -> Run:
-    """A run from its row in ``runs``."""
+    """Return a run from its row in ``runs``."""
     return Run(
         run=row["run"],
         seq=row["seq"],
@@ -119,55 +119,55 @@ def run_from_row(row: Mapping[str, Any]) -> Run:
 
 
 def ingest_run(store: Store, staged: StagedRun) -> None:
-    """Take a whole run into the tables, once.
+    """Ingest a complete run into the tables, once.
 
-    What another ingester began and did not end is ended first. The caller holds `Store.alone`.
+    Ingests that other processes began and did not complete come first. The caller holds `Store.exclusive`.
     """
     staging.sweep(store)
     for unfinished in staging.all_staged(store):
-        if unfinished.number is not None and unfinished.run != staged.run:
-            _Ingest(store, unfinished).run()
-    if row_of(store, staged.run) is None or staged.number is not None:
-        _Ingest(store, staged).run()
+        if unfinished.seq is not None and unfinished.run != staged.run:
+            _Ingester(store, unfinished).run()
+    if row_of(store, staged.run) is None or staged.seq is not None:
+        _Ingester(store, staged).run()
 
 
 def row_of(store: Store, run: str) -> dict[str, Any] | None:
-    """The row of a run in ``runs``; None: it was not taken in."""
-    rows = runs_table(store)
-    found = rows.filter(pc.equal(rows["run"], run)).to_pylist()
-    return found[0] if found else None
+    """Return the row of a run in ``runs``; None if it was not ingested."""
+    table = runs_table(store)
+    rows = table.filter(pc.equal(table["run"], run)).to_pylist()
+    return rows[0] if rows else None
 
 
 def runs_table(store: Store) -> pa.Table:
-    """All of ``runs``, in order."""
+    """Return the table ``runs``, in order."""
     return store.rows("runs").sort_by("seq")
 
 
-class _Ingest:
-    """One run on its way into the tables."""
+class _Ingester:
+    """Ingests one run."""
 
     def __init__(self, store: Store, staged: StagedRun) -> None:
         self._store = store
         self._staged = staged
         self._before = runs_table(store)
-        self._seq = staged.number or (pc.max(self._before["seq"]).as_py() or 0) + 1
+        self._seq = staged.seq or (pc.max(self._before["seq"]).as_py() or 0) + 1
         self._parameters = self._values()
 
     def run(self) -> None:
         if not self._store.is_local:
             self._claim()
         self._staged.begin_ingest(self._seq)
-        if not self._is_written:
+        if not self._is_ingested:
             self._write()
         maintenance.checkpoint_if_due(self._store, self._seq)
         self._store.sync()
         self._staged.remove()
 
     def _claim(self) -> None:
-        """Have the number, before anything is written under it.
+        """Claim the number before anything is written under it.
 
         Raises:
-            HistoryLocked: Another run has it, and is about to be taken in.
+            HistoryLocked: Another run has it, and is being ingested.
         """
         claim = pa.table({"seq": [self._seq], "run": [self._staged.run]})
         self._store.append("claims", claim, once=("claim", self._seq))
@@ -176,37 +176,37 @@ class _Ingest:
         if holder == self._staged.run:
             return
         if staging.find_staged(self._store, holder) is not None or row_of(self._store, holder) is not None:
-            raise HistoryLocked(
-                "Another process takes in a run at this moment; this one is staged: collect again"
-            )
-        self._parameters["seq"] = self._seq = self._seq + 1  # whoever claimed it is gone, and wrote nothing
+            raise HistoryLocked("Another process is ingesting a run; this one is staged: collect again")
+        self._parameters["seq"] = self._seq = (
+            self._seq + 1
+        )  # the process that claimed it ended without writing
         self._claim()
 
     @property
-    def _is_written(self) -> bool:
-        """Whether the last of its tables has it: from then on nothing may be worked out again."""
+    def _is_ingested(self) -> bool:
+        """Whether the last of its tables has it; from then on nothing may be computed again."""
         last = "people" if self._parameters["origin"] == "look" else "runs"
         return self._store.version(last, "ingest") >= self._seq
 
     def _write(self) -> None:
-        known = self._known()
+        previous = self._previous_state()
         with (
             DuckDB(memory_limit=maintenance.MEMORY, as_written=True) as engine,
-            engine.views(known | self._said()) as cursor,
+            engine.views(previous | self._staged_files()) as cursor,
         ):
-            cursor.execute(change_detection.LOOKED, self._given(change_detection.LOOKED))
-            self._write_changes(cursor, known)
-            counts = self._write_cube(engine) | self._looks_counted(cursor)
+            cursor.execute(change_detection.LOADED_USERS, self._bind(change_detection.LOADED_USERS))
+            self._write_changes(cursor, previous)
+            counts = self._write_cube(engine) | self._count_people(cursor)
             self._write_rest(cursor, counts)
 
-    def _known(self) -> dict[str, Files]:
-        """What was known: the same at every attempt, since people are written last."""
-        return self._store.snapshot("people") | maintenance.known_users(
+    def _previous_state(self) -> dict[str, Files]:
+        """The state before the run: the same at every attempt, since people are written last."""
+        return self._store.snapshot("people") | maintenance.state_files(
             self._store, self._parameters["checkpointed"]
         )
 
-    def _said(self) -> dict[str, Files]:
-        """What is staged."""
+    def _staged_files(self) -> dict[str, Files]:
+        """The files of the staged run."""
         return {f"staged_{kind}": self._staged.files(kind) for kind in (PEOPLE, *KINDS)}
 
     def _values(self) -> dict[str, Any]:
@@ -217,7 +217,7 @@ class _Ingest:
             row["started_at"]
             for row in collection_runs(self._store).to_pylist()
             if row["complete"] and row["finished_at"] <= plan.started_at and row["seq"] < self._seq
-            # Whoever was erased was seen by the looks before that: these tell no longer who is new.
+            # Runs before an erasure included the erased person, so they do not tell who is new.
             if erased_at is None or row["started_at"] > erased_at
         ]
         return {
@@ -231,18 +231,18 @@ class _Ingest:
             "checkpointed": self._store.version("checkpoint", "checkpoint"),
         }
 
-    def _given(self, text: str, **more: Any) -> dict[str, Any]:
-        """The parameters that a text names."""
+    def _bind(self, text: str, **more: Any) -> dict[str, Any]:
+        """Return the parameters that a text names."""
         return {name: value for name, value in (self._parameters | more).items() if f"${name}" in text}
 
     def _write_changes(self, cursor: Any, before: Mapping[str, Files]) -> None:
-        """Compared group by group, and written when enough has changed: what a run says is read once for each writing."""
-        known = maintenance.kinds_of(self._store)
+        """Compare group by group, and write when enough has changed: the content of a run is read once per write."""
+        kinds = maintenance.kinds_of(self._store)
         for kind in KINDS:
-            # By what is staged alone: the same groups at each attempt.
+            # Only the staged run decides: the same groups at each attempt.
             cursor.execute(change_detection.latest_observation(kind))
-            [[rows]] = cursor.execute("SELECT count(*) FROM seen").fetchall()
-            if rows or kind in known:
+            [[rows]] = cursor.execute("SELECT count(*) FROM observed").fetchall()
+            if rows or kind in kinds:
                 self._compare(cursor, kind, maintenance.grouped(rows), before)
 
     def _compare(
@@ -252,81 +252,79 @@ class _Ingest:
         for number, (low, high) in enumerate(groups):
             maintenance.select_users(cursor, before, low, high)
             into = "CREATE OR REPLACE TEMP TABLE step AS" if low == begin else "INSERT INTO step"
-            cursor.execute(f"{into} {text}", self._given(text, low=low, high=high))
-            held = cursor.execute("SELECT count(*) FROM step").fetchall()[0][0]
-            if held >= maintenance.ROWS_A_GROUP // 2 or number == len(groups) - 1:
-                for part, buckets in enumerate(in_parts(begin, high, held, maintenance.ROWS_A_WRITING)):
-                    self._write_step(cursor, kind, (f"{kind}:{number}.{part}", self._seq), buckets, held)
+            cursor.execute(f"{into} {text}", self._bind(text, low=low, high=high))
+            rows = cursor.execute("SELECT count(*) FROM step").fetchall()[0][0]
+            if rows >= maintenance.GROUP_ROWS // 2 or number == len(groups) - 1:
+                for part, buckets in enumerate(in_parts(begin, high, rows, maintenance.WRITE_ROWS)):
+                    self._write_step(cursor, kind, (f"{kind}:{number}.{part}", self._seq), buckets, rows)
                 begin = high + 1
 
     def _write_step(
-        self, cursor: Any, kind: str, once: tuple[str, int], buckets: tuple[int, int], held: int
+        self, cursor: Any, kind: str, once: tuple[str, int], buckets: tuple[int, int], rows: int
     ) -> None:
         content = CONTENT_OF[kind]
         if min(self._store.version(name, once[0]) for name in ("changes", content)) >= self._seq:
             return
         texts = {content: change_detection.describe(kind), "changes": change_detection.changed(kind)}
-        if (
-            held > maintenance.ROWS_AT_HAND
-        ):  # the first run says everything, and that is much: a stream, then a stream
+        if rows > maintenance.IN_MEMORY_ROWS:  # as in a large first run: stream one table after the other
             for name, text in texts.items():
-                if (found := self._found(cursor, name, text, buckets)) is not None:
-                    self._store.append(name, found.to_arrow_reader(maintenance.ROWS_A_BATCH), once=once)
+                if (selection := self._select_step(cursor, name, text, buckets)) is not None:
+                    self._store.append(name, selection.to_arrow_reader(maintenance.BATCH_ROWS), once=once)
             return
         tables = {
-            name: found.to_arrow_table()
+            name: selection.to_arrow_table()
             for name, text in texts.items()
-            if (found := self._found(cursor, name, text, buckets)) is not None
+            if (selection := self._select_step(cursor, name, text, buckets)) is not None
         }
-        threads = 2 if held > maintenance.ROWS_FEW else 1
-        with ThreadPoolExecutor(threads) as writers:  # each compresses what it writes
+        threads = 2 if rows > maintenance.SINGLE_THREAD_ROWS else 1
+        with ThreadPoolExecutor(threads) as writers:  # each compresses its table
             [*writers.map(lambda name: self._store.append(name, tables[name], once=once), tables)]
 
-    def _found(self, cursor: Any, name: str, text: str, buckets: tuple[int, int]) -> Any:
-        """What a step gives of a table, not read yet; None: nothing."""
+    def _select_step(self, cursor: Any, name: str, text: str, buckets: tuple[int, int]) -> Any:
+        """Select a step's rows for a table, lazily; None if there are none."""
         low, high = buckets
-        count = (
-            f"SELECT count(*) FROM step WHERE bucket BETWEEN $low AND $high AND {_WRITTEN[name != 'changes']}"
-        )
+        count = f"SELECT count(*) FROM step WHERE bucket BETWEEN $low AND $high AND {_STEP_FILTER[name != 'changes']}"
         [[rows]] = cursor.execute(count, {"low": low, "high": high}).fetchall()
-        return cursor.sql(text, params=self._given(text, low=low, high=high)) if rows else None
+        return cursor.sql(text, params=self._bind(text, low=low, high=high)) if rows else None
 
     def _write_cube(self, engine: DuckDB) -> dict[str, Any]:
-        """The sums of this run's changes; and how many there are of each sort."""
-        changes, given = {"changes": self._store.since("changes", self._seq - 1)}, {"seq": self._seq}
-        cells = engine.ask(change_detection.CUBE.format(where="WHERE seq = :seq"), changes, given)
+        """Write the sums of this run's changes; return the number of changes by sort."""
+        changes, parameters = {"changes": self._store.since("changes", self._seq - 1)}, {"seq": self._seq}
+        cells = engine.ask(change_detection.CUBE.format(where="WHERE seq = :seq"), changes, parameters)
         if cells.num_rows:
             self._store.append("cube", cells, once=self._once)
-        counted: dict[str, Any] = engine.ask(change_detection.count_cells(), changes, given).to_pylist()[0]
-        return counted
+        counts: dict[str, Any] = engine.ask(
+            change_detection.count_changes(), changes, parameters
+        ).to_pylist()[0]
+        return counts
 
-    def _looks_counted(self, cursor: Any) -> dict[str, Any]:
-        counted: dict[str, Any] = _read_rows(cursor, change_detection.count_runs(), {}).to_pylist()[0]
-        return counted
+    def _count_people(self, cursor: Any) -> dict[str, Any]:
+        counts: dict[str, Any] = _read_rows(cursor, change_detection.count_people(), {}).to_pylist()[0]
+        return counts
 
     def _write_rest(self, cursor: Any, counts: Mapping[str, Any]) -> None:
-        """What makes the run whole: it counts from its row in ``runs`` on. People come last: they are read above."""
+        """Write the rest; the run counts once it has its row in ``runs``. People come last, as they are read above."""
         text = change_detection.LOAD_ISSUES
-        load_issues = _read_rows(cursor, text, self._given(text))
+        load_issues = _read_rows(cursor, text, self._bind(text))
         if load_issues.num_rows:
             self._store.append("load_issues", load_issues, once=self._once)
-        if (told := self._staged.told()) is not None:
-            seq = pa.array([self._seq] * told.num_rows, pa.int64())
-            self._store.append("deliveries", told.append_column("seq", seq), once=self._once)
-        row = self._row(counts) | {"deliveries": told.num_rows if told is not None else None}
+        if (deliveries := self._staged.deliveries()) is not None:
+            seq = pa.array([self._seq] * deliveries.num_rows, pa.int64())
+            self._store.append("deliveries", deliveries.append_column("seq", seq), once=self._once)
+        row = self._row(counts) | {"deliveries": None if deliveries is None else deliveries.num_rows}
         runs = pa.concat_tables([self._before, pa.Table.from_pylist([row], TABLES["runs"].schema)])
         if self._parameters["origin"] == "look":
             self._store.append("runs", runs, once=self._once, overwrite=True)
             self._write_people(cursor)
-        else:  # deliveries change nothing of people that was read above
-            text = change_detection.ANYBODY_JUDGED
-            if cursor.execute(text, self._given(text)).fetchall()[0][0]:
+        else:  # deliveries do not change the people read above
+            text = change_detection.CHANGED_PEOPLE_COUNT
+            if cursor.execute(text, self._bind(text)).fetchall()[0][0]:
                 self._write_people(cursor)
             self._store.append("runs", runs, once=self._once, overwrite=True)
 
     def _write_people(self, cursor: Any) -> None:
         text = change_detection.PEOPLE_AFTER
-        people = _read_rows(cursor, text, self._given(text))
+        people = _read_rows(cursor, text, self._bind(text))
         self._store.append("people", people, once=self._once, overwrite=True)
 
     @property
@@ -335,21 +333,21 @@ class _Ingest:
 
     def _row(self, counts: Mapping[str, Any]) -> dict[str, Any]:
         plan = self._staged.plan
-        given = {name: self._parameters[name] for name in ("seq", "started_at", "finished_at", "complete")}
+        values = {name: self._parameters[name] for name in ("seq", "started_at", "finished_at", "complete")}
         names = ("run", "origin", "scope", "source", "inbox", "inbox_until")
-        return given | {name: getattr(plan, name) for name in names} | dict(counts)
+        return values | {name: getattr(plan, name) for name in names} | dict(counts)
 
 
 def collection_runs(store: Store) -> pa.Table:
-    """The looks at everyone among the runs."""
+    """Return the runs that loaded everyone."""
     runs = runs_table(store)
     return runs.filter(pc.and_(pc.equal(runs["origin"], "look"), pc.equal(runs["scope"], "everyone")))
 
 
 def last_seq(store: Store) -> int:
-    """The number of the newest run; 0: there is none."""
+    """Return the number of the newest run; 0 if there is none."""
     return max(runs_table(store)["seq"].to_pylist(), default=0)
 
 
-def _read_rows(cursor: Any, text: str, given: Mapping[str, Any]) -> pa.Table:
-    return cursor.sql(text, params=given or None).to_arrow_table()
+def _read_rows(cursor: Any, text: str, parameters: Mapping[str, Any]) -> pa.Table:
+    return cursor.sql(text, params=parameters or None).to_arrow_table()

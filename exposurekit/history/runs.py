@@ -1,4 +1,4 @@
-"""A run from its beginning to its end: begun or gone on with, looked, taken in; tidied after whoever was killed."""
+"""Run manager: begin or resume a run, load it, ingest it, and clean up after killed processes."""
 
 import contextlib
 import secrets
@@ -13,12 +13,12 @@ from exposurekit.history.ingest import Run
 from exposurekit.history.staging import RunSpec, ShardResult, StagedRun
 from exposurekit.history.storage.delta import HistoryLocked, Store
 
-RESUME_WITHIN = timedelta(hours=6)
+RESUME_PERIOD = timedelta(hours=6)
 
 
 @dataclass(frozen=True, slots=True)
 class RunManager:
-    """The runs of one history, as they are under way."""
+    """Manages the runs of one history until they are ingested."""
 
     store: Store
     clock: Callable[[], datetime]
@@ -33,17 +33,17 @@ class RunManager:
         only: Iterable[int] | None,
         progress: bool | None,
     ) -> Run:
-        """As `History.collect`; ``part`` is the number of the shard, and how many there are."""
+        """Collect a run, as `History.collect`; ``part`` is the number of the shard and the number of shards."""
         number, shards = part
         with self.store.locked(_run_lock(run, number), wait=run is not None):
             if run and (row := ingest.row_of(self.store, run)) is not None:
-                self.tidy(run)
+                self.finish_ingest(run)
                 return replace(ingest.run_from_row(row), was_there=True)
             plan = self._plan(exposure, run, shards, only)
-            staged = staging.begun(self.store, plan, number)
+            staged = staging.begin_staged(self.store, plan, number)
             if number not in staged.ends():
-                self._look(exposure, staged, number, progress)
-            return self.taken_in(staged)
+                self._load(exposure, staged, number, progress)
+            return self.ingest_if_complete(staged)
 
     def _plan(self, exposure: Source, run: str | None, shards: int, only: Iterable[int] | None) -> RunSpec:
         chosen = None if only is None else tuple(sorted(set(only)))
@@ -61,25 +61,25 @@ class RunManager:
         )
 
     def _interrupted(self, only: tuple[int, ...] | None) -> RunSpec | None:
-        """The run without a name that a stopped collector left, if it is worth going on with; else it is ended."""
+        """Return the unnamed run of a stopped collector if it can be resumed; end all others."""
         for staged in staging.all_staged(self.store):
             plan = staged.plan
             if plan.origin != "look" or plan.is_named:
                 continue
-            if not staged.is_whole and not staged.people():
-                staged.remove()  # nobody could be listed then: when it began would tell nothing
-            elif self._goes_on(staged, only):
+            if not staged.is_complete and not staged.people():
+                staged.remove()  # no user was loaded
+            elif self._can_resume(staged, only):
                 return plan
             else:
-                self.give_up_waiting(staged)
-                self.taken_in(staged)
+                self.close_missing_shards(staged)
+                self.ingest_if_complete(staged)
         return None
 
-    def _goes_on(self, staged: StagedRun, only: tuple[int, ...] | None) -> bool:
+    def _can_resume(self, staged: StagedRun, only: tuple[int, ...] | None) -> bool:
         everyone = only is None and staged.plan.only is None
-        return everyone and not staged.is_whole and staged.seen_at + RESUME_WITHIN >= self.clock()
+        return everyone and not staged.is_complete and staged.updated_at + RESUME_PERIOD >= self.clock()
 
-    def _look(self, exposure: Source, staged: StagedRun, shard: int, progress: bool | None) -> None:  # noqa: FBT001
+    def _load(self, exposure: Source, staged: StagedRun, shard: int, progress: bool | None) -> None:  # noqa: FBT001
         collector = Collector(staged, shard, self.records_by, self.clock)
         collector.resume()
         try:
@@ -87,74 +87,76 @@ class RunManager:
         except BaseException:
             collector.flush()
             if staged.plan.shards == 1 and not staged.people():
-                staged.remove()  # nobody could be listed: there is nothing to go on with
+                staged.remove()  # no user was loaded: there is nothing to resume
             raise
         collector.flush()
         staged.end(ShardResult(self.clock(), listing.returned, listing.is_complete), shard)
 
-    def taken_in(self, staged: StagedRun) -> Run:
-        """Take a run in, if all of its shards ended; what it brought."""
-        whole = staged.is_whole  # or taken in by another, and gone: so this is asked first
-        if not whole and ingest.row_of(self.store, staged.run) is None:
+    def ingest_if_complete(self, staged: StagedRun) -> Run:
+        """Ingest a run if all of its shards have ended, and return it."""
+        is_complete = staged.is_complete  # first: another process may ingest and remove it meanwhile
+        if not is_complete and ingest.row_of(self.store, staged.run) is None:
             return pending_run(staged)
         with self.store.exclusive():
-            if ingest.row_of(self.store, staged.run) is None or staged.number is not None:
-                # Where there are no locks, somebody else may be at this very run.
+            if ingest.row_of(self.store, staged.run) is None or staged.seq is not None:
+                # On a store without locks, another process may be ingesting this run.
                 with contextlib.suppress(HistoryLocked):
                     ingest.ingest_run(self.store, staged)
         row = ingest.row_of(self.store, staged.run)
         return ingest.run_from_row(row) if row is not None else pending_run(staged)
 
-    def tidy(self, run: str) -> None:
-        """End what an ingester that was killed left of a run that counts already."""
+    def finish_ingest(self, run: str) -> None:
+        """Complete or remove what a killed ingest left of a run that has its row already."""
         if staging.find_staged(self.store, run) is None:
             return
         with self.store.exclusive():
-            staged = staging.find_staged(self.store, run)  # anybody who was alone may have ended it
-            if staged is not None and staged.number is not None:
+            staged = staging.find_staged(
+                self.store, run
+            )  # the process that had the lock may have completed it
+            if staged is not None and staged.seq is not None:
                 ingest.ingest_run(self.store, staged)
             elif staged is not None:
                 staged.remove()
 
-    def give_up_waiting(self, staged: StagedRun) -> None:
-        """Shards that did not end will not: whom they did not look at was missed."""
+    def close_missing_shards(self, staged: StagedRun) -> None:
+        """End the shards that have not ended: users they did not load count as missed."""
         for shard in staged.waits_for:
-            staged.end(ShardResult(staged.seen_at, len(staged.people(shard)), complete=False), shard)
+            staged.end(ShardResult(staged.updated_at, len(staged.people(shard)), complete=False), shard)
 
     def finalize(self, staged: StagedRun) -> Run:
-        """Take in a named run whose other shards will not come.
+        """Ingest a named run whose remaining shards will not come.
 
         Raises:
-            HistoryLocked: One of them is looking at this moment.
+            HistoryLocked: One of them is running.
         """
         with contextlib.ExitStack() as stack:
             for shard in staged.waits_for:
                 stack.enter_context(self.store.locked(_run_lock(staged.run, shard), wait=False))
-            self.give_up_waiting(staged)
-        return self.taken_in(staged)
+            self.close_missing_shards(staged)
+        return self.ingest_if_complete(staged)
 
     def complete_ingests(self) -> None:
-        """What an ingester that was killed began to take in is ended."""
+        """Complete the ingests that killed processes began."""
         for staged in staging.all_staged(self.store):
-            if staged.number is not None:
+            if staged.seq is not None:
                 ingest.ingest_run(self.store, staged)
 
     def discard_staged(self, inbox: str) -> None:
-        """What an earlier draining had only staged goes: its inbox has it still."""
+        """Remove staged deliveries of an inbox, which still has them."""
         for staged in staging.all_staged(self.store):
             if staged.plan.inbox == inbox:
                 staged.remove()
 
-    def ingest_segment(self, stretch: list[ReceivedDelivery], inbox: str) -> None:
-        """Take in deliveries, one of each person at most."""
-        received = [one.received_at for one in stretch]
-        first, last = stretch[0].number, stretch[-1].number
+    def ingest_segment(self, segment: list[ReceivedDelivery], inbox: str) -> None:
+        """Ingest deliveries, at most one of each user."""
+        received = [delivery.received_at for delivery in segment]
+        first, last = segment[0].number, segment[-1].number
         plan = RunSpec(
             f"inbox-{inbox}-{first}-{last}", min(received), "webhook", "some", inbox=inbox, inbox_until=last
         )
-        staged = staging.begun(self.store, plan)
-        stage_deliveries(staged, stretch, self.records_by)
-        staged.end(ShardResult(max(received), len(stretch), complete=False))
+        staged = staging.begin_staged(self.store, plan)
+        stage_deliveries(staged, segment, self.records_by)
+        staged.end(ShardResult(max(received), len(segment), complete=False))
         ingest.ingest_run(self.store, staged)
 
 
@@ -163,7 +165,7 @@ def _run_lock(run: str | None, shard: int) -> str:
 
 
 def pending_run(staged: StagedRun) -> Run:
-    """A run that is not taken in yet."""
+    """Return a staged run as a `Run` without a number."""
     plan = staged.plan
-    begun = Run(plan.run, None, plan.started_at, None, plan.origin, {}, {})
-    return replace(begun, waits_for=staged.waits_for, shards=plan.shards)
+    run = Run(plan.run, None, plan.started_at, None, plan.origin, {}, {})
+    return replace(run, waits_for=staged.waits_for, shards=plan.shards)

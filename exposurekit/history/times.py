@@ -1,4 +1,4 @@
-"""Parse the times that callers give, wherever one is taken: instants, days, and spans back from now. All in UTC."""
+"""Parse times: instants, days, and spans back from now, in UTC."""
 
 import contextlib
 import re
@@ -23,18 +23,17 @@ _UNITS = {"h": timedelta(hours=1), "d": DAY, "w": timedelta(weeks=1)}
 
 
 def parse_time(when: str | date | datetime, *, now: datetime) -> datetime:
-    """The instant that is meant; of a day its end. Everything in this package that takes a time takes all of these.
+    """Parse a time as an instant; of a day, its end. All functions of this package that take a time take these.
 
-    ``14d`` and ``2w`` are the day that lies so many days or weeks before today, until its end, just as ``yesterday`` and
-    ``2026-11-13`` are; ``36h`` is the instant 36 hours before now. *Now* is the clock's time, and not that of the newest
-    run: where nothing was collected lately, a question about the last days says so, and does not answer about others.
+    ``14d`` and ``2w`` are the day that many days or weeks before today, until its end, as are ``yesterday`` and
+    ``2026-11-13``; ``36h`` is the instant 36 hours before now. *Now* is the clock's time, not that of the newest run.
 
     Args:
-        when: What a caller gave. Without a zone it is UTC.
-        now: What time it is: of a sandbox by its own clock.
+        when: The time; UTC if it has no zone.
+        now: The current time; in a sandbox, that of its clock.
 
     Raises:
-        InvalidArgument: It is no time; the message lists what is.
+        InvalidArgument: It is no time; the message lists what is accepted.
 
     >>> from exposurekit.history.times import parse_time
     >>> now = pd.Timestamp("2026-11-22T15:00Z")
@@ -45,14 +44,14 @@ def parse_time(when: str | date | datetime, *, now: datetime) -> datetime:
     >>> parse_time("36h", now=now).isoformat()
     '2026-11-21T03:00:00+00:00'
     """
-    with contextlib.suppress(ValueError, OverflowError):  # no time, or on the last of all days
+    with contextlib.suppress(ValueError, OverflowError):  # no time, or the last day that datetime has
         if not isinstance(when, Number) and not pd.isna(when) and (at := _instant(when, now)) + DAY:
             return at
     raise InvalidArgument(ACCEPTED)
 
 
 def is_day(when: str | date | datetime) -> bool:
-    """Whether a time is given as a day, and not as an instant.
+    """Return whether a time is a day, not an instant.
 
     >>> is_day("2026-11-13"), is_day("14d"), is_day("yesterday"), is_day(date(2026, 11, 13))
     (True, True, True, True)
@@ -68,7 +67,7 @@ def is_day(when: str | date | datetime) -> bool:
 
 
 def end_of_day(day: date) -> datetime:
-    """The last microsecond of a day in UTC.
+    """Return the last microsecond of a day in UTC.
 
     >>> end_of_day(date(2026, 11, 13)).isoformat()
     '2026-11-13T23:59:59.999999+00:00'
@@ -77,7 +76,7 @@ def end_of_day(day: date) -> datetime:
 
 
 def format_time(at: datetime) -> str:
-    """An instant in words, to the minute; the end of a day as that day.
+    """Format an instant to the minute; the end of a day as that day.
 
     >>> format_time(end_of_day(date(2026, 11, 13))), format_time(EPOCH)
     ('2026-11-13', '1970-01-01 00:00 UTC')
@@ -102,6 +101,6 @@ def _instant(when: str | date | datetime, now: datetime) -> datetime:
 
 
 def _text(when: object) -> str:
-    """As it may be typed: `14D`, ` Yesterday `; what is no text, as it is written."""
+    """A time as normalized text, so that `14D` and ` Yesterday ` are accepted."""
     text = str(when).strip()
     return text.lower() if len(text) <= _DATE else text

@@ -18,7 +18,7 @@ from typing import Any
 from zipfile import ZIP_STORED, ZipFile
 
 import exposurekit
-from exposurekit.history.engines.duckdb import session_is_open
+from exposurekit.history.engines.duckdb import is_running
 from exposurekit.system import paths
 
 MAX_ENTRIES = 6  # the least recently used beyond these are deleted
@@ -174,7 +174,7 @@ def _is_private(directory: Path) -> bool:
 
 def _is_being_written(draft: Path) -> bool:
     pid = draft.name.split(".")[-2]
-    return pid.isdigit() and session_is_open(int(pid))
+    return pid.isdigit() and is_running(int(pid))
 
 
 def today() -> datetime:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from exposurekit.history import staging
-from exposurekit.history.collector import PEOPLE_A_PART
+from exposurekit.history.collector import USERS_PER_PART
 from exposurekit.history.staging import RunSpec, ShardResult
 from exposurekit.history.storage.schema import BUCKETS, STAGED
 
@@ -68,10 +68,10 @@ class World:
     def staged(self, store):
         """Today's look at everyone, staged and ended."""
         began = FIRST_DAY + timedelta(days=self.day)
-        staged = staging.begun(store, RunSpec(f"day-{self.day}", began))
+        staged = staging.begin_staged(store, RunSpec(f"day-{self.day}", began))
         fails = np.random.default_rng(self.day).random(self.people) < FAILS
-        for low in range(0, self.people, PEOPLE_A_PART):
-            high = min(self.people, low + PEOPLE_A_PART)
+        for low in range(0, self.people, USERS_PER_PART):
+            high = min(self.people, low + USERS_PER_PART)
             people = [
                 {"user_id": number + 1, "outcome": "failed" if fails[number] else "whole"}
                 for number in range(low, high)

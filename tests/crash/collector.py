@@ -25,8 +25,8 @@ NEWEST = 3  # rows of a table that are told
 def collect(path: str, base_url: str, run: str) -> Iterator[dict[str, Any]]:
     """Collect one run; upkeep is due often, and what is staged comes in many parts."""
     maintenance.CHECKPOINT_ROWS, maintenance.CHECKPOINT_SHARE = 500, 0.2
-    maintenance.LOOK_EVERY, maintenance.FILES = 3, {True: 200, False: 6}
-    collector.PEOPLE_A_PART = 40
+    maintenance.MERGE_EVERY, maintenance.MAX_FILES = 3, {True: 200, False: 6}
+    collector.USERS_PER_PART = 40
     access = {"integration_name": "acme", "api_key": "key", "api_secret": "secret"}
     with (
         Client(base_url, **access, retries=RetryPolicy(max_retries=0, initial_delay=0)) as client,

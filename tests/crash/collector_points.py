@@ -77,7 +77,7 @@ class Dying(Store):
 def main(words: list[str]) -> int:
     """Run it; 0 if the last collector ended in peace."""
     scene, base, directory = SCENES[words[0]], Path(words[1]), Path(words[2])
-    collector.PEOPLE_A_PART = scene.people_a_part
+    collector.USERS_PER_PART = scene.people_a_part
     for name, value in scene.lowered.items():
         setattr(maintenance, name, value)
     for number in itertools.count(1):

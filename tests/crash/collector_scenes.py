@@ -158,7 +158,7 @@ class Scene:
             history.collect(Canned(_NEXT), run="run-4" if self.named else None, progress=False)
 
 
-_DUE = {"LOOK_EVERY": 1, "FILES": {True: 1, False: 1}, "CHECKPOINT_ROWS": 0, "CHECKPOINT_SHARE": 0.0}
+_DUE = {"MERGE_EVERY": 1, "MAX_FILES": {True: 1, False: 1}, "CHECKPOINT_ROWS": 0, "CHECKPOINT_SHARE": 0.0}
 SCENES = {
     "much happens": Scene(Canned(_BUSY, frozenset({4})), first_step="", people_a_part=4),
     "little happens": Scene(Canned(_QUIET), tidies=True, lowered=_DUE),

@@ -1,7 +1,4 @@
-"""What a question is asked with: a text, the files it is about, its parameters; and what an answer may hold.
-
-Reads no file and answers nothing: that is for `engines` and `spark`.
-"""
+"""The interface of query engines: a SQL text, files, parameters, and the types that engines share."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +13,7 @@ import pyarrow.dataset
 from exposurekit.errors import ExposureError
 
 DUCKDB, SPARK = 0, 1
-# What a column may be, and how DuckDB and Spark call it.
+# The types that a column may have, with their names in DuckDB and Spark.
 _TYPES: dict[pa.DataType, tuple[str, str]] = {
     pa.bool_(): ("BOOLEAN", "BOOLEAN"),
     pa.int16(): ("SMALLINT", "SMALLINT"),
@@ -28,7 +25,7 @@ _TYPES: dict[pa.DataType, tuple[str, str]] = {
     pa.timestamp("us", tz="UTC"): ("TIMESTAMP WITH TIME ZONE", "TIMESTAMP"),
     pa.list_(pa.string()): ("VARCHAR[]", "ARRAY<STRING>"),
 }
-# Texts, quoted names and comments are passed over whole, or a colon in them would be taken for a parameter.
+# Texts, quoted names and comments are skipped: a colon in them is not a parameter.
 _TOKENS = re.compile(
     r"""'(?:[^']|'')*' | "(?:[^"]|"")*" | --[^\n]* | /\*.*?\*/ | :: | :(?P<name>[A-Za-z_]\w*)""",
     re.DOTALL | re.VERBOSE,
@@ -39,16 +36,14 @@ _BUCKET = re.compile(r"/bucket=(\d+)/")
 
 
 class StaleSnapshot(ExposureError):
-    """A file that was listed is gone, as after a vacuum: list anew, and ask again."""
+    """A file that was listed is gone, as after a vacuum: list the files again, and retry."""
 
     def __init__(self) -> None:
-        super().__init__(
-            "Files that were listed are gone, or cannot be seen from here: list anew and ask again"
-        )
+        super().__init__("Files that were listed are gone, or not visible from here: list anew and retry")
 
 
 class CorruptHistory(ExposureError):
-    """A file is not what was written, or is gone for good."""
+    """A file is damaged or missing."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -58,7 +53,7 @@ class CorruptHistory(ExposureError):
 
 @dataclass(frozen=True)
 class Files:
-    """One snapshot of a table: Parquet files, and what they are declared to hold.
+    """One snapshot of a table: Parquet files and their schema.
 
     Attributes:
         uris: As `DeltaTable.file_uris()` gives them: a local path is percent-encoded. Directories `bucket=7/`
@@ -72,7 +67,7 @@ class Files:
     dataset: Callable[[], pyarrow.dataset.Dataset] | None = None
 
     def within(self, first: int, last: int) -> "Files":
-        """Those of some buckets alone; all where they are not told apart by path.
+        """Return the files of some buckets; all files if their paths do not tell the bucket.
 
         >>> from exposurekit.history.engines.base import Files
         >>> Files(["/t/bucket=3/a.parquet", "/t/bucket=12/b.parquet"], pa.schema([])).within(4, 20).uris
@@ -82,52 +77,52 @@ class Files:
         if self.dataset is not None or not all(buckets):
             return self
         pairs = zip(self.uris, buckets, strict=True)
-        return replace(self, uris=[uri for uri, found in pairs if found and first <= int(found[1]) <= last])
+        return replace(self, uris=[uri for uri, match in pairs if match and first <= int(match[1]) <= last])
 
 
 class Engine(Protocol):
-    """What answers questions: `DuckDB`, `Spark`, or one of your own."""
+    """Runs queries: `DuckDB`, `Spark`, or one of your own."""
 
     def ask(
         self, sql: str, tables: Mapping[str, Files | pa.Table], parameters: Mapping[str, Any]
     ) -> pa.Table:
-        """The answer to one text.
+        """Run one query.
 
         Args:
             sql: One ANSI SELECT; `:name` stands for a parameter.
-            tables: What the names in the text stand for: files, or a small Arrow table (a list of ids, say).
+            tables: The tables that the text names: files, or a small Arrow table (a list of ids, say).
             parameters: Values by name: str, int (64 bits), bool, datetime with a zone, None.
 
         Returns:
-            Columns as the text names them, in the order that `ORDER BY` says or in none; bool, int16, int32, int64,
+            Columns as the text names them, ordered by its `ORDER BY`; bool, int16, int32, int64,
             float64, string, date32, timestamp[us, UTC] and lists of strings only.
 
         Raises:
             StaleSnapshot: A file is gone since it was listed.
-            CorruptHistory: A file is not what was written.
-            TypeError: A parameter, a declared column or a column of the answer is of another type.
+            CorruptHistory: A file is damaged.
+            TypeError: A parameter, a declared column or a column of the result is of another type.
         """
 
     def close(self) -> None:
-        """Let go of memory, temporary files, and a cluster if it was begun here."""
+        """Free memory and temporary files, and stop a cluster session that was started here."""
 
 
 def bind_values(
     sql: str, parameters: Mapping[str, Any], *, mark: str, dialect: int
 ) -> tuple[str, dict[str, Any]]:
-    """The text with the engine's marks, each cast to its type, and the values that it names."""
+    """Return the text with the engine's parameter marks, each cast to its type, and the values that it names."""
     values: dict[str, Any] = {}
 
-    def marked(token: re.Match[str]) -> str:
+    def with_mark(token: re.Match[str]) -> str:
         name = token["name"]
         if name is None:
-            # In Spark a backslash begins something; in the standard it is one.
+            # In Spark a backslash starts an escape; in the standard it does not.
             return token[0].replace("\\", "\\\\") if dialect == SPARK and token[0][0] == "'" else token[0]
         values[name], kind = _sql_literal(name, parameters[name])
-        # Uncast, an engine would type a number by its size, and the answer with it.
+        # Without a cast, an engine would type a number, and the result, by its size.
         return f"CAST({mark}{name} AS {_TYPES[kind][dialect]})" if kind else f"{mark}{name}"
 
-    return _TOKENS.sub(marked, sql), values
+    return _TOKENS.sub(with_mark, sql), values
 
 
 def _sql_literal(name: str, value: Any) -> tuple[Any, pa.DataType | None]:
@@ -141,35 +136,35 @@ def _sql_literal(name: str, value: Any) -> tuple[Any, pa.DataType | None]:
         case str():
             return value, pa.string()
         case datetime() if value.utcoffset() is not None:
-            # As text: drivers differ in what they do with microseconds and zones.
+            # As text: drivers treat microseconds and zones differently.
             return value.astimezone(UTC).isoformat(), pa.timestamp("us", tz="UTC")
     raise TypeError(f"The parameter {name} is a {type(value).__name__}: of many values, make a table")
 
 
 def partitioned_by(path: str, columns: Mapping[str, str]) -> list[str]:
-    """The declared columns that stand in the path of a file, outermost first."""
+    """Return the declared columns that are in a file's path, outermost first."""
     return [name for name in re.findall(r"/([^/=]+)=[^/]*(?=/)", path) if name in columns]
 
 
 def path_of(uri: str) -> str:
-    """Where a file is, for an engine that takes paths."""
+    """Return a file's path, for an engine that takes paths."""
     return uri if "://" in uri else unquote(uri)
 
 
 def checked(name: str) -> str:
-    """A table's name, if it is one."""
+    """Return a table's name, if it is valid."""
     if not name.isidentifier():
-        raise ValueError(f"A table's name is a plain word, which {name!r} is not")
+        raise ValueError(f"A table's name must be a plain word, which {name!r} is not")
     return name
 
 
 def quoted(name: str) -> str:
-    """A name, as the standard quotes it."""
+    """Quote a name, as in the standard."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def kind_of(field: pa.Field) -> pa.DataType:
-    """The one type that stands for all of its kind."""
+    """Return the shared type of a column."""
     kind = field.type
     if pa.types.is_list(kind) and pa.types.is_string(kind.value_type):
         return pa.list_(pa.string())
@@ -182,11 +177,11 @@ def kind_of(field: pa.Field) -> pa.DataType:
     return kind
 
 
-def named(field: pa.Field) -> tuple[str, str]:
-    """What DuckDB and Spark call the type of a column."""
+def type_names(field: pa.Field) -> tuple[str, str]:
+    """Return the names of a column's type in DuckDB and Spark."""
     return _TYPES[kind_of(field)]
 
 
 def plain(table: pa.Table) -> pa.Table:
-    """The table in the types that the engines share."""
+    """Cast a table to the types that the engines share."""
     return table.cast(pa.schema([(field.name, kind_of(field)) for field in table.schema]))

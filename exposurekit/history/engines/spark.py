@@ -1,4 +1,4 @@
-"""Questions asked on a cluster: Apache Spark, over the same files. Needs pyspark and Java, and only when used."""
+"""Apache Spark as a query engine, over the same files. Needs pyspark and Java only when it is used."""
 
 import contextlib
 import os
@@ -19,21 +19,21 @@ from exposurekit.history.engines.base import (
     StaleSnapshot,
     bind_values,
     checked,
-    named,
     partitioned_by,
     path_of,
     plain,
     quoted,
+    type_names,
 )
 
 
 class Spark:
-    """Answers on a cluster, one question at a time.
+    """Runs queries on a cluster, one at a time.
 
     Args:
         engine: A Spark session, or the address of a master: ``"spark://host:7077"``, ``"local-cluster[2,1,1024]"``.
-            A session of yours is left as it is: questions are asked in one beside it, with its settings.
-            Where you give an address, what a session needs beside it is read from `spark-defaults.conf`.
+            Your session is not changed: queries run in a new one with its settings. With an address, further settings
+            come from `spark-defaults.conf`.
 
     Raises:
         ConfigurationError: pyspark or Java is missing, Spark does not start, or a session of another master runs here.
@@ -48,31 +48,33 @@ class Spark:
         ("spark.sql.session.timeZone", "UTC"),
         ("spark.sql.timestampType", "TIMESTAMP_LTZ"),
         ("spark.sql.caseSensitive", "false"),
-        # Quotes as in the standard, and as `bind_values` writes texts. Spark writes the parameters' values into its text
-        # by these rules: under another session's, a value would not come as it is, or come out of its quotes.
+        # Quotes as in the standard, and as `bind_values` writes texts. Spark inserts parameter values into its text by
+        # these rules: under other ones, a value could change or break out of its quotes.
         ("spark.sql.ansi.enabled", "true"),
         ("spark.sql.ansi.doubleQuotedIdentifiers", "true"),
         ("spark.sql.parser.escapedStringLiterals", "false"),
         ("spark.sql.legacy.consecutiveStringLiterals.enabled", "false"),
         ("spark.sql.variable.substitute", "false"),
-        # Files are looked up by so many tasks together, instead of by one for each file.
+        # The number of tasks that list files, instead of one per file.
         ("spark.sql.sources.parallelPartitionDiscovery.parallelism", "32"),
-        # A file that is gone is told, never left out of the answer.
+        # A missing file is an error, never left out of the result.
         ("spark.sql.files.ignoreMissingFiles", "false"),
         ("spark.sql.files.ignoreCorruptFiles", "false"),
     )
 
     def __init__(self, engine: object) -> None:
-        given = _session_at(engine) if isinstance(engine, str) else (engine, False)
-        theirs: Any = given[0]
-        self._begun = theirs if given[1] else None
-        self._theirs = theirs
-        self._session = theirs.newSession()
-        here = self._session.conf.getAll
-        wanted = {name: value for name, value in theirs.conf.getAll.items() if here.get(name) != value}
-        for name, value in (wanted | dict(self._SETTINGS)).items():
+        session, is_own = _session_at(engine) if isinstance(engine, str) else (engine, False)
+        caller_session: Any = session
+        self._own_session = caller_session if is_own else None
+        self._caller_session = caller_session
+        self._session = caller_session.newSession()
+        current = self._session.conf.getAll
+        differing = {
+            name: value for name, value in caller_session.conf.getAll.items() if current.get(name) != value
+        }
+        for name, value in (differing | dict(self._SETTINGS)).items():
             self._session.conf.set(name, value)
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
 
     def ask(
         self, sql: str, tables: Mapping[str, Files | pa.Table], parameters: Mapping[str, Any]
@@ -82,31 +84,31 @@ class Spark:
         from pyspark.errors import PySparkException
 
         text, values = bind_values(sql, parameters, mark=":", dialect=SPARK)
-        with self._turn, contextlib.ExitStack() as views:
+        with self._lock, contextlib.ExitStack() as views:
             try:
                 for name, table in tables.items():
                     self._frame(table).createOrReplaceTempView(checked(name))
                     views.callback(self._session.catalog.dropTempView, name)
-                found = self._session.sql(text, args=values).toArrow()
+                rows = self._session.sql(text, args=values).toArrow()
             except (PySparkException, Py4JError) as error:
                 if re.search("PATH_NOT_FOUND|FILE_NOT_EXIST|FileNotFoundException", str(error)):
                     raise StaleSnapshot from None
                 if re.search("FAILED_READ_FILE|not a Parquet file|CANNOT_READ_FILE", str(error)):
                     raise CorruptHistory from None
                 raise
-        return plain(found)
+        return plain(rows)
 
     def close(self) -> None:
-        """As `Engine.close`: a session that was given goes on."""
-        if self._begun is not None:
-            self._begun.stop()
-            self._begun = None
+        """As `Engine.close`: a session that you passed stays open."""
+        if self._own_session is not None:
+            self._own_session.stop()
+            self._own_session = None
 
     def _frame(self, table: Files | pa.Table) -> Any:
         if isinstance(table, pa.Table):
-            with _as_active_as_before(self._session, self._theirs):
+            with _restoring_active_session(self._session, self._caller_session):
                 return self._session.createDataFrame(plain(table))
-        columns = {field.name: named(field)[1] for field in table.schema}
+        columns = {field.name: type_names(field)[1] for field in table.schema}
         if not table.uris:
             nulls = ", ".join(f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in columns.items())
             return self._session.sql(f"SELECT {nulls} WHERE FALSE")
@@ -119,7 +121,7 @@ class Spark:
 
 
 def _session_at(master: str) -> tuple[Any, bool]:
-    """A session of this master, and whether it was begun here."""
+    """Return a session of this master, and whether it was started here."""
     if not re.match(r"spark://|local-cluster\[", master):
         raise ConfigurationError(
             "A Spark master is spark://host:port or local-cluster[workers,cores,megabytes]"
@@ -133,23 +135,23 @@ def _session_at(master: str) -> tuple[Any, bool]:
     if running is not None:
         if running.sparkContext.master != master:
             raise ConfigurationError(
-                "A Spark session of another master runs in this process: stop it, or give it"
+                "A Spark session of another master runs in this process: stop it, or pass it"
             )
         return running, False
     java = Path(os.environ["JAVA_HOME"]) / "bin" if os.environ.get("JAVA_HOME") else None
     if shutil.which("java", path=java) is None:
-        raise ConfigurationError("Spark needs Java 17 or newer: install it, or say in JAVA_HOME where it is")
+        raise ConfigurationError("Spark needs Java 17 or newer: install it, or set JAVA_HOME")
     try:
         return SparkSession.builder.master(master).appName("exposurekit").getOrCreate(), True
     except PySparkException:
         raise ConfigurationError(
-            "Spark did not start; it needs Java 17 or newer, and says more above"
+            "Spark did not start; it needs Java 17 or newer. See its messages above"
         ) from None
 
 
 @contextlib.contextmanager
-def _as_active_as_before(session: Any, theirs: Any) -> Iterator[None]:
-    """Spark makes the session that last made a frame the active one: let the caller's make one after."""
-    before = type(session).getActiveSession() or theirs
+def _restoring_active_session(session: Any, caller_session: Any) -> Iterator[None]:
+    """Restore the active session afterwards: Spark activates the session that created a frame last."""
+    before = type(session).getActiveSession() or caller_session
     yield
     before.createDataFrame([], "nothing INT")

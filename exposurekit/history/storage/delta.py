@@ -1,7 +1,7 @@
-"""The directory of a history: Delta tables, snapshots of them, and who may write. Knows no meaning of a row.
+"""The Delta tables of a history: snapshots, commits and locks.
 
-deltalake is the only writer; readers of any make see whole versions. Column statistics are kept for `seq` alone: a
-log that lists the least and the greatest name of each file would outlive the erasure of a person.
+Only deltalake writes; readers of any kind see complete versions. The logs have column statistics of `seq` alone: the
+smallest and greatest name of each file would outlive the erasure of a person.
 """
 
 import contextlib
@@ -20,31 +20,33 @@ from deltalake import CommitProperties, DeltaTable, Transaction, WriterPropertie
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from exposurekit.errors import ExposureError
-from exposurekit.history.engines.duckdb import CorruptHistory, Files, session_is_open
+from exposurekit.history.engines.duckdb import CorruptHistory, Files, is_running
 from exposurekit.history.storage.location import Location, resolve
 from exposurekit.history.storage.schema import TABLES
 
-# A writer holds a group of rows for each of 64 buckets until it is full: small ones, so that it never holds a whole run.
+# A writer buffers one row group per bucket: small ones, so that it never buffers a whole run.
 _WRITER = WriterProperties(compression="ZSTD", compression_level=3, max_row_group_size=8_192)
 _COMPACTOR = WriterProperties(compression="ZSTD", compression_level=3, max_row_group_size=131_072)
-TRIES = 5
+MAX_TRIES = 5
 
 
 class HistoryLocked(ExposureError):
-    """Another process writes to this history at this moment."""
+    """Another process is writing to this history."""
 
 
 class Store(Location):
-    """The tables of a history, in its place."""
+    """The tables of a history, at its location."""
 
     def __init__(self, path: str | Path, storage_options: Mapping[str, str] | None = None) -> None:
         super().__init__(path, storage_options)
         self._opened: dict[str, DeltaTable] = {}
         self._reading = threading.Lock()
-        self._fresh: set[str] | None = None  # tables that nobody else can have changed since they were read
+        self._fresh: set[str] | None = (
+            None  # tables that no other process can have changed since they were read
+        )
 
     def table(self, name: str) -> DeltaTable | None:
-        """A table as it is now; None: nothing was ever written to it."""
+        """Return a table at its newest version; None if nothing was ever written to it."""
         with self._reading:
             try:
                 if name in self._opened:
@@ -61,84 +63,84 @@ class Store(Location):
             return self._opened[name]
 
     def snapshot(self, *names: str) -> dict[str, Files]:
-        """The files of some tables, each as of one version."""
+        """Return the files of some tables, each at one version."""
         return {name: self._files(name) for name in names}
 
     def rows(self, name: str) -> pa.Table:
-        """A small table whole, in any order."""
-        for _ in range(TRIES):
+        """Read a whole small table, in any order."""
+        for _ in range(MAX_TRIES):
             try:
                 table = self.table(name)
                 if table is None:
                     return TABLES[name].schema.empty_table()
                 return self._dataset(name, table).to_table()
-            except FileNotFoundError:  # taken off the disk since it was listed
+            except FileNotFoundError:  # vacuumed since it was listed
                 continue
             except (OSError, pa.ArrowException):
                 break
         raise CorruptHistory
 
     def sizes(self, name: str) -> list[tuple[str, int, int]]:
-        """Of each file of a table: its URI, how many rows, and the greatest seq among them (0: not kept)."""
+        """Return the URI, number of rows and greatest seq (0: unknown) of each file of a table."""
         table = self.table(name)
         if table is None:
             return []
-        told = pa.table(table.get_add_actions(flatten=True))
-        kept = "max.seq" in told.column_names
-        newest = told["max.seq"].to_pylist() if kept else [0] * told.num_rows
-        paths, rows = told["path"].to_pylist(), told["num_records"].to_pylist()
+        actions = pa.table(table.get_add_actions(flatten=True))
+        has_seq = "max.seq" in actions.column_names
+        newest = actions["max.seq"].to_pylist() if has_seq else [0] * actions.num_rows
+        paths, rows = actions["path"].to_pylist(), actions["num_records"].to_pylist()
         return [
             (f"{quote(self._uri(name)) if self.is_local else self._uri(name)}/{path}", n or 0, seq or 0)
             for path, n, seq in zip(paths, rows, newest, strict=True)
         ]
 
     def since(self, name: str, seq: int) -> Files:
-        """The files of a table that hold anything newer than a run."""
+        """Return the files of a table with anything newer than a run."""
         if not self.is_local:
             return self._files(name)
         newer = [uri for uri, _, newest in self.sizes(name) if newest > seq]
         return Files(tuple(newer), TABLES[name].schema)
 
     def version(self, name: str, transaction: str) -> int:
-        """How far a table is with some work that is numbered: 0 where it never began."""
+        """Return the last number of some numbered work on a table; 0 if it never began."""
         table = self.table(name)
         return (table.transaction_version(transaction) or 0) if table is not None else 0
 
     def append(
         self, name: str, rows: Any, *, once: tuple[str, int] | None = None, overwrite: bool = False
     ) -> None:
-        """Add rows in one commit, or put them in place of all.
+        """Add rows in one commit, or replace all rows.
 
         Args:
             name: The table.
             rows: An Arrow table, or a reader of batches.
-            once: The name and number of this work. Where the table has come that far, nothing is written.
-            overwrite: In place of what is there.
+            once: The name and number of this work. If the table has that number already, nothing is written.
+            overwrite: Whether to replace all rows.
 
         Raises:
             HistoryLocked: Another process did the same work in between.
         """
         if once and self.version(name, once[0]) >= once[1]:
             return
-        made = TABLES[name]
+        declared = TABLES[name]
         try:
             write_deltalake(
-                self._made(name),
-                self._ready(rows, made.schema),
+                self._create(name),
+                self._ready(rows, declared.schema),
                 mode="overwrite" if overwrite else "append",
-                partition_by=["bucket"] if made.bucketed else None,
+                partition_by=["bucket"] if declared.bucketed else None,
                 writer_properties=_WRITER,
                 commit_properties=CommitProperties(app_transactions=[Transaction(*once)] if once else None),
             )
         except CommitFailedError:
-            raise HistoryLocked("Another process wrote the same at the same moment: try again") from None
+            raise HistoryLocked("Another process wrote the same at the same time: try again") from None
 
     def replace(self, name: str, rows: Any, bucket: int | None) -> None:
-        """Put rows in place of all of a bucket, or of the table; the log says which bucket, and not of whom."""
-        made = TABLES[name]
+        """Replace all rows of a bucket, or of the table; the log tells the bucket, but not the person."""
+        declared = TABLES[name]
         write_deltalake(
-            self._made(name),
-            self._ready(rows, made.schema),
+            self._create(name),
+            self._ready(rows, declared.schema),
             mode="overwrite",
             predicate=None if bucket is None else f"bucket = {bucket}",
             writer_properties=_WRITER,
@@ -149,7 +151,7 @@ class Store(Location):
         table = self.table(name)
         if table is None or columns.keys().isdisjoint(field.name for field in table.schema().fields):
             return
-        paths = [self.place(f"{name}/{unquote(path)}") for path in _paths(table)]
+        paths = [self.path(f"{name}/{unquote(path)}") for path in _paths(table)]
         rows = [pq.read_table(path, filesystem=self.files, partitioning=None) for path in paths]
         renamed = [part.rename_columns([columns.get(old, old) for old in part.column_names]) for part in rows]
         schema = TABLES[name].schema
@@ -171,7 +173,7 @@ class Store(Location):
                 Path(self._uri(name)).rename(self._uri(new_name))
 
     def merge_small_files(self, name: str, target_size: int) -> int:
-        """Fewer files of the same rows; how many there are after."""
+        """Merge small files; return the number of files."""
         table = self.table(name)
         if table is None:
             return 0
@@ -180,7 +182,7 @@ class Store(Location):
         return len(table.file_uris())
 
     def vacuum(self, name: str, *, hours: int) -> None:
-        """Take files off the disk that no version of the last hours needs; zero: that the newest does not need."""
+        """Delete files that no version of the last hours needs; 0: that the newest does not need."""
         table = self.table(name)
         if table is not None:
             table.vacuum(
@@ -189,16 +191,16 @@ class Store(Location):
 
     @contextlib.contextmanager
     def exclusive(self, *, wait: bool = True) -> Iterator[None]:
-        """The one writer of this machine.
+        """Lock the history for writing.
 
-        A store that is not local has no locks: there `claims` keep runs apart, and whoever erases or compacts sees to it
-        that nobody collects meanwhile.
+        A store that is not local has no locks: there `claims` keep runs apart, and nobody may collect during an erasure
+        or compaction.
 
         Raises:
-            HistoryLocked: There is one already, and it is not to be waited for.
+            HistoryLocked: Another process has the lock, and ``wait`` is false.
         """
         with self.locked("ingest", wait=wait):
-            # Where there are locks, nobody writes but who holds this one.
+            # With locks, only this process writes.
             self._fresh = set() if self.is_local else None
             try:
                 yield
@@ -207,7 +209,7 @@ class Store(Location):
 
     @contextlib.contextmanager
     def locked(self, name: str, *, wait: bool = True) -> Iterator[None]:
-        """Hold a name of this history, which is begun where there is none; the lock goes with its process."""
+        """Lock a name of this history, creating the history if needed; the lock ends with its process."""
         self.begin()
         if not self.is_local:
             yield
@@ -219,34 +221,34 @@ class Store(Location):
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             except BlockingIOError:
-                raise HistoryLocked("Another process is at this already") from None
+                raise HistoryLocked("Another process is doing this already") from None
             yield
 
     def _ready(self, rows: Any, schema: pa.Schema) -> Any:
         if not self.is_local and not isinstance(rows, pa.Table):
-            # deltalake cannot read from afar while it waits for what to write
-            parts = [one if isinstance(one, pa.Table) else pa.Table.from_batches([one]) for one in rows]
+            # deltalake cannot read from a remote store while it waits for rows
+            parts = [part if isinstance(part, pa.Table) else pa.Table.from_batches([part]) for part in rows]
             rows = pa.concat_tables(parts) if parts else schema.empty_table()
         return _shaped(rows, schema)
 
     def _uri(self, name: str) -> str:
         return f"{self.uri}/{name}"
 
-    def _made(self, name: str) -> DeltaTable:
+    def _create(self, name: str) -> DeltaTable:
         if (table := self.table(name)) is not None:
             return table
-        made = TABLES[name]
+        declared = TABLES[name]
         self.begin()
         if self.is_local:
             with resolve():
-                self.make(self._uri(name))
-        kept = {"delta.dataSkippingStatsColumns": "seq"} if "seq" in made.names else {}
+                self.make_directory(self._uri(name))
+        statistics = {"delta.dataSkippingStatsColumns": "seq"} if "seq" in declared.names else {}
         return DeltaTable.create(
             self._uri(name),
-            schema=made.schema,
+            schema=declared.schema,
             mode="ignore",
-            partition_by=["bucket"] if made.bucketed else None,
-            configuration=kept or {"delta.dataSkippingNumIndexedCols": "0"},
+            partition_by=["bucket"] if declared.bucketed else None,
+            configuration=statistics or {"delta.dataSkippingNumIndexedCols": "0"},
             storage_options=self._options,
         )
 
@@ -260,22 +262,22 @@ class Store(Location):
         return Files(tuple(table.file_uris()), schema)
 
     def _dataset(self, name: str, table: DeltaTable) -> pa.dataset.Dataset:
-        """A table's files as Arrow reads them.
+        """Return a table's files as an Arrow dataset.
 
-        Not deltalake's own way to one: that reads by way of Python, and what Arrow's threads still held of it when the
-        process ended made that abort, once in some hundred times.
+        deltalake's own dataset reads through Python, and about one process in some hundred aborted at its end, as Arrow's
+        threads still referred to it.
         """
-        places = [self.place(f"{name}/{unquote(path)}") for path in _paths(table)]
+        paths = [self.path(f"{name}/{unquote(path)}") for path in _paths(table)]
         by = pa.dataset.partitioning(pa.schema([("bucket", pa.int32())]), flavor="hive")
-        if not places:
+        if not paths:
             return pa.dataset.dataset(TABLES[name].schema.empty_table())
         return pa.dataset.dataset(
-            places,
+            paths,
             TABLES[name].schema,
             format="parquet",
             filesystem=self.files,
             partitioning=by if TABLES[name].bucketed else None,
-            partition_base_dir=self.place(name),
+            partition_base_dir=self.path(name),
         )
 
 
@@ -295,7 +297,7 @@ def _shaped(rows: Any, schema: pa.Schema) -> Any:
     return pa.RecordBatchReader.from_batches(schema, batches())
 
 
-def draft_owner(name: str) -> bool:
-    """Whether the process that writes a draft lives: `Store.whole` puts it into its name."""
+def has_running_owner(name: str) -> bool:
+    """Return whether the process that writes a draft is running; `Store.atomic_write` puts its id into the name."""
     pid = name.rsplit(".", 2)[-2] if name.count(".") > 1 else ""
-    return pid.isdigit() and session_is_open(int(pid))
+    return pid.isdigit() and is_running(int(pid))

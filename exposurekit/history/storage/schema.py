@@ -1,7 +1,7 @@
-"""The tables of a history: names, columns and how they lie on disk. Reads and writes nothing.
+"""The schema of a history's tables.
 
-A *thing* is a record, a link or an alert of one person: ``(kind, user_id, key)``. An *episode* is a span in which it
-was open, from when it was first seen so to when it was first seen removed or gone.
+An *item* is a record, a link or an alert of one person: ``(kind, user_id, key)``. An *episode* is a period in which it
+was open, from its first observation as open to its first observation as removed or vanished.
 """
 
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ import pyarrow as pa
 from exposurekit import frames
 
 KINDS = ("record", "link", "alert")
-BUCKETS = 64  # so that to erase a person is to write a sixty-fourth anew
+BUCKETS = 64  # so that erasing a person rewrites one sixty-fourth
 
 INSTANT = pa.timestamp("us", "UTC")
 _LISTS = pa.list_(pa.string())
-THING = [
+ITEM = [
     ("kind", pa.string()),
     ("user_id", pa.int64()),
     ("key", pa.int64()),
@@ -45,12 +45,12 @@ class Table:
 
     @property
     def names(self) -> list[str]:
-        """Its columns, in order."""
+        """The columns, in order."""
         return list(self.schema.names)
 
 
 def _content_columns(kind: str) -> list[tuple[str, pa.DataType]]:
-    """A thing's own columns, as `frames` declares them, in Arrow's plain types."""
+    """The columns of an item's content, as `frames` declares them, in plain Arrow types."""
     return [
         (column.name, _plain(column.kind.arrow))
         for column in frames.TABLES[CONTENT_OF[kind]]
@@ -67,9 +67,9 @@ def _table(*columns: tuple[str, pa.DataType], bucketed: bool = False) -> Table:
     return Table(pa.schema([*columns, *within]), bucketed)
 
 
-_SEEN = [("seq", pa.int64()), ("seen_at", INSTANT)]
+_OBSERVATION = [("seq", pa.int64()), ("seen_at", INSTANT)]
 TABLES: dict[str, Table] = {
-    # One row a run that was taken in; `seq` numbers them.
+    # One row per ingested run; `seq` numbers them.
     "runs": _table(
         ("seq", pa.int64()),
         ("run", pa.string()),
@@ -85,9 +85,9 @@ TABLES: dict[str, Table] = {
         ("inbox_until", pa.int64()),
         ("deliveries", pa.int64()),
     ),
-    # Which run a number belongs to, where no lock can tell: on a store that is not local.
+    # The run of each number; on a store that is not local, where there are no locks.
     "claims": _table(("seq", pa.int64()), ("run", pa.string())),
-    # One row for each person whom a run did not see whole, or saw for the first time.
+    # One row per user whom a run did not load in full, or loaded for the first time.
     "load_issues": _table(
         ("seq", pa.int64()),
         ("user_id", pa.int64()),
@@ -97,20 +97,23 @@ TABLES: dict[str, Table] = {
         ("status", pa.int16()),
         ("reason", pa.string()),
     ),
-    # One row for each time that a thing was seen to have another status.
+    # One row per observed change of an item's status.
     "changes": _table(
-        *_SEEN,
+        *_OBSERVATION,
         ("day", pa.int32()),
-        *THING,
+        *ITEM,
         ("open_s", pa.int64()),
         ("not_before", INSTANT),
         bucketed=True,
     ),
-    # What each thing said, whenever that was seen to have changed.
-    **{CONTENT_OF[kind]: _table(*_SEEN, *_KEYS, *_content_columns(kind), bucketed=True) for kind in KINDS},
-    # Every thing as it stood after the run whose number is the table's transaction "checkpoint".
-    "checkpoint": _table(*_SEEN, *THING, ("hash", pa.int64()), bucketed=True),
-    # How many changes of each sort: sums of these answer for any number of people.
+    # The content of each item, whenever it changed.
+    **{
+        CONTENT_OF[kind]: _table(*_OBSERVATION, *_KEYS, *_content_columns(kind), bucketed=True)
+        for kind in KINDS
+    },
+    # The state of every item after the run in the table's transaction "checkpoint".
+    "checkpoint": _table(*_OBSERVATION, *ITEM, ("hash", pa.int64()), bucketed=True),
+    # The number of changes by sort and day: queries over everyone sum these.
     "cube": _table(
         ("seq", pa.int64()),
         ("day", pa.int32()),
@@ -122,7 +125,7 @@ TABLES: dict[str, Table] = {
         ("left_censored", pa.bool_()),
         ("n", pa.int64()),
     ),
-    # Everybody as they stand now.
+    # The current state of every user.
     "people": _table(
         ("user_id", pa.int64()),
         ("listed", pa.bool_()),
@@ -132,15 +135,15 @@ TABLES: dict[str, Table] = {
         ("outcome", pa.string()),
         ("reason", pa.string()),
     ),
-    # One row a webhook delivery: what it told of, and whole whatever the specification does not name.
+    # One row per webhook delivery; `others` has the fields that the specification does not name.
     "deliveries": _table(
-        *_SEEN,
+        *_OBSERVATION,
         ("user_id", pa.int64()),
         ("webhook_id", pa.string()),
         ("events", _LISTS),
         ("others", pa.string()),
     ),
-    # The analyst's own: newest counts.
+    # Labels, ticks and notes; the newest counts.
     "annotations": _table(
         ("marked_at", INSTANT),
         ("user_id", pa.int64()),
@@ -158,8 +161,8 @@ STAGED_PEOPLE = pa.schema(
         ("part", pa.int64()),
         ("user_id", pa.int64()),
         ("outcome", pa.string()),
-        ("began", INSTANT),  # null: when its run did
-        ("seen_at", INSTANT),  # null: when its run ended
+        ("began", INSTANT),  # null: the start of the run
+        ("seen_at", INSTANT),  # null: the end of the run
         ("operation", pa.string()),
         ("error", pa.string()),
         ("status", pa.int16()),
@@ -182,13 +185,13 @@ STAGED = {
 
 
 def in_parts(low: int, high: int, rows: int, most: int) -> list[tuple[int, int]]:
-    """Some buckets that hold so many rows, in parts of about so many at most; a part has one bucket at least.
+    """Split a bucket range into parts of about ``most`` rows; a part has at least one bucket.
 
     >>> from exposurekit.history.storage.schema import in_parts
     >>> in_parts(8, 15, 10, 4), in_parts(0, 1, 10, 1)
     ([(8, 9), (10, 12), (13, 15)], [(0, 0), (1, 1)])
     """
     buckets = high - low + 1
-    many = min(buckets, max(1, -(-rows // most)))
-    edges = [low + buckets * place // many for place in range(many + 1)]
+    count = min(buckets, max(1, -(-rows // most)))
+    edges = [low + buckets * position // count for position in range(count + 1)]
     return [(first, past - 1) for first, past in pairwise(edges)]
