@@ -9,7 +9,9 @@ import httpx
 import pytest
 from history_kit import Person, Service, a_link, a_record, seen_through
 
+from exposurekit.errors import ConfigurationError
 from exposurekit.history import History
+from exposurekit.history.storage.delta import Store
 
 pytestmark = pytest.mark.long
 DEADLINE_S = 60
@@ -66,3 +68,10 @@ def test_a_history_in_a_bucket_is_a_history(bucket):
         assert history.records().empty
     again = History("s3://bucket/bucket=7/history", storage_options=bucket)
     assert again.runs()["seq"].tolist() == [1, 2, 3, 4, 5]
+
+
+def test_an_old_history_in_a_bucket_is_refused_with_what_to_do(bucket):
+    store = Store("s3://bucket/old", bucket)
+    store.write_json(store.path("history.json"), {"records_by": "id"})
+    with pytest.raises(ConfigurationError, match="only on a local disk: copy it there, open it once"):
+        History("s3://bucket/old", storage_options=bucket)

@@ -40,7 +40,7 @@ class Source(Protocol):
     def stream(
         self, take: Callable[[Batch], None], *, choose: Callable[[int], bool], progress: bool | None = None
     ) -> UserListing:
-        """Load everyone who is chosen, batch after batch, and keep nobody."""
+        """Load the chosen users and pass each batch on."""
 
 
 @dataclass(slots=True)

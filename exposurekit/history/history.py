@@ -297,8 +297,8 @@ class History(Keyed):
 
         The sums are recomputed without the person. A webhook inbox beside the history has its own `erase`; the command
         ``exposurekit history erase`` does both. The next `collect`, or a running watch, brings the person back unless
-        the service no longer lists them. After an erasure nobody can tell who was observed before, so whoever appears
-        for the first time is a baseline, and not new, until a complete run that began after it.
+        the service no longer lists them. After an erasure the history cannot tell who was observed before, so new
+        users count as a baseline, and not as new, until a complete run that began after it.
 
         Args:
             user_id: One id, 0 or more.
@@ -337,7 +337,7 @@ class History(Keyed):
         return maintenance.personal_values(self._store, checked_id)
 
     def compact(self) -> None:
-        """Merge small files; the old ones stay for a day, for whoever reads them. Runs do so by themselves, too.
+        """Merge small files; the old ones stay for a day, for readers. Runs do so now and then by themselves.
 
         Raises:
             NotFound: There is no history.

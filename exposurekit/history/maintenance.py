@@ -204,11 +204,11 @@ INVARIANTS = {
     "a run has one number, and each number one run": """
         SELECT run AS what FROM runs GROUP BY run HAVING count(*) > 1
         UNION ALL SELECT CAST(seq AS VARCHAR) FROM runs GROUP BY seq HAVING count(*) > 1""",
-    "every change belongs to a run that was taken in": """
+    "every change belongs to an ingested run": """
         SELECT CAST(seq AS VARCHAR) AS what FROM changes WHERE seq NOT IN (SELECT seq FROM runs)""",
-    "a run changes a thing once": """
+    "a run changes an item once": """
         SELECT kind AS what FROM changes GROUP BY kind, user_id, key, seq HAVING count(*) > 1""",
-    "each change begins where the one before it ended": """
+    "each change begins with the status of the one before": """
         SELECT kind AS what FROM (
             SELECT kind, prev_status, seen_at, status,
                 lag(status) OVER (PARTITION BY kind, user_id, key ORDER BY seq) AS before,
@@ -229,7 +229,7 @@ INVARIANTS = {
         ) AS newest ON newest.kind = checkpoint.kind AND newest.user_id = checkpoint.user_id
             AND newest.key = checkpoint.key
         WHERE newest.seq IS DISTINCT FROM checkpoint.seq""",
-    "whoever has things is known, or was told of": """
+    "every item belongs to a listed user, or one of a delivery": """
         SELECT changes.kind AS what FROM changes
         WHERE user_id NOT IN (SELECT user_id FROM people) AND user_id NOT IN (SELECT user_id FROM deliveries)""",
 }

@@ -20,7 +20,7 @@ from exposurekit.errors import ConfigurationError, NotFound
 from exposurekit.history.storage.schema import TABLES
 
 _ABOUT = "history.json"
-FORMAT = 2  # of what is written; `upgrade` brings older histories to it
+FORMAT = 2  # of new histories; `upgrade` converts older ones
 _FORBIDDEN_CHARACTERS = "%[]*?{}"  # deltalake or an engine would interpret them
 _OWN_FILES = re.compile(  # tables, staged runs, the inbox, the watch; their locks and drafts
     rf"(?:{'|'.join(TABLES)}|staging|lost\+found)|inbox\.(?:path|db(?:-\w+)?)|watch\.json"
