@@ -57,7 +57,7 @@ def test_behind_each_bar_stands_how_many_are_open():
     [behind] = [trace for trace in figure.data if trace.type == "scatter"]
     assert [text.strip() for text in behind.text] == ["1 open", "1 open"]
     assert [*behind.x] == [5, 1]
-    assert all("1 open in all" in said for bar in bars(figure) for said in bar.customdata)
+    assert all("1 open in total" in said for bar in bars(figure) for said in bar.customdata)
 
 
 def test_no_listings_is_a_figure_too():
@@ -83,7 +83,7 @@ def test_other_is_shown_only_where_there_is_other():
 def test_many_sites_stand_together_and_none_is_lost():
     rows = [(f"Site {number:03}", "discovered", number) for number in range(200)]
     figure = figure_of(*rows)
-    assert len(figure.data[0].y) == charts.SHOWN + 1
+    assert len(figure.data[0].y) == charts.MAX_ROWS + 1
     assert figure.layout.yaxis.ticktext[-1] == "175 more sites"
     assert sum(sum(bar.x) for bar in bars(figure)) == 200
 
@@ -131,12 +131,12 @@ def by_state(*places):
 @pytest.mark.parametrize(
     ("places", "said"),
     [
-        (["A, CA", "B, CA", "C, TX"], "Open listings place people in CA most often (2)"),
-        (["A, CA", "B, TX"], "Open listings place people in CA and TX most often (1 each)"),
-        (["A, CA", "B, TX", "C, NY"], "Open listings place people in 3 states most often (1 each)"),
+        (["A, CA", "B, CA", "C, TX"], "Open listings name CA most often (2)"),
+        (["A, CA", "B, TX"], "Open listings name CA and TX most often (1 each)"),
+        (["A, CA", "B, TX", "C, NY"], "Open listings name 3 states most often (1 each)"),
         (
             ["A, CA", "Paris", "Rome"],
-            "2 open listings name no state; the others place people in CA most often (1)",
+            "2 open listings name no state; the others name CA most often (1)",
         ),
         (["Paris"], "1 open listing names no state"),
         ([], "No open listings"),
@@ -148,5 +148,5 @@ def test_listings_without_a_state_are_counted_before_a_state_is_named(places, sa
 
 def test_pages_that_say_nothing_are_counted_before_a_kind_is_named():
     links = pd.DataFrame({"contains": [["email"], [], None], "user_id": 1})
-    said = "2 links do not say what they hold; the others show email most often (1)"
+    said = "2 links do not state their contents; the others show email most often (1)"
     assert charts.by_kind(analysis.by_kind(links)).layout.title.text.replace("<br>", " ") == said

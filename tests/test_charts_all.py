@@ -15,7 +15,7 @@ from exposurekit.errors import MissingColumns
 NOW = pd.Timestamp("2026-03-31T12:00Z")
 HOSTILE = '<a href="//x.example">A</a>%{meta.summary}$x$'
 # These make tables for other questions, or are a list of people; no chart is of the same name.
-NOT_DRAWN = {"counts", "diff", "diff_counts", "is_open", "on_file", "stale"}
+NOT_DRAWN = {"counts", "diff", "diff_by_site", "diff_counts", "is_open", "on_file", "stale"}
 QUESTIONS = {name for name in analysis.__all__ if inspect.isfunction(getattr(analysis, name))} - NOT_DRAWN
 
 

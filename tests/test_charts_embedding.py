@@ -12,7 +12,7 @@ from test_charts_all import HOSTILE, TABLES, draw, hostile
 
 from exposurekit import charts
 from exposurekit.charts import embedding
-from exposurekit.charts.embedding import VENDORED, plotly_js
+from exposurekit.charts.embedding import VENDORED_VERSION, plotly_js
 
 LIBRARY = 'class="exposurekit-drawing"'
 
@@ -91,8 +91,8 @@ def test_without_a_kernel_its_words_are_all_of_the_html():
 
 
 def test_the_bundle_speaks_the_language_of_the_installed_plotly():
-    assert plotly.offline.get_plotlyjs_version().partition(".")[0] == VENDORED.partition(".")[0]
-    assert f"v{VENDORED}" in plotly_js()[:200]
+    assert plotly.offline.get_plotlyjs_version().partition(".")[0] == VENDORED_VERSION.partition(".")[0]
+    assert f"v{VENDORED_VERSION}" in plotly_js()[:200]
     assert len(plotly_js()) < 1_550_000
 
 

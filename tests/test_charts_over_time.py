@@ -77,15 +77,15 @@ def test_a_day_without_a_look_is_no_area_but_a_gap():
     figure = charts.status_over_time(counted(days(2, 3, 7)))
     discovered, _ = named(figure, "discovered")
     assert {day.day for day in covered(discovered)} == {2, 3, 7}
-    [gap] = named(figure, "nobody looked")
+    [gap] = named(figure, "no observations")
     assert {day.day for day in covered(gap)} == {4, 5, 6}
-    assert "3 days without a look" in charts.describe(figure)
+    assert "3 days without a run" in charts.describe(figure)
 
 
 def test_days_on_end_have_no_gap():
     figure = charts.status_over_time(counted(days(2, 3, 4)))
-    assert named(figure, "nobody looked") == []
-    assert "none left out" in charts.describe(figure)
+    assert named(figure, "no observations") == []
+    assert "without gaps" in charts.describe(figure)
 
 
 def test_areas_stand_on_one_another():
@@ -97,10 +97,10 @@ def test_areas_stand_on_one_another():
 
 def test_looks_that_did_not_see_everybody_are_marked():
     figure = charts.status_over_time(counted(days(2, 3, 4), people=[3, 3, 3], unseen=[0, 1, 0]))
-    [marks] = named(figure, "not all seen well")
+    [marks] = named(figure, "incomplete run")
     assert [*marks.x] == ["2026-03-03T00:00:00"]
-    assert [*marks.customdata] == ["1 of 3 people"]
-    assert "The last look saw 3 of 3 people well; 1 time somebody was not" in charts.describe(figure)
+    assert [*marks.customdata] == ["1 of 3 people not loaded completely"]
+    assert "The last run loaded 3 of 3 people completely; 1 incomplete run" in charts.describe(figure)
 
 
 def test_before_the_first_look_nothing_is_said_of_people():
@@ -118,12 +118,12 @@ def test_what_is_no_longer_listed_is_drawn_where_there_is_any():
 
 def test_the_finding_tells_the_most_that_were_open():
     figure = charts.status_over_time(counted(days(2, 3), [9, 4]))
-    assert figure.layout.title.text == "4 of 5 listings are open; the most were 9, on 2026-03-02"
+    assert figure.layout.title.text == "4 of 5 listings are open; peak of 9 on 2026-03-02"
 
 
 def test_links_have_one_status():
     table = counted(days(2, 3)).drop(columns="removed").rename(columns={"discovered": "listed"})
-    assert charts.status_over_time(table.assign(total=table["listed"])).layout.title.text == "4 are listed"
+    assert charts.status_over_time(table.assign(total=table["listed"])).layout.title.text == "4 listed"
 
 
 def test_of_many_sites_eight_have_a_line_and_the_rest_one():
@@ -187,7 +187,7 @@ def test_the_bars_of_a_waterfall_lead_from_before_to_after():
 
 def test_what_only_came_into_view_stands_apart():
     figure = charts.changes(why(10, 3, 2, 1, -5, -2, -1))
-    [view] = named(figure, "only our view changed")
+    [view] = named(figure, "change of scope")
     assert [*view.text] == ["+2", "\N{MINUS SIGN}1"]
     entered, left = (text.replace("<br>", " ") for text in view.customdata)
     assert (
@@ -195,7 +195,7 @@ def test_what_only_came_into_view_stands_apart():
         == "came into view: +2 (already listed when monitoring of its user began or resumed; not a new listing)"
     )
     assert left.startswith("out of view: \N{MINUS SIGN}1 (the service no longer lists the user")
-    assert "+1 is only our view" in charts.describe(figure)
+    assert "Changes of scope account for +1" in charts.describe(figure)
 
 
 def test_vanished_is_not_removed():
@@ -207,7 +207,7 @@ def test_vanished_is_not_removed():
 
 def test_an_axis_that_does_not_begin_at_zero_says_so():
     large, small = charts.changes(why(1000, 3, 0, 0, -5, 0, 0)), charts.changes(why(10, 3, 0, 0, -5, 0, 0))
-    assert "not at zero" in large.layout.yaxis.title.text
+    assert "axis starts at" in large.layout.yaxis.title.text
     assert large.layout.yaxis.range[0] > 0
     assert small.layout.yaxis.title.text == "open"
     assert small.layout.yaxis.range[0] == 0
@@ -216,7 +216,7 @@ def test_an_axis_that_does_not_begin_at_zero_says_so():
 def test_where_nothing_moved_it_is_said():
     figure = charts.changes(why(4, 0, 0, 0, 0, 0, 0))
     assert figure.layout.title.text == "4 are open, as many as before"
-    assert "nothing moved" in charts.describe(figure)
+    assert "no changes" in charts.describe(figure)
     assert charts.changes(why(0, 0, 0, 0, 0, 0, 0)).layout.title.text == "0 are open, as many as before"
 
 
@@ -224,19 +224,19 @@ def test_a_forecast_has_parts_and_an_interval_from_today_on():
     figure = charts.forecast(expected())
     bars = [trace for trace in figure.data if trace.type == "bar"]
     assert np.sum([trace.y for trace in bars], axis=0).tolist() == [9, 7, 7, 7]
-    [band] = named(figure, "interval")
+    [band] = named(figure, "95 % interval")
     assert [*band.y] == [9, 3, 3, 3, 12, 12, 12, 9]
     title = figure.layout.title.text.replace("<br>", " ")
-    assert title.startswith("In 90 days 7 listings will be open (95 % interval: 3\N{EN DASH}12)")
-    assert "In 30 days: 7 in all (95 % interval: 3\N{EN DASH}12)" in charts.describe(figure)
+    assert title.startswith("Forecast for 90 days ahead: 7 open listings (95 % interval: 3\N{EN DASH}12)")
+    assert "In 30 days: 7 open listings (95 % interval: 3\N{EN DASH}12)" in charts.describe(figure)
 
 
 def test_where_there_is_no_forecast_the_chart_says_why():
     why = "a forecast of 30 days needs 60 days of history; there are 14"
     missing = dict.fromkeys(("of_open", "of_gone", "of_new", "open", "low", "high"), np.nan)
     figure = charts.forecast(expected(**missing, reason=why))
-    assert named(figure, "interval") == named(figure, "expected in all") == []
-    assert [*named(figure, "not listed yet")[0].x] == [0]
+    assert named(figure, "95 % interval") == named(figure, "expected total") == []
+    assert [*named(figure, "new")[0].x] == [0]
     assert figure.layout.title.text.replace("<br>", " ").startswith(f"No forecast: {why}")
     assert f"In 60 days: no forecast ({why})." in charts.describe(figure)
     assert figure.data[-1].text == ("no forecast",) * 3
@@ -246,13 +246,13 @@ def test_a_forecast_beside_horizons_without_one_is_of_the_longest():
     table = expected()
     table.loc[2, ["of_open", "of_gone", "of_new", "open", "low", "high"]] = np.nan
     title = charts.forecast(table).layout.title.text.replace("<br>", " ")
-    assert title.startswith("In 60 days 7 listings will be open")
+    assert title.startswith("Forecast for 60 days ahead: 7 open listings")
 
 
 def test_what_is_older_than_any_followed_is_told():
     figure = charts.forecast(expected(beyond=4))
-    assert figure.layout.xaxis.ticktext[-1] == "in 30 days<br>4 older than any followed"
-    assert "4 older than any followed" in charts.describe(figure)
+    assert figure.layout.xaxis.ticktext[-1] == "in 30 days<br>4 older than any observed"
+    assert "4 older than any observed" in charts.describe(figure)
 
 
 def test_horizons_that_are_near_stand_side_by_side():
@@ -282,5 +282,5 @@ def test_a_real_history_of_changes_is_drawn_as_it_is():
     )
     looks = pd.DataFrame({"at": days(2, 5), "people": 3, "unseen": 0})
     figure = charts.status_over_time(analysis.status_over_time(moved, looks))
-    assert figure.layout.title.text == "3 of 5 listings are open; the most were 5, on 2026-03-02"
-    assert {day.day for day in covered(named(figure, "nobody looked")[0])} == {3, 4}
+    assert figure.layout.title.text == "3 of 5 listings are open; peak of 5 on 2026-03-02"
+    assert {day.day for day in covered(named(figure, "no observations")[0])} == {3, 4}

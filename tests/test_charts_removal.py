@@ -55,7 +55,7 @@ def test_a_median_stands_with_its_interval():
     figure = charts.time_to_removal(table)
     assert dots(figure, "circle") == {0: 5}
     assert segments(figure.data[0]) == {0: (table["median_low"][0], table["median_high"][0])}
-    assert figure.layout.title.text == "Half of the listings are removed in 5 days"
+    assert figure.layout.title.text == "Median time to removal: 5 days (95 % interval: 2\N{EN DASH}5; n = 40)"
 
 
 def test_a_median_that_was_not_reached_is_an_arrow_and_no_number():
@@ -63,9 +63,9 @@ def test_a_median_that_was_not_reached_is_an_arrow_and_no_number():
     assert dots(figure, "circle") == {0: 5}
     assert dots(figure, "triangle-right")[1] == 20
     assert "not reached in 20 days" in words(figure)
-    assert "Far: half removed: not reached in 20 days" in charts.describe(figure)
+    assert "Far: median not reached in 20 days" in charts.describe(figure)
     assert figure.layout.title.text.replace("<br>", " ") == (
-        "On 1 of 2 sites half of the listings are removed in 5 days; on 1 half were not removed yet"
+        "Median time to removal: 5 days on 1 of 2 sites; not reached on 1 (n = 50)"
     )
 
 
@@ -75,34 +75,34 @@ def test_the_share_that_is_never_removed_stands_beside_it():
     assert never[0] == pytest.approx(0.25)
     assert never[1] == pytest.approx(0.9)
     assert {"25%", "90%"} <= set(words(figure))
-    assert figure.layout.yaxis.ticktext == ("Near (n 40)", "Far (n 10)")
+    assert figure.layout.yaxis.ticktext == ("Near (n = 40)", "Far (n = 10)")
 
 
 def test_a_site_that_was_only_there_at_the_first_look_has_no_number():
     alone = slow().assign(left_censored=True)
     figure = charts.time_to_removal(timed(alone))
     assert dots(figure, "circle") == dots(figure, "diamond") == {}
-    assert "none seen from its start, 10 left out" in words(figure)
-    assert figure.layout.title.text == "No listing was seen from its start"
-    assert "10 listings were there at the first look, and left out" in charts.describe(figure)
+    assert "no data, 10 left-censored" in words(figure)
+    assert figure.layout.title.text == "Median time to removal: no listing was observed from its start"
+    assert "10 listings already present at the first load excluded" in charts.describe(figure)
 
 
 def test_where_half_are_removed_nowhere_it_is_said():
     figure = charts.time_to_removal(timed(slow("Far"), slow("Near")))
-    assert figure.layout.title.text == "Half of the listings were not removed on any of 2 sites"
+    assert figure.layout.title.text == "Median time to removal: not reached on any of 2 sites (n = 20)"
 
 
 def test_all_together_are_one_row():
     figure = charts.time_to_removal(analysis.time_to_removal(quick(), by=None))
-    assert figure.layout.yaxis.ticktext == ("all listings (n 40)",)
+    assert figure.layout.yaxis.ticktext == ("all listings (n = 40)",)
 
 
 def test_of_five_hundred_sites_twenty_five_are_drawn_and_the_others_told():
     table = timed(*(quick(f"Site {place:03}") for place in range(500)))
     figure = charts.time_to_removal(table)
-    assert len(figure.layout.yaxis.ticktext) == charts.SHOWN
+    assert len(figure.layout.yaxis.ticktext) == charts.MAX_ROWS
     assert "Not drawn: 475 more sites." in charts.describe(figure)
-    assert "On 500 of 500 sites" in charts.describe(figure)
+    assert "on 500 of 500 sites" in charts.describe(figure)
     assert len(charts.describe(figure)) < 2000
 
 
@@ -112,8 +112,8 @@ def test_a_curve_falls_in_steps_from_all():
     assert line.line.shape == "hv"
     assert [*line.x] == [0, 2, 5, 9]
     assert [*line.y] == pytest.approx([1, 0.625, 0.25, 0.25])
-    assert figure.layout.title.text == "25% of the listings are not removed by day 9"
-    assert "half by day 5" in charts.describe(figure)
+    assert figure.layout.title.text == "25% of listings are not removed by day 9 (n = 40)"
+    assert "median 5 days" in charts.describe(figure)
 
 
 def test_a_curve_without_its_first_day_begins_with_all():
@@ -127,7 +127,7 @@ def test_a_band_that_is_not_known_is_a_hole():
     table.loc[table["days"] == 2, ["low", "high"]] = np.nan
     [band] = [trace for trace in charts.survival(table).data if trace.fill == "toself"]
     assert [one for one in band.x if one is not None] == [5, 9, 9, 5, 9, 9, 9, 9]
-    assert "(interval not known)" in charts.survival(table).data[1].customdata[1]
+    assert "(95 % interval not known)" in charts.survival(table).data[1].customdata[1]
 
 
 def test_of_many_curves_the_six_largest_are_drawn():
@@ -147,9 +147,9 @@ def test_of_many_curves_the_six_largest_are_drawn():
 
 def test_curves_are_compared_where_they_end():
     figure = charts.survival(analysis.survival(pd.concat([quick(), slow()]), by="site"))
-    assert figure.layout.title.text == "Not removed where the curves end: from 25% (Near) to 90% (Far)"
+    assert figure.layout.title.text == "Share not removed at the end: 25% (Near) to 90% (Far)"
     same = analysis.survival(pd.concat([quick("A"), quick("B")]), by="site")
-    assert "25% are not removed, whatever the group" in charts.survival(same).layout.title.text
+    assert "25% in every group" in charts.survival(same).layout.title.text
 
 
 def test_what_came_back_is_told_by_what_it_had_been():
@@ -161,7 +161,7 @@ def test_what_came_back_is_told_by_what_it_had_been():
     assert dots(figure, "circle") == {0: 6, 1: 1}
     assert segments(figure.data[2]) == {0: (4, 8), 1: (1, 1)}
     assert figure.layout.title.text.replace("<br>", " ") == (
-        "Listings came back 3 times, 2 of them after a verified removal; Near has most, 2"
+        "3 relistings, 2 after a verified removal; Near has most, 2"
     )
 
 
@@ -169,7 +169,7 @@ def test_for_how_long_it_was_gone_may_not_be_known():
     figure = charts.relistings(returned(("Near", "removed", np.nan)))
     assert dots(figure, "circle") == {}
     assert words(figure) == ["not known"]
-    assert "gone for how long is not known" in charts.describe(figure)
+    assert "days gone: not known" in charts.describe(figure)
 
 
 def test_beyond_twenty_five_sites_what_came_back_stands_together():

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exposurekit.charts.time_gaps import stretches
+from exposurekit.charts.time_gaps import observed_spans
 
 TUESDAY = pd.Timestamp("2026-03-03", tz="UTC")
 
@@ -14,8 +14,8 @@ TUESDAY = pd.Timestamp("2026-03-03", tz="UTC")
 @given(st.sets(st.integers(0, 60), min_size=1))
 def test_what_was_looked_into_and_what_was_not_make_the_whole(chosen):
     chosen = chosen | {0, 1}  # Mondays alone would be weeks, and first days months
-    when = stretches(pd.Series(TUESDAY + pd.to_timedelta(sorted(chosen), unit="D")))
-    assert len(chosen) + when.missed() == max(chosen) - min(chosen) + 1
+    when = observed_spans(pd.Series(TUESDAY + pd.to_timedelta(sorted(chosen), unit="D")))
+    assert len(chosen) + when.count_unobserved() == max(chosen) - min(chosen) + 1
     at, row = when.line()
     assert {int(one) for one in row} == {*range(len(chosen)), -1}
     assert not (np.diff(at.astype("M8[s]")) < np.timedelta64(0, "s")).any()
@@ -27,21 +27,21 @@ def test_what_was_looked_into_and_what_was_not_make_the_whole(chosen):
         (["2026-03-02"], "day", "2026-03-03"),
         (["2026-03-02", "2026-03-09", "2026-03-23"], "week", "2026-03-30"),
         (["2026-01-01", "2026-02-01", "2026-04-01"], "month", "2026-05-01"),
-        (["2026-03-02T06:00", "2026-03-02T18:00", "2026-03-05T06:00"], "look", "2026-03-05T18:00"),
+        (["2026-03-02T06:00", "2026-03-02T18:00", "2026-03-05T06:00"], "run", "2026-03-05T18:00"),
     ],
-    ids=["day", "week", "month", "look"],
+    ids=["day", "week", "month", "run"],
 )
 def test_a_row_holds_for_its_period(periods, kind, last):
-    when = stretches(pd.Series(pd.to_datetime(periods, utc=True, format="ISO8601")))
+    when = observed_spans(pd.Series(pd.to_datetime(periods, utc=True, format="ISO8601")))
     assert when.kind == kind
     assert when.ends[-1] == np.datetime64(last)
-    assert when.missed() == (0 if len(periods) == 1 else 1)
+    assert when.count_unobserved() == (0 if len(periods) == 1 else 1)
 
 
 def test_a_look_holds_until_the_next_but_not_over_a_long_break():
     at = pd.to_datetime(
         ["2026-03-02T06:00", "2026-03-02T12:00", "2026-03-02T18:00", "2026-03-09T06:00"], utc=True
     )
-    when = stretches(pd.Series(at))
+    when = observed_spans(pd.Series(at))
     assert (when.ends - when.starts == np.timedelta64(6, "h")).all()
-    assert when.missed() == 1
+    assert when.count_unobserved() == 1

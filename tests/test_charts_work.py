@@ -33,7 +33,7 @@ def test_cells_hold_the_removals_that_a_field_alone_lets_start():
     assert figure.layout.xaxis.ticktext == ("birth_date", "email", "zip")
     assert figure.layout.yaxis.ticktext == ("user 1", "user 2")
     assert [[*row] for row in figure.data[0].z] == [[2, 0, 0], [1, None, None]]
-    said = "birth_date is missing most: with it alone 3 removals of 2 people can start"
+    said = "birth_date blocks most: alone it unlocks 3 removals for 2 people"
     assert figure.layout.title.text.replace("<br>", " ") == said
 
 
@@ -44,20 +44,20 @@ def test_a_field_that_nobody_can_see_stands_apart_in_grey():
     assert [[*row] for row in known.z] == [[1, None]]
     assert [[*row] for row in other.z] == [[None, 2]]
     assert known.colorscale != other.colorscale
-    assert "pet: 2 removals with it alone" in charts.describe(figure)
-    assert "whether it is on file is not known" in charts.describe(figure)
-    assert figure.layout.title.text.startswith("birth_date is missing most")
+    assert "pet: alone unlocks 2 removals" in charts.describe(figure)
+    assert "may be on file" in charts.describe(figure)
+    assert figure.layout.title.text.startswith("birth_date blocks most")
 
 
 def test_where_no_field_alone_helps_it_is_said():
     figure = blocked((1, ["zip", "email"]))
     title = figure.layout.title.text.replace("<br>", " ")
-    assert title == "No field alone lets a removal start; email is missing for 1 listing"
+    assert title == "No single field unlocks a removal; email is missing for 1 listing"
 
 
 def test_of_a_hundred_people_twenty_five_have_a_row_and_the_others_one():
     figure = blocked(*((user, ["zip"]) for user in range(100)))
-    assert len(figure.layout.yaxis.ticktext) == charts.SHOWN + 1
+    assert len(figure.layout.yaxis.ticktext) == charts.MAX_ROWS + 1
     assert figure.layout.yaxis.ticktext[-1] == "75 more people"
     assert [row[0] for row in figure.data[0].z][-2:] == [1, 75]
     assert figure.data[0].zmax == 1
@@ -65,7 +65,7 @@ def test_of_a_hundred_people_twenty_five_have_a_row_and_the_others_one():
 
 def test_of_a_hundred_fields_the_most_helpful_are_drawn():
     figure = blocked(*((1, [f"field_{place:03}"]) for place in range(100)))
-    assert len(figure.layout.xaxis.ticktext) == charts.SHOWN
+    assert len(figure.layout.xaxis.ticktext) == charts.MAX_ROWS
     assert "Not drawn: 75 more fields." in charts.describe(figure)
 
 
@@ -73,15 +73,15 @@ def test_asks_add_up():
     figure = asked((1, ["birth_date"]), (1, ["birth_date"]), (2, ["birth_date"]), (3, ["zip", "email"]))
     before, new = figure.data
     assert ([*before.x], [*new.x], [*new.text]) == ([0, 2, 3], [2, 1, 1], ["2", "3", "4"])
-    assert figure.layout.title.text == "Ask 2 people for birth_date: 3 removals can start"
-    assert "With 3 asks 4 removals can start" in charts.describe(figure)
+    assert figure.layout.title.text == "Ask 2 people for birth_date to unlock 3 removals"
+    assert "3 requests to unlock 4 removals" in charts.describe(figure)
 
 
 def test_of_many_asks_twenty_five_are_drawn():
     figure = asked(*((user, ["zip"]) for user in range(100)), asks=100)
-    assert len(figure.data[0].x) == charts.SHOWN
-    assert "With 100 asks 100 removals can start" in charts.describe(figure)
-    assert "Not drawn: 75 more asks." in charts.describe(figure)
+    assert len(figure.data[0].x) == charts.MAX_ROWS
+    assert "100 requests to unlock 100 removals" in charts.describe(figure)
+    assert "Not drawn: 75 more requests." in charts.describe(figure)
 
 
 def test_a_queue_begins_where_its_table_begins():
@@ -95,8 +95,8 @@ def test_a_queue_begins_where_its_table_begins():
     assert figure.layout.yaxis.ticktext == ("1. near.example", "2. far.example")
     states = {trace.name: [*trace.x] for trace in figure.data}
     assert states == {"started": [1, 0], "open": [1, 1], "unable": [0, 0], "done": [0, 1], "minutes": [8, 5]}
-    assert figure.layout.title.text == "Begin at near.example: 2 listings of 2 people, about 8 minutes"
-    assert "about 13 minutes in all" in charts.describe(figure)
+    assert figure.layout.title.text == "Start with near.example: 2 listings of 2 people, about 8 minutes"
+    assert "about 13 minutes in total" in charts.describe(figure)
 
 
 def test_states_have_patterns_of_their_own():
@@ -109,7 +109,7 @@ def test_a_queue_of_what_is_done_leaves_nothing():
     figure = charts.work_queue(
         queue(("near.example", "done", 0, 0, 0.0), ("far.example", "unable", 0, 0, 0.0))
     )
-    assert figure.layout.title.text == "Nothing is left that can be done by hand"
+    assert figure.layout.title.text == "All manual work is done or marked unable"
     assert "1 unable, 1 done" in charts.describe(figure)
 
 
@@ -120,11 +120,11 @@ def test_a_place_that_is_not_told_is_called_so():
 
 def test_of_many_places_the_first_are_drawn():
     figure = charts.work_queue(queue(*((f"{place:03}.example", "open", 1, 1, 0.2) for place in range(500))))
-    assert len(figure.layout.yaxis.ticktext) == charts.SHOWN
-    assert "Not drawn: 475 more places." in charts.describe(figure)
+    assert len(figure.layout.yaxis.ticktext) == charts.MAX_ROWS
+    assert "Not drawn: 475 more groups." in charts.describe(figure)
 
 
 def test_of_a_queue_that_is_narrowed_what_is_left_of_it_is_told():
     one = queue(*(("near.example", "open", 8, 8, 2.375) for _ in range(8))).head(1)
     figure = charts.work_queue(one)
-    assert figure.layout.title.text == "Begin at near.example: 1 listing of 1 person, about 2 minutes"
+    assert figure.layout.title.text == "Start with near.example: 1 listing of 1 person, about 2 minutes"

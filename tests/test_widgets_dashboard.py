@@ -228,11 +228,11 @@ def test_a_click_on_the_rest_picks_nothing(looked):
     dashboard._scope = replace(dashboard._scope, all_records=kit.records(2_400))
     dashboard.pick()
     chart = figures(dashboard)[0]
-    assert len(chart.layout.yaxis.ticktext) == charts.SHOWN + 1
-    click(chart, 0, charts.SHOWN)
+    assert len(chart.layout.yaxis.ticktext) == charts.MAX_ROWS + 1
+    click(chart, 0, charts.MAX_ROWS)
     assert dashboard.sites == ()
-    click(chart, 0, charts.SHOWN - 1)
-    assert dashboard.sites == (chart.layout.yaxis.ticktext[charts.SHOWN - 1],)
+    click(chart, 0, charts.MAX_ROWS - 1)
+    assert dashboard.sites == (chart.layout.yaxis.ticktext[charts.MAX_ROWS - 1],)
     assert dashboard.error is None
 
 

@@ -66,19 +66,19 @@ def by_state(records: pd.DataFrame) -> pd.DataFrame:
     """
     MissingColumns.check("by_state", records.columns, ("locations", "status", "user_id"))
     listed = records[is_open(records["status"])]
-    places = listed["locations"].reset_index(drop=True).explode().astype("str")
-    states = places.map({place: state_of(place) for place in places.dropna().unique()})
+    locations = listed["locations"].reset_index(drop=True).explode().astype("str")
+    states = locations.map({location: state_of(location) for location in locations.dropna().unique()})
     return _count("state", states.astype("str").fillna(NOT_STATED), listed, "listings")
 
 
-def state_of(place: str) -> str | None:
-    """Return the two-letter code of the state after the last comma of a place, ignoring ZIP code and country.
+def state_of(location: str) -> str | None:
+    """Return the two-letter code of the state after the last comma of a location, ignoring ZIP code and country.
 
     >>> from exposurekit.analysis.by_kind import state_of
     >>> state_of("Oakmere, California, USA"), state_of("Oakmere")
     ('CA', None)
     """
-    text = " ".join(["", *place.upper().replace(".", "").replace(",", " , ").split()])
+    text = " ".join(["", *location.upper().replace(".", "").replace(",", " , ").split()])
     for country in _COUNTRIES:
         text = text.removesuffix(country)
     text = _ZIP.sub("", text.rstrip(" ,")).rstrip(" ,")

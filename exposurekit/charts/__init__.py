@@ -2,19 +2,19 @@
 
 ::
 
-    counts        listings by site, person and state        status_over_time   counts per period
+    counts        listings by site, user and state          status_over_time   counts per period
     survival      time to removal, relistings               forecast           expected open listings, with interval
     data_quality  precision, coverage, site health          score              points per person
     work_queue    blockers and manual work
 
-    theme         palette, labels and the `Chart` class     bars, heatmap      one row a group; people by something
+    theme         palette, labels and the `Chart` class     bars, heatmap      one row per group; people by columns
     area          areas and lines over time                 time_gaps          periods with and without observations
-    waterfall     why a number changed                      survival_curves    survival curves
-    medians       median times, with intervals              input              checks that a table fits its chart
+    waterfall     causes of a change                        survival_curves    survival curves
+    medians       median times with intervals               input              checks of a chart's table
     embedding     charts in exported notebooks and reports
 """
 
-from exposurekit.charts.bars import SHOWN
+from exposurekit.charts.bars import MAX_ROWS
 from exposurekit.charts.counts import by_kind, by_site, by_state, by_user, user_by_site
 from exposurekit.charts.data_quality import coverage, precision, site_health
 from exposurekit.charts.score import score
@@ -27,8 +27,8 @@ __all__ = [
     "COLOURS",
     "CONFIG",
     "LABEL_MAX",
+    "MAX_ROWS",
     "PATTERNS",
-    "SHOWN",
     "Chart",
     "best_next_fields",
     "blockers",

@@ -1,4 +1,4 @@
-"""Counts over time as Plotly draws them: areas on one another, or a line for each group. Draws nothing where nobody looked."""
+"""Traces of counts over time: stacked areas by status, or one line per group, with gaps where nothing was observed."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,70 +9,70 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from exposurekit.charts.theme import BLUE, COLOURS, DASHES, GREY, PATTERNS, SERIES, label_text, pluralize
-from exposurekit.charts.time_gaps import Stretches, Texts, texts
+from exposurekit.charts.time_gaps import ObservedSpans, Texts, iso_texts
 
-LINES = 8
+MAX_LINES = 8
 Ints = NDArray[np.int64]
 
 
-def areas(rows: pd.DataFrame, statuses: list[str], when: Stretches) -> list[go.Scatter]:
-    """An area for each status, the first at the bottom, and above them where nobody looked or not everybody was seen.
+def areas(rows: pd.DataFrame, statuses: list[str], spans: ObservedSpans) -> list[go.Scatter]:
+    """Create a stacked area per status, first at the bottom, and traces for gaps and incomplete runs.
 
     Args:
-        rows: One row a period, ascending: a column of counts for each status; ``people`` and ``unseen``, if it has these.
-        statuses: What is stacked.
-        when: When each row holds.
+        rows: One row per period, ascending, with a column of counts per status; optionally ``people`` and ``unseen``.
+        statuses: The statuses to stack.
+        spans: The time span of each row.
     """
     tops = rows[statuses].to_numpy("int64").cumsum(axis=1)
     bottoms = np.column_stack([np.zeros(len(rows), "int64"), tops[:, :-1]])
-    outline, line = when.outline(), when.line()
+    outline, line = spans.outline(), spans.line()
     traces = []
-    for place, status in enumerate(statuses):
-        traces.append(_area(status, outline, (bottoms[:, place], tops[:, place])))
-        traces.append(_edge(status, line, rows[status].to_numpy("int64"), tops[:, place]))
-    return [*traces, *_gap_area(when, int(tops.max())), *_unobserved_area(rows, when, tops[:, -1])]
+    for column, status in enumerate(statuses):
+        traces.append(_area(status, outline, (bottoms[:, column], tops[:, column])))
+        traces.append(_edge(status, line, rows[status].to_numpy("int64"), tops[:, column]))
+    return [*traces, *_gap_area(spans, int(tops.max())), *_incomplete_markers(rows, spans, tops[:, -1])]
 
 
-def lines(counts: NDArray[np.float64], names: Sequence[str], when: Stretches) -> list[go.Scatter]:
-    """A line for each group, told apart by colour and dash; more than eight of them are the rest together, in grey.
+def lines(counts: NDArray[np.float64], names: Sequence[str], spans: ObservedSpans) -> list[go.Scatter]:
+    """Create a line per group with a colour and dash of its own; lines after the eighth are grey.
 
     Args:
-        counts: One row a period, one column a group; NaN: it was not known yet.
-        names: Of the groups.
-        when: When each row holds.
+        counts: One row per period and one column per group; NaN: not observed yet.
+        names: The names of the groups.
+        spans: The time span of each row.
     """
-    at, row = when.line()
+    at, row = spans.line()
     traces = []
-    for place, name in enumerate(names):
+    for column, name in enumerate(names):
         traces.append(
             go.Scatter(
                 name=label_text(name),
                 x=at,
-                y=np.where(row < 0, np.nan, counts[row, place]),
+                y=np.where(row < 0, np.nan, counts[row, column]),
                 mode="lines",
-                line={"shape": "hv", **_line(place)},
+                line={"shape": "hv", **_line_style(column)},
                 hovertemplate="%{y:,d}",
             )
         )
-    return [*traces, *_gap_area(when, int(np.nanmax(counts, initial=0)))]
+    return [*traces, *_gap_area(spans, int(np.nanmax(counts, initial=0)))]
 
 
-def _line(place: int) -> dict[str, Any]:
-    if place >= LINES:
+def _line_style(number: int) -> dict[str, Any]:
+    if number >= MAX_LINES:
         return {"color": GREY, "width": 1}
-    dash = DASHES[(place + place // len(SERIES)) % len(DASHES)]
-    return {"color": SERIES[place % len(SERIES)], "dash": dash, "width": 2}
+    dash = DASHES[(number + number // len(SERIES)) % len(DASHES)]
+    return {"color": SERIES[number % len(SERIES)], "dash": dash, "width": 2}
 
 
-def _area(status: str, outline: tuple[Texts, Ints, Any], between: tuple[Ints, Ints]) -> go.Scatter:
+def _area(status: str, outline: tuple[Texts, Ints, Any], bounds: tuple[Ints, Ints]) -> go.Scatter:
     at, row, lower = outline
-    bottom, top = between
+    bottom, top = bounds
     colour = COLOURS.get(status, BLUE)
     return go.Scatter(
         name=label_text(status),
         legendgroup=label_text(status),
         x=at,
-        y=_broken(np.where(lower, bottom[row], top[row]), row),
+        y=_with_breaks(np.where(lower, bottom[row], top[row]), row),
         mode="lines",
         line={"width": 0},
         fill="toself",
@@ -88,35 +88,35 @@ def _area(status: str, outline: tuple[Texts, Ints, Any], between: tuple[Ints, In
 
 
 def _edge(status: str, line: tuple[Texts, Ints], n: Ints, top: Ints) -> go.Scatter:
-    """The upper edge of an area: what one points at."""
+    """The upper edge of an area, which carries the hover text."""
     at, row = line
     return go.Scatter(
         name=label_text(status),
         legendgroup=label_text(status),
         showlegend=False,
         x=at,
-        y=_broken(top[row], row),
-        customdata=_broken(n[row], row),
+        y=_with_breaks(top[row], row),
+        customdata=_with_breaks(n[row], row),
         mode="lines",
         line={"width": 1, "color": COLOURS.get(status, BLUE), "shape": "hv"},
         hovertemplate="%{customdata:,d}",
     )
 
 
-def _broken(n: Ints, row: Ints) -> NDArray[np.float64]:
-    """Numbers as Plotly draws them: nothing where a line breaks. Arrays it takes as they are, of lists it looks at each."""
+def _with_breaks(n: Ints, row: Ints) -> NDArray[np.float64]:
+    """Replace numbers by NaN where a line breaks. An array, because Plotly validates lists element by element."""
     return np.where(row < 0, np.nan, n)
 
 
-def _gap_area(when: Stretches, top: int) -> list[go.Scatter]:
-    gaps = when.gaps()
+def _gap_area(spans: ObservedSpans, top: int) -> list[go.Scatter]:
+    gaps = spans.gaps()
     if not len(gaps.starts):
         return []
     at, row, lower = gaps.outline()
-    ground = go.Scatter(
-        name="nobody looked",
+    background = go.Scatter(
+        name="no observations",
         x=at,
-        y=_broken(np.where(lower, 0, max(top, 1)), row),
+        y=_with_breaks(np.where(lower, 0, max(top, 1)), row),
         mode="lines",
         line={"width": 0},
         fill="toself",
@@ -124,24 +124,27 @@ def _gap_area(when: Stretches, top: int) -> list[go.Scatter]:
         fillpattern={"shape": "+", "bgcolor": "rgba(0,0,0,0)", "fgcolor": GREY, "solidity": 0.2, "size": 6},
         hoverinfo="skip",
     )
-    return [ground]
+    return [background]
 
 
-def _unobserved_area(rows: pd.DataFrame, when: Stretches, top: Ints) -> list[go.Scatter]:
-    """A mark where the last look did not see everybody well."""
+def _incomplete_markers(rows: pd.DataFrame, spans: ObservedSpans, top: Ints) -> list[go.Scatter]:
+    """Markers at the periods whose last run did not load everyone completely."""
     if "unseen" not in rows or "people" not in rows:
         return []
-    some = (rows["unseen"].fillna(0) > 0).to_numpy("bool")
-    if not some.any():
+    is_incomplete = (rows["unseen"].fillna(0) > 0).to_numpy("bool")
+    if not is_incomplete.any():
         return []
-    told = rows.loc[some, ["unseen", "people"]].astype("int64").to_numpy().tolist()
-    marks = go.Scatter(
-        name="not all seen well",
-        x=texts(when.starts[some]),
-        y=top[some].tolist(),
-        customdata=[f"{unseen:,} of {pluralize(people, 'person', 'people')}" for unseen, people in told],
+    pairs = rows.loc[is_incomplete, ["unseen", "people"]].astype("int64").to_numpy().tolist()
+    markers = go.Scatter(
+        name="incomplete run",
+        x=iso_texts(spans.starts[is_incomplete]),
+        y=top[is_incomplete].tolist(),
+        customdata=[
+            f"{unseen:,} of {pluralize(people, 'person', 'people')} not loaded completely"
+            for unseen, people in pairs
+        ],
         mode="markers",
         marker={"symbol": "triangle-down-open", "color": GREY, "size": 7},
         hovertemplate="%{customdata}",
     )
-    return [marks]
+    return [markers]

@@ -1,4 +1,4 @@
-"""Who is exposed where: listings by site, person and state, links by what they hold."""
+"""Charts of counts: listings by site, user and state, and links by kind of data."""
 
 from dataclasses import dataclass
 
@@ -10,19 +10,19 @@ from exposurekit.analysis import NOT_STATED, OTHER, UNKNOWN, VANISHED
 from exposurekit.analysis.questions import advice
 from exposurekit.analysis.statuses import OPEN
 from exposurekit.charts.bars import (
-    SHOWN,
-    WITHIN,
+    MAX_ROWS,
+    TEXT_AUTO,
     annotations,
     as_rows,
     bars,
     group_rest,
     leaders,
+    names_or_count,
     omitted_note,
     row_labels,
     rows_px,
-    tied,
 )
-from exposurekit.charts.heatmap import cells, column_labels, grid_px
+from exposurekit.charts.heatmap import heatmap, heatmap_px, label_axes
 from exposurekit.charts.input import check_input
 from exposurekit.charts.theme import (
     BLUE,
@@ -31,8 +31,8 @@ from exposurekit.charts.theme import (
     Chart,
     chart,
     count_axis,
+    definition_lines,
     empty_chart,
-    explained,
     label_text,
     pluralize,
     short,
@@ -40,56 +40,56 @@ from exposurekit.charts.theme import (
 from exposurekit.contract.types import REMOVED, STATUSES
 from exposurekit.errors import MissingColumns
 
-_COUNTED = (*STATUSES, OTHER)
-_BEHIND = 1.16  # room for "12 open" behind the longest bar
+_STATUS_COLUMNS = (*STATUSES, OTHER)
+_TEXT_ROOM = 1.16  # for "12 open" behind the longest bar
 
 
 @dataclass(frozen=True, slots=True)
-class _Sentences:
-    """What a chart of plain bars says.
+class _Wording:
+    """The wording of a simple bar chart.
 
     Attributes:
-        empty: Where there is nothing to count.
-        unnamed: One thing, or several, that fall under no name.
-        all: All of them.
-        show: What those that have one do, before the name that most of them have.
-        names: What such names are, in the plural.
+        empty: The title without rows.
+        not_stated: What follows the number of items without a value, singular and plural.
+        subject: The subject of the title.
+        verb: The verb between subject and value.
+        values: The values' noun, plural.
     """
 
     empty: str
-    unnamed: tuple[str, str]
-    all: str
-    show: str
-    names: str
+    not_stated: tuple[str, str]
+    subject: str
+    verb: str
+    values: str
 
 
-_KINDS = _Sentences(
+_KINDS = _Wording(
     "No links",
-    ("link does not say what it holds", "links do not say what they hold"),
+    ("link does not state its contents", "links do not state their contents"),
     "Pages",
     "show",
     "kinds",
 )
-_STATES = _Sentences(
+_STATES = _Wording(
     "No open listings",
     ("open listing names no state", "open listings name no state"),
     "Open listings",
-    "place people in",
+    "name",
     "states",
 )
 
 
 def by_site(table: pd.DataFrame, *, provenance: str = "") -> Chart:
-    """Listings on each site, by status, as stacked bars; the site with most open on top, beyond 25 sites the rest in one row.
+    """Draw listings per site and status as stacked bars, with the number of open listings behind each.
 
-    Behind each bar stands how many of its listings are open.
+    The site with most open listings is at the top. Sites after the 25th share one row.
 
     Args:
-        table: As `analysis.by_site` gives it, or `History.by_site`.
-        provenance: Where the figures come from and as of when; stands below the title.
+        table: A table as returned by `analysis.by_site` or `History.by_site`.
+        provenance: Source and date of the data, shown below the title.
 
     Returns:
-        A figure whose title says the finding; `describe` gives it as text.
+        A figure whose title is the finding. `describe` returns its alternative text.
 
     Raises:
         MissingColumns: ``table`` lacks a column.
@@ -98,16 +98,16 @@ def by_site(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     >>> [bar.name for bar in figure.data][:2]
     ['discovered', 'pending removal']
     """
-    check_input("by_site", table, ("site", OPEN, *_COUNTED, "total"))
+    check_input("by_site", table, ("site", OPEN, *_STATUS_COLUMNS, "total"))
     return _stacked(table, "site", "sites", provenance)
 
 
 def by_user(table: pd.DataFrame, *, provenance: str = "") -> Chart:
-    """Listings of each person, by status, as `by_site` draws them. People go by their ids.
+    """Draw listings per person and status, as `by_site` does. People are labelled by id.
 
     Args:
-        table: As `analysis.by_user` gives it.
-        provenance: As of `by_site`.
+        table: A table as returned by `analysis.by_user`.
+        provenance: As in `by_site`.
 
     Raises:
         MissingColumns: ``table`` lacks a column.
@@ -115,20 +115,20 @@ def by_user(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     >>> charts.by_user(analysis.by_user(exposure.records())).layout.yaxis.ticktext[0].startswith("user ")
     True
     """
-    check_input("by_user", table, ("user_id", OPEN, *_COUNTED, "total"))
+    check_input("by_user", table, ("user_id", OPEN, *_STATUS_COLUMNS, "total"))
     people = table.assign(user_id="user " + table["user_id"].astype("str"))
     return _stacked(people, "user_id", "people", provenance)
 
 
 def user_by_site(matrix: pd.DataFrame, *, provenance: str = "") -> Chart:
-    """Open listings of each person on each site, as a heat map of at most 25 by 25, the fullest first.
+    """Draw open listings per person and site as a heat map of at most 25 by 25, highest counts first.
 
     Args:
-        matrix: As `analysis.user_by_site` gives it.
-        provenance: As of `by_site`.
+        matrix: A table as returned by `analysis.user_by_site`.
+        provenance: As in `by_site`.
 
     Raises:
-        MissingColumns: ``matrix`` is no such table: its rows are not people.
+        MissingColumns: The index of ``matrix`` is not ``user_id``.
 
     >>> charts.user_by_site(analysis.user_by_site(exposure.records())).data[0].type
     'heatmap'
@@ -140,47 +140,49 @@ def user_by_site(matrix: pd.DataFrame, *, provenance: str = "") -> Chart:
         )
     if matrix.empty or not matrix.to_numpy().any():
         return empty_chart("No open listings", summary=_sizes(matrix), provenance=provenance)
-    shown = matrix.iloc[:SHOWN, :SHOWN]
-    sites, people = [label_text(site) for site in shown.columns], [f"user {one}" for one in shown.index]
-    n = shown.to_numpy()
-    said = [
-        [f"{person}, {site}<br>{one:,} open" for site, one in zip(sites, row, strict=True)]
+    drawn = matrix.iloc[:MAX_ROWS, :MAX_ROWS]
+    sites = [label_text(site) for site in drawn.columns]
+    people = [f"user {user_id}" for user_id in drawn.index]
+    n = drawn.to_numpy()
+    hover = [
+        [f"{person}, {site}<br>{count:,} open" for site, count in zip(sites, row, strict=True)]
         for person, row in zip(people, n, strict=True)
     ]
-    total, full = int(matrix.to_numpy().sum()), int((matrix.to_numpy() > 0).sum())
+    total, pairs = int(matrix.to_numpy().sum()), int((matrix.to_numpy() > 0).sum())
     figure = chart(
-        [cells(np.where(n > 0, n, np.nan), said, full=float(n.max()))],
-        finding=f"{pluralize(total, 'open listing')} in {pluralize(full, 'pair')} of person and site",
-        summary=f"{_sizes(matrix)} {_fullest(matrix)}.",
+        [heatmap(np.where(n > 0, n, np.nan), hover, zmax=float(n.max()))],
+        finding=f"{pluralize(total, 'open listing')} in {pluralize(pairs, 'pair')} of person and site",
+        summary=f"{_sizes(matrix)} {_leading_person(matrix)}.",
         provenance=provenance,
-        height=grid_px(len(people)),
+        height=heatmap_px(len(people)),
     )
-    return column_labels(figure, people, sites)
+    return label_axes(figure, people, sites)
 
 
-def _fullest(matrix: pd.DataFrame) -> str:
-    """Who has most open listings."""
+def _leading_person(matrix: pd.DataFrame) -> str:
+    """The person with most open listings, as a sentence."""
     n = matrix.sum(axis=1)
-    said = leaders([f"user {one}" for one in n.index], n.tolist(), "people", "has", "have")
-    return said[0].upper() + said[1:]
+    text = leaders([f"user {user_id}" for user_id in n.index], n.tolist(), "people", "has", "have")
+    return text[0].upper() + text[1:]
 
 
 def _sizes(matrix: pd.DataFrame) -> str:
-    """How many people and sites there are, and how many of them are not drawn."""
+    """The numbers of people and sites, and of those that are not drawn."""
     people, sites = matrix.shape
-    missing = (
-        pluralize(max(n - SHOWN, 0), *words) for n, *words in ((people, "person", "people"), (sites, "site"))
+    omitted = (
+        pluralize(max(n - MAX_ROWS, 0), *words)
+        for n, *words in ((people, "person", "people"), (sites, "site"))
     )
-    more = f" Not drawn: {', '.join(missing)}." if max(people, sites) > SHOWN else ""
-    return f"{pluralize(people, 'person', 'people')} and {pluralize(sites, 'site')}.{more}"
+    note = f" Not drawn: {', '.join(omitted)}." if max(people, sites) > MAX_ROWS else ""
+    return f"{pluralize(people, 'person', 'people')} and {pluralize(sites, 'site')}.{note}"
 
 
 def by_kind(table: pd.DataFrame, *, provenance: str = "") -> Chart:
-    """Links by the kind of data that they hold; beside each, of how many people.
+    """Draw links per kind of data as bars, labelled with the number of people.
 
     Args:
-        table: As `analysis.by_kind` gives it.
-        provenance: As of `by_site`.
+        table: A table as returned by `analysis.by_kind`.
+        provenance: As in `by_site`.
 
     Raises:
         MissingColumns: ``table`` lacks a column.
@@ -189,17 +191,15 @@ def by_kind(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     'links'
     """
     check_input("by_kind", table, ("kind", "links", "people"))
-    return _plain_bars(table, "kind", "links", _KINDS, provenance)
+    return _simple_bars(table, "kind", "links", _KINDS, provenance)
 
 
 def by_state(table: pd.DataFrame, *, provenance: str = "") -> Chart:
-    """Open listings by the state in which they place people; beside each, how many people.
-
-    The title says how many listings name no state before it says which state is named most.
+    """Draw open listings per state as bars, labelled with the number of people.
 
     Args:
-        table: As `analysis.by_state` gives it.
-        provenance: As of `by_site`.
+        table: A table as returned by `analysis.by_state`.
+        provenance: As in `by_site`.
 
     Raises:
         MissingColumns: ``table`` lacks a column.
@@ -208,26 +208,26 @@ def by_state(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     'listings'
     """
     check_input("by_state", table, ("state", "listings", "people"))
-    return _plain_bars(table, "state", "listings", _STATES, provenance)
+    return _simple_bars(table, "state", "listings", _STATES, provenance)
 
 
 def _stacked(table: pd.DataFrame, by: str, groups: str, provenance: str) -> Chart:
     if table.empty:
         return empty_chart("No listings", provenance=provenance)
-    shown = group_rest(table, by, groups)
-    labels = [label_text(group) for group in shown[by]]
-    drawn = [status for status in (*STATUSES, OTHER, VANISHED, UNKNOWN) if _is_drawn(status, table)]
-    ends = shown[drawn].sum(axis=1).tolist()
-    behind = annotations([f"{n:,} open" for n in shown[OPEN]], ends, name=OPEN)
+    rows = group_rest(table, by, groups)
+    labels = [label_text(group) for group in rows[by]]
+    statuses = [status for status in (*STATUSES, OTHER, VANISHED, UNKNOWN) if _is_drawn(status, table)]
+    ends = rows[statuses].sum(axis=1).tolist()
+    open_texts = annotations([f"{n:,} open" for n in rows[OPEN]], ends, name=OPEN)
     figure = chart(
-        [*(_bar(status, shown, labels) for status in drawn), behind],
+        [*(_bar(status, rows, labels) for status in statuses), open_texts],
         finding=_finding(table, by),
         summary=_summary(table, by, groups),
         provenance=provenance,
-        height=rows_px(len(shown)),
+        height=rows_px(len(rows)),
         barmode="stack",
     )
-    figure.update_layout(xaxis=count_axis("listings", int(shown[drawn].sum(axis=1).max()), room=_BEHIND))
+    figure.update_layout(xaxis=count_axis("listings", int(max(ends)), room=_TEXT_ROOM))
     return as_rows(figure, labels)
 
 
@@ -236,59 +236,67 @@ def _is_drawn(status: str, table: pd.DataFrame) -> bool:
 
 
 def _bar(status: str, table: pd.DataFrame, labels: list[str]) -> go.Bar:
-    said = [
-        f"{name}<br>{n:,} {status}{explained(status)}<br>{of_these:,} open in all"
-        for name, n, of_these in zip(labels, table[status], table[OPEN], strict=True)
+    hover = [
+        f"{name}<br>{n:,} {status}{definition_lines(status)}<br>{n_open:,} open in total"
+        for name, n, n_open in zip(labels, table[status], table[OPEN], strict=True)
     ]
-    return bars(status, table[status].tolist(), said, (COLOURS[status], PATTERNS[status]))
+    return bars(status, table[status].tolist(), hover, (COLOURS[status], PATTERNS[status]))
 
 
-def _plain_bars(table: pd.DataFrame, by: str, things: str, says: _Sentences, provenance: str) -> Chart:
+def _simple_bars(table: pd.DataFrame, by: str, n_column: str, wording: _Wording, provenance: str) -> Chart:
     if table.empty:
-        return empty_chart(says.empty, provenance=provenance)
-    shown = table.head(SHOWN)
-    names, people = row_labels(shown, by), [pluralize(int(n), "person", "people") for n in shown["people"]]
-    rows = [*zip(names, shown[things].tolist(), people, strict=True)]
+        return empty_chart(wording.empty, provenance=provenance)
+    drawn = table.head(MAX_ROWS)
+    names, people = row_labels(drawn, by), [pluralize(int(n), "person", "people") for n in drawn["people"]]
+    rows = [*zip(names, drawn[n_column].tolist(), people, strict=True)]
     labels = [label_text(name) for name in names]
-    words = [f"{label}<br>{n:,} {things} of {of}" for label, (_, n, of) in zip(labels, rows, strict=True)]
-    told = "; ".join(f"{name} {n:,} ({of})" for name, n, of in rows)
+    hover = [
+        f"{label}<br>{n:,} {n_column} of {persons}"
+        for label, (_, n, persons) in zip(labels, rows, strict=True)
+    ]
+    texts = "; ".join(f"{name} {n:,} ({persons})" for name, n, persons in rows)
+    omitted = omitted_note(len(table) - MAX_ROWS, by, f"{by}s")
     figure = chart(
-        [bars(things, shown[things].tolist(), words, (BLUE, ""), text=people, **WITHIN)],
-        finding=_named_most(table, by, things, says),
-        summary=f"{things.capitalize()} by {by}: {told}.{omitted_note(len(table) - SHOWN, by, f'{by}s')}",
+        [bars(n_column, drawn[n_column].tolist(), hover, (BLUE, ""), text=people, **TEXT_AUTO)],
+        finding=_most_frequent(table, by, n_column, wording),
+        summary=f"{n_column.capitalize()} by {by}: {texts}.{omitted}",
         provenance=provenance,
         height=rows_px(len(labels)),
     )
-    figure.update_layout(xaxis=count_axis(things, int(shown[things].max())))
+    figure.update_layout(xaxis=count_axis(n_column, int(drawn[n_column].max())))
     return as_rows(figure, labels)
 
 
-def _named_most(table: pd.DataFrame, by: str, things: str, says: _Sentences) -> str:
-    """How many fall under no name, and then the name that most fall under; a tie has no winner."""
-    is_named = table[by] != NOT_STATED
-    unnamed, rest = int(table.loc[~is_named, things].sum()), table[is_named]
-    without = pluralize(unnamed, *says.unnamed)
-    if rest.empty:
-        return without
-    top = rest.loc[rest[things] == rest[things].max()]
-    each = f"{int(top[things].iloc[0]):,}{' each' if len(top) > 1 else ''}"
-    who = f"{without}; the others" if unnamed else says.all
-    return f"{who} {says.show} {tied(row_labels(top, by), says.names)} most often ({each})"
+def _most_frequent(table: pd.DataFrame, by: str, n_column: str, wording: _Wording) -> str:
+    """The number of items without a value, then the most frequent value, or values if tied."""
+    is_stated = table[by] != NOT_STATED
+    n, stated = int(table.loc[~is_stated, n_column].sum()), table[is_stated]
+    not_stated = pluralize(n, *wording.not_stated)
+    if stated.empty:
+        return not_stated
+    top = stated.loc[stated[n_column] == stated[n_column].max()]
+    each = f"{int(top[n_column].iloc[0]):,}{' each' if len(top) > 1 else ''}"
+    subject = f"{not_stated}; the others" if n else wording.subject
+    return (
+        f"{subject} {wording.verb} {names_or_count(row_labels(top, by), wording.values)} most often ({each})"
+    )
 
 
 def _summary(table: pd.DataFrame, by: str, groups: str) -> str:
-    counts = ", ".join(f"{int(table[name].sum()):,} {name}" for name in _COUNTED if table[name].any())
-    alone = _alone(table)
-    besides_most = f" Most open: {_first_three(alone[alone[OPEN] > 0], by)}." if alone[OPEN].any() else ""
-    named_groups = f"{len(alone):,} {groups}{' and others' if len(alone) < len(table) else ''}"
-    gone = [f"{int(table[name].sum()):,} {name}" for name in (VANISHED, UNKNOWN) if _is_drawn(name, table)]
-    besides = f" No longer listed: {', '.join(gone)}." if gone else ""
+    counts = ", ".join(f"{int(table[name].sum()):,} {name}" for name in _STATUS_COLUMNS if table[name].any())
+    single = _single_groups(table)
+    most = f" Most open: {_first_three(single[single[OPEN] > 0], by)}." if single[OPEN].any() else ""
+    n_groups = f"{len(single):,} {groups}{' and others' if len(single) < len(table) else ''}"
+    unlisted = [
+        f"{int(table[name].sum()):,} {name}" for name in (VANISHED, UNKNOWN) if _is_drawn(name, table)
+    ]
+    no_longer = f" No longer listed: {', '.join(unlisted)}." if unlisted else ""
     total = int(table["total"].sum())
-    return f"{total:,} listings {'on' if groups == 'sites' else 'of'} {named_groups}: {counts}.{besides}{besides_most}"
+    return f"{total:,} listings {'on' if groups == 'sites' else 'of'} {n_groups}: {counts}.{no_longer}{most}"
 
 
-def _alone(table: pd.DataFrame) -> pd.DataFrame:
-    """Rows of one site, or person, each: how many people are in several sites together, nobody says."""
+def _single_groups(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of single groups; a row that sums up several has no number of people."""
     return table[table["people"].notna()] if "people" in table else table
 
 
@@ -302,18 +310,18 @@ def _finding(table: pd.DataFrame, by: str) -> str:
             if n == removed
             else "No listing is open"
         )
-    left = f"{pluralize(int(table[OPEN].sum()), 'listing is', 'listings are')} open"
-    alone = _alone(table)
-    if not alone[OPEN].any():
-        return left
+    total = f"{pluralize(int(table[OPEN].sum()), 'listing is', 'listings are')} open"
+    single = _single_groups(table)
+    if not single[OPEN].any():
+        return total
     groups, *verbs = ("sites", "holds", "hold") if by == "site" else ("people", "has", "have")
-    return f"{left}; {leaders([short(name) for name in alone[by]], alone[OPEN].tolist(), groups, *verbs)}"
+    return f"{total}; {leaders([short(name) for name in single[by]], single[OPEN].tolist(), groups, *verbs)}"
 
 
 def _first_three(table: pd.DataFrame, by: str) -> str:
-    """The three with most open, and how many more have as many as the third."""
+    """The three groups with most open listings, and the number of further groups tied with the third."""
     first = table.head(3)
     rest = table.iloc[3:]
-    said = "; ".join(f"{short(name)} {n:,}" for name, n in zip(first[by], first[OPEN], strict=True))
-    alike = int((rest[OPEN] == first[OPEN].iloc[-1]).sum())
-    return f"{said}; and {alike:,} more with {int(first[OPEN].iloc[-1]):,}" if alike else said
+    texts = "; ".join(f"{short(name)} {n:,}" for name, n in zip(first[by], first[OPEN], strict=True))
+    tied = int((rest[OPEN] == first[OPEN].iloc[-1]).sum())
+    return f"{texts}; and {tied:,} more with {int(first[OPEN].iloc[-1]):,}" if tied else texts

@@ -1,4 +1,4 @@
-"""Whether the numbers can be trusted: findings that are the person's, who was seen well, which sites look broken. Takes no silence for a yes."""
+"""Charts of data quality: precision, coverage and site health."""
 
 from typing import Any
 
@@ -8,16 +8,16 @@ import plotly.graph_objects as go
 from exposurekit.analysis import OTHER, VANISHED
 from exposurekit.analysis.data_quality import NEVER, OUTCOMES
 from exposurekit.charts.bars import (
-    SHOWN,
+    MAX_ROWS,
     annotations,
     as_rows,
     bars,
     join_rows,
+    names_or_count,
     omitted_note,
     points,
     row_labels,
     rows_px,
-    tied,
     whiskers,
 )
 from exposurekit.charts.input import check_input
@@ -35,163 +35,170 @@ from exposurekit.charts.theme import (
     chart,
     count_axis,
     empty_chart,
+    format_interval,
+    interval_label,
     label_text,
     percent,
     pluralize,
     short,
 )
 
-_SHARES = ("site", "mine", "not mine", "unsure", "unlabelled", "precision", "low", "high")
+_PRECISION = ("site", "mine", "not mine", "unsure", "unlabelled", "precision", "low", "high")
 _HEALTH = ("site", "open", VANISHED, "vanished_at_once", "quiet_days", "is_doubtful")
-_LOOKS = dict(
+_OUTCOME_STYLES = dict(
     zip(
         OUTCOMES,
         ((GREEN, "."), (ORANGE, "/"), (VERMILION, "x"), (PURPLE, "\\"), (COLOURS[OTHER], "-")),
         strict=True,
     )
 )
-_AT_ONCE, _BEFORE = "vanished at once", "vanished at other times"
+_ONE_RUN, _OTHER_RUNS = "vanished in one run", "vanished in other runs"
 
 
 def precision(table: pd.DataFrame, *, provenance: str = "") -> Chart:
-    """What share of each site's findings are the person's, with its interval; what nobody labelled is said in grey.
+    """Draw the precision of each site's listings with its interval; sites without labels get a text instead.
 
     Args:
-        table: As `analysis.precision` gives it, or `History.precision`.
-        provenance: As of `by_site`.
+        table: A table as returned by `analysis.precision` or `History.precision`.
+        provenance: As in `by_site`.
 
     Raises:
         MissingColumns: ``table`` lacks a column.
 
     >>> charts.precision(history.precision())
-    Chart('No finding is labelled yet; ... wait')
+    Chart('No listing is labelled yet (... unlabelled)')
     """
-    check_input("precision", table, _SHARES)
+    check_input("precision", table, _PRECISION)
     if table.empty:
-        return empty_chart("There are no findings to label", provenance=provenance)
-    shown, rows = table.head(SHOWN), table.head(SHOWN).to_dict("records")
-    names = [label_text(site) for site in shown["site"]]
-    said = [f"{name}<br>{_share(row)}" for name, row in zip(names, rows, strict=True)]
+        return empty_chart("No listings to label", provenance=provenance)
+    drawn, rows = table.head(MAX_ROWS), table.head(MAX_ROWS).to_dict("records")
+    label = interval_label(table)
+    names = [label_text(site) for site in drawn["site"]]
+    hover = [f"{name}<br>{_precision_text(row, label)}" for name, row in zip(names, rows, strict=True)]
     figure = chart(
         [
-            whiskers(shown["low"].tolist(), shown["high"].tolist()),
-            points(shown["precision"].tolist(), said, symbol="circle", colour=BLUE),
-            annotations([_no_share(row) for row in rows]),
+            whiskers(drawn["low"].tolist(), drawn["high"].tolist()),
+            points(drawn["precision"].tolist(), hover, symbol="circle", colour=BLUE),
+            annotations([_no_precision_reason(row) for row in rows]),
         ],
-        finding=_own(table),
-        summary=_labelled(table) + omitted_note(len(table) - SHOWN, "site", "sites"),
+        finding=_precision_finding(table),
+        summary=_precision_summary(table, label) + omitted_note(len(table) - MAX_ROWS, "site", "sites"),
         provenance=provenance,
-        height=rows_px(len(shown)),
+        height=rows_px(len(drawn)),
     )
-    figure.update_xaxes(
-        title_text="share of labelled findings that are the person's", range=[-0.02, 1.02], tickformat=".0%"
-    )
+    figure.update_xaxes(title_text=f"precision, with {label}", range=[-0.02, 1.02], tickformat=".0%")
     return as_rows(
         figure,
-        [f"{name} (n {row['mine'] + row['not mine']:,})" for name, row in zip(names, rows, strict=True)],
+        [f"{name} (n = {row['mine'] + row['not mine']:,})" for name, row in zip(names, rows, strict=True)],
     )
 
 
-def _no_share(row: dict[Any, Any]) -> str:
-    """Why a site has no share; nothing where it has one."""
+def _no_precision_reason(row: dict[Any, Any]) -> str:
+    """Why a site has no precision; empty if it has one."""
     if pd.notna(row["precision"]):
         return ""
     unsure = f"{row['unsure']:,} unsure, " if row["unsure"] else ""
-    return f"{unsure}{row['unlabelled']:,} not labelled"
+    return f"{unsure}{row['unlabelled']:,} unlabelled"
 
 
-def _share(row: dict[Any, Any]) -> str:
+def _precision_text(row: dict[Any, Any], label: str) -> str:
     if pd.isna(row["precision"]):
-        return f"share {NOT_KNOWN}, {_no_share(row)}"
+        return f"precision {NOT_KNOWN}, {_no_precision_reason(row)}"
     n = row["mine"] + row["not mine"]
-    rest = f", {row['unlabelled']:,} not labelled" if row["unlabelled"] else ""
-    return f"{percent(row['precision'])} ({percent(row['low'])} to {percent(row['high'])}) of {n:,} labelled{rest}"
+    band = format_interval(row["low"], row["high"], percent, label)
+    rest = f", {row['unlabelled']:,} unlabelled" if row["unlabelled"] else ""
+    return f"precision {percent(row['precision'])}{band}, n = {n:,}{rest}"
 
 
-def _own(table: pd.DataFrame) -> str:
-    mine, other = int(table["mine"].sum()), int(table["not mine"].sum())
-    if not mine + other:
-        return f"No finding is labelled yet; {pluralize(int(table['unlabelled'].sum()), 'waits', 'wait')}"
-    known = table[table["precision"].notna()]
-    least = known.iloc[int(known["precision"].argmin())]
-    worst = f"; fewest on {short(least['site'])}, {percent(least['precision'])}" if len(known) > 1 else ""
-    return f"{mine:,} of {pluralize(mine + other, 'labelled finding')} are the person's{worst}"
+def _precision_finding(table: pd.DataFrame) -> str:
+    mine, n = int(table["mine"].sum()), int((table["mine"] + table["not mine"]).sum())
+    if not n:
+        return f"No listing is labelled yet ({int(table['unlabelled'].sum()):,} unlabelled)"
+    sites = table[table["precision"].notna()]
+    lowest = sites.iloc[int(sites["precision"].argmin())]
+    worst = f"; lowest on {short(lowest['site'])}, {percent(lowest['precision'])}" if len(sites) > 1 else ""
+    return f"Precision {percent(mine / n)} ({mine:,} of {pluralize(n, 'labelled listing')}){worst}"
 
 
-def _labelled(table: pd.DataFrame) -> str:
-    known = table[table["precision"].notna()]
-    rows = zip(row_labels(known, "site"), known.to_dict("records"), strict=True)
-    said = f" {join_rows([f'{name}: {_share(row)}' for name, row in rows])}" if len(known) else ""
-    without = len(table) - len(known)
-    none = f" On {pluralize(without, 'site')} the share is {NOT_KNOWN}." if without else ""
-    waiting, unsure = int(table["unlabelled"].sum()), int(table["unsure"].sum())
-    counts = f"{pluralize(waiting, 'finding')} not labelled, {unsure:,} unsure."
-    return f"{counts}{said}{none} The share is of what was labelled."
+def _precision_summary(table: pd.DataFrame, label: str) -> str:
+    sites = table[table["precision"].notna()]
+    rows = zip(row_labels(sites, "site"), sites.to_dict("records"), strict=True)
+    texts = (
+        f" {join_rows([f'{name}: {_precision_text(row, label)}' for name, row in rows])}"
+        if len(sites)
+        else ""
+    )
+    n = len(table) - len(sites)
+    missing = f" Precision {NOT_KNOWN} on {pluralize(n, 'site')}." if n else ""
+    unlabelled, unsure = int(table["unlabelled"].sum()), int(table["unsure"].sum())
+    counts = f"{pluralize(unlabelled, 'listing')} unlabelled, {unsure:,} unsure."
+    return f"{counts}{texts}{missing} Precision is estimated from labelled listings only."
 
 
 def coverage(table: pd.DataFrame, *, provenance: str = "") -> Chart:
-    """How long ago people were last seen well, and how the last look at them went.
+    """Draw the time since people's last complete load, by the outcome of their last load.
 
     Args:
-        table: As `analysis.coverage` gives it, or `History.coverage`.
-        provenance: As of `by_site`.
+        table: A table as returned by `analysis.coverage` or `History.coverage`.
+        provenance: As in `by_site`.
 
     Raises:
         MissingColumns: ``table`` lacks a column.
 
     >>> charts.coverage(history.coverage())
-    Chart('... seen well within a day...')
+    Chart('Last complete load within a day: ...')
     """
     check_input("coverage", table, ("last_seen_well", "people", *OUTCOMES))
     if table.empty or not table["people"].any():
-        return empty_chart("There is nobody to be seen", provenance=provenance)
-    names = [label_text(when) for when in table["last_seen_well"]]
+        return empty_chart("No people to load", provenance=provenance)
+    names = [label_text(age) for age in table["last_seen_well"]]
     figure = chart(
-        [_load_counts(outcome, table, names) for outcome in OUTCOMES if table[outcome].any()],
-        finding=_observed_note(table),
-        summary=_times(table),
+        [_outcome_bars(outcome, table, names) for outcome in OUTCOMES if table[outcome].any()],
+        finding=_coverage_finding(table),
+        summary=_coverage_summary(table),
         provenance=provenance,
         height=rows_px(len(table)),
         barmode="stack",
     )
     most = int(table["people"].max())
-    figure.update_layout(xaxis=count_axis("people, by how the last look at them went", most))
+    figure.update_layout(xaxis=count_axis("people, by outcome of their last load", most))
     return as_rows(figure, names)
 
 
-def _load_counts(outcome: str, table: pd.DataFrame, names: list[str]) -> go.Bar:
+def _outcome_bars(outcome: str, table: pd.DataFrame, names: list[str]) -> go.Bar:
     people = [pluralize(n, "person", "people") for n in table[outcome]]
-    said = [
-        f"last seen well: {name}<br>{n}, last look {outcome}" for name, n in zip(names, people, strict=True)
+    hover = [
+        f"last complete load: {name}<br>{n}, outcome of the last load: {outcome}"
+        for name, n in zip(names, people, strict=True)
     ]
-    return bars(outcome, table[outcome].tolist(), said, _LOOKS[outcome])
+    return bars(outcome, table[outcome].tolist(), hover, _OUTCOME_STYLES[outcome])
 
 
-def _observed_note(table: pd.DataFrame) -> str:
-    people, well = int(table["people"].sum()), int(table["people"].iloc[0])
-    freshest = short(table["last_seen_well"].iloc[0])
-    if well == people:
-        return f"All {pluralize(people, 'person was', 'people were')} seen well {freshest}"
+def _coverage_finding(table: pd.DataFrame) -> str:
+    people, recent = int(table["people"].sum()), int(table["people"].iloc[0])
+    age = short(table["last_seen_well"].iloc[0])
+    if recent == people:
+        return f"Last complete load {age}: all {pluralize(people, 'person', 'people')}"
     never = int(table.loc[table["last_seen_well"] == NEVER, "people"].sum())
-    unseen = f"; {never:,} never {'was' if never == 1 else 'were'}" if never else ""
-    return f"{well:,} of {pluralize(people, 'person was', 'people were')} seen well {freshest}{unseen}"
+    never_loaded = f"; never: {never:,}" if never else ""
+    return f"Last complete load {age}: {recent:,} of {pluralize(people, 'person', 'people')}{never_loaded}"
 
 
-def _times(table: pd.DataFrame) -> str:
+def _coverage_summary(table: pd.DataFrame) -> str:
     rows = [row for row in table.to_dict("records") if row["people"]]
-    said = [f"{short(row['last_seen_well'])} {row['people']:,}" for row in rows]
-    went = ", ".join(
+    ages = [f"{short(row['last_seen_well'])} {row['people']:,}" for row in rows]
+    outcomes = ", ".join(
         f"{int(table[outcome].sum()):,} {outcome}" for outcome in OUTCOMES if table[outcome].any()
     )
-    return f"Last seen well: {'; '.join(said)}. Last looks: {went}."
+    return f"Last complete load: {'; '.join(ages)}. Outcome of the last load: {outcomes}."
 
 
 def site_health(table: pd.DataFrame, *, provenance: str = "") -> Chart:
-    """How many listings of each site are open, and how many vanished in one look; sites that look broken say so.
+    """Draw the open and vanished listings of each site; sites that look broken are marked as doubtful.
 
     Args:
-        table: As `analysis.site_health` gives it, or `History.site_health`.
-        provenance: As of `by_site`.
+        table: A table as returned by `analysis.site_health` or `History.site_health`.
+        provenance: As in `by_site`.
 
     Raises:
         MissingColumns: ``table`` lacks a column.
@@ -201,64 +208,68 @@ def site_health(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     """
     check_input("site_health", table, _HEALTH)
     if table.empty:
-        return empty_chart("No site has a listing", provenance=provenance)
+        return empty_chart("No listings", provenance=provenance)
     order = ["is_doubtful", "vanished_at_once", "open"]
     ranked = table.sort_values(order, ascending=False, kind="stable", ignore_index=True)
-    shown = ranked.head(SHOWN)
+    drawn = ranked.head(MAX_ROWS)
     names = [
         label_text(site) + (" (doubtful)" if doubtful else "")
-        for site, doubtful in zip(shown["site"], shown["is_doubtful"], strict=True)
+        for site, doubtful in zip(drawn["site"], drawn["is_doubtful"], strict=True)
     ]
-    said = [f"{name}<br>{_how(row)}" for name, row in zip(names, shown.to_dict("records"), strict=True)]
+    hover = [
+        f"{name}<br>{_health_text(row)}" for name, row in zip(names, drawn.to_dict("records"), strict=True)
+    ]
     figure = chart(
-        _standing(shown, said),
-        finding=_broken(ranked),
-        summary=_states(ranked) + omitted_note(len(ranked) - SHOWN, "site", "sites"),
+        _health_bars(drawn, hover),
+        finding=_health_finding(ranked),
+        summary=_health_summary(ranked) + omitted_note(len(ranked) - MAX_ROWS, "site", "sites"),
         provenance=provenance,
-        height=rows_px(len(shown)),
+        height=rows_px(len(drawn)),
         barmode="stack",
     )
-    figure.update_layout(xaxis=count_axis("listings", int((shown["open"] + shown[VANISHED]).max())))
+    figure.update_layout(xaxis=count_axis("listings", int((drawn["open"] + drawn[VANISHED]).max())))
     return as_rows(figure, names)
 
 
-def _standing(table: pd.DataFrame, said: list[str]) -> list[go.Bar]:
+def _health_bars(table: pd.DataFrame, hover: list[str]) -> list[go.Bar]:
     doubtful = table["is_doubtful"].astype("bool")
     parts = {
         "open": (table["open"], (BLUE, "")),
-        _AT_ONCE: (table["vanished_at_once"].where(~doubtful, 0), (SKY, "\\")),
-        f"{_AT_ONCE}, doubtful": (table["vanished_at_once"].where(doubtful, 0), (VERMILION, "x")),
-        _BEFORE: (
+        _ONE_RUN: (table["vanished_at_once"].where(~doubtful, 0), (SKY, "\\")),
+        f"{_ONE_RUN}, doubtful": (table["vanished_at_once"].where(doubtful, 0), (VERMILION, "x")),
+        _OTHER_RUNS: (
             (table[VANISHED] - table["vanished_at_once"]).clip(lower=0),
             (COLOURS[OTHER], PATTERNS[OTHER]),
         ),
     }
     return [
-        bars(name, n.tolist(), said, look) for name, (n, look) in parts.items() if name == "open" or n.any()
+        bars(name, n.tolist(), hover, style)
+        for name, (n, style) in parts.items()
+        if name == "open" or n.any()
     ]
 
 
-def _how(row: dict[Any, Any]) -> str:
-    quiet = "" if pd.isna(row["quiet_days"]) else f"; nothing changed for {row['quiet_days']:,.1f} days"
-    return f"{row['open']:,} open, {row[VANISHED]:,} vanished, {row['vanished_at_once']:,} of them at once{quiet}"
+def _health_text(row: dict[Any, Any]) -> str:
+    quiet = "" if pd.isna(row["quiet_days"]) else f"; no change for {row['quiet_days']:,.1f} days"
+    return f"{row['open']:,} open, {row[VANISHED]:,} vanished, {row['vanished_at_once']:,} of them in one run{quiet}"
 
 
-def _broken(table: pd.DataFrame) -> str:
+def _health_finding(table: pd.DataFrame) -> str:
     doubtful = table[table["is_doubtful"].astype("bool")]
     if len(doubtful):
         names = ", ".join(short(site) for site in doubtful["site"].head(3))
         rest = f" and {len(doubtful) - 3:,} more" if len(doubtful) > 3 else ""  # noqa: PLR2004  three are named
-        return (
-            f"{pluralize(len(doubtful), 'site looks', 'sites look')} broken rather than left: {names}{rest}"
-        )
+        return f"{pluralize(len(doubtful), 'site looks', 'sites look')} broken: {names}{rest}"
     most = int(table["vanished_at_once"].max())
     first = table[table["vanished_at_once"] == most]
-    where = tied(row_labels(first, "site"), "sites")
-    largest = f"; the most that vanished at once is {most:,}, on {where}"
+    where = names_or_count(row_labels(first, "site"), "sites")
+    largest = f"; at most {most:,} vanished in one run, on {where}"
     return f"No site looks broken{largest if most else ''}"
 
 
-def _states(table: pd.DataFrame) -> str:
+def _health_summary(table: pd.DataFrame) -> str:
     rows = zip(row_labels(table, "site"), table.to_dict("records"), strict=True)
-    said = [f"{name}{' (doubtful)' if row['is_doubtful'] else ''}: {_how(row)}" for name, row in rows]
-    return f"{pluralize(len(table), 'site')}. {join_rows(said)}"
+    texts = [
+        f"{name}{' (doubtful)' if row['is_doubtful'] else ''}: {_health_text(row)}" for name, row in rows
+    ]
+    return f"{pluralize(len(table), 'site')}. {join_rows(texts)}"

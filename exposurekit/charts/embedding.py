@@ -1,7 +1,7 @@
-"""Charts as HTML that draws itself without a network: for exported notebooks, and for the pages of reports.
+"""Self-contained chart HTML for exported notebooks and reports, drawn offline.
 
-nbconvert knows no Plotly. The HTML of a chart holds its figure, packed; and the first chart that a kernel shows in a
-notebook brings plotly.js with it, for all of them.
+nbconvert does not draw Plotly figures, so the HTML of a chart contains its compressed figure. The first chart of a
+notebook also contains plotly.js, which all charts of the notebook share.
 """
 
 import base64
@@ -13,91 +13,95 @@ from typing import Any
 
 import plotly.offline
 
-VENDORED = (
-    "4.1.1"  # of plotly.js, its cartesian bundle: all types of trace that are used here, a third of the whole
-)
-_NUDGE = "<script>globalThis.exposurekitCharts?.()</script>"
+# plotly.js, cartesian bundle: all trace types used here, at a third of the full size
+VENDORED_VERSION = "4.1.1"
+_DRAW = "<script>globalThis.exposurekitCharts?.()</script>"
 
 
 class _Session:
-    """Which cell's output holds plotly.js, for one kernel; an empty name: none."""
+    """Tracks the cell of a kernel whose output contains plotly.js.
+
+    Attributes:
+        shell: The kernel's IPython shell.
+        library_cell: The cell's id, or its code; empty: none.
+    """
 
     def __init__(self) -> None:
         self.shell: Any = None
-        self.carrier = ""
+        self.library_cell = ""
 
-    def brings(self) -> bool:
-        """Whether the chart that is shown now has to bring plotly.js."""
+    def needs_library(self) -> bool:
+        """Return whether the current output must contain plotly.js, and record its cell if so."""
         from IPython import get_ipython
 
         shell: Any = get_ipython()
         if shell is not self.shell:
-            self.shell, self.carrier = shell, ""
-            shell.events.register("pre_run_cell", self._begins)
-        if self.carrier:
+            self.shell, self.library_cell = shell, ""
+            shell.events.register("pre_run_cell", self._on_run_cell)
+        if self.library_cell:
             return False
-        self.carrier = self._cell(shell.history_manager.input_hist_raw[-1])
+        self.library_cell = self._cell(shell.history_manager.input_hist_raw[-1])
         return True
 
-    def _begins(self, info: Any) -> None:
-        """What a cell showed is gone when it runs again, or when it is deleted."""
-        is_deleted = self.carrier in self._metadata().get("deletedCells", ())
-        if is_deleted or self._cell(info.raw_cell) == self.carrier:
-            self.carrier = ""
+    def _on_run_cell(self, info: Any) -> None:
+        """Forget the cell if it runs again or was deleted, because its output is gone."""
+        is_deleted = self.library_cell in self._metadata().get("deletedCells", ())
+        if is_deleted or self._cell(info.raw_cell) == self.library_cell:
+            self.library_cell = ""
 
     def _cell(self, code: str) -> str:
-        """The current cell's id; its code where the front end tells no id."""
+        """The id of the current cell; its code if the front end sends no id."""
         return str(self._metadata().get("cellId") or code)
 
     def _metadata(self) -> dict[str, Any]:
-        told: dict[str, Any] = self.shell.get_parent().get("metadata") or {}
-        return told
+        metadata: dict[str, Any] = self.shell.get_parent().get("metadata") or {}
+        return metadata
 
 
 _session = _Session()
 
 
 def in_terminal() -> bool:
-    """Whether nothing here shows HTML: no kernel runs."""
+    """Return whether no kernel is running, so that HTML is not displayed."""
     from IPython import get_ipython
 
     return not hasattr(get_ipython(), "get_parent")
 
 
-def embedded(figure: dict[str, Any], words: str) -> str:
-    """A figure as HTML for a kernel's output; with plotly.js where no other output of the notebook has it.
+def embed_html(figure: dict[str, Any], fallback: str) -> str:
+    """Return a figure as HTML for a kernel's output, with plotly.js unless another output of the notebook has it.
 
     Args:
         figure: ``data``, ``layout`` and ``config``.
-        words: The HTML that stands there until it is drawn; what it says is the alternative text then.
+        fallback: HTML to show until the figure is drawn; then its text is the alternative text.
     """
-    # Its words are said once.
-    shown = figure | {"layout": {name: part for name, part in figure["layout"].items() if name != "meta"}}
-    packed = _packed(json.dumps(shown, separators=(",", ":")))
-    chart = f'<figure class="exposurekit-chart" style="margin:0">{words}<script type="text/plain">{packed}</script></figure>'
-    return chart + (_library() if _session.brings() else _NUDGE)
+    # The metadata repeats the fallback's text.
+    layout = {name: part for name, part in figure["layout"].items() if name != "meta"}
+    packed = _gzip_base64(json.dumps(figure | {"layout": layout}, separators=(",", ":")))
+    chart = f'<figure class="exposurekit-chart" style="margin:0">{fallback}<script type="text/plain">{packed}</script></figure>'
+    return chart + (_library() if _session.needs_library() else _DRAW)
 
 
 def plotly_js(installed: str | None = None) -> str:
-    """The script that draws: the small bundle that is kept here, where the installed Plotly speaks its language.
+    """Return plotly.js: the small vendored bundle if compatible, else the full one of the installed Plotly.
 
     Args:
-        installed: The version of plotly.js that the figures are made for; None: that of the installed Plotly.
+        installed: Version of plotly.js for which the figures were created; None: that of the installed Plotly.
     """
-    if speaks_vendored(installed):
+    if is_vendored_compatible(installed):
         return _file("vendored/plotly-cartesian.min.js")
-    whole: str = plotly.offline.get_plotlyjs()
-    return whole
+    full: str = plotly.offline.get_plotlyjs()
+    return full
 
 
-def speaks_vendored(installed: str | None = None) -> bool:
-    """Whether figures are made for the plotly.js that is kept here; ``installed`` as of `plotly_js`."""
-    made_for: str = installed or plotly.offline.get_plotlyjs_version()
-    return made_for.partition(".")[0] == VENDORED.partition(".")[0]
+def is_vendored_compatible(installed: str | None = None) -> bool:
+    """Return whether the vendored plotly.js has the major version of the installed one; `installed` as in `plotly_js`."""
+    version: str = installed or plotly.offline.get_plotlyjs_version()
+    return version.partition(".")[0] == VENDORED_VERSION.partition(".")[0]
 
 
 def drawing_js() -> str:
-    """The script that fits a figure to where it stands."""
+    """Return the script that fits a figure to its container."""
     return _file("drawing.js")
 
 
@@ -105,12 +109,12 @@ def drawing_js() -> str:
 def _library() -> str:
     code = f"const module = {{ exports: {{}} }};\n{plotly_js()}\n{drawing_js()}return drawing.bind(null, module.exports);"
     return (
-        f'<script type="text/plain" class="exposurekit-drawing">{_packed(code)}</script>'
+        f'<script type="text/plain" class="exposurekit-drawing">{_gzip_base64(code)}</script>'
         f"<script>{_file('embedding.js')}</script>"
     )
 
 
-def _packed(text: str) -> str:
+def _gzip_base64(text: str) -> str:
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 
 

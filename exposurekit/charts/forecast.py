@@ -1,4 +1,4 @@
-"""The forecast, horizon by horizon, with its interval; where there is no number, the reason instead."""
+"""Forecast chart: expected open listings per horizon with an interval, or the reason for no forecast."""
 
 from typing import Any
 
@@ -13,70 +13,73 @@ from exposurekit.charts.theme import (
     SKY,
     VERMILION,
     Chart,
+    bar_marker,
     chart,
     count_axis,
-    patterned,
+    format_interval,
+    interval_label,
     pluralize,
 )
 
-# Of the expected: its column, what it is called, and how it looks.
+# Column, legend entry and style of each part of the expected number.
 PARTS = (
-    ("of_open", "open now and still then", BLUE, ""),
-    ("of_gone", "gone now and back by then", SKY, "\\"),
-    ("of_new", "not listed yet", VERMILION, "/"),
+    ("of_open", "open now, still open", BLUE, ""),
+    ("of_gone", "gone now, relisted", SKY, "\\"),
+    ("of_new", "new", VERMILION, "/"),
 )
-_BEYOND = "older than any followed"  # of those open now: the curves are carried on for them
-_TICKS, _LONG_TICKS = 12, 4
+_BEYOND = "older than any observed"  # their curves are extrapolated
+_MAX_TICKS, _MAX_LONG_TICKS = 12, 4
 
 
 def horizons(table: pd.DataFrame, provenance: str) -> Chart:
-    """The bars and the interval of `charts.forecast`, for a table with a row or more, by days."""
-    table = table.assign(level=table.attrs.get("level", np.nan))
+    """Draw the chart of `charts.forecast` for a non-empty table, sorted by days."""
+    label = interval_label(table)
     now, days = int(table["open_now"].iloc[0]), table["days"].tolist()
-    # Bars that lie too near to one another stand side by side instead; their days are told below them.
-    apart = float(np.diff([0, *days]).min())
-    is_even = apart >= days[-1] / _TICKS
-    rows = table.assign(at=days if is_even else range(1, len(days) + 1))
-    width = 0.5 * (apart if is_even else 1)
+    # Bars too close for a linear axis are spaced evenly.
+    distance = float(np.diff([0, *days]).min())
+    is_linear = distance >= days[-1] / _MAX_TICKS
+    rows = table.assign(x=days if is_linear else range(1, len(days) + 1))
+    width = 0.5 * (distance if is_linear else 1)
     figure = chart(
-        [*(_part(rows, part, now, width) for part in PARTS), *_band(rows, now), *_unknown(rows)],
-        finding=_expected(table, now),
-        summary=_summary(table, now),
+        [*(_part(rows, part, now, width) for part in PARTS), *_band(rows, now, label), *_no_forecast(rows)],
+        finding=_finding(table, now, label),
+        summary=_summary(table, now, label),
         provenance=provenance,
         barmode="stack",
     )
     most = table[["open_now", "of_open", "open", "high"]].max().max()
     figure.update_layout(yaxis=count_axis("open listings", float(most)))
-    shown = rows.iloc[:: -(len(rows) // _TICKS + 1)]  # of very many only some are told below
-    said = ["now", *(_tick(row, is_long=len(rows) <= _LONG_TICKS) for row in shown.to_dict("records"))]
-    figure.update_xaxes(showgrid=False, tickvals=[0, *shown["at"]], ticktext=said)
+    labelled = rows.iloc[:: -(len(rows) // _MAX_TICKS + 1)]
+    is_long = len(rows) <= _MAX_LONG_TICKS
+    ticks = ["now", *(_tick(row, is_long=is_long) for row in labelled.to_dict("records"))]
+    figure.update_xaxes(showgrid=False, tickvals=[0, *labelled["x"]], ticktext=ticks)
     return figure
 
 
 def _part(rows: pd.DataFrame, part: tuple[str, str, str, str], now: int, width: float) -> go.Bar:
     column, name, colour, shape = part
-    known = rows[rows[column].notna()]
+    forecasts = rows[rows[column].notna()]
     first = [now] if column == "of_open" else [0]
-    n = [*first, *known[column].tolist()]
+    n = [*first, *forecasts[column].tolist()]
     return go.Bar(
         name=name,
-        x=[0, *known["at"].tolist()],
+        x=[0, *forecasts["x"].tolist()],
         y=n,
         width=width,
-        customdata=[f"{one:,.0f} {name}" for one in n],
+        customdata=[f"{count:,.0f} {name}" for count in n],
         hovertemplate="%{customdata}<extra></extra>",
-        marker=patterned(colour, shape),
+        marker=bar_marker(colour, shape),
     )
 
 
-def _band(rows: pd.DataFrame, now: int) -> list[go.Scatter]:
-    known = rows[rows[["open", "low", "high"]].notna().all(axis=1)]
-    if known.empty:
+def _band(rows: pd.DataFrame, now: int, label: str) -> list[go.Scatter]:
+    forecasts = rows[rows[["open", "low", "high"]].notna().all(axis=1)]
+    if forecasts.empty:
         return []
-    x = [0, *known["at"].tolist()]
-    low, high, middle = ([now, *known[name].tolist()] for name in ("low", "high", "open"))
+    x = [0, *forecasts["x"].tolist()]
+    low, high, expected = ([now, *forecasts[name].tolist()] for name in ("low", "high", "open"))
     band = go.Scatter(
-        name="interval",
+        name=label,
         x=[*x, *x[::-1]],
         y=[*low, *high[::-1]],
         mode="lines",
@@ -85,40 +88,46 @@ def _band(rows: pd.DataFrame, now: int) -> list[go.Scatter]:
         fillcolor=PALE,
         hoverinfo="skip",
     )
-    return [band, _middle(x, middle, (low, high))]
+    hover = [
+        f"{n:,.0f} open{format_interval(start, end, '{:,.0f}'.format, label)}"
+        for n, start, end in zip(expected, low, high, strict=True)
+    ]
+    return [band, _expected_line(x, expected, (low, high), hover)]
 
 
-def _middle(x: list[float], middle: list[float], band: tuple[list[float], list[float]]) -> go.Scatter:
-    rows = [*zip(middle, *band, strict=True)]
+def _expected_line(
+    x: list[float], expected: list[float], band: tuple[list[float], list[float]], hover: list[str]
+) -> go.Scatter:
+    low, high = band
     return go.Scatter(
-        name="expected in all",
+        name="expected total",
         x=x,
-        y=middle,
-        customdata=[f"{at:,.0f} open, interval: {low:,.0f}\N{EN DASH}{high:,.0f}" for at, low, high in rows],
+        y=expected,
+        customdata=hover,
         mode="lines+markers",
         line={"color": GREY, "dash": "dash"},
         marker={"color": GREY, "size": 8},
         error_y={
             "symmetric": False,
-            "array": [high - at for at, _, high in rows],
-            "arrayminus": [at - low for at, low, _ in rows],
+            "array": [end - n for n, end in zip(expected, high, strict=True)],
+            "arrayminus": [n - start for n, start in zip(expected, low, strict=True)],
             "color": GREY,
         },
         hovertemplate="%{customdata}<extra></extra>",
     )
 
 
-def _unknown(rows: pd.DataFrame) -> list[go.Scatter]:
-    """Where there is no number: that there is none."""
-    lacking = rows[rows["open"].isna()]
-    if lacking.empty:
+def _no_forecast(rows: pd.DataFrame) -> list[go.Scatter]:
+    """A text at each horizon without a forecast."""
+    missing = rows[rows["open"].isna()]
+    if missing.empty:
         return []
     return [
         go.Scatter(
-            x=lacking["at"].tolist(),
-            y=[0] * len(lacking),
+            x=missing["x"].tolist(),
+            y=[0] * len(missing),
             mode="text",
-            text=["no forecast"] * len(lacking),
+            text=["no forecast"] * len(missing),
             textposition="top center",
             cliponaxis=False,
             hoverinfo="skip",
@@ -127,36 +136,37 @@ def _unknown(rows: pd.DataFrame) -> list[go.Scatter]:
     ]
 
 
-def _expected(table: pd.DataFrame, now: int) -> str:
-    known = table[table["open"].notna()]
-    if known.empty:
-        why = table["reason"].dropna()
-        return f"No forecast: {why.iloc[0]}" if len(why) else "No forecast"
-    last = known.to_dict("records")[-1]
-    ahead = pluralize(int(last["days"]), "day")
+def _finding(table: pd.DataFrame, now: int, label: str) -> str:
+    forecasts = table[table["open"].notna()]
+    if forecasts.empty:
+        reasons = table["reason"].dropna()
+        return f"No forecast: {reasons.iloc[0]}" if len(reasons) else "No forecast"
+    last = forecasts.to_dict("records")[-1]
     return (
-        f"In {ahead} {last['open']:,.0f} listings will be open ({_interval(last)}), "
-        f"if things go on as before; now {now:,}"
+        f"Forecast for {pluralize(int(last['days']), 'day')} ahead: {_expected(last, label)}, "
+        f"if current trends continue; now {now:,}"
     )
 
 
-def _summary(table: pd.DataFrame, now: int) -> str:
-    told = table if len(table) <= _TICKS else pd.concat([table.head(_TICKS - 1), table.tail(1)])
-    return " ".join([f"Open now: {now:,}.", *(_horizon(row) for row in told.to_dict("records"))])
+def _summary(table: pd.DataFrame, now: int, label: str) -> str:
+    if len(table) > _MAX_TICKS:
+        table = pd.concat([table.head(_MAX_TICKS - 1), table.tail(1)])
+    return " ".join([f"Open now: {now:,}.", *(_horizon(row, label) for row in table.to_dict("records"))])
 
 
-def _horizon(row: dict[Any, Any]) -> str:
-    why = "" if pd.isna(row["reason"]) else f" ({row['reason']})"
+def _horizon(row: dict[Any, Any], label: str) -> str:
+    reason = "" if pd.isna(row["reason"]) else f" ({row['reason']})"
     if pd.isna(row["open"]):
-        return f"In {pluralize(row['days'], 'day')}: no forecast{why}."
+        return f"In {pluralize(row['days'], 'day')}: no forecast{reason}."
     parts = ", ".join(f"{name} {row[column]:,.0f}" for column, name, _, _ in PARTS)
     beyond = f"; {row['beyond']:,} {_BEYOND}" if row["beyond"] else ""
-    return f"In {pluralize(row['days'], 'day')}: {row['open']:,.0f} in all ({_interval(row)}); {parts}{beyond}{why}."
+    return f"In {pluralize(row['days'], 'day')}: {_expected(row, label)}; {parts}{beyond}{reason}."
 
 
-def _interval(row: dict[Any, Any]) -> str:
-    level = "" if pd.isna(row["level"]) else f"{100 * row['level']:.10g} % "
-    return f"{level}interval: {row['low']:,.0f}\N{EN DASH}{row['high']:,.0f}"
+def _expected(row: dict[Any, Any], label: str) -> str:
+    n = f"{row['open']:,.0f}"
+    listings = "open listing" if n == "1" else "open listings"
+    return f"{n} {listings}{format_interval(row['low'], row['high'], '{:,.0f}'.format, label)}"
 
 
 def _tick(row: dict[Any, Any], *, is_long: bool) -> str:

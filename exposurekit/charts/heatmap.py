@@ -1,4 +1,4 @@
-"""A field of cells, people down and something else across: the fuller, the deeper. Draws nothing where nothing is."""
+"""Heat maps: people in rows, sites or fields in columns, colour by count."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,56 +10,56 @@ from numpy.typing import NDArray
 from exposurekit.charts.bars import as_rows
 from exposurekit.charts.theme import BLACK, Chart
 
-# Cells have a ground of their own, so that their figures read on white and on black.
-DEEP = ((0.0, "#FBE8DA"), (1.0, "#D55E00"))
+# Both scales keep black text readable in light and dark themes.
+ORANGES = ((0.0, "#FBE8DA"), (1.0, "#D55E00"))
 GREYS = ((0.0, "#EBEBEB"), (1.0, "#8C8C8C"))
-_CELL_PX, _REST_PX = 24, 240
+_CELL_PX, _FRAME_PX = 24, 240
 
 
-def grid_px(rows: int) -> int:
-    """How high a field of so many rows is."""
-    return _REST_PX + _CELL_PX * max(rows, 2)
+def heatmap_px(rows: int) -> int:
+    """Height of a heat map with this number of rows."""
+    return _FRAME_PX + _CELL_PX * max(rows, 2)
 
 
-def cells(
+def heatmap(
     n: NDArray[Any],
-    said: Sequence[Sequence[str]],
+    hover: Sequence[Sequence[str]],
     *,
-    full: float,
-    scale: Sequence[tuple[float, str]] = DEEP,
-    **look: Any,
+    zmax: float,
+    scale: Sequence[tuple[float, str]] = ORANGES,
+    **options: Any,
 ) -> go.Heatmap:
-    """The cells; those that are missing have no ground.
+    """Create a heat map trace.
 
     Args:
-        n: One row a row, one column a column; NaN: nothing is drawn.
-        said: Of each cell what it is, and how many, for those who point at it; `named` by then.
-        full: The number that is deepest.
-        scale: From pale to deep.
-        look: More of Plotly's heat map.
+        n: The counts; NaN leaves a cell empty.
+        hover: The hover text of each cell, already escaped.
+        zmax: The count with the darkest colour.
+        scale: Colour scale, light to dark.
+        options: More options of `plotly.graph_objects.Heatmap`.
     """
     return go.Heatmap(
-        z=[[None if np.isnan(one) else int(one) for one in row] for row in n.astype("float64")],
+        z=[[None if np.isnan(count) else int(count) for count in row] for row in n.astype("float64")],
         x=[*range(n.shape[1])],
         y=[*range(n.shape[0])],
-        customdata=[[*row] for row in said],
+        customdata=[[*row] for row in hover],
         hovertemplate="%{customdata}<extra></extra>",
         hoverongaps=False,
         colorscale=[[*step] for step in scale],
         zmin=0,
-        zmax=max(full, 1),
+        zmax=max(zmax, 1),
         xgap=2,
         ygap=2,
         texttemplate="%{z:,d}",
-        textfont={"color": BLACK},  # reads on the deepest ground, too
+        textfont={"color": BLACK},  # readable on the darkest cell, too
         showscale=False,
-        **look,
+        **options,
     )
 
 
-def column_labels(figure: Chart, rows: Sequence[str], columns: Sequence[str]) -> Chart:
-    """Names at the side and below."""
-    places = [*range(len(columns))]
-    room = [-0.5, max(len(columns), 6) - 0.5]  # few columns do not grow as wide as the page
-    figure.update_xaxes(range=room, tickvals=places, ticktext=[*columns], tickangle=-45, showgrid=False)
+def label_axes(figure: Chart, rows: Sequence[str], columns: Sequence[str]) -> Chart:
+    """Label the rows and the columns."""
+    ticks = [*range(len(columns))]
+    extent = [-0.5, max(len(columns), 6) - 0.5]  # few columns do not stretch over the whole width
+    figure.update_xaxes(range=extent, tickvals=ticks, ticktext=[*columns], tickangle=-45, showgrid=False)
     return as_rows(figure, rows)

@@ -1,4 +1,4 @@
-"""When half are removed, row by row, and what share is not removed at all. Never draws a time that was not reached."""
+"""Median times to removal and shares not removed, one row per group, with intervals."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from exposurekit.charts.bars import (
-    SHOWN,
+    MAX_ROWS,
     annotations,
     as_rows,
     join_rows,
@@ -26,113 +26,119 @@ from exposurekit.charts.theme import (
     Chart,
     chart,
     count_axis,
-    interval,
+    format_interval,
+    interval_label,
     label_text,
     percent,
     pluralize,
 )
 
+_GROUPS = {"site": ("site", "sites"), "user_id": ("person", "people")}
+
 
 def medians(table: pd.DataFrame, by: str | None, provenance: str) -> Chart:
-    """The figure of `charts.time_to_removal`, of a table with a row or more."""
-    shown = table.head(SHOWN)
-    names = [label_text(name) for name in row_labels(shown, by)]
+    """Draw the chart of `charts.time_to_removal` for a non-empty table."""
+    drawn = table.head(MAX_ROWS)
+    names = [label_text(name) for name in row_labels(drawn, by)]
+    group, groups = _GROUPS.get(by or "", ("group", "groups"))
     figure = chart(
-        [*_middles(shown, names), *_nevers(shown, names)],
-        finding=_halves(table),
-        summary=_of_rows(shown, by) + omitted_note(len(table) - SHOWN, "site", "sites"),
+        [*_medians(drawn, names), *_shares(drawn, names)],
+        finding=_finding(table, groups),
+        summary=_summary(drawn, by) + omitted_note(len(table) - MAX_ROWS, group, groups),
         provenance=provenance,
-        height=rows_px(len(shown)),
+        height=rows_px(len(drawn)),
     )
-    room = 1.4 if shown["median_days"].isna().any() else 1  # for words behind the arrows
-    most = shown[["median_days", "median_high", "followed_days"]].max().max()
-    days = count_axis("days until half are removed", room * (0 if pd.isna(most) else int(most)))
+    room = 1.4 if drawn["median_days"].isna().any() else 1  # for the text behind the arrows
+    most = drawn[["median_days", "median_high", "followed_days"]].max().max()
+    days = count_axis("median time to removal (days)", room * (0 if pd.isna(most) else int(most)))
     shares = {"range": [-0.02, 1.45], "tickvals": [0, 0.5, 1], "tickformat": ".0%"}
     panels(figure, days, shares | {"title": {"text": "share not removed"}})
-    labels = [f"{name} (n {n:,})" for name, n in zip(names, shown["n"], strict=True)]
+    labels = [f"{name} (n = {n:,})" for name, n in zip(names, drawn["n"], strict=True)]
     return as_rows(figure, labels)
 
 
-def _middles(table: pd.DataFrame, names: list[str]) -> list[go.Scatter]:
+def _medians(table: pd.DataFrame, names: list[str]) -> list[go.Scatter]:
+    """The medians with their intervals; an arrow at the end of observation where there is no upper limit."""
     median, low, high, end = (
         table[name].astype("Float64").to_numpy("float64", na_value=np.nan).tolist()
         for name in ("median_days", "median_low", "median_high", "followed_days")
     )
-    is_open = [pd.isna(top) for top in high]
-    far = [stop if without else top for top, stop, without in zip(high, end, is_open, strict=True)]
-    near = [middle if pd.isna(least) else least for middle, least in zip(median, low, strict=True)]
-    after = [stop if without else None for stop, without in zip(end, is_open, strict=True)]
-    said = [f"{name}<br>{_half(row)}" for name, row in zip(names, table.to_dict("records"), strict=True)]
+    whisker_low = [middle if pd.isna(limit) else limit for middle, limit in zip(median, low, strict=True)]
+    whisker_high = [last if pd.isna(limit) else limit for limit, last in zip(high, end, strict=True)]
+    arrows = [last if pd.isna(limit) else None for limit, last in zip(high, end, strict=True)]
+    rows, label = table.to_dict("records"), interval_label(table)
+    hover = [f"{name}<br>{_median_text(row, label)}" for name, row in zip(names, rows, strict=True)]
     return [
-        whiskers(near, far),
-        points(after, said, symbol="triangle-right", colour=GREY),
-        points(median, said, symbol="circle", colour=BLUE),
-        annotations(
-            [_no_median(row) for row in table.to_dict("records")],
-            [0 if pd.isna(stop) else stop for stop in end],
-        ),
+        whiskers(whisker_low, whisker_high),
+        points(arrows, hover, symbol="triangle-right", colour=GREY),
+        points(median, hover, symbol="circle", colour=BLUE),
+        annotations([_no_median_reason(row) for row in rows], [0 if pd.isna(last) else last for last in end]),
     ]
 
 
-def _no_median(row: dict[Any, Any]) -> str:
-    """Why a row has no median; nothing where it has one."""
+def _no_median_reason(row: dict[Any, Any]) -> str:
+    """Why a row has no median; empty if it has one."""
     if pd.notna(row["median_days"]):
         return ""
     if not row["n"]:
-        return f"none seen from its start, {row['left_out']:,} left out"
+        return f"no data, {row['left_out']:,} left-censored"
     return f"not reached in {pluralize(int(row['followed_days']), 'day')}"
 
 
-def _half(row: dict[Any, Any]) -> str:
+def _median_text(row: dict[Any, Any], label: str) -> str:
     if pd.isna(row["median_days"]):
-        return f"half removed: {_no_median(row)}"
-    band = interval(row["median_low"], row["median_high"], "{:,}".format)
-    return f"half removed in {pluralize(int(row['median_days']), 'day')}{band}"
+        return f"median {_no_median_reason(row)}" if row["n"] else _no_median_reason(row)
+    band = format_interval(row["median_low"], row["median_high"], "{:,}".format, label)
+    return f"median {pluralize(int(row['median_days']), 'day')}{band}"
 
 
-def _nevers(table: pd.DataFrame, names: list[str]) -> list[go.Scatter]:
-    rows = table.to_dict("records")
-    said = [f"{name}<br>{_not_removed(row)}" for name, row in zip(names, rows, strict=True)]
-    at = {"xaxis": "x2", "yaxis": "y"}
+def _shares(table: pd.DataFrame, names: list[str]) -> list[go.Scatter]:
+    """The shares not removed, with their intervals."""
+    rows, label = table.to_dict("records"), interval_label(table)
+    hover = [f"{name}<br>{_share_text(row, label)}" for name, row in zip(names, rows, strict=True)]
+    axes = {"xaxis": "x2", "yaxis": "y"}
     never, low, high = (table[name].tolist() for name in ("never", "never_low", "never_high"))
-    shares = [percent(one) for one in never]
+    shares = [percent(share) for share in never]
     return [
-        whiskers(low, high, **at),
-        points(never, said, symbol="diamond", colour=VERMILION, **at),
-        annotations(shares, [1.05] * len(shares), **at),
+        whiskers(low, high, **axes),
+        points(never, hover, symbol="diamond", colour=VERMILION, **axes),
+        annotations(shares, [1.05] * len(shares), **axes),
     ]
 
 
-def _not_removed(row: dict[Any, Any]) -> str:
+def _share_text(row: dict[Any, Any], label: str) -> str:
     if pd.isna(row["never"]):
         return f"share not removed: {NOT_KNOWN}"
-    band = interval(row["never_low"], row["never_high"], percent)
+    band = format_interval(row["never_low"], row["never_high"], percent, label)
     return f"{percent(row['never'])}{band} not removed after {pluralize(int(row['followed_days']), 'day')}"
 
 
-def _halves(table: pd.DataFrame) -> str:
-    reached = table["median_days"].dropna()
-    several_rows = len(table) > 1
-    if reached.empty:
-        n = int(table["n"].sum())
-        where = f" on any of {len(table):,} sites" if several_rows else ""
-        return f"Half of the listings were not removed{where}" if n else "No listing was seen from its start"
-    least, most = int(reached.min()), int(reached.max())
+def _finding(table: pd.DataFrame, groups: str) -> str:
+    medians, n = table["median_days"].dropna(), int(table["n"].sum())
+    if not n:
+        return "Median time to removal: no listing was observed from its start"
+    if medians.empty:
+        where = f" on any of {len(table):,} {groups}" if len(table) > 1 else ""
+        return f"Median time to removal: not reached{where} (n = {n:,})"
+    least, most = int(medians.min()), int(medians.max())
     days = f"{least:,} to {pluralize(most, 'day')}" if most > least else pluralize(most, "day")
-    if not several_rows:
-        return f"Half of the listings are removed in {days}"
-    rest = len(table) - len(reached)
-    also = f"; on {rest:,} half were not removed yet" if rest else ""
-    return f"On {len(reached):,} of {len(table):,} sites half of the listings are removed in {days}{also}"
+    if len(table) == 1:
+        row = table.to_dict("records")[0]
+        band = format_interval(row["median_low"], row["median_high"], "{:,}".format, interval_label(table))
+        return f"Median time to removal: {days}{band.removesuffix(')')}; n = {n:,})"
+    rest = len(table) - len(medians)
+    not_reached = f"; not reached on {rest:,}" if rest else ""
+    return f"Median time to removal: {days} on {len(medians):,} of {len(table):,} {groups}{not_reached} (n = {n:,})"
 
 
-def _of_rows(table: pd.DataFrame, by: str | None) -> str:
-    rows = zip(row_labels(table, by), table.to_dict("records"), strict=True)
-    said = [f"{name}: {_half(row)}, {_not_removed(row)}, n {row['n']:,}" for name, row in rows]
-    left = int(table["left_out"].sum())
-    also = (
-        f" {pluralize(left, 'listing was', 'listings were')} there at the first look, and left out."
-        if left
-        else ""
+def _summary(table: pd.DataFrame, by: str | None) -> str:
+    rows, label = zip(row_labels(table, by), table.to_dict("records"), strict=True), interval_label(table)
+    texts = [
+        f"{name}: {_median_text(row, label)}, {_share_text(row, label)}, n = {row['n']:,}"
+        for name, row in rows
+    ]
+    n = int(table["left_out"].sum())
+    excluded = (
+        f" {pluralize(n, 'listing')} already present at the first load excluded (left-censored)." if n else ""
     )
-    return f"{join_rows(said)}{also}"
+    return f"{join_rows(texts)}{excluded}"

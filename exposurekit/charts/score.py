@@ -1,10 +1,10 @@
-"""How exposed people are, in points."""
+"""Chart of the exposure score per person."""
 
 import pandas as pd
 import plotly.graph_objects as go
 
 from exposurekit.charts.bars import (
-    SHOWN,
+    MAX_ROWS,
     as_rows,
     bars,
     join_rows,
@@ -20,8 +20,8 @@ from exposurekit.charts.theme import (
     Chart,
     chart,
     count_axis,
+    definition_lines,
     empty_chart,
-    explained,
     label_text,
     pluralize,
 )
@@ -31,44 +31,43 @@ _PARTS = {"listings": ("of_listings", (BLUE, "")), "pages": ("of_pages", (GREY, 
 
 
 def score(table: pd.DataFrame, *, provenance: str = "") -> Chart:
-    """How exposed each person is, in points: of listings, and of pages; beyond 25 people the rest are not drawn.
+    """Draw the score of each person in points, for listings and pages, for at most 25 people.
 
     Args:
-        table: As `analysis.score` gives it, or `History.score`.
-        provenance: As of `by_site`.
+        table: A table as returned by `analysis.score` or `History.score`.
+        provenance: As in `by_site`.
 
     Raises:
         MissingColumns: ``table`` lacks a column.
 
     >>> charts.score(analysis.score(exposure.records(), exposure.links()))
-    Chart('... points in all; user ... has most, ...')
+    Chart('... points in total; user ... has most, ...')
     """
     check_input("score", table, ("user_id", "of_listings", "of_pages", "score"))
     if not table["score"].any():
         return empty_chart("Nobody is exposed", provenance=provenance)
-    shown = table.head(SHOWN)
-    people = row_labels(shown, "user_id")
+    drawn = table.head(MAX_ROWS)
+    people = row_labels(drawn, "user_id")
     labels = [label_text(person) for person in people]
-    points = [amount(n) for n in shown["score"]]
-    said = [f"{person} {n}" for person, n in zip(people, points, strict=True)]
+    texts = [f"{person} {amount(n)}" for person, n in zip(people, drawn["score"], strict=True)]
     figure = chart(
-        [_bar(part, shown, labels) for part in _PARTS],
-        finding=f"{amount(table['score'].sum())} points in all; "
+        [_bar(part, drawn, labels) for part in _PARTS],
+        finding=f"{amount(table['score'].sum())} points in total; "
         + leaders(row_labels(table, "user_id"), table["score"].tolist(), "people", "has", "have"),
-        summary=f"Points of {pluralize(len(table), 'person', 'people')}: {join_rows(said)}"
-        f"{omitted_note(len(table) - SHOWN, 'person', 'people')}",
+        summary=f"Points of {pluralize(len(table), 'person', 'people')}: {join_rows(texts)}"
+        f"{omitted_note(len(table) - MAX_ROWS, 'person', 'people')}",
         provenance=provenance,
-        height=rows_px(len(shown)),
+        height=rows_px(len(drawn)),
         barmode="stack",
     )
-    figure.update_layout(xaxis=count_axis("points", int(shown["score"].max())))
+    figure.update_layout(xaxis=count_axis("points", int(drawn["score"].max())))
     return as_rows(figure, labels)
 
 
 def _bar(part: str, table: pd.DataFrame, labels: list[str]) -> go.Bar:
-    column, look = _PARTS[part]
-    said = [
-        f"{label}<br>{amount(n)} points of {part}{explained('score')}"
+    column, style = _PARTS[part]
+    hover = [
+        f"{label}<br>{amount(n)} points for {part}{definition_lines('score')}"
         for label, n in zip(labels, table[column], strict=True)
     ]
-    return bars(part, table[column].tolist(), said, look)
+    return bars(part, table[column].tolist(), hover, style)

@@ -1,4 +1,4 @@
-"""How long removals take, and what comes back. Never calls a listing removed that only vanished."""
+"""Charts of the time to removal, survival curves and relistings."""
 
 from typing import Any
 
@@ -7,15 +7,15 @@ import plotly.graph_objects as go
 
 from exposurekit.analysis import UNKNOWN, VANISHED
 from exposurekit.charts.bars import (
-    SHOWN,
+    MAX_ROWS,
     annotations,
     as_rows,
     bars,
     join_rows,
     leaders,
-    more,
     panels,
     points,
+    rest_label,
     row_labels,
     rows_px,
     whiskers,
@@ -39,37 +39,37 @@ from exposurekit.contract.types import REMOVED
 
 _TIMES = ("n", "left_out", "median_days", "median_low", "median_high")
 _NEVER = ("never", "never_low", "never_high", "followed_days")
-_ENDS = (REMOVED, VANISHED, UNKNOWN, "open")
+_EXITS = (REMOVED, VANISHED, UNKNOWN, "open")
 _CURVE = ("days", "at_risk", "censored", "survival", "low", "high")
 
 
 def time_to_removal(table: pd.DataFrame, *, provenance: str = "") -> Chart:
-    """In how many days half of each site's listings are removed, and what share is not removed at all, with intervals.
+    """Draw the median time to removal and the share not removed, per group, with intervals.
 
-    Where half were not removed there is an arrow where the watching ended, and no number.
+    If a median was not reached, an arrow marks the end of observation.
 
     Args:
-        table: As `analysis.time_to_removal` gives it, or `History.time_to_removal`; whatever its ``by``.
-        provenance: As of `by_site`.
+        table: A table as returned by `analysis.time_to_removal` or `History.time_to_removal`, with any ``by``.
+        provenance: As in `by_site`.
 
     Raises:
         MissingColumns: ``table`` lacks a column.
 
     >>> charts.time_to_removal(history.time_to_removal())
-    Chart('...')
+    Chart('Median time to removal: ...')
     """
     check_input("time_to_removal", table, (*_TIMES, *_NEVER))
     if table.empty:
-        return empty_chart("No listing was followed yet", provenance=provenance)
-    return medians(table, _group(table, (*_TIMES, *_NEVER, *_ENDS)), provenance)
+        return empty_chart("No listings observed yet", provenance=provenance)
+    return medians(table, _group_column(table, (*_TIMES, *_NEVER, *_EXITS)), provenance)
 
 
 def survival(table: pd.DataFrame, *, provenance: str = "") -> Chart:
-    """The share of listings not yet removed, by age, as curves in steps with their bands; of groups, the six largest.
+    """Draw survival curves with confidence bands, for at most the six largest groups.
 
     Args:
-        table: As `analysis.survival` gives it, or `History.survival`; whatever its ``by``.
-        provenance: As of `by_site`.
+        table: A table as returned by `analysis.survival` or `History.survival`, with any ``by``.
+        provenance: As in `by_site`.
 
     Raises:
         MissingColumns: ``table`` lacks a column.
@@ -79,107 +79,107 @@ def survival(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     """
     check_input("survival", table, _CURVE)
     if table.empty:
-        return empty_chart("No listing was followed yet", provenance=provenance)
-    return curves(table, _group(table, (*_CURVE, REMOVED)), provenance)
+        return empty_chart("No listings observed yet", provenance=provenance)
+    return curves(table, _group_column(table, (*_CURVE, REMOVED)), provenance)
 
 
-def _group(table: pd.DataFrame, known: tuple[str, ...]) -> str | None:
-    """The column that says whose each row is; none where it is everybody's."""
-    return next((name for name in table.columns if name not in known), None)
+def _group_column(table: pd.DataFrame, columns: tuple[str, ...]) -> str | None:
+    """The column of the group, which is the one beside these; None without groups."""
+    return next((name for name in table.columns if name not in columns), None)
 
 
 def relistings(table: pd.DataFrame, *, provenance: str = "") -> Chart:
-    """How often listings came back on each site, after a verified removal or without one, and after how long.
+    """Draw the relistings per site, after a verified removal or without one, and the days that listings were gone.
 
     Args:
-        table: As `analysis.relistings` gives it, or `History.relistings`.
-        provenance: As of `by_site`.
+        table: A table as returned by `analysis.relistings` or `History.relistings`.
+        provenance: As in `by_site`.
 
     Raises:
         MissingColumns: ``table`` lacks a column.
 
     >>> charts.relistings(history.relistings())
-    Chart('No listing came back')
+    Chart('No relistings')
     """
     check_input("relistings", table, ("site", "previous_status", "gone_days"))
     if table.empty:
-        return empty_chart("No listing came back", provenance=provenance)
-    sites = _returned(table)
+        return empty_chart("No relistings", provenance=provenance)
+    sites = _by_site(table)
     names = [label_text(site) for site in sites["site"]]
+    rows = zip(row_labels(sites, "site"), sites.to_dict("records"), strict=True)
     figure = chart(
-        [*(_times(sites, names, was) for was in (REMOVED, VANISHED)), *_removed_row(sites, names)],
-        finding=_came_back(table, sites),
-        summary=join_rows(
-            [
-                f"{name}: {_relisted_row(row)}"
-                for name, row in zip(row_labels(sites, "site"), sites.to_dict("records"), strict=True)
-            ]
-        ),
+        [*(_bars(sites, names, status) for status in (REMOVED, VANISHED)), *_gone_days(sites, names)],
+        finding=_finding(table, sites),
+        summary=join_rows([f"{name}: {_row_text(row)}" for name, row in rows]),
         provenance=provenance,
         height=rows_px(len(sites)),
         barmode="stack",
     )
     longest = sites["most"].max()
     days = count_axis("days gone: median and range", 0 if pd.isna(longest) else float(longest))
-    return as_rows(
-        panels(figure, count_axis("times a listing came back", int(sites["n"].max())), days), names
-    )
+    return as_rows(panels(figure, count_axis("relistings", int(sites["n"].max())), days), names)
 
 
-def _returned(table: pd.DataFrame) -> pd.DataFrame:
-    """One row a site, most times first, and one for all others: how often, and after how long."""
-    place, sites = pd.factorize(table["site"].astype("str"), use_na_sentinel=False)
-    n = pd.Series(place).value_counts(sort=True)
+def _by_site(table: pd.DataFrame) -> pd.DataFrame:
+    """Relistings and days gone: one row per site, most relistings first, and one row for the rest."""
+    codes, sites = pd.factorize(table["site"].astype("str"), use_na_sentinel=False)
+    n = pd.Series(codes).value_counts(sort=True)
     rank = pd.Series(range(len(n)), index=n.index)
-    row = rank.reindex(place).clip(upper=SHOWN).to_numpy()
-    removed = (table["previous_status"].astype("str") == REMOVED).to_numpy("bool")
+    row = rank.reindex(codes).clip(upper=MAX_ROWS).to_numpy()
+    is_removed = (table["previous_status"].astype("str") == REMOVED).to_numpy("bool")
     days = pd.Series(table["gone_days"].to_numpy("float64")).groupby(row)
-    found = pd.DataFrame(
+    statistics = pd.DataFrame(
         {
             "n": days.size(),
-            REMOVED: pd.Series(removed).groupby(row).sum(),
+            REMOVED: pd.Series(is_removed).groupby(row).sum(),
             "least": days.min(),
             "median": days.median(),
             "most": days.max(),
         }
     )
-    names = [*sites[n.index[:SHOWN]], *([more(len(n) - SHOWN, "sites")] if len(n) > SHOWN else [])]
-    return found.assign(site=names, **{VANISHED: found["n"] - found[REMOVED]})
+    names = [
+        *sites[n.index[:MAX_ROWS]],
+        *([rest_label(len(n) - MAX_ROWS, "sites")] if len(n) > MAX_ROWS else []),
+    ]
+    return statistics.assign(site=names, **{VANISHED: statistics["n"] - statistics[REMOVED]})
 
 
-def _times(sites: pd.DataFrame, names: list[str], was: str) -> go.Bar:
-    times = [pluralize(n, "time") for n in sites[was]]
-    said = [f"{name}<br>{n} after it had been {was}" for name, n in zip(names, times, strict=True)]
-    return bars(f"had been {was}", sites[was].tolist(), said, (COLOURS[was], PATTERNS[was]))
+def _bars(sites: pd.DataFrame, names: list[str], status: str) -> go.Bar:
+    counts = [pluralize(n, "relisting") for n in sites[status]]
+    hover = [f"{name}<br>{n}, previously {status}" for name, n in zip(names, counts, strict=True)]
+    return bars(f"previously {status}", sites[status].tolist(), hover, (COLOURS[status], PATTERNS[status]))
 
 
-def _removed_row(sites: pd.DataFrame, names: list[str]) -> list[go.Scatter]:
-    at = {"xaxis": "x2", "yaxis": "y"}
-    said = [f"{name}<br>{_after(row)}" for name, row in zip(names, sites.to_dict("records"), strict=True)]
-    unknown = [NOT_KNOWN if pd.isna(days) else "" for days in sites["median"]]
+def _gone_days(sites: pd.DataFrame, names: list[str]) -> list[go.Scatter]:
+    axes = {"xaxis": "x2", "yaxis": "y"}
+    hover = [
+        f"{name}<br>{_days_text(row)}" for name, row in zip(names, sites.to_dict("records"), strict=True)
+    ]
+    missing = [NOT_KNOWN if pd.isna(days) else "" for days in sites["median"]]
     return [
-        whiskers(sites["least"].tolist(), sites["most"].tolist(), **at),
-        points(sites["median"].tolist(), said, symbol="circle", colour=BLUE, **at),
-        annotations(unknown, None, **at),
+        whiskers(sites["least"].tolist(), sites["most"].tolist(), **axes),
+        points(sites["median"].tolist(), hover, symbol="circle", colour=BLUE, **axes),
+        annotations(missing, None, **axes),
     ]
 
 
-def _after(row: dict[Any, Any]) -> str:
+def _days_text(row: dict[Any, Any]) -> str:
     if pd.isna(row["median"]):
-        return f"gone for how long is {NOT_KNOWN}"
-    return f"gone for {row['median']:,.1f} days, {row['least']:,.1f} to {row['most']:,.1f}"
+        return f"days gone: {NOT_KNOWN}"
+    return f"days gone: median {row['median']:,.1f}, range {row['least']:,.1f}\N{EN DASH}{row['most']:,.1f}"
 
 
-def _relisted_row(row: dict[Any, Any]) -> str:
-    return f"{pluralize(int(row['n']), 'time')}, {row[REMOVED]:,} after a verified removal; {_after(row)}"
+def _row_text(row: dict[Any, Any]) -> str:
+    n = pluralize(int(row["n"]), "relisting")
+    return f"{n}, {row[REMOVED]:,} after a verified removal; {_days_text(row)}"
 
 
-def _came_back(table: pd.DataFrame, sites: pd.DataFrame) -> str:
+def _finding(table: pd.DataFrame, sites: pd.DataFrame) -> str:
     removed = int(sites[REMOVED].sum())
-    alone = sites.head(SHOWN)  # the row behind them is of several sites
+    single = sites.head(MAX_ROWS)  # without the row of the rest
     most = (
-        f"; {leaders(row_labels(alone, 'site'), alone['n'].tolist(), 'sites', 'has', 'have')}"
+        f"; {leaders(row_labels(single, 'site'), single['n'].tolist(), 'sites', 'has', 'have')}"
         if len(sites) > 1
         else ""
     )
-    return f"Listings came back {pluralize(len(table), 'time')}, {removed:,} of them after a verified removal{most}"
+    return f"{pluralize(len(table), 'relisting')}, {removed:,} after a verified removal{most}"

@@ -1,4 +1,4 @@
-"""Survival curves in steps, with their bands, told apart by colour and dash. Draws no band where there is none."""
+"""Survival curves as step lines with confidence bands, one colour and dash per group."""
 
 from typing import Any
 
@@ -6,20 +6,31 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from exposurekit.charts.bars import join_rows, omitted_note, row_labels, tied
-from exposurekit.charts.theme import DASHES, SERIES, Chart, chart, interval, label_text, percent
+from exposurekit.charts.bars import join_rows, names_or_count, omitted_note, row_labels
+from exposurekit.charts.theme import (
+    DASHES,
+    SERIES,
+    Chart,
+    chart,
+    format_interval,
+    interval_label,
+    label_text,
+    percent,
+    pluralize,
+)
 
-GROUPS = 6
+MAX_GROUPS = 6
 
 
 def curves(table: pd.DataFrame, by: str | None, provenance: str) -> Chart:
-    """The figure of `charts.survival`, of a table with a row or more."""
+    """Draw the chart of `charts.survival` for a non-empty table."""
     names, groups, n = _largest(table, by)
-    said = [f"{name}: {_end(rows)}" for name, rows in zip(names, groups, strict=True)]
+    label = interval_label(table)
+    texts = [f"{name}: {_curve_text(rows, label)}" for name, rows in zip(names, groups, strict=True)]
     figure = chart(
-        _traces([label_text(name) for name in names], groups),
-        finding=_falls(names, groups),
-        summary=join_rows(said) + omitted_note(n - GROUPS, "group", "groups"),
+        _traces([label_text(name) for name in names], groups, label),
+        finding=_finding(names, groups),
+        summary=join_rows(texts) + omitted_note(n - MAX_GROUPS, "group", "groups"),
         provenance=provenance,
     )
     figure.update_xaxes(title_text="age in days", rangemode="tozero", showgrid=False)
@@ -28,92 +39,92 @@ def curves(table: pd.DataFrame, by: str | None, provenance: str) -> Chart:
 
 
 def _largest(table: pd.DataFrame, by: str | None) -> tuple[list[str], list[pd.DataFrame], int]:
-    """The curves that tell of most, each by itself and by age: what they are called, their rows; and how many there are."""
+    """The groups with most episodes at risk: their names, their rows by age, and the number of all groups."""
     if by is None:
         return row_labels(table.head(1), None), [table.sort_values("days")], 1
-    place, values = pd.factorize(table[by], use_na_sentinel=False)
-    most = (
-        table["at_risk"].groupby(place).max().sort_values(ascending=False, kind="stable").head(GROUPS).index
-    )
-    names = row_labels(pd.DataFrame({by: values[most]}), by)
-    return names, [table[place == one].sort_values("days") for one in most], len(values)
+    codes, values = pd.factorize(table[by], use_na_sentinel=False)
+    sizes = table["at_risk"].groupby(codes).max().sort_values(ascending=False, kind="stable")
+    largest = sizes.head(MAX_GROUPS).index
+    names = row_labels(pd.DataFrame({by: values[largest]}), by)
+    return names, [table[codes == code].sort_values("days") for code in largest], len(values)
 
 
-def _end(rows: pd.DataFrame) -> str:
-    """Where a curve ends, and of how many it tells."""
+def _curve_text(rows: pd.DataFrame, label: str) -> str:
+    """The median, the last share and the size of a curve."""
     last = rows.iloc[-1]
-    band = interval(last["low"], last["high"], percent)
-    half = rows.loc[rows["survival"] <= 0.5 + 1e-12, "days"]
-    when = f"half by day {int(half.iloc[0]):,}" if len(half) else "half not reached"
+    band = format_interval(last["low"], last["high"], percent, label)
+    below = rows.loc[rows["survival"] <= 0.5 + 1e-12, "days"]
+    median = f"median {pluralize(int(below.iloc[0]), 'day')}" if len(below) else "median not reached"
     n = int(rows["at_risk"].max())
-    return f"{when}, {percent(last['survival'])}{band} not removed by day {int(last['days']):,}, n {n:,}"
+    return f"{median}, {percent(last['survival'])}{band} not removed by day {int(last['days']):,}, n = {n:,}"
 
 
-def _falls(names: list[str], groups: list[pd.DataFrame]) -> str:
-    left = [float(rows["survival"].iloc[-1]) for rows in groups]
+def _finding(names: list[str], groups: list[pd.DataFrame]) -> str:
+    shares = [float(rows["survival"].iloc[-1]) for rows in groups]
     if len(groups) == 1:
-        return (
-            f"{percent(left[0])} of the listings are not removed by day {int(groups[0]['days'].iloc[-1]):,}"
-        )
-    least, most = int(np.argmin(left)), int(np.argmax(left))
-    if left[least] == left[most]:
-        return f"Where the curves end {percent(left[0])} are not removed, whatever the group"
+        n, days = int(groups[0]["at_risk"].max()), int(groups[0]["days"].iloc[-1])
+        return f"{percent(shares[0])} of listings are not removed by day {days:,} (n = {n:,})"
+    least, most = min(shares), max(shares)
+    if least == most:
+        return f"Share not removed at the end: {percent(least)} in every group"
     low, high = (
-        tied([name for name, one in zip(names, left, strict=True) if one == left[end]], "groups")
+        names_or_count([name for name, share in zip(names, shares, strict=True) if share == end], "groups")
         for end in (least, most)
     )
-    return f"Not removed where the curves end: from {percent(left[least])} ({low}) to {percent(left[most])} ({high})"
+    return f"Share not removed at the end: {percent(least)} ({low}) to {percent(most)} ({high})"
 
 
-def _traces(names: list[str], groups: list[pd.DataFrame]) -> list[go.Scatter]:
-    """The curves, each with its band, and a small mark at ages up to which some were only watched."""
-    bands = [_band(rows, SERIES[place], place) for place, rows in enumerate(groups)]
-    lines = [_line(name, rows, place) for place, (name, rows) in enumerate(zip(names, groups, strict=True))]
-    ends = [_censored(rows, SERIES[place], place) for place, rows in enumerate(groups)]
-    return [*bands, *lines, *ends]
+def _traces(names: list[str], groups: list[pd.DataFrame], label: str) -> list[go.Scatter]:
+    """The bands, the curves, and markers at the ages with censored episodes."""
+    bands = [_band(rows, number) for number, rows in enumerate(groups)]
+    lines = [
+        _line(name, rows, number, label)
+        for number, (name, rows) in enumerate(zip(names, groups, strict=True))
+    ]
+    return [*bands, *lines, *(_censored(rows, number) for number, rows in enumerate(groups))]
 
 
-def _line(name: str, rows: pd.DataFrame, place: int) -> go.Scatter:
-    begins = rows["days"].iloc[0] > 0
-    days = [*([0] if begins else []), *rows["days"].tolist()]
-    share = [*([1.0] if begins else []), *rows["survival"].tolist()]
-    said = [f"{name}<br>{told}" for told in [*(["100% at first"] if begins else []), *_curve_note(rows)]]
+def _line(name: str, rows: pd.DataFrame, number: int, label: str) -> go.Scatter:
+    starts_later = rows["days"].iloc[0] > 0
+    days = [*([0] if starts_later else []), *rows["days"].tolist()]
+    share = [*([1.0] if starts_later else []), *rows["survival"].tolist()]
+    texts = [*(["day 0: 100%"] if starts_later else []), *_hover_texts(rows, label)]
     return go.Scatter(
         name=name,
-        legendgroup=str(place),
+        legendgroup=str(number),
         x=days,
         y=share,
-        customdata=said,
+        customdata=[f"{name}<br>{text}" for text in texts],
         mode="lines",
-        line={"color": SERIES[place], "dash": DASHES[place], "shape": "hv", "width": 2},
+        line={"color": SERIES[number], "dash": DASHES[number], "shape": "hv", "width": 2},
         hovertemplate="%{customdata}<extra></extra>",
     )
 
 
-def _curve_note(rows: pd.DataFrame) -> list[str]:
-    """Each step in words."""
+def _hover_texts(rows: pd.DataFrame, label: str) -> list[str]:
     steps = zip(rows["days"], rows["survival"], rows["low"], rows["high"], rows["at_risk"], strict=True)
     return [
-        f"day {day:,}: {percent(share)}{interval(low, high, percent)}, {at_risk:,} watched"
+        f"day {day:,}: {percent(share)}{format_interval(low, high, percent, label)}, {at_risk:,} at risk"
         for day, share, low, high, at_risk in steps
     ]
 
 
-def _band(rows: pd.DataFrame, colour: str, place: int) -> go.Scatter:
-    """Around each stretch of ages that have a band; each holds until the next age."""
+def _band(rows: pd.DataFrame, number: int) -> go.Scatter:
+    """The confidence band; each value holds until the next age."""
     days = rows["days"].to_numpy("int64")
     until = np.append(days[1:], days[-1:])
     low, high = rows["low"].to_numpy("float64"), rows["high"].to_numpy("float64")
-    known = ~np.isnan(low) & ~np.isnan(high)
+    has_band = ~np.isnan(low) & ~np.isnan(high)
     x: list[Any] = []
     y: list[Any] = []
-    for row in np.flatnonzero(known).tolist():
-        # A box a step: a step without a band leaves a hole, and no other shape could.
+    for row in np.flatnonzero(has_band).tolist():
+        # One box per step, so that a step without a band leaves a hole.
         x += [int(days[row]), int(until[row]), int(until[row]), int(days[row]), None]
         y += [float(low[row]), float(low[row]), float(high[row]), float(high[row]), None]
-    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    colour = SERIES[number]
+    red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
     return go.Scatter(
-        legendgroup=str(place),
+        legendgroup=str(number),
         showlegend=False,
         x=x,
         y=y,
@@ -125,14 +136,14 @@ def _band(rows: pd.DataFrame, colour: str, place: int) -> go.Scatter:
     )
 
 
-def _censored(rows: pd.DataFrame, colour: str, place: int) -> go.Scatter:
-    some = rows[rows["censored"] > 0]
+def _censored(rows: pd.DataFrame, number: int) -> go.Scatter:
+    censored = rows[rows["censored"] > 0]
     return go.Scatter(
-        legendgroup=str(place),
+        legendgroup=str(number),
         showlegend=False,
-        x=some["days"].tolist(),
-        y=some["survival"].tolist(),
+        x=censored["days"].tolist(),
+        y=censored["survival"].tolist(),
         mode="markers",
-        marker={"symbol": "line-ns", "size": 8, "line": {"color": colour, "width": 1}},
+        marker={"symbol": "line-ns", "size": 8, "line": {"color": SERIES[number], "width": 1}},
         hoverinfo="skip",
     )

@@ -1,4 +1,4 @@
-"""What every chart has in common: its words, its colours, and a figure that shows itself and sends nothing anywhere."""
+"""Chart theme: palette, number and label formats, and the `Chart` figure class."""
 
 import json
 import textwrap
@@ -10,18 +10,16 @@ import plotly.graph_objects as go
 
 from exposurekit.analysis import NOT_STATED, OTHER, UNKNOWN, VANISHED
 from exposurekit.analysis.definitions import definition
-from exposurekit.charts.embedding import embedded, in_terminal
+from exposurekit.charts.embedding import embed_html, in_terminal
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.text.sanitize import escaped, label, plain
 
-# Okabe and Ito's colours, told apart by all; the pattern, or the dash, says the same without colour.
+# Okabe and Ito's colour-blind safe palette; patterns and dashes carry the same distinction without colour.
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
 YELLOW, BLUE, VERMILION, PURPLE = "#F0E442", "#0072B2", "#D55E00", "#CC79A7"
-GREY = "#7F7F7F"  # of lines and marks: seen on white and on black
-INK, PAPER = (
-    "#444444",
-    "#FFFFFF",
-)  # of text: no one colour reads at 4.5:1 on white and on JupyterLab's dark #111111
+GREY = "#7F7F7F"  # of lines and markers: visible on white and on black
+# Text needs a background of its own: no colour has a contrast of 4.5:1 on both white and JupyterLab's dark #111111.
+INK, PAPER = "#444444", "#FFFFFF"
 PALE = "rgba(127,127,127,0.25)"
 SERIES = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY)
 SHAPES = ("", "/", ".", "x", "\\", "-")
@@ -36,19 +34,15 @@ COLOURS = {
 }
 PATTERNS = {DISCOVERED: "", PENDING_REMOVAL: "/", REMOVED: ".", VANISHED: "\\", OTHER: "x", UNKNOWN: "-"}
 LABEL_MAX = 40
-TITLE_WIDTH, PROVENANCE_WIDTH = 66, 84  # letters a line: Plotly breaks no title by itself
+TITLE_WIDTH, PROVENANCE_WIDTH = 66, 84  # characters per line: Plotly does not wrap titles
 _HOVER_WIDTH = 60
-_TITLE_PX, _PROVENANCE_PX, _LEGEND_PX = 21, 16, 20
-_LETTER_PX, _SIGN_PX, _WIDTH_PX = (
-    7,
-    46,
-    500,
-)  # of a legend: a letter, its sign, and the width that it surely has
+_TITLE_PX, _PROVENANCE_PX, _LEGEND_PX = 21, 16, 20  # heights of a line
+_CHARACTER_PX, _SYMBOL_PX, _WIDTH_PX = 7, 46, 500  # of a legend: a character, a symbol, and the minimum width
 NOT_KNOWN = "not known"
-_FEW = 8  # counts up to which each has its tick
+_MAX_SINGLE_TICKS = 8  # up to this count every integer has a tick
 
-# Plotly's own button uploads the figure's data; no figure of ours has it. Nor does text become a formula. And no figure
-# is "responsive": JupyterLab resizes a figure by itself, and one that is responsive has no height then but 29 pixels.
+# Plotly's cloud button would upload the figure's data, so it is off, and so is LaTeX in text. Figures are not
+# "responsive": JupyterLab resizes them itself, and shrinks a responsive one to a height of 29 pixels.
 CONFIG = {
     "showSendToCloud": False,
     "plotlyServerURL": "",
@@ -58,17 +52,17 @@ CONFIG = {
 MIME = "application/vnd.plotly.v1+json"
 
 
-class Chart(go.Figure):  # type: ignore[misc]  # Plotly tells no types
-    """A Plotly figure that a notebook shows, and a terminal tells in one line; it opens no browser.
+class Chart(go.Figure):  # type: ignore[misc]  # Plotly is untyped
+    """A Plotly figure for notebooks; in a terminal it prints its title instead of opening a browser.
 
-    A notebook that is exported to HTML draws it as well, without a network; where no script runs, its words stand there.
+    Notebooks exported to HTML draw it offline; without JavaScript they show its alternative text.
 
     >>> table = analysis.by_site(exposure.records())
     >>> charts.by_site(table)
     Chart('... listings are open; ...')
     """
 
-    _ipython_display_ = None  # Plotly's own would open a browser in a terminal
+    _ipython_display_ = None  # Plotly's would open a browser in a terminal
 
     def __repr__(self) -> str:
         return f"Chart({_meta(self)['finding']!r})"
@@ -77,10 +71,10 @@ class Chart(go.Figure):  # type: ignore[misc]  # Plotly tells no types
         return f"<p>{escaped(describe(self))}</p>"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None, **_: Any) -> dict[str, Any]:  # noqa: ARG002
-        drawn = json.loads(self.to_json(validate=False, engine="json")) | {"config": CONFIG}
-        html = self._repr_html_() if in_terminal() else embedded(drawn, self._repr_html_())
-        # What draws the MIME type cannot follow the theme.
-        on_paper = drawn | {"layout": drawn["layout"] | {"paper_bgcolor": PAPER}}
+        figure = json.loads(self.to_json(validate=False, engine="json")) | {"config": CONFIG}
+        html = self._repr_html_() if in_terminal() else embed_html(figure, self._repr_html_())
+        # Renderers of this MIME type do not know the notebook's theme.
+        on_paper = figure | {"layout": figure["layout"] | {"paper_bgcolor": PAPER}}
         return {MIME: on_paper, "text/html": html, "text/plain": repr(self)}
 
 
@@ -93,19 +87,19 @@ def chart(
     height: int = 420,
     **layout: Any,
 ) -> Chart:
-    """A chart in the house's look.
+    """Create a chart with the common layout.
 
     Args:
-        traces: What is drawn. No text from outside stands in a template: it goes into ``customdata``, by `label_text`.
-        finding: The one thing that it says; becomes the title.
-        summary: Its numbers in words, for those who do not see it.
-        provenance: Where the figures come from and as of when; stands below the title.
-        height: Pixels.
-        layout: More of Plotly's layout.
+        traces: Plotly traces. External text belongs in ``customdata``, escaped by `label_text`, never in a template.
+        finding: The main result in one sentence; the title.
+        summary: The numbers in words; the alternative text.
+        provenance: Source and date of the data, shown below the title.
+        height: Height in pixels.
+        layout: More options of Plotly's layout.
     """
-    drawn = [*traces]
-    above = 0 if "legend" in layout else _legend_rows(drawn)
-    figure = Chart(drawn, layout=_layout(finding, provenance, height, above))
+    trace_list = [*traces]
+    legend_rows = 0 if "legend" in layout else _legend_rows(trace_list)
+    figure = Chart(trace_list, layout=_layout(finding, provenance, height, legend_rows))
     figure.update_layout(
         meta={"finding": finding, "summary": summary, "provenance": plain(provenance)}, **layout
     )
@@ -113,21 +107,21 @@ def chart(
 
 
 def describe(figure: go.Figure) -> str:
-    """The figure in words, for those who do not see it: its finding, then its numbers.
+    """Return the alternative text of a chart: its finding, then its numbers.
 
     >>> table = analysis.by_site(exposure.records())
     >>> f"{table['total'].sum()} listings on " in charts.describe(charts.by_site(table))
     True
     """
-    said = _meta(figure)
-    return f"{said['finding']}. {said['summary']}" if said["finding"] else ""
+    meta = _meta(figure)
+    return f"{meta['finding']}. {meta['summary']}" if meta["finding"] else ""
 
 
 def empty_chart(finding: str, *, summary: str = "", provenance: str = "") -> Chart:
-    """The figure of a table that has nothing to show, which says so."""
+    """Create a chart without data, with the finding as its text."""
     figure = chart([], finding=finding, summary=summary or f"{finding}.", provenance=provenance, height=200)
     hidden = {"visible": False}
-    said = {
+    message = {
         "text": escape(f"{finding}."),
         "showarrow": False,
         "xref": "paper",
@@ -135,31 +129,31 @@ def empty_chart(finding: str, *, summary: str = "", provenance: str = "") -> Cha
         "x": 0,
         "y": 0.5,
     }
-    figure.update_layout(xaxis=hidden, yaxis=hidden, annotations=[said])
+    figure.update_layout(xaxis=hidden, yaxis=hidden, annotations=[message])
     return figure
 
 
-def explained(figure: str) -> str:
-    """What a figure means, as further lines of what is shown on hover; nothing where its name says it all.
+def definition_lines(figure: str) -> str:
+    """The definition of a figure as further lines of a hover text; empty if it has none.
 
-    >>> from exposurekit.charts.theme import explained
-    >>> explained("removed")
+    >>> from exposurekit.charts.theme import definition_lines
+    >>> definition_lines("removed")
     '<br>(the service verified that the listing is gone)'
     """
-    words = definition(figure)
-    return f"<br>({'<br>'.join(textwrap.wrap(words, _HOVER_WIDTH))})" if words else ""
+    text = definition(figure)
+    return f"<br>({'<br>'.join(textwrap.wrap(text, _HOVER_WIDTH))})" if text else ""
 
 
 def label_text(text: object) -> str:
-    """A text from outside as Plotly may have it: short, one line, no tags."""
+    """Shorten and escape external text for Plotly: one line, no tags."""
     return escape(short(text))
 
 
 def escape(text: object) -> str:
-    """A text as Plotly shows it and does nothing else with it: no tag, no ``%{...}`` that it fills in, no formula.
+    """Escape text for Plotly: tags, ``%{...}`` placeholders and LaTeX.
 
-    In a title, or the name of a trace, Plotly would put the figure's own summary in place of ``%{meta.summary}``, and
-    read tags in that.
+    In a title, or the name of a trace, Plotly would replace ``%{meta.summary}`` by the figure's own summary and
+    interpret its tags.
 
     >>> from exposurekit.charts.theme import escape
     >>> escape("<b>%{meta.summary}"), escape("$a$")
@@ -169,23 +163,42 @@ def escape(text: object) -> str:
 
 
 def short(text: object) -> str:
-    """A text from outside in words of ours: one line, not too long; what is missing is not told."""
-    found = NOT_STATED if pd.isna(text) else plain(text)  # type: ignore[call-overload]  # anything that a cell holds
-    return found if len(found) <= LABEL_MAX else found[: LABEL_MAX - 1] + "…"
+    """Shorten external text to one line of `LABEL_MAX` characters; a missing text is ``not stated``."""
+    line = NOT_STATED if pd.isna(text) else plain(text)  # type: ignore[call-overload]  # any cell value
+    return line if len(line) <= LABEL_MAX else line[: LABEL_MAX - 1] + "…"
 
 
 def count_axis(title: str, most: float, *, room: float = 1.08) -> dict[str, Any]:
-    """An axis of counts: from zero, in whole numbers, with room for what stands behind the longest bar."""
-    few = {"dtick": 1} if most <= _FEW else {}
-    return {"title": {"text": title}, "range": [0, max(most, 1) * room], "tickformat": ",d", **few}
+    """An axis of counts from 0, in whole numbers; `room` times the maximum leaves space for text behind the bars."""
+    ticks = {"dtick": 1} if most <= _MAX_SINGLE_TICKS else {}
+    return {"title": {"text": title}, "range": [0, max(most, 1) * room], "tickformat": ",d", **ticks}
 
 
-def interval(low: float, high: float, said: Callable[[float], str]) -> str:
-    """An interval in words, behind its number."""
+def interval_label(table: pd.DataFrame) -> str:
+    """The name of a table's intervals, with the confidence level that `analysis` stored with it.
+
+    >>> from exposurekit.charts.theme import interval_label
+    >>> interval_label(history.survival()), interval_label(pd.DataFrame())
+    ('95 % interval', 'interval')
+    """
+    level = table.attrs.get("level")
+    return f"{100 * level:.10g} % interval" if level else "interval"
+
+
+def format_interval(low: float, high: float, format_value: Callable[[float], str], label: str) -> str:
+    """Format an interval to stand behind its estimate; either end may be missing.
+
+    >>> from exposurekit.charts.theme import format_interval
+    >>> format_interval(3, float("nan"), str, "95 % interval")
+    ' (95 % interval: from 3)'
+    """
     if pd.isna(low) and pd.isna(high):
-        return f" (interval {NOT_KNOWN})"
-    ends = (NOT_KNOWN if pd.isna(end) else said(end) for end in (low, high))
-    return f" ({' to '.join(ends)})"
+        return f" ({label} {NOT_KNOWN})"
+    if pd.isna(high):
+        return f" ({label}: from {format_value(low)})"
+    if pd.isna(low):
+        return f" ({label}: up to {format_value(high)})"
+    return f" ({label}: {format_value(low)}\N{EN DASH}{format_value(high)})"
 
 
 def pluralize(n: int, one: str, many: str = "") -> str:
@@ -199,7 +212,7 @@ def pluralize(n: int, one: str, many: str = "") -> str:
 
 
 def format_duration(minutes: float) -> str:
-    """How long something takes, in words.
+    """Format a duration in minutes or hours.
 
     >>> from exposurekit.charts.theme import format_duration
     >>> format_duration(1), format_duration(119.6), format_duration(390)
@@ -210,7 +223,7 @@ def format_duration(minutes: float) -> str:
 
 
 def percent(share: float) -> str:
-    """A share in words; only none is 0%, and only all is 100%.
+    """Format a share as a percentage; only exact 0 and 1 become 0% and 100%.
 
     >>> from exposurekit.charts.theme import percent
     >>> percent(0.254), percent(0.001), percent(0.999), percent(float("nan"))
@@ -218,13 +231,13 @@ def percent(share: float) -> str:
     """
     if pd.isna(share):
         return NOT_KNOWN
-    if 0 < share < 0.005:  # noqa: PLR2004  what would be rounded to none
+    if 0 < share < 0.005:  # noqa: PLR2004  would round to 0%
         return "under 1%"
-    return "over 99%" if 0.995 <= share < 1 else f"{share:.0%}"  # noqa: PLR2004  and to all
+    return "over 99%" if 0.995 <= share < 1 else f"{share:.0%}"  # noqa: PLR2004  would round to 100%
 
 
-def patterned(colour: str, shape: str) -> dict[str, Any]:
-    """The marker of a bar: a colour, and a pattern that says the same."""
+def bar_marker(colour: str, shape: str) -> dict[str, Any]:
+    """The marker of a bar: a colour and a pattern."""
     return {
         "color": colour,
         "pattern": {"shape": shape, "bgcolor": colour, "fgcolor": "white", "solidity": 0.2},
@@ -241,28 +254,28 @@ def _lines(text: str, width: int) -> list[str]:
 
 
 def _legend_rows(traces: list[Any]) -> int:
-    """How many rows a legend takes above the plot: where one is not enough, Plotly gives all names the width of the longest."""
+    """The number of rows of the legend; beyond one row, Plotly gives every entry the width of the longest."""
     names = [trace.name for trace in traces if trace.name and trace.showlegend is not False]
-    wide = [_SIGN_PX + _LETTER_PX * len(name) for name in names]
-    if len(names) < 2 or sum(wide) <= _WIDTH_PX:  # noqa: PLR2004  a single trace has no legend
+    widths = [_SYMBOL_PX + _CHARACTER_PX * len(name) for name in names]
+    if len(names) < 2 or sum(widths) <= _WIDTH_PX:  # noqa: PLR2004  a single trace has no legend
         return int(len(names) > 1)
-    return -(-len(names) // max(_WIDTH_PX // max(wide), 1))
+    return -(-len(names) // max(_WIDTH_PX // max(widths), 1))
 
 
-def _layout(finding: str, provenance: str, height: int, legend: int) -> dict[str, Any]:
-    title, below = _lines(finding, TITLE_WIDTH), _lines(provenance, PROVENANCE_WIDTH)
-    top = 40 + _TITLE_PX * len(title) + _PROVENANCE_PX * len(below) + _LEGEND_PX * legend
+def _layout(finding: str, provenance: str, height: int, legend_rows: int) -> dict[str, Any]:
+    title, subtitle = _lines(finding, TITLE_WIDTH), _lines(provenance, PROVENANCE_WIDTH)
+    top = 40 + _TITLE_PX * len(title) + _PROVENANCE_PX * len(subtitle) + _LEGEND_PX * legend_rows
     axis = {"gridcolor": PALE, "zeroline": False, "linecolor": PALE, "automargin": True}
     return {
         "template": "none",
         "title": {
             "text": "<br>".join(title),
-            "subtitle": {"text": "<br>".join(below)},
+            "subtitle": {"text": "<br>".join(subtitle)},
             "font": {"size": 16},
             "x": 0,
             "y": 1,
             "yanchor": "top",
-            "pad": {"l": 16, "t": 16 if len(title) < 2 else 28},  # noqa: PLR2004  a second line lifts the first
+            "pad": {"l": 16, "t": 16 if len(title) < 2 else 28},  # noqa: PLR2004  a second line raises the first
         },
         "height": height + top - 112,
         "margin": {"l": 16, "r": 28, "t": top, "b": 48},
@@ -271,9 +284,9 @@ def _layout(finding: str, provenance: str, height: int, legend: int) -> dict[str
         "font": {"color": INK, "family": "system-ui, sans-serif"},
         "hoverlabel": {"bgcolor": PAPER, "bordercolor": GREY, "font": {"color": INK}},
         "legend": {"orientation": "h", "y": 1, "yanchor": "bottom", "x": 0, "traceorder": "normal"},
-        "xaxis": axis | {"ticklabelstandoff": 4},  # a wide first label keeps off the other axis
+        "xaxis": axis | {"ticklabelstandoff": 4},  # keeps a wide first label off the other axis
         "yaxis": axis,
-        "showlegend": legend > 0,
+        "showlegend": legend_rows > 0,
         "bargap": 0.25,
         "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": GREY, "activecolor": GREY},
     }

@@ -1,4 +1,4 @@
-"""The waterfall: from what was open to what is, or from a score to a score. Never mixes what the sites did with what only came into view."""
+"""Waterfall charts: the causes of a change in open items, or in a score."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,159 +17,161 @@ from exposurekit.charts.theme import (
     PATTERNS,
     VERMILION,
     Chart,
+    bar_marker,
     chart,
-    explained,
+    definition_lines,
     label_text,
-    patterned,
     short,
 )
 from exposurekit.contract.types import PENDING_REMOVAL, REMOVED
 
-_OUR_VIEW = "only our view changed"
-# What each cause is, and how it looks. What came into view or went out of it says nothing of the sites.
+_SCOPE = "change of scope"
+# Colour, pattern and causes of each legend entry. Scope changes say nothing about the sites.
 _KINDS = {
     "new, or listed again": (VERMILION, "/", (NEW, AGAIN)),
     CHANGED: (COLOURS[PENDING_REMOVAL], "-", (CHANGED,)),
     REMOVED: (COLOURS[REMOVED], PATTERNS[REMOVED], (REMOVED,)),
     VANISHED: (COLOURS[VANISHED], PATTERNS[VANISHED], (VANISHED,)),
-    _OUR_VIEW: (GREY, "x", (INTO_VIEW, OUT_OF_VIEW)),
+    _SCOPE: (GREY, "x", (INTO_VIEW, OUT_OF_VIEW)),
 }
 _KIND = {cause: kind for kind, (_, _, causes) in _KINDS.items() for cause in causes}
-_LOOKS = {kind: look for kind, (*look, _) in _KINDS.items()} | dict.fromkeys(("open", "score"), (BLUE, ""))
-_CUT = 0.7  # where nothing happens below this share of the height, the axis begins above zero
-_FEW_TICKS = 5
+_STYLES = {kind: style for kind, (*style, _) in _KINDS.items()} | dict.fromkeys(("open", "score"), (BLUE, ""))
+_TRUNCATE_ABOVE = 0.7  # of the height: if all values are above, the axis starts above zero
+_MAX_SINGLE_TICKS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """What moves.
+    """The quantity of a waterfall.
 
     Attributes:
-        column: Where a table says how much of it there is by then.
-        ends: The first and the last cause: the whole, before and after.
-        are: What is said of the whole.
+        column: The column with its running total.
+        ends: The first and the last cause: the totals before and after.
+        predicate: What follows the total in a title.
     """
 
     column: str
     ends: tuple[str, str]
-    are: str
+    predicate: str
 
 
 OPEN = Scale("open", (OPEN_BEFORE, OPEN_AFTER), "are open")
-SCORE = Scale("score", (SCORE_BEFORE, SCORE_AFTER), "points in all")
+SCORE = Scale("score", (SCORE_BEFORE, SCORE_AFTER), "points in total")
 
 
-def cascade(table: pd.DataFrame, provenance: str, scale: Scale) -> Chart:
-    """The figure of a table with a row or more: of `charts.changes`, of `charts.score_changes`."""
+def waterfall(table: pd.DataFrame, provenance: str, scale: Scale) -> Chart:
+    """Draw the chart of `charts.changes` or `charts.score_changes` for a non-empty table."""
     bars, level = _bars(table, scale), table[scale.column].to_numpy("float64")
     figure = chart(
-        [*_steps(level), *(_bar(str(kind), rows) for kind, rows in bars.groupby("kind", sort=False))],
-        finding=_moved(table, scale),
-        summary=_why(table, scale),
+        [*_connectors(level), *(_bar(str(kind), rows) for kind, rows in bars.groupby("kind", sort=False))],
+        finding=_finding(table, scale),
+        summary=_summary(table, scale),
         provenance=provenance,
         barmode="overlay",
     )
-    room = [-0.6, len(bars) - 0.4]
-    figure.update_xaxes(range=room, tickvals=[*bars.index], ticktext=[*bars["cause"]], showgrid=False)
-    return _from(figure, level, scale)
+    extent = [-0.6, len(bars) - 0.4]
+    figure.update_xaxes(range=extent, tickvals=[*bars.index], ticktext=[*bars["cause"]], showgrid=False)
+    return _with_height_axis(figure, level, scale)
 
 
 def _bars(table: pd.DataFrame, scale: Scale) -> pd.DataFrame:
-    """Of each cause what it is, where its bar stands, and what stands at it."""
+    """The kind, position, label and definition of each cause's bar."""
     n, level = table["n"].to_numpy("float64"), table[scale.column].to_numpy("float64")
     kinds = [scale.column if cause in scale.ends else _KIND.get(cause, OTHER) for cause in table["cause"]]
-    whole = table["cause"].isin(scale.ends).to_numpy()
-    said = zip(n.tolist(), level.tolist(), whole.tolist(), strict=True)
+    is_total = table["cause"].isin(scale.ends).to_numpy()
+    rows = zip(n.tolist(), level.tolist(), is_total.tolist(), strict=True)
     return pd.DataFrame(
         {
             "kind": kinds,
             "cause": [label_text(cause) for cause in table["cause"]],
-            "low": np.where(whole, 0, np.minimum(level, level - n)),
-            "high": np.where(whole, level, np.maximum(level, level - n)),
-            "means": [explained(cause) for cause in table["cause"]],
-            "said": [amount(of) if is_whole else signed(one) for one, of, is_whole in said],
+            "low": np.where(is_total, 0, np.minimum(level, level - n)),
+            "high": np.where(is_total, level, np.maximum(level, level - n)),
+            "definition": [definition_lines(cause) for cause in table["cause"]],
+            "text": [amount(total) if as_total else signed(change) for change, total, as_total in rows],
         }
     )
 
 
 def amount(n: float) -> str:
-    """So many, or so much: a whole number, or one digit more."""
+    """Format an amount: whole numbers without decimals, others with one."""
     return f"{n:,.0f}" if float(n).is_integer() else f"{n:,.1f}"
 
 
 def signed(n: float) -> str:
-    """A number and which way it goes; nothing goes no way."""
+    """Format a change with its sign; 0 has none."""
     return f"{'+' if n > 0 else chr(0x2212)}{amount(abs(n))}" if n else "0"
 
 
 def _bar(kind: str, rows: pd.DataFrame) -> go.Bar:
-    colour, shape = _LOOKS.get(kind, (COLOURS[OTHER], PATTERNS[OTHER]))
+    colour, shape = _STYLES.get(kind, (COLOURS[OTHER], PATTERNS[OTHER]))
     return go.Bar(
         name=kind,
         x=rows.index.tolist(),
         width=0.75,
         base=rows["low"].tolist(),
         y=(rows["high"] - rows["low"]).tolist(),
-        text=rows["said"].tolist(),
+        text=rows["text"].tolist(),
         textposition="outside",
         cliponaxis=False,
         customdata=[
-            f"{cause}: {said}{means}"
-            for cause, said, means in zip(rows["cause"], rows["said"], rows["means"], strict=True)
+            f"{cause}: {text}{definition}"
+            for cause, text, definition in zip(rows["cause"], rows["text"], rows["definition"], strict=True)
         ],
         hovertemplate="%{customdata}<extra></extra>",
-        marker=patterned(colour, shape),
+        marker=bar_marker(colour, shape),
     )
 
 
-def _steps(level: Any) -> list[go.Scatter]:
-    """Thin lines from each bar to the next, at the height that was reached."""
-    x = [at for place in range(len(level) - 1) for at in (place, place + 1, None)]
-    y = [at for one in level[:-1].tolist() for at in (one, one, None)]
+def _connectors(level: Any) -> list[go.Scatter]:
+    """Thin lines between neighbouring bars."""
+    x = [position for bar in range(len(level) - 1) for position in (bar, bar + 1, None)]
+    y = [position for height in level[:-1].tolist() for position in (height, height, None)]
     line = {"color": GREY, "width": 1, "dash": "dot"}
     return [go.Scatter(x=x, y=y, mode="lines", line=line, hoverinfo="skip", showlegend=False)]
 
 
-def _from(figure: Chart, level: Any, scale: Scale) -> Chart:
-    """The height: from zero, unless all that moves is far above it; then the axis says where it begins."""
+def _with_height_axis(figure: Chart, level: Any, scale: Scale) -> Chart:
+    """Start the axis at zero, or above it if all values are high; then its title says so."""
     least, most = int(level.min()), int(np.ceil(level.max()))
-    if least <= _CUT * most:
-        figure.update_yaxes(title_text=scale.column, range=[0, max(most, 1) * 1.12], **_whole_ticks(most))
+    if least <= _TRUNCATE_ABOVE * most:
+        figure.update_yaxes(title_text=scale.column, range=[0, max(most, 1) * 1.12], **_integer_ticks(most))
         return figure
     start = max(int(least - 0.5 * max(most - least, 1)), 0)
-    said = f"{scale.column} (begins at {start:,}, not at zero)"
+    title = f"{scale.column} (axis starts at {start:,})"
     figure.update_yaxes(
-        title_text=said, range=[start, most + 0.2 * (most - start)], **_whole_ticks(most - start)
+        title_text=title, range=[start, most + 0.2 * (most - start)], **_integer_ticks(most - start)
     )
     return figure
 
 
-def _whole_ticks(height: float) -> dict[str, Any]:
-    """Between few numbers no tick stands that is none of them: rounded it would say its neighbour's."""
-    return {"tickformat": ",d"} | ({"dtick": 1} if height < _FEW_TICKS else {})
+def _integer_ticks(height: float) -> dict[str, Any]:
+    """Integer ticks; on a short axis one per integer, so that no fraction is rounded to its neighbour's label."""
+    return {"tickformat": ",d"} | ({"dtick": 1} if height < _MAX_SINGLE_TICKS else {})
 
 
-def _moved(table: pd.DataFrame, scale: Scale) -> str:
+def _finding(table: pd.DataFrame, scale: Scale) -> str:
     before, after = float(table[scale.column].iloc[0]), float(table[scale.column].iloc[-1])
     n = abs(after - before)
-    how = f"{amount(n)} {'more' if after > before else 'fewer'} than before" if n else "as many as before"
-    return f"{amount(after)} {scale.are}, {how}{_causes(table, scale)}"
+    change = f"{amount(n)} {'more' if after > before else 'fewer'} than before" if n else "as many as before"
+    return f"{amount(after)} {scale.predicate}, {change}{_main_causes(table, scale)}"
 
 
-def _causes(table: pd.DataFrame, scale: Scale) -> str:
-    """The three that moved most, in words."""
-    moved = table[(table["n"] != 0) & ~table["cause"].isin(scale.ends)]
-    most = moved.reindex(moved["n"].abs().sort_values(ascending=False, kind="stable").index).head(3)
-    said = [f"{amount(abs(n))} {short(cause)}" for n, cause in zip(most["n"], most["cause"], strict=True)]
-    return f": {', '.join(said)}" if said else ""
+def _main_causes(table: pd.DataFrame, scale: Scale) -> str:
+    """The three causes with the largest effect."""
+    causes = table[(table["n"] != 0) & ~table["cause"].isin(scale.ends)]
+    largest = causes.reindex(causes["n"].abs().sort_values(ascending=False, kind="stable").index).head(3)
+    texts = [
+        f"{amount(abs(n))} {short(cause)}" for n, cause in zip(largest["n"], largest["cause"], strict=True)
+    ]
+    return f": {', '.join(texts)}" if texts else ""
 
 
-def _why(table: pd.DataFrame, scale: Scale) -> str:
+def _summary(table: pd.DataFrame, scale: Scale) -> str:
     causes = dict(zip(table["cause"], table["n"], strict=True))
     before, after = float(table[scale.column].iloc[0]), float(table[scale.column].iloc[-1])
-    view = sum(float(causes.get(cause, 0)) for cause in (INTO_VIEW, OUT_OF_VIEW))
-    rest = [f"{short(cause)} {signed(n)}" for cause, n in causes.items() if n and cause not in scale.ends]
-    told = ", ".join(rest) or "nothing moved"
-    seen = f" Of the change {signed(view)} is only our view, and says nothing of the sites." if view else ""
-    first, last = (end.capitalize() if end is scale.ends[0] else end for end in scale.ends)
-    return f"{first}: {amount(before)}; {told}; {last}: {amount(after)}.{seen}"
+    scope = sum(float(causes.get(cause, 0)) for cause in (INTO_VIEW, OUT_OF_VIEW))
+    effects = [f"{short(cause)} {signed(n)}" for cause, n in causes.items() if n and cause not in scale.ends]
+    changes = ", ".join(effects) or "no changes"
+    note = f" Changes of scope account for {signed(scope)}, without any change on the sites." if scope else ""
+    first, last = scale.ends
+    return f"{first.capitalize()}: {amount(before)}; {changes}; {last}: {amount(after)}.{note}"

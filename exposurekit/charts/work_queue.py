@@ -1,4 +1,4 @@
-"""What a removal waits for, whom to ask for what, and what a human must do first. Ranks nothing that its table did not rank."""
+"""Charts of manual work: blockers, the next fields to ask for, and the work queue."""
 
 import numpy as np
 import pandas as pd
@@ -7,19 +7,19 @@ from numpy.typing import NDArray
 
 from exposurekit.analysis.work_queue import DONE, LISTING, STARTED, TO_DO, UNABLE
 from exposurekit.charts.bars import (
-    OUTSIDE,
-    SHOWN,
+    MAX_ROWS,
+    TEXT_OUTSIDE,
     as_rows,
     bars,
     join_rows,
-    more,
+    names_or_count,
     omitted_note,
     panels,
+    rest_label,
     row_labels,
     rows_px,
-    tied,
 )
-from exposurekit.charts.heatmap import DEEP, GREYS, cells, column_labels, grid_px
+from exposurekit.charts.heatmap import GREYS, ORANGES, heatmap, heatmap_px, label_axes
 from exposurekit.charts.input import check_input
 from exposurekit.charts.theme import (
     BLUE,
@@ -39,18 +39,18 @@ from exposurekit.charts.theme import (
 
 _STATES = {STARTED: (ORANGE, "/"), TO_DO: (VERMILION, ""), UNABLE: (GREY, "x"), DONE: (GREEN, ".")}
 _BLOCKERS = ("user_id", "field", "records", "unlocks", "is_known")
-_ASKS = ("place", "user_id", "fields", "removals", "together")
+_REQUESTS = ("place", "user_id", "fields", "removals", "together")
 _QUEUE = ("place", "group", "kind", "state", "user_id", "minutes")
 
 
 def blockers(table: pd.DataFrame, *, provenance: str = "") -> Chart:
-    """People and the fields that they lack: how many removals can start with each field alone.
+    """Draw the removals that each person's missing fields would unlock alone, as a heat map.
 
-    Fields of which nobody can see whether they are on file stand at the right, in grey.
+    Fields that no table of a user has, so that they may be on file, are grey, at the right.
 
     Args:
-        table: As `analysis.blockers` gives it.
-        provenance: As of `by_site`.
+        table: A table as returned by `analysis.blockers`.
+        provenance: As in `by_site`.
 
     Raises:
         MissingColumns: ``table`` lacks a column.
@@ -60,105 +60,106 @@ def blockers(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     """
     check_input("blockers", table, _BLOCKERS)
     if table.empty:
-        return empty_chart("No removal waits for a field", provenance=provenance)
+        return empty_chart("No missing field blocks a removal", provenance=provenance)
     fields = _by_field(table)
     rows, people = _people(table)
-    shown = fields.head(SHOWN)
+    drawn = fields.head(MAX_ROWS)
     figure = chart(
-        _missing(rows, shown, people),
-        finding=_lacking(fields),
-        summary=_fields(fields, int(table["user_id"].nunique())),
+        _heatmaps(rows, drawn, people),
+        finding=_blockers_finding(fields),
+        summary=_blockers_summary(fields, int(table["user_id"].nunique())),
         provenance=provenance,
-        height=grid_px(len(people)),
+        height=heatmap_px(len(people)),
     )
     labels = [
-        label_text(name) + ("" if known else " (not known)")
-        for name, known in zip(shown.index, shown["is_known"], strict=True)
+        label_text(name) + ("" if is_known else " (not known)")
+        for name, is_known in zip(drawn.index, drawn["is_known"], strict=True)
     ]
-    said = {"text": "removals that can start with this field alone", "standoff": 12}
-    figure.update_xaxes(title=said)
-    return column_labels(figure, [label_text(name) for name in people], labels)
+    figure.update_xaxes(title={"text": "removals unlocked by this field alone", "standoff": 12})
+    return label_axes(figure, [label_text(name) for name in people], labels)
 
 
 def _by_field(table: pd.DataFrame) -> pd.DataFrame:
-    """One row a field, those that are known first, and of these what unlocks most."""
-    rows = table.assign(people=1, helped=table["unlocks"] > 0)
-    found = rows.groupby(rows["field"].astype("str"), dropna=False)[
-        ["records", "unlocks", "people", "helped"]
-    ].sum()
-    found["is_known"] = rows.groupby(rows["field"].astype("str"), dropna=False)["is_known"].all()
-    return found.sort_values(["is_known", "unlocks", "records"], ascending=False, kind="stable")
+    """One row per field: fields known to be missing first, then by removals unlocked."""
+    rows = table.assign(people=1, people_unlocked=table["unlocks"] > 0)
+    groups = rows.groupby(rows["field"].astype("str"), dropna=False)
+    fields = groups[["records", "unlocks", "people", "people_unlocked"]].sum()
+    fields["is_known"] = groups["is_known"].all()
+    return fields.sort_values(["is_known", "unlocks", "records"], ascending=False, kind="stable")
 
 
 def _people(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """The table with the row of each person, whose fields unlock most first, all others in one; and their names."""
+    """The table with a row number per person, most removals unlocked first, the rest in one; and the row labels."""
     sums = table.groupby("user_id")[["unlocks", "records"]].sum()
     ids = sums.sort_values(["unlocks", "records"], ascending=False, kind="stable").index
-    row = pd.Index(ids[:SHOWN]).get_indexer(pd.Index(table["user_id"]))
-    rest = [more(len(ids) - SHOWN, "people")] if len(ids) > SHOWN else []
-    place = np.where(row < 0, SHOWN, row)
-    return table.assign(row=place), [*(f"user {one}" for one in ids[:SHOWN]), *rest]
+    row = pd.Index(ids[:MAX_ROWS]).get_indexer(pd.Index(table["user_id"]))
+    rest = [rest_label(len(ids) - MAX_ROWS, "people")] if len(ids) > MAX_ROWS else []
+    labels = [*(f"user {user_id}" for user_id in ids[:MAX_ROWS]), *rest]
+    return table.assign(row=np.where(row < 0, MAX_ROWS, row)), labels
 
 
-def _missing(rows: pd.DataFrame, fields: pd.DataFrame, people: list[str]) -> list[go.Heatmap]:
-    """The cells of fields that can be seen, and those of the others."""
-    unlocks, records = (_cells(rows, fields, len(people), name) for name in ("unlocks", "records"))
+def _heatmaps(rows: pd.DataFrame, fields: pd.DataFrame, people: list[str]) -> list[go.Heatmap]:
+    """One heat map of the fields known to be missing, and a grey one of the others."""
+    unlocks, records = (_matrix(rows, fields, len(people), name) for name in ("unlocks", "records"))
     names = [label_text(field) for field in fields.index]
-    said = [
-        [f"{person}, {field}<br>{_cell_text(n, of)}" for field, n, of in zip(names, *row, strict=True)]
+    hover = [
+        [f"{person}, {field}<br>{_cell_text(n, total)}" for field, n, total in zip(names, *row, strict=True)]
         for person, *row in zip(people, unlocks, records, strict=True)
     ]
-    full = float(unlocks[:SHOWN].max())  # what all others have together may be deeper than deepest
-    known = fields["is_known"].to_numpy("bool")
+    zmax = float(unlocks[:MAX_ROWS].max())  # the row of the rest may exceed it
+    is_known = fields["is_known"].to_numpy("bool")
     return [
-        cells(np.where((records > 0) & (known == kind), unlocks, np.nan), said, full=full, scale=scale)
-        for kind, scale in ((True, DEEP), (False, GREYS))
-        if (known == kind).any()
+        heatmap(np.where((records > 0) & (is_known == kind), unlocks, np.nan), hover, zmax=zmax, scale=scale)
+        for kind, scale in ((True, ORANGES), (False, GREYS))
+        if (is_known == kind).any()
     ]
 
 
-def _cells(rows: pd.DataFrame, fields: pd.DataFrame, people: int, name: str) -> NDArray[np.float64]:
+def _matrix(rows: pd.DataFrame, fields: pd.DataFrame, people: int, name: str) -> NDArray[np.float64]:
     column = pd.Index(fields.index).get_indexer(pd.Index(rows["field"].astype("str")))
-    there, n = column >= 0, np.zeros((people, len(fields)))
-    np.add.at(n, (rows["row"].to_numpy()[there], column[there]), rows[name].to_numpy("float64")[there])
+    is_drawn, n = column >= 0, np.zeros((people, len(fields)))
+    indices = rows["row"].to_numpy()[is_drawn], column[is_drawn]
+    np.add.at(n, indices, rows[name].to_numpy("float64")[is_drawn])
     return n
 
 
 def _cell_text(unlocks: float, records: float) -> str:
-    return f"{pluralize(int(unlocks), 'removal')} with it alone; {pluralize(int(records), 'listing')} in all"
+    return f"alone unlocks {pluralize(int(unlocks), 'removal')}; required by {pluralize(int(records), 'listing')}"
 
 
-def _lacking(fields: pd.DataFrame) -> str:
+def _blockers_finding(fields: pd.DataFrame) -> str:
     name, first = short(fields.index[0]), fields.iloc[0]
     if not first["unlocks"]:
         n = int(fields["records"].iloc[0])
-        return f"No field alone lets a removal start; {name} is missing for {pluralize(n, 'listing')}"
-    n, people = (int(first[one]) for one in ("unlocks", "helped"))
-    alike = fields[fields["unlocks"] == n]
-    if len(alike) > 1:
-        names = tied([short(one) for one in alike.index], "fields")
-        return f"{names} are missing most: with each of them alone {pluralize(n, 'removal')} can start"
-    return f"{name} is missing most: with it alone {pluralize(n, 'removal')} of {pluralize(people, 'person', 'people')} can start"
+        return f"No single field unlocks a removal; {name} is missing for {pluralize(n, 'listing')}"
+    n, people = (int(first[column]) for column in ("unlocks", "people_unlocked"))
+    tied = fields[fields["unlocks"] == n]
+    if len(tied) > 1:
+        names = names_or_count([short(field) for field in tied.index], "fields")
+        return f"{names} block most: each alone unlocks {pluralize(n, 'removal')}"
+    whom = pluralize(people, "person", "people")
+    return f"{name} blocks most: alone it unlocks {pluralize(n, 'removal')} for {whom}"
 
 
-def _fields(fields: pd.DataFrame, people: int) -> str:
+def _blockers_summary(fields: pd.DataFrame, people: int) -> str:
     rows = zip(
         fields.index, fields["unlocks"], fields["records"], fields["people"], fields["is_known"], strict=True
     )
-    said = [
-        f"{short(name)}: {pluralize(int(unlocks), 'removal')} with it alone, {pluralize(int(records), 'listing')} of {pluralize(int(of), 'person', 'people')} need it"
-        + ("" if known else " (whether it is on file is not known)")
-        for name, unlocks, records, of, known in rows
+    texts = [
+        f"{short(name)}: alone unlocks {pluralize(int(unlocks), 'removal')}, required by {pluralize(int(records), 'listing')} of {pluralize(int(n), 'person', 'people')}"
+        + ("" if is_known else " (may be on file)")
+        for name, unlocks, records, n, is_known in rows
     ]
-    return f"{pluralize(people, 'person lacks', 'people lack')} a field. {join_rows(said)}{omitted_note(len(fields) - SHOWN, 'field', 'fields')}"
+    omitted = omitted_note(len(fields) - MAX_ROWS, "field", "fields")
+    return f"{pluralize(people, 'person lacks', 'people lack')} a field. {join_rows(texts)}{omitted}"
 
 
 def best_next_fields(table: pd.DataFrame, *, provenance: str = "") -> Chart:
-    """Whom to ask for what, in order, and how many removals can start by then.
+    """Draw the next fields to ask for, in order, and the removals that each request unlocks.
 
     Args:
-        table: As `analysis.best_next_fields` gives it.
-        provenance: As of `by_site`.
+        table: A table as returned by `analysis.best_next_fields`.
+        provenance: As in `by_site`.
 
     Raises:
         MissingColumns: ``table`` lacks a column.
@@ -166,141 +167,139 @@ def best_next_fields(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     >>> charts.best_next_fields(analysis.best_next_fields(exposure.records(), exposure.on_file()))
     Chart('...')
     """
-    check_input("best_next_fields", table, _ASKS)
+    check_input("best_next_fields", table, _REQUESTS)
     if table.empty:
-        return empty_chart("No removal waits for a field", provenance=provenance)
-    shown = table.head(SHOWN)
-    asks = zip(shown["place"], shown["user_id"], shown["fields"], strict=True)
-    labels = [f"{place:,}. user {user}: {label_text(fields)}" for place, user, fields in asks]
+        return empty_chart("No missing field blocks a removal", provenance=provenance)
+    drawn = table.head(MAX_ROWS)
+    requests = zip(drawn["place"], drawn["user_id"], drawn["fields"], strict=True)
+    labels = [f"{rank:,}. user {user_id}: {label_text(fields)}" for rank, user_id, fields in requests]
     figure = chart(
-        _asks(shown, labels),
-        finding=_ask(table),
-        summary=_asked_people(table),
+        _request_bars(drawn, labels),
+        finding=_request_finding(table),
+        summary=_request_summary(table),
         provenance=provenance,
-        height=rows_px(len(shown)),
+        height=rows_px(len(drawn)),
         barmode="stack",
     )
-    figure.update_layout(xaxis=count_axis("removals that can start", int(shown["together"].max())))
+    figure.update_layout(xaxis=count_axis("removals unlocked", int(drawn["together"].max())))
     return as_rows(figure, labels)
 
 
-def _asks(table: pd.DataFrame, labels: list[str]) -> list[go.Bar]:
-    """What can start by the asks above, and with each."""
-    more, whole = table["removals"], table["together"]
-    said = [
-        f"{label}<br>{pluralize(n, 'removal')} more, {by_then:,} by then"
-        for label, n, by_then in zip(labels, more, whole, strict=True)
+def _request_bars(table: pd.DataFrame, labels: list[str]) -> list[go.Bar]:
+    """The removals unlocked by the requests above, and by each request."""
+    removals, cumulative = table["removals"], table["together"]
+    hover = [
+        f"{label}<br>unlocks {pluralize(n, 'removal')}, {total:,} cumulative"
+        for label, n, total in zip(labels, removals, cumulative, strict=True)
     ]
-    by_then = [f"{n:,}" for n in whole]
+    totals = [f"{n:,}" for n in cumulative]
     return [
-        bars("by the asks above", (whole - more).tolist(), said, (GREY, "")),
-        bars("with this ask", more.tolist(), said, (BLUE, "/"), text=by_then, **OUTSIDE),
+        bars("previous requests", (cumulative - removals).tolist(), hover, (GREY, "")),
+        bars("this request", removals.tolist(), hover, (BLUE, "/"), text=totals, **TEXT_OUTSIDE),
     ]
 
 
-def _ask(table: pd.DataFrame) -> str:
-    """The field whose asks free most, in one sentence."""
-    asks = table.groupby(table["fields"].astype("str"), sort=False).agg(
+def _request_finding(table: pd.DataFrame) -> str:
+    """The fields whose requests unlock most removals, in one sentence."""
+    requests = table.groupby(table["fields"].astype("str"), sort=False).agg(
         people=("user_id", "nunique"), removals=("removals", "sum")
     )
-    best = asks.iloc[int(asks["removals"].argmax())]
+    best = requests.iloc[int(requests["removals"].argmax())]
     people, removals = int(best["people"]), int(best["removals"])
     whom = pluralize(people, "person", "people")
-    return f"Ask {whom} for {short(best.name)}: {pluralize(removals, 'removal')} can start"
+    return f"Ask {whom} for {short(best.name)} to unlock {pluralize(removals, 'removal')}"
 
 
-def _asked_people(table: pd.DataFrame) -> str:
+def _request_summary(table: pd.DataFrame) -> str:
     rows = zip(table["user_id"], table["fields"], table["removals"], strict=True)
-    said = [f"user {user} for {short(fields)}, {pluralize(int(n), 'removal')}" for user, fields, n in rows]
-    whole = int(table["together"].iloc[-1])
-    rest = omitted_note(len(table) - SHOWN, "ask", "asks")
-    return f"With {pluralize(len(table), 'ask')} {pluralize(whole, 'removal')} can start: {join_rows(said)}{rest}"
+    texts = [
+        f"user {user_id} for {short(fields)}, {pluralize(int(n), 'removal')}" for user_id, fields, n in rows
+    ]
+    total = pluralize(int(table["together"].iloc[-1]), "removal")
+    rest = omitted_note(len(table) - MAX_ROWS, "request", "requests")
+    return f"{pluralize(len(table), 'request')} to unlock {total}: {join_rows(texts)}{rest}"
 
 
 def work_queue(table: pd.DataFrame, *, provenance: str = "") -> Chart:
-    """Draw the manual work per site or host, in order: how many listings or pages, in which state, and the minutes.
+    """Draw the alerts of each opt-out group by state, in order of the queue, and the minutes left.
 
     Args:
-        table: As `analysis.work_queue` gives it, or `History.work_queue`.
-        provenance: As of `by_site`.
+        table: A table as returned by `analysis.work_queue` or `History.work_queue`.
+        provenance: As in `by_site`.
 
     Raises:
         MissingColumns: ``table`` lacks a column.
 
     >>> charts.work_queue(analysis.work_queue(exposure.steps()))
-    Chart('Begin at ...')
+    Chart('Start with ...')
     """
     check_input("work_queue", table, _QUEUE)
     if table.empty:
-        return empty_chart("Nothing is left to do by hand", provenance=provenance)
-    groups = _in_order(table)
-    shown = groups.head(SHOWN)
-    names = [f"{place:,}. {label_text(name)}" for place, name in enumerate(shown["group"], 1)]
+        return empty_chart("No manual work left", provenance=provenance)
+    groups = _by_group(table)
+    drawn = groups.head(MAX_ROWS)
+    names = [f"{rank:,}. {label_text(name)}" for rank, name in enumerate(drawn["group"], 1)]
     figure = chart(
-        [*(_in_state(state, shown, names) for state in _STATES), _minutes(shown, names)],
-        finding=_begin(groups),
-        summary=_left(groups, table),
+        [*(_state_bars(state, drawn, names) for state in _STATES), _minutes(drawn, names)],
+        finding=_queue_finding(groups),
+        summary=_queue_summary(groups, table),
         provenance=provenance,
         height=rows_px(len(names)),
         barmode="stack",
     )
-    items = count_axis("listings or pages", int(shown[[*_STATES]].sum(axis=1).max()))
-    minutes = count_axis("estimated minutes", float(shown["minutes"].max()))
+    items = count_axis("listings or pages", int(drawn[[*_STATES]].sum(axis=1).max()))
+    minutes = count_axis("estimated minutes", float(drawn["minutes"].max()))
     return as_rows(panels(figure, items, minutes), names)
 
 
-def _in_order(table: pd.DataFrame) -> pd.DataFrame:
-    """One row a group, as they come in the table, of the rows that are in it: listings in each state and left, people, minutes."""
-    place, groups = pd.factorize(table["group"], use_na_sentinel=False)
-    states = pd.crosstab(place, table["state"].astype("str").to_numpy()).reindex(
+def _by_group(table: pd.DataFrame) -> pd.DataFrame:
+    """One row per group, in the table's order: alerts per state, open items, their people, and minutes."""
+    codes, groups = pd.factorize(table["group"], use_na_sentinel=False)
+    states = pd.crosstab(codes, table["state"].astype("str").to_numpy()).reindex(
         columns=[*_STATES], fill_value=0
     )
-    left = table["state"].isin((TO_DO, STARTED)).to_numpy()
-    people = table["user_id"][left].groupby(place[left]).nunique().reindex(states.index, fill_value=0)
+    is_open = table["state"].isin((TO_DO, STARTED)).to_numpy()
+    people = table["user_id"][is_open].groupby(codes[is_open]).nunique().reindex(states.index, fill_value=0)
     return states.assign(
         group=groups,
-        kind=table["kind"].groupby(place).first(),
+        kind=table["kind"].groupby(codes).first(),
         items=states[[TO_DO, STARTED]].sum(axis=1),
         people=people,
-        minutes=table["minutes"].groupby(place).sum(),
+        minutes=table["minutes"].groupby(codes).sum(),
     )
 
 
-def _in_state(state: str, groups: pd.DataFrame, names: list[str]) -> go.Bar:
-    said = [f"{name}<br>{n:,} {state}" for name, n in zip(names, groups[state], strict=True)]
-    return bars(state, groups[state].tolist(), said, _STATES[state])
+def _state_bars(state: str, groups: pd.DataFrame, names: list[str]) -> go.Bar:
+    hover = [f"{name}<br>{n:,} {state}" for name, n in zip(names, groups[state], strict=True)]
+    return bars(state, groups[state].tolist(), hover, _STATES[state])
 
 
 def _minutes(groups: pd.DataFrame, names: list[str]) -> go.Bar:
-    said = [
+    hover = [
         f"{name}<br>{pluralize(round(n), 'minute')}" for name, n in zip(names, groups["minutes"], strict=True)
     ]
     text = [f"{n:,.0f}" if n else "" for n in groups["minutes"]]
-    at = {"xaxis": "x2", "yaxis": "y", "showlegend": False}
-    return bars("minutes", groups["minutes"].tolist(), said, (BLUE, ""), text=text, **OUTSIDE, **at)
+    axes = {"xaxis": "x2", "yaxis": "y", "showlegend": False}
+    return bars("minutes", groups["minutes"].tolist(), hover, (BLUE, ""), text=text, **TEXT_OUTSIDE, **axes)
 
 
-def _begin(groups: pd.DataFrame) -> str:
+def _queue_finding(groups: pd.DataFrame) -> str:
     first = groups.iloc[0]
     if not first["items"]:
-        return "Nothing is left that can be done by hand"
-    n, people = int(first["items"]), int(first["people"])
+        return "All manual work is done or marked unable"
+    items = pluralize(int(first["items"]), first["kind"])
+    people = pluralize(int(first["people"]), "person", "people")
     minutes = pluralize(round(first["minutes"]), "minute")
-    things = pluralize(n, first["kind"])
-    return f"Begin at {short(first['group'])}: {things} of {pluralize(people, 'person', 'people')}, about {minutes}"
+    return f"Start with {short(first['group'])}: {items} of {people}, about {minutes}"
 
 
-def _left(groups: pd.DataFrame, table: pd.DataFrame) -> str:
+def _queue_summary(groups: pd.DataFrame, table: pd.DataFrame) -> str:
     states = ", ".join(f"{int(groups[state].sum()):,} {state}" for state in _STATES if groups[state].any())
     n = int((table["kind"] == LISTING).sum())
-    things = f"{pluralize(n, 'listing')} and {pluralize(len(table) - n, 'web page')}: {states}"
-    time = f"about {format_duration(groups['minutes'].sum())} in all, an estimate"
-    return f"{things}; {time}. In order: {_group_list(groups)}"
-
-
-def _group_list(groups: pd.DataFrame) -> str:
-    """The groups in order; of those that do not fit, the largest."""
-    waiting = groups[groups["items"] > 0]
-    rows = zip(row_labels(waiting, "group"), waiting["items"], waiting["minutes"], strict=True)
-    texts = [f"{name} {n:,} in {pluralize(round(minutes), 'minute')}" for name, n, minutes in rows]
-    return f"{join_rows(texts)}{omitted_note(len(groups) - SHOWN, 'place', 'places')}"
+    items = f"{pluralize(n, 'listing')} and {pluralize(len(table) - n, 'web page')}: {states}"
+    minutes = f"about {format_duration(groups['minutes'].sum())} in total (estimated)"
+    to_do = groups[groups["items"] > 0]
+    rows = zip(row_labels(to_do, "group"), to_do["items"], to_do["minutes"], strict=True)
+    texts = join_rows([f"{name} {n:,} in {pluralize(round(minutes), 'minute')}" for name, n, minutes in rows])
+    omitted = omitted_note(len(groups) - MAX_ROWS, "group", "groups")
+    return f"{items}; {minutes}. In order: {texts}{omitted}"

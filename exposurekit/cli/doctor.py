@@ -72,11 +72,11 @@ def doctor(*, history: str, as_json: bool) -> None:
 def _versions(_history: str) -> Iterator[CheckResult]:
     packages = ", ".join(f"{name} {_version(name)}" for name in ("exposurekit", *_PACKAGES))
     yield CheckResult("versions", OK, f"Python {platform.python_version()}, {packages}")
-    from exposurekit.charts.embedding import VENDORED, speaks_vendored
+    from exposurekit.charts.embedding import VENDORED_VERSION, is_vendored_compatible
 
-    if not speaks_vendored():
+    if not is_vendored_compatible():
         yield CheckResult(
-            "reports", WARN, f"the installed Plotly needs another plotly.js than {VENDORED}",
+            "reports", WARN, f"the installed Plotly needs another plotly.js than {VENDORED_VERSION}",
             "nothing: reports include Plotly's own, which makes them 4 MB larger",
         )  # fmt: skip
 

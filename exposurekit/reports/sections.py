@@ -13,7 +13,7 @@ from exposurekit.analysis.score import PAGE
 from exposurekit.analysis.statuses import OTHER
 from exposurekit.analysis.tasks import tasks
 from exposurekit.analysis.work_queue import STEP_MINUTES, VISIT_MINUTES
-from exposurekit.charts.bars import tied
+from exposurekit.charts.bars import names_or_count
 from exposurekit.charts.theme import format_duration, label_text, percent, pluralize, short
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import InvalidArgument
@@ -174,7 +174,7 @@ def _finding(data: ReportData) -> str:
     first = counts.index[counts == counts.iloc[0]]
     names = [short(site) for site in first if data.can_name(site)]
     each = f"{counts.iloc[0]:,}{' each' if len(first) > 1 else ''}"
-    where = f"; most on {tied(names, 'sites')} ({each})" if len(names) == len(first) else ""
+    where = f"; most on {names_or_count(names, 'sites')} ({each})" if len(names) == len(first) else ""
     return f"{listed}{are} still open{where}."
 
 

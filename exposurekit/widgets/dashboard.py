@@ -230,9 +230,9 @@ class Dashboard(Panel):
     def _rows(self, by: str) -> list[Any]:
         """The sites, or the people, of the bars of their chart, in order."""
         if by == "site":
-            return self._by_site["site"].tolist()[: charts.SHOWN]
+            return self._by_site["site"].tolist()[: charts.MAX_ROWS]
         table = analysis.by_user(replace(self._scope, users=()).records)
-        return table["user_id"].tolist()[: charts.SHOWN]
+        return table["user_id"].tolist()[: charts.MAX_ROWS]
 
     def _controls(self) -> list[Any]:
         everything = self._scope.all_records
