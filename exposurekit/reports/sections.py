@@ -348,9 +348,7 @@ def _amount(data: ReportData) -> str:
         f"sites and {pluralize(pages, 'web page')}; about {format_duration(waiting['minutes'].sum())}."
     )
     if blocked:
-        words += (
-            f" {blocked:,} of them cannot start, because a required value is not on file; they stand last."
-        )
+        words += f" {blocked:,} cannot start yet, because a required value is not on file: see the end of the list."
     return words
 
 
