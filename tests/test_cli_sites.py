@@ -121,7 +121,7 @@ def test_a_known_person_is_missed_where_none_is_named(shell, site):
 def test_a_network_that_is_not_opened_is_not_visited(shell, site):
     run = shell.here("sites", "check", *written(shell, site, "good"))
     assert run.returncode == 1
-    assert "may not be visited" in error_of(run)
+    assert "the address is forbidden" in error_of(run)
 
 
 def test_several_files_are_all_told_also_as_json(shell, site):

@@ -126,19 +126,19 @@ def test_a_worker_does_what_a_service_without_one_left(operator, number):
             eventually(lambda: scanned(operator))
             assert scanned(operator).scanned_at is not None
             rest = ended(worker, number)
-        assert "no sites are defined" not in rest
+        assert "no site definitions" not in rest
         assert "worker=" not in ended(front, number)
     status = told(operator, "service", "status")
     assert status["work"]["scans"] == {"waiting": 1, "due": 0, "held": 0, "oldest_due_at": None}
     [seekfolk] = status["sites"]
     assert (seekfolk["site"], seekfolk["inconclusive_rate"]) == ("Seekfolk", 1.0)
-    assert "may not be visited" in seekfolk["last_reason"]
+    assert "the address is forbidden" in seekfolk["last_reason"]
 
 
 def test_the_service_works_inside_and_says_that_no_sites_are_defined(operator):
     credentials = added(operator)
     with operator.started("serve", "--port", "0") as front:
-        assert "name their directory with --sites" in said_until(front, "no sites are defined")
+        assert "--sites DIRECTORY" in said_until(front, "no site definitions")
         register(listening(front), credentials)
         eventually(lambda: scanned(operator))
         assert scanned(operator).scanned_at is None  # nobody was looked for anywhere
@@ -213,7 +213,7 @@ def test_on_sqlite_a_worker_says_that_the_service_has_one(tmp_path):
     added(operator)
     with operator.started("worker") as worker:
         assert "serve already includes a worker" in said_until(worker, "SQLite")
-        said_until(worker, "no sites are defined")
+        said_until(worker, "no site definitions")
         assert "Traceback" not in ended(worker, signal.SIGINT)
 
 

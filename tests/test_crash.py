@@ -87,7 +87,7 @@ class Aftermath:
         async with self.database.writing() as work:
             for number, path in enumerate(("http://127.0.0.1:9/fair", DEAF, None), 1):
                 await integrators.add(work, f"acme{number}")
-                await endpoints.put(work, f"acme{number}", path and Callback(path))
+                await endpoints.set_callback(work, f"acme{number}", path and Callback(path))
                 await self._meet(work, (await users.create(work, number, {"first_name": "Jane"})).id)
         for delay in (GROUPING_WINDOW, *RETRY_DELAYS)[:attempts]:
             self.clock.advance(delay)

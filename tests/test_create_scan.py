@@ -104,7 +104,7 @@ def test_who_is_registered_while_enough_wait_is_answered_at_once(served, town):
     site = town.opens("Seekfolk", Folk([HERS]))
     held = site.search = Held(site.found)
     with (
-        served(pace=replace(QUICK, scans=2), scan_wait_s=25) as house,
+        served(config=replace(QUICK, scans=2), scan_wait_s=25) as house,
         ThreadPoolExecutor(2) as callers,
     ):
         waiting = [callers.submit(create, house) for _ in range(2)]
@@ -128,7 +128,7 @@ def test_however_many_are_registered_at_the_same_moment_no_more_wait_than_there_
         users = [house.juniper() for _ in range(5)]
 
         async def flooded(database):
-            scans = ScanWaiter(database, house.worker(database, pace=replace(QUICK, scans=2)), wait_s=25)
+            scans = ScanWaiter(database, house.worker(database, config=replace(QUICK, scans=2)), wait_s=25)
             async with database.writing() as work:
                 taken = [await scans.take(work, user["id"]) for user in users]
             assert all(taken)
@@ -171,7 +171,7 @@ def working(house):
     async def work():
         async def do(database):
             running = asyncio.create_task(
-                a_worker(database, house.resolve, house.definitions, pace=QUICK).run()
+                a_worker(database, house.resolve, house.definitions, config=QUICK).run()
             )
             await asyncio.to_thread(ended.wait)
             running.cancel()

@@ -57,7 +57,7 @@ def looked(town, tmp_path):
         async def once():
             # Nothing is kept: a site without a delay needs no turns.
             manners = PoliteFetcher(
-                Outbound(opened=LOOPBACK, resolve=town.resolve), a_database(tmp_path, key=bytes(32))
+                Outbound(allowed_networks=LOOPBACK, resolve=town.resolve), a_database(tmp_path, key=bytes(32))
             )
             return await (
                 scan_control(site, manners) if control else scan_site(site, subject, manners, previous=before)
@@ -103,7 +103,7 @@ MOODS = {
     "endless redirect": (lambda asked: redirect(asked.path + query(asked)), "too many redirects"),
     "to the metadata": (
         lambda _: redirect("http://169.254.169.254/latest/"),
-        "the address may not be visited",
+        "the address is forbidden",
     ),
     "broken encoding": (
         lambda _: Response(b"\xff\xfe\x80<li>\xc3\x28\x00", kind="text/html; charset=x-none"),

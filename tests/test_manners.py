@@ -59,7 +59,8 @@ def politely(store, town, tmp_path):
             databases = [await a_database(tmp_path, key=KEY, clock=clock).open() for _ in range(workers)]
             try:
                 ways = [
-                    PoliteFetcher(Outbound(opened=LOOPBACK, resolve=town.resolve), one) for one in databases
+                    PoliteFetcher(Outbound(allowed_networks=LOOPBACK, resolve=town.resolve), one)
+                    for one in databases
                 ]
                 return await asyncio.wait_for(do(*ways), 20)
             finally:

@@ -57,7 +57,7 @@ def sent(town, tmp_path):
         async def send():
             # Nothing is kept: a site without a delay needs no turns.
             manners = PoliteFetcher(
-                Outbound(opened=LOOPBACK, resolve=town.resolve), a_database(tmp_path, key=KEY)
+                Outbound(allowed_networks=LOOPBACK, resolve=town.resolve), a_database(tmp_path, key=KEY)
             )
             shown = Listing(**{"name": "Juniper Quillfeather", "reference_id": "r1", **listing})
             return await optouts.send(site, JUNIPER, shown.stored(Site(name=site.name)), manners)

@@ -31,7 +31,7 @@ from exposurekit.service.storage import leases, tables
 from exposurekit.service.storage.encryption import Vault
 from exposurekit.service.storage.leases import LeaseLost
 from exposurekit.service.webhooks import endpoints, outbox
-from exposurekit.service.webhooks.endpoints import Callback, checked_secret, new_secret
+from exposurekit.service.webhooks.endpoints import Callback, new_secret, validate_secret
 from exposurekit.service.worker import ATTEMPT_S, Worker, WorkerConfig
 
 LOOPBACK = ("127.0.0.0/8",)
@@ -145,9 +145,9 @@ class Post:
         self.opened.append(database)
         return database
 
-    def another_worker(self, *, database=None, outbound=None, pace=None):
+    def another_worker(self, *, database=None, outbound=None, config=None):
         database = database or self.database
-        return a_worker(database, outbound or Outbound(opened=LOOPBACK), pace)
+        return a_worker(database, outbound or Outbound(allowed_networks=LOOPBACK), config)
 
     def write(self, function, *arguments, database=None, **named):
         async def write():
@@ -167,7 +167,7 @@ class Post:
         self.call_back(callback, name)
 
     def call_back(self, callback, name="acme"):
-        self.write(endpoints.put, name, callback)
+        self.write(endpoints.set_callback, name, callback)
 
     def person(self, integrator="acme"):
         [owner] = self.rows(select(tables.integrators.c.id).where(tables.integrators.c.name == integrator))
@@ -207,8 +207,8 @@ class Post:
         return dead
 
 
-def a_worker(database, outbound, pace=None):
-    return Worker(ScanContext(database, {}, PoliteFetcher(Outbound(), database)), outbound, pace=pace)
+def a_worker(database, outbound, config=None):
+    return Worker(ScanContext(database, {}, PoliteFetcher(Outbound(), database)), outbound, config=config)
 
 
 @pytest.fixture
@@ -461,7 +461,7 @@ def test_only_a_dead_delivery_is_replayed(post, jane, state):
         post.later(WINDOW_S)
         post.work()
     before = post.shown()
-    with pytest.raises(ConfigurationError, match=r"^there is no dead delivery of that id[^\n]+$"):
+    with pytest.raises(ConfigurationError, match=r"^no dead delivery has this id[^\n]+$"):
         post.write(outbox.replay, "msg_0" if state == "unknown" else known)
     assert post.shown() == before
 
@@ -589,7 +589,7 @@ class Hasty(Outbound):
 def test_an_integrator_who_takes_too_long_has_failed(post, jane):
     """Not in the specification, "webhook success": within 15 s."""
     post.receiver.answers = [HANG]
-    door = Hasty(opened=LOOPBACK)
+    door = Hasty(allowed_networks=LOOPBACK)
     post.find(jane)
     post.later(WINDOW_S)
     post.work(post.another_worker(outbound=door))
@@ -722,7 +722,7 @@ def test_two_workers_on_one_database_deliver_each_webhook_once(post):
     post.later(WINDOW_S)
     post.receiver.together = 4  # more than one of them can do at once
     workers = [
-        post.another_worker(database=post.another_database(), pace=WorkerConfig(deliveries=3)) for _ in "12"
+        post.another_worker(database=post.another_database(), config=WorkerConfig(deliveries=3)) for _ in "12"
     ]
 
     async def at_once():
@@ -936,7 +936,7 @@ def signed(secret, got):
 
 @pytest.mark.parametrize(
     "secret",
-    [SECRET, new_secret(), checked_secret("whsec_" + "A" * 32)],
+    [SECRET, new_secret(), validate_secret("whsec_" + "A" * 32)],
     ids=["given", "made here", "brought along"],
 )
 def test_the_reference_package_accepts_what_is_sent_and_nothing_else(store, tmp_path, secret):
@@ -998,15 +998,16 @@ def test_without_a_secret_nothing_is_signed(post, jane):
 )
 def test_what_is_no_signing_secret_is_refused_without_being_shown(text):
     with pytest.raises(
-        ConfigurationError, match=r"^a signing secret is whsec_ and the base64 form of 24 to 64 bytes$"
+        ConfigurationError,
+        match=r"^a signing secret is whsec_ followed by the base64 form of 24 to 64 bytes$",
     ):
-        checked_secret(text)
+        validate_secret(text)
 
 
 def test_signing_secrets_are_accepted_and_never_twice_the_same():
     made = {new_secret() for _ in range(20)}
     assert len(made) == 20
-    assert {checked_secret(secret) for secret in made} == made
+    assert {validate_secret(secret) for secret in made} == made
 
 
 def test_an_unknown_integrator_has_no_callback(post):
@@ -1112,8 +1113,8 @@ def test_what_was_delivered_is_forgotten_in_the_end_and_what_is_dead_is_not(post
     post.work()
     post.find(jane, "3")
     ended = post.clock.now()
-    assert post.write(outbox.forget_delivered, ended) == 0
-    assert post.write(outbox.forget_delivered, ended + timedelta(microseconds=1)) == 1
+    assert post.write(outbox.delete_delivered, ended) == 0
+    assert post.write(outbox.delete_delivered, ended + timedelta(microseconds=1)) == 1
     assert [(shown.state, shown.events) for shown in post.shown()] == [("open", 2), ("dead", 2)]
     assert counts(post) == [2, 4, 4]
     assert post.shown(state="dead") == [dead]

@@ -196,12 +196,12 @@ def test_events_are_told_to_the_integrator(house, town, seekfolk):
     told = Integrator(endpoints.new_secret())
     with running(told.app) as base_url:
         callback = endpoints.Callback(base_url + PATH, told.secret)
-        house.work(lambda work: endpoints.put(work, "acme", callback))
+        house.work(lambda work: endpoints.set_callback(work, "acme", callback))
         juniper = house.juniper()
         house.idle()
         seekfolk.cards.clear()
         house.advance(days=3.1)
-        house.work(lambda work: endpoints.put(work, "acme", None))
+        house.work(lambda work: endpoints.set_callback(work, "acme", None))
     assert house.statuses(juniper) == {"r1": "removed"}
     assert told.items == {"new_alerts": 3, "discovered_records": 1, "removed_records": 1}
     assert (told.deliveries, told.refused) == (2, 0)

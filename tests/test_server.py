@@ -23,8 +23,7 @@ from exposurekit.service.http.client import Outbound
 from exposurekit.service.scanning.politeness import PoliteFetcher
 from exposurekit.service.scanning.scan import ScanContext
 from exposurekit.service.storage.encryption import Vault
-from exposurekit.service.vigil import WorkerCrashed
-from exposurekit.service.worker import Worker
+from exposurekit.service.worker import Worker, WorkerCrashed
 from exposurekit.system.asgi_server import _bound_socket
 
 PROGRAM = """
@@ -167,7 +166,7 @@ def test_in_the_foreground_the_end_of_the_worker_is_one_line_and_exit_code_1(tmp
     lines = run.stderr.splitlines()
     assert run.returncode == 1
     assert lines[-1] == (
-        "Error: the worker ended (ZeroDivisionError), and the service with it: start it again"
+        "Error: the worker ended (ZeroDivisionError), and the service with it: restart the service"
     )
     assert [line for line in lines if line.endswith("level=ERROR worker=ended fault=ZeroDivisionError")]
     assert "Traceback" not in run.stderr

@@ -288,7 +288,9 @@ def fill(service, user):
 
     async def fill(work):
         user_id = user["id"]
-        await endpoints.put(work, service.credentials.integration_name, Callback("https://acme.example/hook"))
+        await endpoints.set_callback(
+            work, service.credentials.integration_name, Callback("https://acme.example/hook")
+        )
         await accounts_consent.consent(work, user_id, given_by="Jane Doe, by letter")
         record_id = await discover_record(work, user_id, LISTING, SITE)
         await discover_link(work, user_id, PAGE)

@@ -67,9 +67,9 @@ async def a_database_of(house, kind=Database, **options):
 
 
 @asynccontextmanager
-async def working(house, database, pace=QUICK):
+async def working(house, database, config=QUICK):
     """A worker, for as long as the block lasts; it must not have ended by itself."""
-    running = asyncio.create_task(a_worker(database, house.resolve, house.definitions, pace=pace).run())
+    running = asyncio.create_task(a_worker(database, house.resolve, house.definitions, config=config).run())
     try:
         yield running
     finally:
@@ -129,8 +129,8 @@ def test_work_that_takes_too_long_is_ended_and_begun_again_later(house, town, se
     house.juniper()
 
     async def ended(database):
-        pace = WorkerConfig(scan_s=0.2, spare=timedelta(seconds=1))
-        await a_worker(database, house.resolve, house.definitions, pace=pace).run_until_idle()
+        config = WorkerConfig(scan_s=0.2, lease_margin=timedelta(seconds=1))
+        await a_worker(database, house.resolve, house.definitions, config=config).run_until_idle()
 
     house.behind(ended)
     held.go.set()
@@ -273,8 +273,8 @@ def test_a_worker_that_is_stopped_while_it_takes_lets_go_too(house, seekfolk):
     async def stopped():
         async with a_database_of(house, Dawdling) as database:
             database.taking.clear()
-            pace = WorkerConfig(idle_s=0.02, removals=0, deliveries=0)
-            async with working(house, database, pace):
+            config = WorkerConfig(idle_s=0.02, removals=0, deliveries=0)
+            async with working(house, database, config):
                 database.taking.clear()
                 await database.taking.wait()
 
@@ -321,8 +321,10 @@ def test_two_workers_do_nothing_twice(house, town, seekfolk):
 
     async def together():
         async with a_database_of(house) as one, a_database_of(house) as other:
-            pace = WorkerConfig(scans=3, removals=2)
-            workers = [a_worker(base, house.resolve, house.definitions, pace=pace) for base in (one, other)]
+            config = WorkerConfig(scans=3, removals=2)
+            workers = [
+                a_worker(base, house.resolve, house.definitions, config=config) for base in (one, other)
+            ]
             return await asyncio.gather(*(worker.run_until_idle() for worker in workers))
 
     done = asyncio.run(together())
@@ -397,7 +399,7 @@ def test_a_worker_without_sites_says_so(house, log):
 
     async def begun(database):
         async with working(house, database):
-            await comes(lambda: "no sites are defined" in log.text)
+            await comes(lambda: "no site definitions" in log.text)
 
     house.behind(begun)
     assert "worker=running sites=0 search_engine=no" in log.text

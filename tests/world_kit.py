@@ -283,8 +283,8 @@ class House(Service):
 
         return self.behind(worked)
 
-    def worker(self, database: Database, *, pace: WorkerConfig | None = None) -> Worker:
-        return a_worker(database, self.resolve, self.definitions, engine=self.engine, pace=pace)
+    def worker(self, database: Database, *, config: WorkerConfig | None = None) -> Worker:
+        return a_worker(database, self.resolve, self.definitions, engine=self.engine, config=config)
 
     def idle(self) -> int:
         """Do what is due now."""
@@ -335,11 +335,11 @@ def a_worker(
     definitions: Mapping[str, Definition],
     *,
     engine: Engine | None = None,
-    pace: WorkerConfig | None = None,
+    config: WorkerConfig | None = None,
 ) -> Worker:
-    outbound = Outbound(opened=LOOPBACK, resolve=resolve)
+    outbound = Outbound(allowed_networks=LOOPBACK, resolve=resolve)
     web = ScanContext(database, definitions, PoliteFetcher(outbound, database), engine)
-    return Worker(web, Outbound(opened=LOOPBACK), pace=pace)
+    return Worker(web, Outbound(allowed_networks=LOOPBACK), config=config)
 
 
 @contextmanager
@@ -351,7 +351,7 @@ def a_house(
     engine: str | None = None,
     attested_by: str | None = "the operator",
     works: bool = False,
-    pace: WorkerConfig = QUICK,
+    config: WorkerConfig = QUICK,
     **options: Any,
 ) -> Iterator[House]:
     """A service with one integrator, who answers for the consent of everybody; with `works`, a worker inside."""
@@ -370,7 +370,7 @@ def a_house(
 
     credentials = asyncio.run(prepare())
     if works:
-        options["worker"] = a_worker(database, resolve, known, engine=searched, pace=pace)
+        options["worker"] = a_worker(database, resolve, known, engine=searched, config=config)
     with running(create_app(database, **options)) as base_url, httpx.Client(timeout=30) as http:
         yield House(base_url, database, credentials, http, clock, directory, resolve, known, engine=searched)
 

@@ -206,15 +206,15 @@ def integrator_set_callback(
     if secret is not None and new_secret:
         raise click.UsageError("use either --secret or --new-secret")
     session.read_session(
-        database, key_file, lambda db: endpoints.find(db, name)
+        database, key_file, lambda db: endpoints.get_callback(db, name)
     )  # fails if there is no such integrator
     chosen = endpoints.new_secret() if new_secret else _read_secret(secret)
-    asyncio.run(endpoints.vet(url, opened_networks=callback_networks))
+    asyncio.run(endpoints.vet(url, callback_networks=callback_networks))
 
     async def put(db: Any) -> bool:
-        current = await endpoints.find(db, name)
+        current = await endpoints.get_callback(db, name)
         signing_secret = chosen or (current.secret if current else None)
-        await endpoints.put(db, name, endpoints.Callback(url, signing_secret))
+        await endpoints.set_callback(db, name, endpoints.Callback(url, signing_secret))
         return signing_secret is not None
 
     signed = session.transaction(database, key_file, put)
@@ -245,7 +245,7 @@ def integrator_clear_callback(*, name: str, database: str, key_file: Path | None
     """
     from exposurekit.service.webhooks import endpoints
 
-    session.transaction(database, key_file, lambda db: endpoints.put(db, name, None))
+    session.transaction(database, key_file, lambda db: endpoints.set_callback(db, name, None))
     click.echo(f"{name} receives no more webhooks.")
 
 
@@ -268,7 +268,7 @@ def _read_secret(secret: str | None) -> str | None:
 
     if secret == FROM_STDIN:
         secret = sys.stdin.readline().strip()
-    return None if secret is None else endpoints.checked_secret(secret)
+    return None if secret is None else endpoints.validate_secret(secret)
 
 
 def _print_credentials(credentials: Any, *, as_json: bool) -> None:

@@ -127,7 +127,7 @@ async def _run_until_signal(database: Any, worker: Any) -> None:
     Raises:
         WorkerCrashed: The worker stopped on its own.
     """
-    from exposurekit.service.vigil import supervise
+    from exposurekit.service.worker import supervise
 
     await database.open()
     stopping = asyncio.Event()

@@ -142,7 +142,7 @@ async def _check_files(files: Iterable[Path], networks: tuple[str, ...], *, offl
     from exposurekit.service.storage.database import Database
     from exposurekit.service.storage.encryption import Vault
 
-    outbound = Outbound(opened=networks)
+    outbound = Outbound(allowed_networks=networks)
     with tempfile.TemporaryDirectory(prefix="exposurekit-check-") as directory:
         url = f"sqlite:///{Path(directory) / 'turns.db'}"
         database = await Database(url, vault=Vault(Vault.generate_key()), clock=Clock()).open()

@@ -80,7 +80,7 @@ class Backend:
                 keys = await integrators.add(session, NAME, attested_by=ATTESTED_BY)
                 self._credentials |= {"integration_name": NAME, "api_key": keys.api_key}
                 self._credentials |= {"api_secret": keys.api_secret}
-            await endpoints.put(session, NAME, callback)
+            await endpoints.set_callback(session, NAME, callback)
 
     def register(self, client: Client, progress: bool | None) -> None:  # noqa: FBT001
         """Register everyone over HTTP, as an integrator does."""
@@ -101,10 +101,10 @@ class Backend:
 
     async def _advance_to(self, until: datetime) -> None:
         clock = self._world.clock
-        await self._worker.settle()
+        await self._worker.wait_idle()
         while (due := await self._worker.next_due()) is not None and due <= until:
             clock.advance(max(due - clock.now(), timedelta()))
-            await self._worker.settle()
+            await self._worker.wait_idle()
         clock.advance(until - clock.now())
 
     def scanned_at(self) -> list[datetime]:
@@ -163,12 +163,12 @@ def _create_worker(database: Any, world: Any) -> Any:
     from exposurekit.service.sites.definition import Politeness
     from exposurekit.service.worker import Worker, WorkerConfig
 
-    outbound = Outbound(opened=LOOPBACK, resolve=world.resolve)
+    outbound = Outbound(allowed_networks=LOOPBACK, resolve=world.resolve)
     unlimited = Politeness(delay_s=0, concurrency=16, robots_txt=False)
     engine = Engine(world.search_engine, politeness=unlimited, timeout_s=1.5)
     # The clock does not move during a scan, so a delay between requests would only reserve instants.
     no_delay = {"politeness": Politeness(delay_s=0, concurrency=16)}
     definitions = {name: site.model_copy(update=no_delay) for name, site in world.definitions.items()}
     context = ScanContext(database, definitions, PoliteFetcher(outbound, database), engine)
-    pace = WorkerConfig(scans=25, removals=50, idle_s=0.2)  # more concurrency than real sites would tolerate
-    return Worker(context, Outbound(opened=LOOPBACK), pace=pace)
+    config = WorkerConfig(scans=25, removals=50, idle_s=0.2)  # more concurrency than real sites would tolerate
+    return Worker(context, Outbound(allowed_networks=LOOPBACK), config=config)

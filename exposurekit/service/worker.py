@@ -1,7 +1,7 @@
-"""What is due, done: scans, removals, deliveries. Takes rows by lease; decides nothing about what they need.
+"""Background worker: runs due scans, removals and webhook deliveries.
 
-A worker may be stopped, or killed, at any moment: what it had taken is taken again when the lease runs out. Several
-may run on one PostgreSQL; on SQLite the service runs one inside itself.
+A worker can be stopped or killed at any moment: its jobs are acquired again when their leases expire. Several workers
+can share a PostgreSQL database; with SQLite the service runs one inside its own process.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Table
 
+from exposurekit.errors import ExposureError
 from exposurekit.service.http.client import FetchError, ForbiddenAddress, Outbound
 from exposurekit.service.scanning.politeness import PoliteFetcher
 from exposurekit.service.scanning.removal_job import remove
@@ -25,7 +26,7 @@ from exposurekit.service.storage.database import DATABASE_ERRORS, Database
 from exposurekit.service.storage.leases import Lease, LeaseLost
 from exposurekit.service.webhooks import outbox
 
-ATTEMPT_S = 15  # not shown: how long an integrator may take; ours
+ATTEMPT_S = 15  # spec does not say: how long an integrator may take
 KEEP_DELIVERED = timedelta(days=90)
 TIDY_EVERY_S = 3600
 FILL_AFTER_S = 0.2
@@ -34,12 +35,13 @@ EVERYWHERE = ("0.0.0.0/0", "::/0")
 _log = logging.getLogger("exposurekit.service")
 
 
+class WorkerCrashed(ExposureError):
+    """The worker ended with an error: due jobs would no longer run."""
+
+
 @dataclass(frozen=True, slots=True)
 class WorkerConfig:
-    """How much at once, how long at most, and how often to look for more.
-
-    A lease lasts longer than what is done under it may take: `seconds` ends that.
-    """
+    """Concurrency and time limits of a worker's jobs. A lease outlasts the time limit of its job."""
 
     scans: int = 8
     removals: int = 8
@@ -48,18 +50,18 @@ class WorkerConfig:
     removal_s: float = 600
     delivery_s: float = ATTEMPT_S + 5
     idle_s: float = 1.0
-    spare: timedelta = timedelta(seconds=30)  # by which a lease outlasts its work
+    lease_margin: timedelta = timedelta(seconds=30)  # by which a lease outlasts its job
 
 
 @dataclass(frozen=True, slots=True)
 class _JobType:
-    """One kind of work."""
+    """A type of job: the table of its due rows, and how to run one."""
 
     name: str
     table: Table
     concurrency: int
     seconds: float
-    do: Callable[[Lease], Awaitable[None]]
+    run_job: Callable[[Lease], Awaitable[None]]
 
 
 def create_worker(
@@ -68,244 +70,246 @@ def create_worker(
     definitions: Mapping[str, Definition] | None = None,
     search_engine: str | None = None,
     callback_networks: Iterable[str] = (),
-    pace: WorkerConfig | None = None,
+    config: WorkerConfig | None = None,
 ) -> "Worker":
-    """A worker as an operator wants one.
+    """Create a worker from an operator's settings.
 
     Args:
-        database: Where the work is.
-        definitions: The sites that are looked at; without, none.
-        search_engine: The address of a SearXNG's search; without, no links are found.
-        callback_networks: Networks, such as ``10.0.0.0/8``, that callbacks may lie in though they are not global.
-        pace: How much at once.
+        database: The service's database.
+        definitions: The sites to scan. Default: none.
+        search_engine: The search URL of a SearXNG instance; without it, no links are found.
+        callback_networks: Non-public networks that callbacks may be in, such as ``10.0.0.0/8``.
+        config: Concurrency and time limits.
 
     Raises:
-        ConfigurationError: A network is none.
+        ConfigurationError: A network is not in CIDR form.
     """
     engine = Engine(search_engine) if search_engine else None
-    web = ScanContext(
+    context = ScanContext(
         database,
         definitions or {},
         PoliteFetcher(Outbound(), database),
         engine,
-        # The operator names the engine, and it usually stands beside the service.
-        PoliteFetcher(Outbound(opened=EVERYWHERE), database),
+        # The operator chooses the search engine, which usually runs beside the service.
+        PoliteFetcher(Outbound(allowed_networks=EVERYWHERE), database),
     )
-    return Worker(web, Outbound(opened=callback_networks), pace=pace)
+    return Worker(context, Outbound(allowed_networks=callback_networks), config=config)
 
 
 class Worker:
-    """Does what is due. Belongs to one event loop.
+    """Runs due jobs in one event loop.
 
     Args:
-        web: Where to look, and the database.
-        outbound: The vetted way to integrators.
-        pace: How much at once.
+        context: The database, the sites and the fetchers.
+        outbound: The HTTP client for webhook deliveries.
+        config: Concurrency and time limits.
     """
 
-    def __init__(self, web: ScanContext, outbound: Outbound, *, pace: WorkerConfig | None = None) -> None:
-        self.web = web
+    def __init__(
+        self, context: ScanContext, outbound: Outbound, *, config: WorkerConfig | None = None
+    ) -> None:
+        self.context = context
         self._outbound = outbound
-        self._pace = pace or WorkerConfig()
+        self._config = config or WorkerConfig()
         self._wake = asyncio.Event()
-        self._settling: list[asyncio.Future[None]] = []
+        self._idle_waiters: list[asyncio.Future[None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
-        p = self._pace
-        self._kinds = (
+        p = self._config
+        self._job_types = (
             _JobType("scan", tables.users, p.scans, p.scan_s, self._scan),
             _JobType("removal", tables.records, p.removals, p.removal_s, self._remove),
             _JobType("delivery", tables.deliveries, p.deliveries, p.delivery_s, self._deliver),
         )
 
     async def run(self) -> None:
-        """Do what is due, whenever it is; until cancelled. An error is logged, and work goes on."""
+        """Run due jobs until cancelled. Errors are logged."""
         self._loop = asyncio.get_running_loop()
-        sites, engine = len(self.web.definitions), "no" if self.web.engine is None else "yes"
+        sites, engine = len(self.context.definitions), "no" if self.context.engine is None else "yes"
         _log.info("worker=running sites=%d search_engine=%s", sites, engine)
         if not sites:
-            _log.warning(
-                "no sites are defined, so nobody is looked for on any: --sites names their directory"
-            )
+            _log.warning("no site definitions: no site is scanned; pass --sites DIRECTORY")
         async with asyncio.TaskGroup() as loops:
-            loops.create_task(self._work(until_idle=False))
-            loops.create_task(self._tidy())
+            loops.create_task(self._run_loop(until_idle=False))
+            loops.create_task(self._delete_old_deliveries())
 
     async def run_until_idle(self) -> int:
-        """Do everything that is due now, and what becomes due by it; how many pieces of work."""
-        return await self._work(until_idle=True)
+        """Run every due job, and the jobs that they make due. Return how many."""
+        return await self._run_loop(until_idle=True)
 
-    async def settle(self) -> None:
-        """Wait, while `run` runs, until nothing is due and nothing is being done."""
-        settled = asyncio.get_running_loop().create_future()
-        self._settling.append(settled)
+    async def wait_idle(self) -> None:
+        """Wait until no job is due or running; `run` must be running."""
+        idle = asyncio.get_running_loop().create_future()
+        self._idle_waiters.append(idle)
         self._wake.set()
-        await settled
+        await idle
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop that it runs in.
+        """The event loop of `run`.
 
         Raises:
-            LookupError: It does not run.
+            LookupError: The worker is not running.
         """
         if self._loop is None:
-            raise LookupError("the worker does not run")
+            raise LookupError("the worker is not running")
         return self._loop
 
     async def next_due(self) -> datetime | None:
-        """When something is due next; None: nothing ever will be."""
-        async with self.web.database.reading() as session:
-            return await leases.next_due(session, [kind.table for kind in self._kinds])
+        """Return when the next job is due; None: never."""
+        async with self.context.database.reading() as session:
+            return await leases.next_due(session, [job_type.table for job_type in self._job_types])
 
     async def scan(self, lease: Lease) -> None:
-        """Scan a person at once, under a lease that was taken already."""
-        await self._done(self._kinds[0], lease)
+        """Run a scan now, under a lease that is already held."""
+        await self._run_job(self._job_types[0], lease)
 
     @property
     def scan_concurrency(self) -> int:
-        """How many people are scanned at once."""
-        return self._kinds[0].concurrency
+        """The number of concurrent scans."""
+        return self._job_types[0].concurrency
 
     @property
-    def scan_lasts(self) -> timedelta:
-        """How long the lease of a scan lasts."""
-        return self._lasts(self._kinds[0])
+    def scan_lease_duration(self) -> timedelta:
+        """The duration of a scan's lease."""
+        return self._lease_duration(self._job_types[0])
 
-    async def _work(self, *, until_idle: bool) -> int:
-        hands = [_JobSlots(kind) for kind in self._kinds]
+    async def _run_loop(self, *, until_idle: bool) -> int:
+        slots = [_JobSlots(job_type) for job_type in self._job_types]
         done = 0
         try:
             while True:
-                asked, self._settling = self._settling, []
+                idle_waiters, self._idle_waiters = self._idle_waiters, []
                 self._wake.clear()
-                taken = [await self._fill(one, calmly=not until_idle) for one in hands]
-                running = [task for one in hands for task in one.running]
-                if running or any(count is None for count in taken):
-                    self._settling += asked
+                leases_ = [await self._fill(one, log_errors=not until_idle) for one in slots]
+                running = [task for one in slots for task in one.running]
+                if running or any(count is None for count in leases_):
+                    self._idle_waiters += idle_waiters
                 else:
-                    _release(asked)
+                    _resolve_all(idle_waiters)
                     if until_idle:
                         return done
-                await self._rest(running)
-                done += sum(one.drop_ended() for one in hands)
+                await self._wait_for_change(running)
+                done += sum(one.drop_finished() for one in slots)
         finally:
-            for one in hands:
-                await self._let_go(one)
+            for one in slots:
+                await self._abandon_jobs(one)
 
-    async def _rest(self, running: Sequence[asyncio.Task[None]]) -> None:
-        """Until one piece of work ends, somebody wakes us, or it is time to look again."""
-        woken = asyncio.ensure_future(self._wake.wait())
+    async def _wait_for_change(self, running: Sequence[asyncio.Task[None]]) -> None:
+        """Wait until a job ends, a waiter arrives, or it is time to poll again."""
+        wake = asyncio.ensure_future(self._wake.wait())
         try:
             await asyncio.wait(
-                [*running, woken], timeout=self._pace.idle_s, return_when=asyncio.FIRST_COMPLETED
+                [*running, wake], timeout=self._config.idle_s, return_when=asyncio.FIRST_COMPLETED
             )
         finally:
-            woken.cancel()
+            wake.cancel()
 
-    async def _fill(self, hands: "_JobSlots", *, calmly: bool) -> int | None:
-        """Take what is due, as much as there is room for, and begin it; how much, or None: it cannot be known."""
-        if not hands.worth_filling:
+    async def _fill(self, slots: "_JobSlots", *, log_errors: bool) -> int | None:
+        """Acquire due rows for the free slots and start their jobs. Return how many; None: unknown, after an error."""
+        if not slots.is_worth_filling:
             return 0
-        beginning = asyncio.ensure_future(self._begin(hands))
+        starting = asyncio.ensure_future(self._start_jobs(slots))
         try:
-            return await asyncio.shield(beginning)
+            return await asyncio.shield(starting)
         except asyncio.CancelledError:
-            # Else nobody lets go of what is being taken.
-            await asyncio.gather(beginning, return_exceptions=True)
+            # Otherwise nobody would release the rows that are being acquired.
+            await asyncio.gather(starting, return_exceptions=True)
             raise
         except Exception as fault:
-            if not calmly:
+            if not log_errors:
                 raise
-            # Mostly the database is away, and comes back. A dead worker would be missed by nobody.
-            _log.error("worker=%s fault=%s", hands.kind.name, type(fault).__name__)
+            # Usually the database is unreachable for a while; a dead worker would go unnoticed.
+            _log.error("worker=%s fault=%s", slots.job_type.name, type(fault).__name__)
             return None
 
-    async def _begin(self, hands: "_JobSlots") -> int:
-        hands.filled_at = time.monotonic()
-        taken = await self._take(hands.kind, hands.room)
-        for lease in taken:
-            hands.running[asyncio.create_task(self._done(hands.kind, lease))] = lease
-        return len(taken)
+    async def _start_jobs(self, slots: "_JobSlots") -> int:
+        slots.filled_at = time.monotonic()
+        leases_ = await self._acquire(slots.job_type, slots.free)
+        for lease in leases_:
+            slots.running[asyncio.create_task(self._run_job(slots.job_type, lease))] = lease
+        return len(leases_)
 
-    async def _let_go(self, hands: "_JobSlots") -> None:
-        """Stopped in order: what was begun is for the next worker, at once."""
-        left = dict(hands.running)
-        for task in left:
+    async def _abandon_jobs(self, slots: "_JobSlots") -> None:
+        """Cancel running jobs and release their leases, so that the next worker can run them at once."""
+        running = dict(slots.running)
+        for task in running:
             task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
-        with suppress(Exception):  # the leases run out by themselves
-            if left:
-                async with self.web.database.writing() as session:
-                    for lease in left.values():
-                        await leases.abandon(session, hands.kind.table, lease)
+        await asyncio.gather(*running, return_exceptions=True)
+        with suppress(Exception):  # the leases expire by themselves
+            if running:
+                async with self.context.database.writing() as session:
+                    for lease in running.values():
+                        await leases.abandon(session, slots.job_type.table, lease)
 
-    async def _take(self, kind: _JobType, limit: int) -> list[Lease]:
-        async with self.web.database.reading() as session:
-            if not await leases.any_due(session, kind.table):
+    async def _acquire(self, job_type: _JobType, limit: int) -> list[Lease]:
+        async with self.context.database.reading() as session:
+            if not await leases.any_due(session, job_type.table):
                 return []
-        async with self.web.database.writing() as session:
-            return await leases.acquire(session, kind.table, limit=limit, duration=self._lasts(kind))
+        async with self.context.database.writing() as session:
+            return await leases.acquire(
+                session, job_type.table, limit=limit, duration=self._lease_duration(job_type)
+            )
 
-    def _lasts(self, kind: _JobType) -> timedelta:
-        return timedelta(seconds=kind.seconds) + self._pace.spare
+    def _lease_duration(self, job_type: _JobType) -> timedelta:
+        return timedelta(seconds=job_type.seconds) + self._config.lease_margin
 
-    async def _done(self, kind: _JobType, lease: Lease) -> None:
-        limit = asyncio.timeout(kind.seconds)
+    async def _run_job(self, job_type: _JobType, lease: Lease) -> None:
+        limit = asyncio.timeout(job_type.seconds)
         try:
             async with limit:
-                await kind.do(lease)
+                await job_type.run_job(lease)
         except LeaseLost:
-            _log.info("worker=%s row=%d lease=lost", kind.name, lease.row_id)
-        except DATABASE_ERRORS as fault:  # the database is away: the lease brings the row back
-            _log.error("worker=%s row=%d fault=%s", kind.name, lease.row_id, type(fault).__name__)
+            _log.info("worker=%s row=%d lease=lost", job_type.name, lease.row_id)
+        except DATABASE_ERRORS as fault:  # the row becomes due again when its lease expires
+            _log.error("worker=%s row=%d fault=%s", job_type.name, lease.row_id, type(fault).__name__)
             if limit.expired():
-                await self._put_off(kind, lease)
-        except Exception as fault:  # noqa: BLE001  one row's trouble is no other's
-            _log.error("worker=%s row=%d fault=%s", kind.name, lease.row_id, type(fault).__name__)
-            await self._put_off(kind, lease)
+                await self._postpone(job_type, lease)
+        except Exception as fault:  # noqa: BLE001  one failing row must not affect others
+            _log.error("worker=%s row=%d fault=%s", job_type.name, lease.row_id, type(fault).__name__)
+            await self._postpone(job_type, lease)
 
-    async def _put_off(self, kind: _JobType, lease: Lease) -> None:
-        """What failed for a reason of its own would fail again: it waits, and does not wear out a site."""
+    async def _postpone(self, job_type: _JobType, lease: Lease) -> None:
+        """Postpone a failed job: it would fail again, and must not hammer a site."""
         with suppress(LeaseLost, *DATABASE_ERRORS):
-            async with self.web.database.writing() as session:
+            async with self.context.database.writing() as session:
                 later = session.clock.now() + AFTER_FAULT
-                await leases.complete(session, kind.table, lease, due_at=later)
+                await leases.complete(session, job_type.table, lease, due_at=later)
 
-    async def _tidy(self) -> None:
-        """Forget what was delivered long ago."""
+    async def _delete_old_deliveries(self) -> None:
+        """Delete old delivered webhooks, once an hour."""
         while True:
             try:
-                async with self.web.database.writing() as session:
-                    await outbox.forget_delivered(session, session.clock.now() - KEEP_DELIVERED)
-            except Exception as fault:  # noqa: BLE001  another hour will do
+                async with self.context.database.writing() as session:
+                    await outbox.delete_delivered(session, session.clock.now() - KEEP_DELIVERED)
+            except Exception as fault:  # noqa: BLE001  retried in an hour
                 _log.error("worker=tidy fault=%s", type(fault).__name__)
             await asyncio.sleep(TIDY_EVERY_S)
 
     async def _scan(self, lease: Lease) -> None:
-        await scan(self.web, lease)
+        await scan(self.context, lease)
 
     async def _remove(self, lease: Lease) -> None:
-        await remove(self.web, lease)
+        await remove(self.context, lease)
 
     async def _deliver(self, lease: Lease) -> None:
-        async with self.web.database.writing() as session:
-            parcel = await outbox.prepare(session, lease)
+        async with self.context.database.writing() as session:
+            delivery = await outbox.prepare(session, lease)
             now = session.clock.now()
-        status, outcome = await self._send(parcel, now)
-        async with self.web.database.writing() as session:
+        status, outcome = await self._send(delivery, now)
+        async with self.context.database.writing() as session:
             state = await outbox.record_attempt(session, lease, status=status, outcome=outcome)
-        _log.info("webhook=%s outcome=%s state=%s", parcel.webhook_id, outcome, state)
+        _log.info("webhook=%s outcome=%s state=%s", delivery.webhook_id, outcome, state)
 
-    async def _send(self, parcel: outbox.PreparedDelivery, now: datetime) -> tuple[int | None, str]:
-        if parcel.callback is None:
+    async def _send(self, delivery: outbox.PreparedDelivery, now: datetime) -> tuple[int | None, str]:
+        if delivery.callback is None:
             return None, "no callback"
-        headers = parcel.callback.headers(parcel.webhook_id, now, parcel.body)
+        headers = delivery.callback.headers(delivery.webhook_id, now, delivery.body)
         try:
-            answer = await self._outbound.fetch(
-                parcel.callback.url,
+            response = await self._outbound.fetch(
+                delivery.callback.url,
                 method="POST",
                 headers=headers,
-                body=parcel.body,
+                body=delivery.body,
                 timeout_s=ATTEMPT_S,
                 redirects_max=0,
                 reads_body=False,
@@ -314,36 +318,59 @@ class Worker:
             return None, "address refused"
         except FetchError as error:
             return None, error.reason
-        return answer.status, f"status {answer.status}"
+        return response.status, f"status {response.status}"
 
 
 class _JobSlots:
-    """What is being done of one kind of work."""
+    """The running jobs of one type."""
 
-    def __init__(self, kind: _JobType) -> None:
-        self.kind = kind
+    def __init__(self, job_type: _JobType) -> None:
+        self.job_type = job_type
         self.running: dict[asyncio.Task[None], Lease] = {}
         self.filled_at = 0.0
 
     @property
-    def room(self) -> int:
-        """How much more can be begun."""
-        return self.kind.concurrency - len(self.running)
+    def free(self) -> int:
+        """How many more jobs can start."""
+        return self.job_type.concurrency - len(self.running)
 
     @property
-    def worth_filling(self) -> bool:
-        """Whether to take more: a row costs a transaction, and so do eight; but nobody waits long for them."""
+    def is_worth_filling(self) -> bool:
+        """Whether to acquire more rows: one costs a transaction, and so do eight, so wait a moment for several."""
         waited = time.monotonic() - self.filled_at >= FILL_AFTER_S
-        return self.room * 4 >= self.kind.concurrency or (self.room > 0 and waited)
+        return self.free * 4 >= self.job_type.concurrency or (self.free > 0 and waited)
 
-    def drop_ended(self) -> int:
-        """Forget what is done; how much."""
+    def drop_finished(self) -> int:
+        """Drop finished jobs. Return how many."""
         before = len(self.running)
         self.running = {task: lease for task, lease in self.running.items() if not task.done()}
         return before - len(self.running)
 
 
-def _release(waiting: Iterable[asyncio.Future[None]]) -> None:
-    for one in waiting:
+def _resolve_all(futures: Iterable[asyncio.Future[None]]) -> None:
+    for one in futures:
         if not one.done():
             one.set_result(None)
+
+
+async def supervise(worker: Worker) -> None:
+    """Run a worker until cancelled; a process manager has to restart it after a crash.
+
+    Raises:
+        WorkerCrashed: The worker ended by itself; the log has the type of the error.
+    """
+    try:
+        await worker.run()
+    except Exception as error:  # noqa: BLE001  its text may hold personal data
+        fault = _error_type(error)
+    else:
+        fault = "none"
+    _log.error("worker=ended fault=%s", fault)
+    raise WorkerCrashed(f"the worker ended ({fault}), and the service with it: restart the service")
+
+
+def _error_type(error: BaseException) -> str:
+    """Return the name of an exception's type; for a group, of its first exception."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return type(error).__name__

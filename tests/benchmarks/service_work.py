@@ -70,7 +70,7 @@ async def deliveries(count: int, url: str) -> tuple[float, float]:
         database = await database_in(Path(directory), clock).open()
         async with database.writing() as work:
             await integrators.add(work, "acme")
-            await endpoints.put(work, "acme", endpoints.Callback(url, endpoints.new_secret()))
+            await endpoints.set_callback(work, "acme", endpoints.Callback(url, endpoints.new_secret()))
             [acme] = await integrators.all(work)
             for number in range(count):
                 account = await users.create(
@@ -78,11 +78,11 @@ async def deliveries(count: int, url: str) -> tuple[float, float]:
                 )
                 await discover_record(work, account.id, Listing(name="J", reference_id="1"), Site(name="S"))
         clock.advance(GROUPING_WINDOW)
-        pace = WorkerConfig(deliveries=AT_ONCE)
+        config = WorkerConfig(deliveries=AT_ONCE)
         worker = Worker(
             ScanContext(database, {}, PoliteFetcher(Outbound(), database)),
-            Outbound(opened=LOOPBACK),
-            pace=pace,
+            Outbound(allowed_networks=LOOPBACK),
+            config=config,
         )
         ours = await timed(worker.run_until_idle)
         await database.close()
@@ -110,11 +110,11 @@ async def scans(people: int) -> tuple[float, float, int]:
             [acme] = await integrators.all(work)
             for person in world.people:
                 await users.create(work, acme.id, fields_of(person.request()))
-        outbound = Outbound(opened=LOOPBACK, resolve=world.resolve)
+        outbound = Outbound(allowed_networks=LOOPBACK, resolve=world.resolve)
         web = ScanContext(
             database, world.definitions, PoliteFetcher(outbound, database), Engine(world.search_engine)
         )
-        worker = Worker(web, outbound, pace=WorkerConfig(scans=AT_ONCE, removals=1))
+        worker = Worker(web, outbound, config=WorkerConfig(scans=AT_ONCE, removals=1))
         before = world.requests.total()
         ours = await timed(lambda: scan_all(worker, people))
         asked = world.requests.total() - before
@@ -137,7 +137,7 @@ async def scans(people: int) -> tuple[float, float, int]:
 async def scan_all(worker: Worker, people: int) -> None:
     from exposurekit.service.storage import leases, tables
 
-    async with worker.web.database.writing() as work:
+    async with worker.context.database.writing() as work:
         taken = await leases.acquire(work, tables.users, limit=people, duration=timedelta(hours=1))
     await all_of([lambda lease=lease: worker.scan(lease) for lease in taken])
 

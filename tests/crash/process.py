@@ -71,10 +71,10 @@ def _worker(settings, database):
                 os._exit(WORKER_FAILED)
 
     networks = ("127.0.0.0/8",)
-    outbound = Outbound(opened=networks, resolve=resolve)
+    outbound = Outbound(allowed_networks=networks, resolve=resolve)
     engine = Engine(World.search_engine, timeout_s=run.PAGE_S)
     web = ScanContext(database, settings.definitions(), PoliteFetcher(outbound, database), engine)
-    return Counted(web, Outbound(opened=networks), pace=settings.pace)
+    return Counted(web, Outbound(allowed_networks=networks), config=settings.pace)
 
 
 if __name__ == "__main__":

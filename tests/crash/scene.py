@@ -139,7 +139,7 @@ async def _integrators(database: Database, receiver: Receiver) -> list[Credentia
     async with database.writing() as work:
         for name, path in TOLD_AT.items():
             made.append(await integrators.add(work, name, attested_by="nobody: these people are invented"))
-            await endpoints.put(work, name, receiver.callback(path) if path else None)
+            await endpoints.set_callback(work, name, receiver.callback(path) if path else None)
     return made
 
 

@@ -59,7 +59,7 @@ class Settings:
     @property
     def pace(self) -> WorkerConfig:
         """A worker's: its limits are the machine's seconds, its leases last by the service's clock."""
-        spare = timedelta(seconds=LEASE_S * self.speed - SCAN_S)
+        lease_margin = timedelta(seconds=LEASE_S * self.speed - SCAN_S)
         return WorkerConfig(
             scans=2,
             removals=4,
@@ -68,7 +68,7 @@ class Settings:
             removal_s=REMOVAL_S,
             delivery_s=DELIVERY_S,
             idle_s=0.1,
-            spare=spare,
+            lease_margin=lease_margin,
         )
 
     def open(self) -> Database:

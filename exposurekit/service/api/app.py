@@ -26,8 +26,7 @@ from exposurekit.service.api.requests import BODY_TIMEOUT_S
 from exposurekit.service.api.scan_wait import WAIT_S, ScanWaiter
 from exposurekit.service.errors import ApiError
 from exposurekit.service.storage.database import DATABASE_ERRORS, Database
-from exposurekit.service.vigil import supervise
-from exposurekit.service.worker import Worker
+from exposurekit.service.worker import Worker, supervise
 
 
 def create_app(

@@ -40,7 +40,7 @@ class ScanWaiter:
         """The scan of a person who was just registered, before any other worker can have it; if there is room."""
         if self._worker is None or len(self._running) >= self._worker.scan_concurrency:
             return None
-        return await leases.acquire_one(session, users, user_id, duration=self._worker.scan_lasts)
+        return await leases.acquire_one(session, users, user_id, duration=self._worker.scan_lease_duration)
 
     async def wait_for(self, user_id: int, lease: Lease | None) -> None:
         """Until the scan is over, or so long that the caller has waited enough."""

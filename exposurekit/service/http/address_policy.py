@@ -1,4 +1,4 @@
-"""Which hosts and addresses the service may visit. Decides on plain values; never resolves and never connects."""
+"""Address policy of outbound HTTP: which hosts and IP addresses the service may connect to."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -9,7 +9,7 @@ from exposurekit.errors import ConfigurationError, ExposureError
 Network = IPv4Network | IPv6Network
 
 _METADATA_NAMES = {"metadata", "metadata.google.internal", "metadata.goog", "instance-data"}
-_NEVER = tuple(
+_FORBIDDEN = tuple(
     map(
         ip_network,
         (
@@ -20,22 +20,22 @@ _NEVER = tuple(
             "100.100.100.200/32",  # metadata: Alibaba
             "168.63.129.16/32",  # metadata: Azure, amid the global ones
             "192.0.0.192/32",  # metadata: Oracle
-            # These hide an IPv4 address, some in more than one place: whoever needs none of them opens none.
-            "64:ff9b:1::/48",  # NAT64 of one's own
+            # These embed an IPv4 address, some of them in more than one position.
+            "64:ff9b:1::/48",  # local NAT64
             "::ffff:0:0:0/96",  # stateless translation
             "2002::/16",  # 6to4
             "2001::/32",  # Teredo
         ),
     )
 )
-# Written out: what `ipaddress` calls global has changed between Python's patch releases.
+# Listed here because `ipaddress.is_global` differs between Python's patch releases.
 _NOT_GLOBAL = tuple(
     map(
         ip_network,
         (
             "0.0.0.0/8",
             "10.0.0.0/8",
-            "100.64.0.0/10",  # carriers' own
+            "100.64.0.0/10",  # carrier-grade NAT
             "127.0.0.0/8",
             "172.16.0.0/12",
             "192.0.0.0/24",  # protocol assignments
@@ -53,8 +53,8 @@ _NOT_GLOBAL = tuple(
         ),
     )
 )
-_GLOBAL_6 = ip_network("2000::/3")  # all that was ever given out
-_CARRYING_IPV4 = tuple(map(ip_network, ("::/96", "::ffff:0:0/96", "64:ff9b::/96")))
+_GLOBAL_6 = ip_network("2000::/3")  # all global unicast addresses
+_EMBEDS_IPV4 = tuple(map(ip_network, ("::/96", "::ffff:0:0/96", "64:ff9b::/96")))
 
 _NAME = re.compile(r"(?:[a-z0-9_-]{1,63}\.)*[a-z0-9_-]{1,63}\.?")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
@@ -62,39 +62,39 @@ _NAME_MAX = 254
 
 
 class ForbiddenAddress(ExposureError):
-    """The service may not go there: no plain http(s) address, or one that is not public.
+    """The address is not a plain http(s) URL, or not public.
 
-    An operator can open networks of their own; never link-local ones and never a cloud's metadata.
+    An operator can allow networks, but never link-local ones or a cloud's metadata service.
     """
 
 
 class NotPublic(ForbiddenAddress):
-    """A host leads elsewhere than to a public network, or to one that the operator opened."""
+    """The host is neither in a public network nor in one that the operator allowed."""
 
 
-def networks(opened: Iterable[str]) -> tuple[Network, ...]:
-    """The networks that an operator opens.
+def parse_networks(allowed_networks: Iterable[str]) -> tuple[Network, ...]:
+    """Parse the networks that an operator allows.
 
     Raises:
         ConfigurationError: One is not in CIDR form.
     """
     try:
-        return tuple(map(ip_network, opened))
+        return tuple(map(ip_network, allowed_networks))
     except ValueError:
         pass
     raise ConfigurationError(
-        "an opened network is written like 10.0.0.0/8 or fd00::/8, with no bits set behind it"
+        "a network must be in CIDR form, such as 10.0.0.0/8 or fd00::/8, without host bits"
     )
 
 
 def check_host(host: str) -> None:
-    """Names and addresses in their plain spelling pass; whether an address may be visited is not said yet.
+    """Check the spelling of a host: a name or an IP address. `check_addresses` checks where it leads.
 
     Args:
-        host: As the connection will be made with it: lower case, ASCII, an IPv6 address without brackets.
+        host: As used for the connection: lower case, ASCII, an IPv6 address without brackets.
 
     Raises:
-        ForbiddenAddress: It is the name of a metadata service, or no host in a plain spelling.
+        ForbiddenAddress: It is a metadata service, or an ambiguous spelling of an address.
 
     >>> check_host("people.example")
     >>> check_host("0x7f.1")
@@ -105,26 +105,28 @@ def check_host(host: str) -> None:
         return
     name = host.removesuffix(".")
     if name in _METADATA_NAMES:
-        raise ForbiddenAddress("the address may not be visited: it is a metadata service")
-    # A name cannot end in a number: what does is an IPv4 address in a spelling that each program reads its way.
-    odd = len(host) > _NAME_MAX or not _NAME.fullmatch(host) or _NUMBER.fullmatch(name.rpartition(".")[2])
-    if odd:
-        raise ForbiddenAddress("the address may not be visited: its host is not written plainly")
+        raise ForbiddenAddress("the address is forbidden: it is a metadata service")
+    # A name cannot end in a number: that is an IPv4 address in a spelling that programs read differently.
+    is_ambiguous = (
+        len(host) > _NAME_MAX or not _NAME.fullmatch(host) or _NUMBER.fullmatch(name.rpartition(".")[2])
+    )
+    if is_ambiguous:
+        raise ForbiddenAddress("the address is forbidden: its host is not in plain form")
 
 
 def literal(host: str) -> IPv4Address | IPv6Address | None:
-    """The address that a host is, in its plain spelling; None for a name."""
+    """Parse a host as an IP address; None for a name."""
     try:
         return ip_address(host)
     except ValueError:
         return None
 
 
-def check_addresses(addresses: Sequence[str], opened: Sequence[Network] = ()) -> None:
-    """Pass where a host may be visited at each of its addresses.
+def check_addresses(addresses: Sequence[str], allowed_networks: Sequence[Network] = ()) -> None:
+    """Check that every address of a host may be visited.
 
     Raises:
-        ForbiddenAddress: One of them is not an address, is not public and not opened, or is never to be visited.
+        NotPublic: An address is malformed, forbidden, or neither public nor allowed.
 
     >>> check_addresses(["93.184.216.34"])
     >>> check_addresses(["10.1.2.3"], networks(["10.0.0.0/8"]))
@@ -134,40 +136,43 @@ def check_addresses(addresses: Sequence[str], opened: Sequence[Network] = ()) ->
     """
     for address in addresses:
         parsed = literal(address)
-        if parsed is None or not _may_be_visited(parsed, opened):
+        if parsed is None or not _is_allowed(parsed, allowed_networks):
             raise NotPublic(
-                "the address may not be visited: it does not lead to a public network, nor to one that is opened"
+                "the address is forbidden: it is neither in a public network nor in an allowed one"
             )
 
 
-def all_opened(addresses: Sequence[str], opened: Sequence[Network]) -> bool:
-    """Whether each of them lies in a network that an operator opened.
+def all_allowed(addresses: Sequence[str], allowed_networks: Sequence[Network]) -> bool:
+    """Return whether every address is in a network that the operator allowed.
 
     >>> all_opened(["10.1.2.3", "93.184.216.34"], networks(["10.0.0.0/8"]))
     False
     """
     parsed = [literal(address) for address in addresses]
     return all(
-        address is not None and (_within(address, opened) or _within(_carried(address) or address, opened))
+        address is not None
+        and (
+            _is_in(address, allowed_networks) or _is_in(_embedded_ipv4(address) or address, allowed_networks)
+        )
         for address in parsed
     )
 
 
-def _may_be_visited(address: IPv4Address | IPv6Address, opened: Sequence[Network]) -> bool:
+def _is_allowed(address: IPv4Address | IPv6Address, allowed_networks: Sequence[Network]) -> bool:
     if getattr(address, "scope_id", None) is not None:
         return False
-    meant = _carried(address) or address
-    if _within(meant, _NEVER):
+    target = _embedded_ipv4(address) or address
+    if _is_in(target, _FORBIDDEN):
         return False
-    if _within(address, opened) or _within(meant, opened):
+    if _is_in(address, allowed_networks) or _is_in(target, allowed_networks):
         return True
-    return not _within(meant, _NOT_GLOBAL) and (isinstance(meant, IPv4Address) or meant in _GLOBAL_6)
+    return not _is_in(target, _NOT_GLOBAL) and (isinstance(target, IPv4Address) or target in _GLOBAL_6)
 
 
-def _carried(address: IPv4Address | IPv6Address) -> IPv4Address | None:
-    """The IPv4 address that a mapped, translated or compatible one leads to."""
-    return IPv4Address(int(address) & 0xFFFFFFFF) if _within(address, _CARRYING_IPV4) else None
+def _embedded_ipv4(address: IPv4Address | IPv6Address) -> IPv4Address | None:
+    """Return the IPv4 address in a mapped, translated or compatible IPv6 address."""
+    return IPv4Address(int(address) & 0xFFFFFFFF) if _is_in(address, _EMBEDS_IPV4) else None
 
 
-def _within(address: IPv4Address | IPv6Address, among: Sequence[Network]) -> bool:
-    return any(address in network for network in among)
+def _is_in(address: IPv4Address | IPv6Address, networks_: Sequence[Network]) -> bool:
+    return any(address in network for network in networks_)

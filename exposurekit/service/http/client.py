@@ -1,8 +1,8 @@
-"""The one door by which the service goes out to the web. Never goes where it was not vetted to go, and says nothing.
+"""Outbound HTTP client: every connection goes to a vetted address, and nothing is logged.
 
-A host is resolved once, all that it resolves to is vetted, and the connection is made to exactly that: a name that
-resolves to something else the next moment changes nothing. Connections are kept for a visit at most, and nothing
-is sent on a kept one: a POST on one that the other side just closed is lost.
+A host is resolved once, all its addresses are checked, and the connection is made to exactly those, so that DNS
+rebinding has no effect. Connections are reused within a session at most, and only for requests without a body: a POST
+on a connection that the other side has just closed would be lost.
 """
 
 import asyncio
@@ -24,10 +24,10 @@ from exposurekit.service.http.address_policy import (
     check_addresses,
     check_host,
     literal,
-    networks,
+    parse_networks,
 )
-from exposurekit.service.http.request import WITHOUT_BODY, Request, parsed
-from exposurekit.service.http.response import FetchError, Reason, Response, Unpacking
+from exposurekit.service.http.request import WITHOUT_BODY, Request, parse_url
+from exposurekit.service.http.response import BodyDecoder, FetchError, Reason, Response
 
 __all__ = ["FetchError", "ForbiddenAddress", "HttpSession", "Outbound", "Resolve", "Response"]
 
@@ -38,14 +38,14 @@ _RESOLVING_AT_ONCE = 32
 _REDIRECTS = {301, 302, 303, 307, 308}
 
 
-class _Fetching:
-    """What one request and a visit have in common; they differ in the cookies."""
+class _Fetcher:
+    """Sends requests; subclasses differ in cookies and connections."""
 
-    def __init__(self, door: "_VettingResolver") -> None:
-        self._door = door
+    def __init__(self, resolver: "_VettingResolver") -> None:
+        self._resolver = resolver
 
     def _session(self, method: str) -> AbstractAsyncContextManager[aiohttp.ClientSession]:  # noqa: ARG002
-        return self._door.session(aiohttp.DummyCookieJar(), kept=False)
+        return self._resolver.client_session(aiohttp.DummyCookieJar(), keep_alive=False)
 
     async def fetch(
         self,
@@ -62,88 +62,98 @@ class _Fetching:
         reads_body: bool = True,
         before: Callable[[], Awaitable[None]] | None = None,
     ) -> Response:
-        """Ask once, and follow where the answer leads; an answer of any status is an answer.
+        """Send a request and follow redirects; a response of any status is returned.
 
         Args:
             url: ``http`` or ``https``, without a user or a password.
             method: The HTTP method. A 301, 302 or 303 makes any but HEAD a GET.
-            headers: Beside these the door sets what frames a request. To another origin only ``Accept`` and
-                ``User-Agent`` go on.
-            params: Put behind those that the URL has.
-            form: Sent as a web page's form would be; it comes before `body`.
-            body: Sent as it is.
-            timeout_s: Seconds for the whole exchange, its redirects with it, from when there is room for it.
-            bytes_max: The most bytes of a body, both as it comes and unpacked.
-            redirects_max: How many are followed; with 0 the redirect itself is the answer.
-            reads_body: False where the status alone matters: whatever stands in the body, it is an answer.
-            before: Called when there is room, just before the request; what it raises ends the matter.
+            headers: Framing headers are set by the client. After a redirect to another origin only ``Accept`` and
+                ``User-Agent`` are sent.
+            params: Added to the URL's query.
+            form: Sent URL-encoded, as a web form; takes precedence over `body`.
+            body: Sent unchanged.
+            timeout_s: Seconds for the whole exchange with its redirects, without the wait for a free slot.
+            bytes_max: The maximum size of the body, both compressed and decompressed.
+            redirects_max: The maximum number of redirects; with 0 the redirect itself is returned.
+            reads_body: False to return the status without reading the body.
+            before: Called just before the request, once there is a free slot; its exceptions propagate.
 
         Raises:
-            ForbiddenAddress: The address, or one that it leads to, may not be visited; or a form would go to another host.
-            FetchError: No whole answer came.
+            ForbiddenAddress: The address, or one that it redirects to, is forbidden; or a form would go to another host.
+            FetchError: No complete response was received.
 
         >>> async def status():
-        ...     outbound = Outbound(opened=["127.0.0.0/8"])
+        ...     outbound = Outbound(allowed_networks=["127.0.0.0/8"])
         ...     return (await outbound.fetch(connection["base_url"], redirects_max=0)).status
         >>> asyncio.run(status())
         404
         """
-        async with self._door.room():
+        async with self._resolver.limiter():
             if before is not None:
                 await before()
             try:
                 async with asyncio.timeout(timeout_s):
-                    asked = Request.first(
+                    request = Request.create(
                         url, method=method, headers=headers or {}, params=params or {}, form=form, body=body
                     )
-                    return await self._followed(asked, bytes_max if reads_body else None, redirects_max)
+                    return await self._follow_redirects(
+                        request, bytes_max if reads_body else None, redirects_max
+                    )
             except ExposureError:
                 raise
-            except Exception as error:  # noqa: BLE001  whatever it is may hold the URL, and ends here
+            except Exception as error:  # noqa: BLE001  its text may hold the URL
                 reason = _reason(error)
         raise FetchError(reason)
 
-    async def _followed(self, asked: Request, bytes_max: int | None, redirects_max: int) -> Response:
-        async with self._session(asked.method) as session:
+    async def _follow_redirects(
+        self, request: Request, bytes_max: int | None, redirects_max: int
+    ) -> Response:
+        async with self._session(request.method) as session:
             for _ in range(redirects_max + 1):
-                self._door.check(asked.url)
+                self._resolver.check(request.url)
                 async with session.request(
-                    asked.method, asked.url, headers=asked.headers, data=asked.body, allow_redirects=False
+                    request.method,
+                    request.url,
+                    headers=request.headers,
+                    data=request.body,
+                    allow_redirects=False,
                 ) as response:
                     location = response.headers.get("location")
                     if not (redirects_max and location and response.status in _REDIRECTS):
                         return await _to_response(response, bytes_max)
-                asked = asked.redirected(response.status, location)
+                request = request.redirected(response.status, location)
         raise FetchError("too many redirects")
 
 
-class HttpSession(_Fetching):
-    """Requests that share their cookies, and where that is safe their connections, with nobody else."""
+class HttpSession(_Fetcher):
+    """Requests that share cookies and, where that is safe, connections."""
 
-    def __init__(self, door: "_VettingResolver") -> None:
-        super().__init__(door)
-        # For bare addresses too: a form may well be on one. Quoted, many a site would not know its own again.
+    def __init__(self, resolver: "_VettingResolver") -> None:
+        super().__init__(resolver)
+        # Cookies for IP addresses too, and unquoted: many sites do not recognise their own cookie in quotes.
         self._jar = aiohttp.CookieJar(unsafe=True, quote_cookie=False)
-        self._kept = door.session(self._jar, kept=True)
+        self._keep_alive_session = resolver.client_session(self._jar, keep_alive=True)
 
     def _session(self, method: str) -> AbstractAsyncContextManager[aiohttp.ClientSession]:
-        # What is sent on a connection that was dropped meanwhile is lost, and must not be sent twice unasked.
+        # A body sent on a dropped connection is lost, and must not be sent twice.
         return (
-            nullcontext(self._kept) if method in WITHOUT_BODY else self._door.session(self._jar, kept=False)
+            nullcontext(self._keep_alive_session)
+            if method in WITHOUT_BODY
+            else self._resolver.client_session(self._jar, keep_alive=False)
         )
 
-    async def end(self) -> None:
-        """Hang up."""
-        await self._kept.close()
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._keep_alive_session.close()
 
 
-class Outbound(_Fetching):
-    """The way out to the web. May be used in several event loops; holds nothing open between requests, but in a visit.
+class Outbound(_Fetcher):
+    """HTTP client with vetted addresses, for any number of event loops. Only a session keeps connections open.
 
     Args:
-        opened: Networks in CIDR form that may be visited though they are not public. Link-local addresses and
-            metadata services never may, whatever is opened.
-        resolve: Tells a host's addresses and the ports to connect to; without it the system does.
+        allowed_networks: Non-public networks in CIDR form that may be visited. Link-local addresses and metadata
+            services are always forbidden.
+        resolve: Resolves a host and port to addresses and ports. Default: the system's resolver.
         concurrency: Maximum number of concurrent requests; the timeout of a waiting request has not started.
 
     Raises:
@@ -155,30 +165,30 @@ class Outbound(_Fetching):
     """
 
     def __init__(
-        self, *, opened: Iterable[str] = (), resolve: Resolve | None = None, concurrency: int = 100
+        self, *, allowed_networks: Iterable[str] = (), resolve: Resolve | None = None, concurrency: int = 100
     ) -> None:
         if concurrency < 1:
             raise ConfigurationError("concurrency must be at least 1 (concurrent requests)")
-        super().__init__(_VettingResolver(opened, resolve, concurrency))
+        super().__init__(_VettingResolver(allowed_networks, resolve, concurrency))
         for name in ("aiohttp.client", "aiohttp.internal"):
-            logging.getLogger(name).addFilter(_nothing)
+            logging.getLogger(name).addFilter(_drop_record)
 
     def __repr__(self) -> str:
         return "Outbound()"
 
     async def check(self, url: str) -> tuple[str, ...]:
-        """Resolve and vet an address now, and what it resolved to; fetches nothing. A later visit vets it again.
+        """Resolve and check a URL without fetching it. Return its addresses.
 
         Raises:
-            ForbiddenAddress: It may not be visited.
-            FetchError: ``"unreachable"``: it has no address.
+            ForbiddenAddress: The address is forbidden.
+            FetchError: ``"unreachable"``: the host has no address.
 
-        >>> asyncio.run(Outbound(opened=["127.0.0.0/8"]).check("http://127.0.0.1:8642/"))
+        >>> asyncio.run(Outbound(allowed_networks=["127.0.0.0/8"]).check("http://127.0.0.1:8642/"))
         ('127.0.0.1',)
         """
         try:
             async with asyncio.timeout(_CHECK_S):
-                return await self._door.vet(parsed(url))
+                return await self._resolver.vet(parse_url(url))
         except ExposureError:
             raise
         except Exception:  # noqa: BLE001, S110  its text may hold the host
@@ -186,102 +196,106 @@ class Outbound(_Fetching):
         raise FetchError("unreachable")
 
     @asynccontextmanager
-    async def visit(self) -> AsyncIterator[HttpSession]:
-        """Keep cookies for as long as the block lasts: a form sets one before it takes what is sent.
+    async def session(self) -> AsyncIterator[HttpSession]:
+        """Share cookies for the duration of the block, as forms require.
 
         >>> async def status():
-        ...     async with Outbound(opened=["127.0.0.0/8"]).visit() as visit:
-        ...         return (await visit.fetch(connection["base_url"])).status
+        ...     async with Outbound(allowed_networks=["127.0.0.0/8"]).session() as session:
+        ...         return (await session.fetch(connection["base_url"])).status
         >>> asyncio.run(status())
         404
         """
-        visit = HttpSession(self._door)
+        session = HttpSession(self._resolver)
         try:
-            yield visit
+            yield session
         finally:
-            await visit.end()
+            await session.close()
 
     async def close(self) -> None:
-        """Go out no more: what is asked from now on is unreachable. What runs ends in its own time."""
-        self._door.shut()
+        """Refuse new requests as unreachable; running requests finish."""
+        self._resolver.shut_down()
 
 
 class _VettingResolver(AbstractResolver):
-    """Opens connections, and only to addresses that it vetted: aiohttp connects to what its resolver gives."""
+    """Resolves and vets hosts: aiohttp connects only to the addresses that its resolver returns."""
 
-    def __init__(self, opened: Iterable[str], resolve: Resolve | None, concurrency: int) -> None:
-        self._opened = networks(opened)
-        self._resolve = resolve or self._ask_the_system
+    def __init__(self, allowed_networks: Iterable[str], resolve: Resolve | None, concurrency: int) -> None:
+        self._allowed_networks = parse_networks(allowed_networks)
+        self._resolve = resolve or self._resolve_with_system
         self._concurrency = concurrency
-        self._rooms: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
-        # Of its own: a name server that does not answer holds a thread, and the loop's few have other work.
+        self._limiters: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
+        # Its own threads: an unresponsive name server must not block the few threads of the loop.
         self._threads = ThreadPoolExecutor(_RESOLVING_AT_ONCE, "exposurekit-resolve")
-        self._is_shut = False
+        self._is_closed = False
 
-    def room(self) -> asyncio.Semaphore:
+    def limiter(self) -> asyncio.Semaphore:
         loop = asyncio.get_running_loop()
-        if self._is_shut:
+        if self._is_closed:
             raise FetchError("unreachable")
-        if loop not in self._rooms:
-            self._rooms = {used: room for used, room in self._rooms.items() if not used.is_closed()}
-            self._rooms[loop] = asyncio.Semaphore(self._concurrency)
-        return self._rooms[loop]
+        if loop not in self._limiters:
+            self._limiters = {
+                loop_: limiter for loop_, limiter in self._limiters.items() if not loop_.is_closed()
+            }
+            self._limiters[loop] = asyncio.Semaphore(self._concurrency)
+        return self._limiters[loop]
 
-    def session(self, cookies: AbstractCookieJar, *, kept: bool) -> aiohttp.ClientSession:
+    def client_session(self, cookies: AbstractCookieJar, *, keep_alive: bool) -> aiohttp.ClientSession:
         session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(resolver=self, use_dns_cache=False, force_close=not kept, limit=0),
+            connector=aiohttp.TCPConnector(
+                resolver=self, use_dns_cache=False, force_close=not keep_alive, limit=0
+            ),
             cookie_jar=cookies,
-            timeout=aiohttp.ClientTimeout(),  # one clock for the whole exchange runs outside
+            timeout=aiohttp.ClientTimeout(),  # one timeout for the whole exchange is set outside
             trust_env=False,
             auto_decompress=False,
         )
-        # On a dropped connection aiohttp asks again by itself, but for a POST. A kept one may have been dropped
-        # between two questions; on a fresh one it must not: a link in a mail may confirm only once.
-        session._retry_connection = kept  # noqa: SLF001  as its own test client does; a test holds the effect
+        # aiohttp retries on a dropped connection, except a POST. That is right for a reused connection, but not for a
+        # fresh one: a confirmation link may work only once.
+        session._retry_connection = keep_alive  # noqa: SLF001  as aiohttp's own test client does
         return session
 
     def check(self, url: URL) -> None:
-        """What can be said before anything is resolved; aiohttp asks no resolver about a bare address."""
+        """Check what does not need resolving; aiohttp does not call a resolver for an IP address."""
         host = url.raw_host or ""
         check_host(host)
         if literal(host) is not None:
-            check_addresses([host], self._opened)
+            check_addresses([host], self._allowed_networks)
 
     async def vet(self, url: URL) -> tuple[str, ...]:
         self.check(url)
         host = url.raw_host or ""
         if literal(host) is not None:
             return (host,)
-        return tuple(found["host"] for found in await self.resolve(host, url.port or 0))
+        return tuple(addresses["host"] for addresses in await self.resolve(host, url.port or 0))
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        found = await self._found(host, port)
-        if not found:
+        addresses = await self._addresses(host, port)
+        if not addresses:
             raise OSError("no address")
-        check_addresses([address for address, _ in found], self._opened)
+        check_addresses([address for address, _ in addresses], self._allowed_networks)
         return [
             ResolveResult(hostname=host, host=address, port=at, family=family, proto=0, flags=0)
-            for address, at in found
+            for address, at in addresses
         ]
 
-    async def _found(self, host: str, port: int) -> Sequence[tuple[str, int]]:
+    async def _addresses(self, host: str, port: int) -> Sequence[tuple[str, int]]:
         try:
             return await self._resolve(host, port)
-        except Exception:  # noqa: BLE001  its text may hold the host; what cannot be resolved has no address
+        except Exception:  # noqa: BLE001  its text may hold the host
             return ()
 
-    async def _ask_the_system(self, host: str, port: int) -> Sequence[tuple[str, int]]:
-        ask = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
-        found = await asyncio.get_running_loop().run_in_executor(self._threads, ask)
-        return [(str(address[0]), int(address[1])) for *_, address in found]
+    async def _resolve_with_system(self, host: str, port: int) -> Sequence[tuple[str, int]]:
+        call = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+        addresses = await asyncio.get_running_loop().run_in_executor(self._threads, call)
+        return [(str(address[0]), int(address[1])) for *_, address in addresses]
 
     async def close(self) -> None:
-        """Nothing: it belongs to no connector."""
+        """Do nothing: the resolver is shared by connectors."""
 
-    def shut(self) -> None:
-        self._is_shut = True
+    def shut_down(self) -> None:
+        self._is_closed = True
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
@@ -293,10 +307,10 @@ async def _to_response(response: aiohttp.ClientResponse, bytes_max: int | None) 
         headers[name.lower()] = readable if before is None else f"{before}, {readable}"
     if bytes_max is None:
         return Response(response.status, str(response.url), headers, b"")
-    body = Unpacking(headers.get("content-encoding", "identity"), bytes_max)
+    body = BodyDecoder(headers.get("content-encoding", "identity"), bytes_max)
     async for piece in response.content.iter_any():
         body.feed(piece)
-    return Response(response.status, str(response.url), headers, body.whole())
+    return Response(response.status, str(response.url), headers, body.finish())
 
 
 def _reason(error: Exception) -> Reason:
@@ -307,6 +321,6 @@ def _reason(error: Exception) -> Reason:
     return "unreachable" if isinstance(error, aiohttp.ClientConnectionError | OSError) else "unreadable"
 
 
-def _nothing(_: logging.LogRecord) -> bool:
-    """What aiohttp logs of a request are its cookies and its host."""
+def _drop_record(_: logging.LogRecord) -> bool:
+    """Drop a log record: aiohttp logs cookies and hosts."""
     return False

@@ -1,4 +1,4 @@
-"""A request on its way out, as a value: what is sent, and to whom after a redirect. Resolves and sends nothing."""
+"""Outgoing requests as values, and what a redirect makes of them."""
 
 import re
 from collections.abc import Mapping
@@ -11,9 +11,9 @@ from exposurekit import __version__
 from exposurekit.service.http.address_policy import ForbiddenAddress
 
 WITHOUT_BODY = {"GET", "HEAD"}
-_KEEPING_METHOD = {307, 308}
-_OURS = {"host", "connection", "content-length", "transfer-encoding", "accept-encoding"}
-_FOR_ANYBODY = {"accept", "user-agent", "accept-encoding"}
+_METHOD_PRESERVING = {307, 308}
+_FRAMING_HEADERS = {"host", "connection", "content-length", "transfer-encoding", "accept-encoding"}
+_CROSS_ORIGIN_HEADERS = {"accept", "user-agent", "accept-encoding"}
 _PLAIN_URL = re.compile(
     r"https?://(?:\[[0-9a-f:.]+\]|[^/?#@:%\[\]]+)(?::[0-9]{1,5})?(?:[/?#].*)?", re.IGNORECASE
 )
@@ -21,7 +21,7 @@ _PLAIN_URL = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request."""
+    """A request."""
 
     method: str
     url: URL
@@ -29,7 +29,7 @@ class Request:
     body: bytes | None
 
     @classmethod
-    def first(
+    def create(
         cls,
         url: str,
         *,
@@ -39,46 +39,46 @@ class Request:
         form: Mapping[str, str] | None,
         body: bytes | None,
     ) -> "Request":
-        """What a caller asks for; what frames a request is not the caller's to say.
+        """Create a request; framing headers of the caller are ignored.
 
         Raises:
-            ForbiddenAddress: The address may not be visited.
+            ForbiddenAddress: The URL is not a plain http(s) one.
         """
         sent = {"user-agent": f"exposurekit/{__version__}", "accept": "*/*"}
         sent |= {name.lower(): value for name, value in headers.items()}
-        sent = {name: value for name, value in sent.items() if name not in _OURS} | {
+        sent = {name: value for name, value in sent.items() if name not in _FRAMING_HEADERS} | {
             "accept-encoding": "gzip"
         }
         if form is not None:
             sent["content-type"] = "application/x-www-form-urlencoded"
             body = urlencode(form, errors="replace").encode()
-        return cls(method.upper(), parsed(url).extend_query(params), sent, body)
+        return cls(method.upper(), parse_url(url).extend_query(params), sent, body)
 
     def redirected(self, status: int, location: str) -> "Request":
-        """What is asked next. Nobody but the host that was meant gets what was sent, and not in the clear.
+        """Return the request after a redirect. A body is never sent to another host or without TLS.
 
         Raises:
-            ForbiddenAddress: It would go to another host, or the address may not be visited.
+            ForbiddenAddress: A body would go to another host, or the URL is not a plain http(s) one.
         """
-        url = parsed(location.replace(" ", "%20"), self.url)
-        kept = set(self.headers) if url.origin() == self.url.origin() else _FOR_ANYBODY
+        url = parse_url(location.replace(" ", "%20"), self.url)
+        names = set(self.headers) if url.origin() == self.url.origin() else _CROSS_ORIGIN_HEADERS
         if self.method in WITHOUT_BODY:
-            return replace(self, url=url, headers=self._only(kept))
-        if status not in _KEEPING_METHOD:
-            return Request("GET", url, self._only(kept - {"content-type"}), None)
+            return replace(self, url=url, headers=self._headers(names))
+        if status not in _METHOD_PRESERVING:
+            return Request("GET", url, self._headers(names - {"content-type"}), None)
         if url.raw_host != self.url.raw_host or (self.url.scheme, url.scheme) == ("https", "http"):
-            raise ForbiddenAddress("the answer sends what was sent on to another host, or in the clear")
-        return replace(self, url=url, headers=self._only(kept | {"content-type"}))
+            raise ForbiddenAddress("the redirect would send the body to another host, or unencrypted")
+        return replace(self, url=url, headers=self._headers(names | {"content-type"}))
 
-    def _only(self, kept: set[str]) -> dict[str, str]:
-        return {name: value for name, value in self.headers.items() if name in kept}
+    def _headers(self, names: set[str]) -> dict[str, str]:
+        return {name: value for name, value in self.headers.items() if name in names}
 
 
-def parsed(text: str, base: URL | None = None) -> URL:
-    """The URL that a connection is made with; what can be read in two ways is refused.
+def parse_url(text: str, base: URL | None = None) -> URL:
+    """Parse a URL; ambiguous ones are refused.
 
     Raises:
-        ForbiddenAddress: It is not a plain http or https address.
+        ForbiddenAddress: The text is not a plain http or https URL.
     """
     if text.isprintable() and " " not in text and "\\" not in text:
         try:
@@ -87,4 +87,4 @@ def parsed(text: str, base: URL | None = None) -> URL:
                 return url
         except ValueError:
             pass
-    raise ForbiddenAddress("the address may not be visited: it is not a plain http or https one")
+    raise ForbiddenAddress("the address is forbidden: it is not a plain http or https URL")

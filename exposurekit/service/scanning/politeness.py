@@ -72,7 +72,7 @@ class PoliteFetcher:
             cancel_check: Called before each request.
         """
         slots = self._slots.setdefault(site, asyncio.Semaphore(politeness.concurrency))
-        async with slots, self._outbound.visit() as http_session:
+        async with slots, self._outbound.session() as http_session:
             yield SiteSession(self, site, politeness, http_session, cancel_check=cancel_check)
 
     async def reserve(self, site: str, delay: timedelta) -> datetime:

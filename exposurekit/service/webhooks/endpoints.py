@@ -1,8 +1,8 @@
-"""Where an integrator is told, and how it knows that it is us. Vets and stores addresses and secrets; sends nothing.
+"""Webhook callbacks: an integrator's URL, its signing secret, and the signature of an attempt.
 
 Signatures follow Standard Webhooks (standardwebhooks.com): ``webhook-id``, ``webhook-timestamp``,
-``webhook-signature``. Five lines of the standard library; the reference package brings an HTTP client along, and
-checks our signatures in the tests.
+``webhook-signature``. Tests check them with the reference package, which is no dependency because it brings an HTTP
+client along.
 """
 
 import base64
@@ -17,26 +17,26 @@ from sqlalchemy import select, update
 
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.accounts.integrators import UNKNOWN_INTEGRATOR
-from exposurekit.service.http.address_policy import NotPublic, all_opened, networks
+from exposurekit.service.http.address_policy import NotPublic, all_allowed, parse_networks
 from exposurekit.service.http.client import FetchError, ForbiddenAddress, Outbound, Resolve
 from exposurekit.service.storage.database import Session
 from exposurekit.service.storage.tables import integrators
 
-CALLBACK = "callbacks"  # the part that an integrator's callback is sealed for
+CALLBACK = "callbacks"  # the purpose of a callback's ciphertext
 PREFIX = "whsec_"
 _SECRET_BYTES = 32
-_SHORTEST, _LONGEST = 24, 64  # bytes, as Standard Webhooks has it
+_SHORTEST, _LONGEST = 24, 64  # bytes; Standard Webhooks
 
 
 @dataclass(frozen=True, slots=True)
 class Callback:
-    """An integrator's address for webhooks, and the secret that signs them, if it wants that."""
+    """An integrator's webhook URL, and the secret that signs deliveries, if any."""
 
     url: str = field(repr=False)
     secret: str | None = field(default=None, repr=False)
 
     def headers(self, webhook_id: str, at: datetime, body: bytes) -> dict[str, str]:
-        """The headers of one attempt.
+        """Return the headers of one attempt.
 
         >>> from datetime import UTC
         >>> sorted(Callback("https://acme.example/hook").headers("msg_1", datetime(2026, 1, 2, tzinfo=UTC), b"{}"))
@@ -56,44 +56,48 @@ class Callback:
 
 
 def new_secret() -> str:
-    """A fresh signing secret."""
+    """Return a new random signing secret."""
     return PREFIX + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
 
 
-def checked_secret(text: str) -> str:
-    """A signing secret that an integrator brings along.
+def validate_secret(text: str) -> str:
+    """Validate an integrator's own signing secret.
 
     Raises:
-        ConfigurationError: It is not ``whsec_`` and base64 of 24 to 64 bytes.
+        ConfigurationError: The text is not ``whsec_`` and base64 of 24 to 64 bytes.
     """
     try:
         key = base64.b64decode(text.removeprefix(PREFIX), validate=True)
     except ValueError:
         key = b""
     if not text.startswith(PREFIX) or not _SHORTEST <= len(key) <= _LONGEST:
-        raise ConfigurationError(f"a signing secret is {PREFIX} and the base64 form of 24 to 64 bytes")
+        raise ConfigurationError(
+            f"a signing secret is {PREFIX} followed by the base64 form of 24 to 64 bytes"
+        )
     return text
 
 
-async def put(session: Session, name: str, callback: Callback | None) -> None:
-    """Set an integrator's callback, or with None take it away. The address must have been vetted.
+async def set_callback(session: Session, name: str, callback: Callback | None) -> None:
+    """Set or, with None, remove an integrator's callback. Call `vet` for the URL first.
 
     Raises:
         ConfigurationError: There is no such integrator.
     """
-    found = await session.first(select(integrators.c.id).where(integrators.c.name == name))
-    if found is None:
+    integrator = await session.first(select(integrators.c.id).where(integrators.c.name == name))
+    if integrator is None:
         raise ConfigurationError(UNKNOWN_INTEGRATOR)
     ciphertext = None
     if callback is not None:
-        ciphertext = session.encrypt(CALLBACK, found.id, {"url": callback.url, "secret": callback.secret})
+        ciphertext = session.encrypt(
+            CALLBACK, integrator.id, {"url": callback.url, "secret": callback.secret}
+        )
     await session.run(
-        update(integrators).where(integrators.c.id == found.id).values(callback_ciphertext=ciphertext)
+        update(integrators).where(integrators.c.id == integrator.id).values(callback_ciphertext=ciphertext)
     )
 
 
-async def find(session: Session, name: str) -> Callback | None:
-    """An integrator's callback; None: it has none.
+async def get_callback(session: Session, name: str) -> Callback | None:
+    """Return an integrator's callback; None: it has none.
 
     Raises:
         ConfigurationError: There is no such integrator.
@@ -103,40 +107,40 @@ async def find(session: Session, name: str) -> Callback | None:
     )
     if row is None:
         raise ConfigurationError(UNKNOWN_INTEGRATOR)
-    return decrypted(session, row.id, row.callback_ciphertext) if row.callback_ciphertext else None
+    return decrypt_callback(session, row.id, row.callback_ciphertext) if row.callback_ciphertext else None
 
 
-async def vet(url: str, *, opened_networks: Iterable[str] = (), resolve: Resolve | None = None) -> None:
-    """Make sure that an address may be an integrator's callback: a public one over https, or one in an opened network.
+async def vet(url: str, *, callback_networks: Iterable[str] = (), resolve: Resolve | None = None) -> None:
+    """Check that a URL may be a callback: public and https, or in an allowed network.
 
     Args:
-        url: The address.
-        opened_networks: In CIDR form.
-        resolve: Tells a host's addresses, once; without it the system does.
+        url: The URL.
+        callback_networks: Non-public networks to allow, in CIDR form.
+        resolve: Resolves the host. Default: the system's resolver.
 
     Raises:
-        ConfigurationError: It may not, and why; or a network is none.
+        ConfigurationError: The URL may not be a callback, or a network is not in CIDR form.
     """
-    opened_ones = tuple(opened_networks)
-    outbound = Outbound(opened=opened_ones, resolve=resolve)
+    allowed_networks = tuple(callback_networks)
+    outbound = Outbound(allowed_networks=allowed_networks, resolve=resolve)
     try:
         addresses = await outbound.check(url)
     except NotPublic as error:
-        problem = f"{error}; --callback-network opens one"
+        problem = f"{error}; --callback-network allows one"
     except ForbiddenAddress as error:
         problem = str(error)
     except FetchError:
         problem = "its host has no address"
     else:
-        if urlsplit(url).scheme == "https" or all_opened(addresses, networks(opened_ones)):
+        if urlsplit(url).scheme == "https" or all_allowed(addresses, parse_networks(allowed_networks)):
             return
-        problem = "http goes in the clear, and is for a network that --callback-network opens: use https"
+        problem = "http is unencrypted: use https, or a network that --callback-network allows"
     finally:
         await outbound.close()
     raise ConfigurationError(f"the callback is refused: {problem}")
 
 
-def decrypted(session: Session, integrator_id: int, ciphertext: bytes) -> Callback:
-    """The callback in an integrator's row."""
+def decrypt_callback(session: Session, integrator_id: int, ciphertext: bytes) -> Callback:
+    """Decrypt the callback in an integrator's row."""
     stored = session.decrypt(CALLBACK, integrator_id, ciphertext)
     return Callback(stored["url"], stored["secret"])

@@ -1,15 +1,15 @@
-"""What integrators are told: events, grouped by window, frozen, attempted, delivered or dead. Sends nothing itself.
+"""Webhook outbox: events grouped into deliveries, attempts and dead letters.
 
-An event is a row written in the transaction of what happened; with a person's first event a window opens, and the
-events of the ten minutes from then on are one delivery. When the window closes the body is frozen: every attempt
-sends the same bytes. An attempt that was interrupted is made again and counts once, when it ends.
+An event is a row written in the transaction of the change that it reports. A user's first event opens a window, and
+the events of the next ten minutes form one delivery. When the window closes, the body is fixed: every attempt sends
+the same bytes. An interrupted attempt is repeated and counts once, when it ends.
 
 States of a delivery::
 
-    open --window closes--> frozen --2xx--> delivered
-                              | ^
-            after each retry  | +--replay--+
-                              +----------> dead
+    open --window closes--> pending --2xx--> delivered
+                              |  ^
+         after the last retry |  +--replay--+
+                              +-----------> dead
 """
 
 import secrets
@@ -33,12 +33,12 @@ from exposurekit.service.storage.tables import attempts, deliveries, events, int
 from exposurekit.service.webhooks import endpoints
 
 OPEN, PENDING, DELIVERED, DEAD = STATES
-BODY, EVENT = "deliveries", "events"  # the parts that bodies and items are sealed for
+BODY, EVENT = "deliveries", "events"  # purposes of the ciphertexts
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedDelivery:
-    """A delivery that is ready to be sent."""
+    """A delivery that is ready to send."""
 
     lease: Lease
     webhook_id: str
@@ -48,7 +48,7 @@ class PreparedDelivery:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryInfo:
-    """A delivery as an operator sees it: nothing of what it says."""
+    """A delivery as an operator sees it, without its content."""
 
     id: int
     webhook_id: str
@@ -63,16 +63,16 @@ class DeliveryInfo:
 
 
 async def enqueue_event(session: Session, user_id: int, kind: str, item: Mapping[str, Any]) -> None:
-    """Something happened to a person: it goes into the window that is open, or opens one.
+    """Add an event to the user's open window, or open one; no-op if the integrator has no callback.
 
-    Nothing is kept for an integrator who has no callback. The person's row must be held.
+    The user must be locked (`consent.lock_user`).
     """
     if await session.first(_HAS_CALLBACK, {"user_id": user_id}) is None:
         return
-    now = session.clock.now()  # one instant for both: an event is never later than its window
+    now = session.clock.now()  # one instant for both: an event is never later than its window opens
     row = {
         "user_id": user_id,
-        "delivery_id": await _window(session, user_id, now),
+        "delivery_id": await _open_window(session, user_id, now),
         "kind": kind,
         "ciphertext": session.encrypt(EVENT, user_id, dict(item)),
         "created_at": now,
@@ -81,41 +81,43 @@ async def enqueue_event(session: Session, user_id: int, kind: str, item: Mapping
 
 
 async def prepare(session: Session, lease: Lease) -> PreparedDelivery:
-    """The body of a delivery that is due, frozen now if it is not yet, and where it goes.
+    """Prepare a due delivery: close its window if it is open, and decrypt its body and callback.
 
     Raises:
-        LeaseLost: Another worker has it, or the person is forgotten.
+        LeaseLost: Another worker has the delivery, or the user is erased.
     """
-    if (known := await session.first(_DELIVERY, {"delivery_id": lease.row_id})) is not None:
-        with suppress(consent.NoSuchUser):  # forgotten this moment, and the delivery too
-            await consent.lock_user(session, known.user_id)  # whoever is adding to the window ends first
-    row = await _held(session, lease)
-    ciphertext = row.body_ciphertext or await _freeze(session, row.id, row.user_id)
+    if (owner := await session.first(_DELIVERY, {"delivery_id": lease.row_id})) is not None:
+        with suppress(consent.NoSuchUser):  # erased just now, with the delivery
+            await consent.lock_user(session, owner.user_id)  # wait for whoever is adding to the window
+    row = await _locked_delivery(session, lease)
+    ciphertext = row.body_ciphertext or await _close_window(session, row.id, row.user_id)
     body: str = session.decrypt(BODY, row.user_id, ciphertext)
     callback_ciphertext = row.callback_ciphertext
     callback = (
-        endpoints.decrypted(session, row.integrator_id, callback_ciphertext) if callback_ciphertext else None
+        endpoints.decrypt_callback(session, row.integrator_id, callback_ciphertext)
+        if callback_ciphertext
+        else None
     )
     return PreparedDelivery(lease, row.webhook_id, body.encode(), callback)
 
 
 async def record_attempt(session: Session, lease: Lease, *, status: int | None, outcome: str) -> str:
-    """An attempt has ended; the delivery's state after it.
+    """Record an attempt. Return the delivery's new state.
 
     Args:
         session: A write session.
-        lease: The delivery, taken.
-        status: The answer's; None: there was none.
-        outcome: In a word or two, for the operator.
+        lease: The delivery's lease.
+        status: The HTTP status of the response; None: no response.
+        outcome: A short description for the operator.
 
     Raises:
         LeaseLost: Another worker has the delivery.
     """
-    row = await _held(session, lease)
+    row = await _locked_delivery(session, lease)
     now = session.clock.now()
-    made = {"delivery_id": row.id, "at": now, "status": status, "outcome": outcome}
-    await session.add(insert(attempts), made)
-    if status is not None and 200 <= status < 300:  # noqa: PLR2004  not shown: what counts as success
+    attempt = {"delivery_id": row.id, "at": now, "status": status, "outcome": outcome}
+    await session.add(insert(attempts), attempt)
+    if status is not None and 200 <= status < 300:  # noqa: PLR2004  spec does not say: what counts as success
         await leases.complete(session, deliveries, lease, due_at=None, state=DELIVERED, ended_at=now)
         return DELIVERED
     failed = row.failed_attempts + 1
@@ -131,36 +133,36 @@ async def record_attempt(session: Session, lease: Lease, *, status: int | None, 
 async def all(  # noqa: A001  read as webhooks.all
     session: Session, *, state: str | None = None, limit: int = 100
 ) -> list[DeliveryInfo]:
-    """The newest deliveries, newest first."""
-    statement = _SHOWN if state is None else _SHOWN.where(deliveries.c.state == state)
+    """List deliveries, newest first."""
+    statement = _DELIVERY_INFO if state is None else _DELIVERY_INFO.where(deliveries.c.state == state)
     return [DeliveryInfo(*tuple(row)) for row in await session.all(statement.limit(limit))]
 
 
 async def counts(session: Session) -> dict[str, int]:
-    """How many deliveries are in each state."""
-    found = {row.state: int(row.many) for row in await session.all(_COUNTS)}
-    return {state: found.get(state, 0) for state in STATES}
+    """Count the deliveries in each state."""
+    by_state = {row.state: int(row.many) for row in await session.all(_COUNTS)}
+    return {state: by_state.get(state, 0) for state in STATES}
 
 
 async def replay(session: Session, webhook_id: str) -> None:
-    """Send a dead delivery again, from its first attempt on: the same id, the same bytes.
+    """Queue a dead delivery again, with all its attempts, the same id and the same bytes.
 
     Raises:
-        ConfigurationError: There is no dead delivery of that id.
+        ConfigurationError: No dead delivery has this id.
     """
     if not await _replay(session, deliveries.c.webhook_id == webhook_id):
         raise ConfigurationError(
-            "there is no dead delivery of that id: exposurekit webhooks list --state dead"
+            "no dead delivery has this id: exposurekit webhooks list --state dead shows them"
         )
 
 
 async def replay_all(session: Session) -> int:
-    """Send every dead delivery again; how many."""
+    """Queue every dead delivery again. Return how many."""
     return await _replay(session, true())
 
 
-async def forget_delivered(session: Session, before: datetime) -> int:
-    """Delete what was delivered before then; how many."""
+async def delete_delivered(session: Session, before: datetime) -> int:
+    """Delete deliveries that were delivered before an instant. Return how many."""
     old = and_(deliveries.c.state == DELIVERED, deliveries.c.ended_at < before)
     return await session.run(deliveries.delete().where(old))
 
@@ -170,35 +172,35 @@ async def _replay(session: Session, which: ColumnElement[bool]) -> int:
     return await session.run(update(deliveries).where(which, deliveries.c.state == DEAD).values(**again))
 
 
-async def _window(session: Session, user_id: int, now: datetime) -> int:
+async def _open_window(session: Session, user_id: int, now: datetime) -> int:
     row = await session.first(_OPEN, {"user_id": user_id})
     if row is not None and row.opened_at + GROUPING_WINDOW > now:
         return int(row.id)
-    if row is not None:  # it should have been closed by now, and no worker has come by
-        await _freeze(session, row.id, user_id)
-    made = {
+    if row is not None:  # it should be closed by now, but no worker has done so
+        await _close_window(session, row.id, user_id)
+    delivery = {
         "user_id": user_id,
         "webhook_id": f"msg_{secrets.token_hex(16)}",
         "state": OPEN,
         "opened_at": now,
         "due_at": now + GROUPING_WINDOW,
     }
-    return await session.add(insert(deliveries), made)
+    return await session.add(insert(deliveries), delivery)
 
 
-async def _freeze(session: Session, delivery_id: int, user_id: int) -> bytes:
+async def _close_window(session: Session, delivery_id: int, user_id: int) -> bytes:
     groups: dict[str, list[Any]] = {}
     for row in await session.all(_EVENTS, {"delivery_id": delivery_id}):
         groups.setdefault(row.kind, []).append(session.decrypt(EVENT, user_id, row.ciphertext))
-    told = [name for name in GROUPS if name in groups]
-    body = {"user_id": user_id, "events": told, **{name: groups[name] for name in told}}
+    names = [name for name in GROUPS if name in groups]
+    body = {"user_id": user_id, "events": names, **{name: groups[name] for name in names}}
     ciphertext = session.encrypt(BODY, user_id, codec.encode(body, "json").decode())
-    frozen = {"state": PENDING, "body_ciphertext": ciphertext}
-    await session.run(update(deliveries).where(deliveries.c.id == delivery_id).values(**frozen))
+    changes = {"state": PENDING, "body_ciphertext": ciphertext}
+    await session.run(update(deliveries).where(deliveries.c.id == delivery_id).values(**changes))
     return ciphertext
 
 
-async def _held(session: Session, lease: Lease) -> Row[Any]:
+async def _locked_delivery(session: Session, lease: Lease) -> Row[Any]:
     await leases.assert_held(session, deliveries, lease)
     [row] = await session.all(_DELIVERY, {"delivery_id": lease.row_id})
     return row
@@ -210,7 +212,7 @@ _HAS_CALLBACK = (
     .join(integrators)
     .where(users.c.id == bindparam("user_id"), integrators.c.callback_ciphertext.is_not(None))
 )
-# The literal text is what the partial index says: a bound state would not be planned with it on PostgreSQL.
+# A literal, as in the partial index: PostgreSQL would not use the index for a bound parameter.
 _OPEN = select(deliveries.c.id, deliveries.c.opened_at).where(
     deliveries.c.user_id == bindparam("user_id"), deliveries.c.state == "open"
 )
@@ -233,16 +235,16 @@ _DELIVERY = (
     .where(deliveries.c.id == bindparam("delivery_id"))
 )
 _COUNTS = select(deliveries.c.state, func.count().label("many")).group_by(deliveries.c.state)
-_attempted = select(func.count()).where(attempts.c.delivery_id == deliveries.c.id).scalar_subquery()
-_told = select(func.count()).where(events.c.delivery_id == deliveries.c.id).scalar_subquery()
-_outcome = (
+_attempt_count = select(func.count()).where(attempts.c.delivery_id == deliveries.c.id).scalar_subquery()
+_event_count = select(func.count()).where(events.c.delivery_id == deliveries.c.id).scalar_subquery()
+_last_outcome = (
     select(attempts.c.outcome)
     .where(attempts.c.delivery_id == deliveries.c.id)
     .order_by(attempts.c.id.desc())
     .limit(1)
     .scalar_subquery()
 )
-_SHOWN = (
+_DELIVERY_INFO = (
     select(
         deliveries.c.id,
         deliveries.c.webhook_id,
@@ -250,10 +252,10 @@ _SHOWN = (
         deliveries.c.user_id,
         deliveries.c.state,
         deliveries.c.opened_at,
-        _told,
-        _attempted,
+        _event_count,
+        _attempt_count,
         deliveries.c.due_at,
-        _outcome,
+        _last_outcome,
     )
     .select_from(deliveries.join(users).join(integrators))
     .order_by(deliveries.c.id.desc())
