@@ -718,7 +718,9 @@ def test_a_form_is_not_sent_on_to_another_host(status):
 
 
 def test_a_form_is_not_sent_on_in_the_clear():
-    asked = Request.create("https://people.example/", method="POST", headers={}, params={}, form={}, body=None)
+    asked = Request.create(
+        "https://people.example/", method="POST", headers={}, params={}, form={}, body=None
+    )
     assert asked.redirected(307, "/on").method == "POST"
     with pytest.raises(ForbiddenAddress, match="unencrypted"):
         asked.redirected(307, "http://people.example/on")
