@@ -37,7 +37,7 @@ def test_the_demo_prints_the_tables_and_writes_the_page(shell):
     told = json.loads(run.stdout.splitlines()[-1])
     assert set(told) >= {
         *("base_url", "integration_name", "api_key", "api_secret"),
-        *("people", "days", "out", "told", "agreement"),
+        *("people", "days", "out", "webhook_items", "agreement"),
     }
     assert told["people"] == 4
     assert told["base_url"].startswith("http://127.0.0.1:")
@@ -318,7 +318,7 @@ def test_an_output_that_takes_nothing_more_is_told_in_one_line(shell, words):
             check=False,
         )
     assert run.returncode == 1
-    assert error_of(run) == "Error: The output cannot be written: No space left on device"
+    assert error_of(run) == "Error: cannot write the output: No space left on device"
 
 
 def test_who_has_read_enough_is_told_nothing(shell):

@@ -1,4 +1,4 @@
-"""The command `exposurekit`: the toolkit and the service from a shell."""
+"""The `exposurekit` command."""
 
 import atexit
 import signal
@@ -11,18 +11,18 @@ STOPPED = 130
 
 
 def run(words: Sequence[str] | None = None) -> None:
-    """The console script: errors in one line each, and the documented exit codes."""
+    """Run the console script; print errors as one line each and exit with the documented codes."""
     if words is None:
-        # A process that is done takes itself apart, and nothing there can answer a Ctrl-C: the signal would be its end.
+        # During interpreter shutdown nothing can handle Ctrl-C: the signal would kill the process.
         atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
     try:
-        from exposurekit.cli import main  # takes a while, and somebody may not wait for it
+        from exposurekit.cli import main  # slow, and Ctrl-C may come meanwhile
 
         code = main.run(sys.argv[1:] if words is None else words)
     except KeyboardInterrupt:
         sys.stderr.write("Stopped.\n")
-        # Where it came while a text was run as code, as imports do, python -m would die by the signal all the same: until
-        # another text is run.
+        # If Ctrl-C came while an import executed code, python -m would still die by the signal. Executing other code
+        # resets that.
         eval("0")  # noqa: S307
         code = STOPPED
     if code:

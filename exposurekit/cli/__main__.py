@@ -1,4 +1,4 @@
-"""``python -m exposurekit.cli`` is the command too."""
+"""Run the command as ``python -m exposurekit.cli``."""
 
 from exposurekit.cli import run
 

@@ -1,4 +1,4 @@
-"""Completion of the command's words in a shell. Changes no file of the user's."""
+"""`exposurekit completion`: print a shell completion script."""
 
 import click
 from click.shell_completion import get_completion_class
@@ -25,6 +25,6 @@ Example: exposurekit completion bash
 def completion(context: click.Context, shell: str) -> None:
     """Print the shell completion script for bash, zsh or fish."""
     kind = get_completion_class(shell)
-    assert kind is not None  # noqa: S101  these three are click's own
+    assert kind is not None  # noqa: S101  click supports these three
     command = context.find_root().command
     click.echo(kind(command, {}, "exposurekit", "_EXPOSUREKIT_COMPLETE").source())

@@ -100,7 +100,10 @@ def demo(
         _print_next(sandbox, saved, serve=serve)
         if as_json:
             files = {"people": people, "days": days, "out": str(out), "history": str(saved)}
-            results = {"told": dict(sandbox.integrator.items), "agreement": asdict(sandbox.agreement())}
+            results = {
+                "webhook_items": dict(sandbox.integrator.items),
+                "agreement": asdict(sandbox.agreement()),
+            }
             click.echo(json.dumps({**sandbox.connection, **files, **results}))
         if stopping is not None:
             click.echo("Press Ctrl-C to stop.", err=True)

@@ -93,32 +93,32 @@ def run(words: Sequence[str]) -> int:
     except ExposureError as error:
         if debug:
             raise
-        return _error_text(*str(error).splitlines())
+        return _print_errors(*str(error).splitlines())
     except ModuleNotFoundError as error:
         if debug or error.name not in SERVICE_PACKAGES:
             raise
-        return _error_text(NEEDS_SERVICE)
+        return _print_errors(NEEDS_SERVICE)
     except BrokenPipeError:  # the reader of the pipe closed it
-        _give_up_output()
+        _discard_output()
         return 1
     except OSError as error:
-        if not _is_of_output(error):
+        if not _is_output_error(error):
             raise
-        _give_up_output()
-        return _error_text(f"The output cannot be written: {error.strerror}")
+        _discard_output()
+        return _print_errors(f"cannot write the output: {error.strerror}")
 
 
-def _error_text(*problems: str) -> int:
+def _print_errors(*problems: str) -> int:
     for problem in problems:
         click.echo(f"Error: {plain(problem)}", err=True)
     return 1
 
 
-def _is_of_output(error: OSError) -> bool:
+def _is_output_error(error: OSError) -> bool:
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
     return frame.f_code is click.echo.__code__
 
 
-def _give_up_output() -> None:
+def _discard_output() -> None:
     """Discard the rest of the output, or Python would try to flush it at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

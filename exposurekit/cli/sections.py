@@ -1,4 +1,4 @@
-"""The command's groups: help lists their commands under headings, each with its whole first sentence."""
+"""Command groups whose help lists commands under headings, with their first sentence."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -34,6 +34,6 @@ class Group(click.Group):
 
 
 def summary(command: click.Command) -> str:
-    """The first sentence of a command's help, whole."""
+    """Return the first sentence of a command's help, not truncated."""
     first = (command.help or "").strip().split("\n\n")[0]
     return " ".join(first.split()).split(". ")[0].removesuffix(".")

@@ -170,12 +170,8 @@ def _plugin(url: str) -> Any:
     asset = apprise.AppriseAsset(async_mode=False, app_id="exposurekit")
     plugin = apprise.Apprise.instantiate(url, asset=asset, suppress_exceptions=True)
     if plugin is not None:
-        plugin.overflow_mode = (
-            apprise.OverflowMode.SPLIT
-        )  # a text that is too long is sent as several messages
-        plugin.redirects = (
-            False  # a followed redirect repeats the request without its body, and looks successful
-        )
+        plugin.overflow_mode = apprise.OverflowMode.SPLIT  # send a long text as several messages
+        plugin.redirects = False  # a followed redirect drops the body and still looks successful
     return plugin
 
 
