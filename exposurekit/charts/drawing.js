@@ -1,111 +1,118 @@
-// Draws figures as wide as the places where they stand, also on a phone and on paper; each keeps its own height.
-// `paper`: how wide the chart of a place is there, and how high by the height that its figure describes.
+// Fits figures to the width of their containers, also on a phone and on paper.
+// `paper` returns the width of a container on paper, and the height there of a figure with a given height.
 function drawing(Plotly, figureOf, paper) {
-  const NARROW_PX = 520, LETTER_PX = 7, AXIS_PX = 88, SHORT_PX = 110, MOST = 0.6;
-  const TITLE_LETTER_PX = 8.6, TITLE_PX = 21, SUBTITLE_LETTER_PX = 6.6, SUBTITLE_PX = 16, SIGN_PX = 46, LEGEND_PX = 20;
-  const INK = "#000"; // on paper, whatever page it is printed from
+  const NARROW_PX = 520, CHARACTER_PX = 7, AXIS_PX = 88, SHORT_PX = 110, MAX_TEXT_SHARE = 0.6;
+  const TITLE_CHARACTER_PX = 8.6, TITLE_PX = 21, SUBTITLE_CHARACTER_PX = 6.6, SUBTITLE_PX = 16;
+  const SYMBOL_PX = 46, LEGEND_PX = 20;
+  const INK = "#000"; // on paper, also from a dark page
   let onPaper = false;
-  const figures = new Map(), widths = new Map(); // by place: read once; and how wide each was drawn
+  const figures = new Map(), widths = new Map(); // by container: its figure, and the width at which it was drawn
 
-  function figure(place) {
-    if (!figures.has(place)) figures.set(place, figureOf(place));
-    return figures.get(place);
+  function figure(container) {
+    if (!figures.has(container)) figures.set(container, figureOf(container));
+    return figures.get(container);
   }
-  function draw(place) {
-    const { data, layout, config } = figure(place);
-    const width = onPaper ? paper.width(place) : place.clientWidth;
-    if (!width) return; // out of sight: drawn once it is seen
-    const color = onPaper ? INK : getComputedStyle(place).color; // of the page, light or dark
-    widths.set(place, width);
-    const fits = fitted(data, layout, width);
-    const inside = { ...fits.layout, ...room(fits, width), width, font: { ...layout.font, color } };
-    if (onPaper) inside.height = paper.height(inside.height);
-    Plotly.react(place, fits.data, inside, config);
-    seen.observe(place);
+  function draw(container) {
+    const { data, layout, config } = figure(container);
+    const width = onPaper ? paper.width(container) : container.clientWidth;
+    if (!width) return; // hidden: drawn when it becomes visible
+    const color = onPaper ? INK : getComputedStyle(container).color; // of the page, light or dark
+    widths.set(container, width);
+    const fitted = fit(data, layout, width);
+    const sized = { ...fitted.layout, ...header(fitted, width), width, font: { ...layout.font, color } };
+    if (onPaper) sized.height = paper.height(sized.height);
+    Plotly.react(container, fitted.data, sized, config);
+    resizeObserver.observe(container);
   }
-  const seen = new ResizeObserver((changed) => {
-    for (const { target } of changed) if (!onPaper && widths.get(target) !== target.clientWidth) draw(target);
+  const resizeObserver = new ResizeObserver((entries) => {
+    for (const { target } of entries) if (!onPaper && widths.get(target) !== target.clientWidth) draw(target);
   });
-  function printing(begins) {
-    onPaper = begins;
-    for (const place of figures.keys()) { Plotly.purge(place); draw(place); } // else room made for the other width stays
+  function setPrinting(isPrinting) {
+    onPaper = isPrinting;
+    // Purged, because Plotly keeps the automatic margins of the other width.
+    for (const container of figures.keys()) { Plotly.purge(container); draw(container); }
   }
-  addEventListener("beforeprint", () => printing(true));
-  addEventListener("afterprint", () => printing(false));
+  addEventListener("beforeprint", () => setPrinting(true));
+  addEventListener("afterprint", () => setPrinting(false));
 
-  // What stands above the plot in lines as long as the width lets them be, and the room that these take.
-  function room({ data, layout }, width) {
+  // Title, subtitle and legend wrapped to the width, and the margin and height that they need.
+  function header({ data, layout }, width) {
     if (!layout.title || !layout.title.text) return {};
     const { title } = layout, inner = width - 32;
-    const lines = (text, letter) => (text ? broken(text.replaceAll("<br>", " "), inner / letter) : []);
-    const above = lines(title.text, TITLE_LETTER_PX), below = lines(title.subtitle?.text, SUBTITLE_LETTER_PX);
+    const lines = (text, characterPx) => (text ? wrap(text.replaceAll("<br>", " "), inner / characterPx) : []);
+    const titleLines = lines(title.text, TITLE_CHARACTER_PX);
+    const subtitleLines = lines(title.subtitle?.text, SUBTITLE_CHARACTER_PX);
     const rows = layout.showlegend ? legendRows(data, width - layout.margin.l - layout.margin.r - 40) : 0;
-    const t = 40 + TITLE_PX * above.length + SUBTITLE_PX * below.length + LEGEND_PX * rows;
+    const t = 40 + TITLE_PX * titleLines.length + SUBTITLE_PX * subtitleLines.length + LEGEND_PX * rows;
     return {
-      title: { ...title, text: above.join("<br>"), subtitle: { ...title.subtitle, text: below.join("<br>") },
-        pad: { ...title.pad, t: above.length < 2 ? 16 : 16 + 12 * (above.length - 1) } },
+      title: { ...title, text: titleLines.join("<br>"),
+        subtitle: { ...title.subtitle, text: subtitleLines.join("<br>") },
+        pad: { ...title.pad, t: titleLines.length < 2 ? 16 : 16 + 12 * (titleLines.length - 1) } },
       margin: { ...layout.margin, t },
       height: layout.height + t - layout.margin.t,
     };
   }
   function legendRows(data, width) {
     const names = data.filter((trace) => trace.name && trace.showlegend !== false).map((trace) => trace.name);
-    const wide = names.map((name) => SIGN_PX + LETTER_PX * name.length), all = wide.reduce((sum, one) => sum + one, 0);
-    if (names.length < 2 || all <= width) return Number(names.length > 1);
-    return Math.ceil(names.length / Math.max(Math.floor(width / Math.max(...wide)), 1));
+    const entryWidths = names.map((name) => SYMBOL_PX + CHARACTER_PX * name.length);
+    const total = entryWidths.reduce((sum, entryWidth) => sum + entryWidth, 0);
+    if (names.length < 2 || total <= width) return Number(names.length > 1);
+    return Math.ceil(names.length / Math.max(Math.floor(width / Math.max(...entryWidths)), 1));
   }
-  // On a phone: two plots over the same rows stand one above the other; the names of axes, and words in rows, break.
-  function fitted(data, layout, width) {
+  // On a narrow screen: stack two panels vertically, and wrap axis titles and texts in rows.
+  function fit(data, layout, width) {
     if (width >= NARROW_PX) return { data, layout };
     const axes = Object.keys(layout).filter((name) => /^[xy]axis\d*$/.test(name));
-    const wrapped = axes.map((name) => [name, { ...layout[name], title: titled(layout[name].title, width / 2) }]);
-    const fits = { ...layout, ...Object.fromEntries(wrapped) };
-    if (fits.xaxis.ticktext && fits.xaxis.tickangle === undefined) fits.xaxis.tickangle = 90; // aslant the last is cut
-    const says = (trace) => trace.mode === "text" || trace.textposition === "outside" && trace.orientation === "h";
-    const traces = data.map((trace) => (says(trace) ? worded(trace, fits, width / 3) : trace));
-    if (!fits.xaxis2 || fits.yaxis2) return { data: traces, layout: fits };
-    stacked(fits);
-    return { data: traces.map((trace) => (trace.xaxis === "x2" ? { ...trace, yaxis: "y2" } : trace)), layout: fits };
+    const wrapped = axes.map((name) => [name, { ...layout[name], title: wrapTitle(layout[name].title, width / 2) }]);
+    const narrow = { ...layout, ...Object.fromEntries(wrapped) };
+    // At an oblique angle the last label would be cut off.
+    if (narrow.xaxis.ticktext && narrow.xaxis.tickangle === undefined) narrow.xaxis.tickangle = 90;
+    const hasText = (trace) => trace.mode === "text" || trace.textposition === "outside" && trace.orientation === "h";
+    const traces = data.map((trace) => (hasText(trace) ? wrapText(trace, narrow, width / 3) : trace));
+    if (!narrow.xaxis2 || narrow.yaxis2) return { data: traces, layout: narrow };
+    stackPanels(narrow);
+    return { data: traces.map((trace) => (trace.xaxis === "x2" ? { ...trace, yaxis: "y2" } : trace)), layout: narrow };
   }
-  function stacked(fits) {
-    const rest = fits.margin.t + fits.margin.b, plot = fits.height - rest;
-    fits.height = 2 * plot + rest + AXIS_PX;
-    const part = plot / (fits.height - rest);
-    Object.assign(fits, {
-      yaxis2: { ...fits.yaxis, domain: [0, part], anchor: "x2" },
-      yaxis: { ...fits.yaxis, domain: [1 - part, 1], anchor: "x" },
-      xaxis: { ...fits.xaxis, domain: [0, 1], anchor: "y" },
-      xaxis2: { ...fits.xaxis2, domain: [0, 1], anchor: "y2" },
+  function stackPanels(layout) {
+    const margins = layout.margin.t + layout.margin.b, plot = layout.height - margins;
+    layout.height = 2 * plot + margins + AXIS_PX;
+    const share = plot / (layout.height - margins);
+    Object.assign(layout, {
+      yaxis2: { ...layout.yaxis, domain: [0, share], anchor: "x2" },
+      yaxis: { ...layout.yaxis, domain: [1 - share, 1], anchor: "x" },
+      xaxis: { ...layout.xaxis, domain: [0, 1], anchor: "y" },
+      xaxis2: { ...layout.xaxis2, domain: [0, 1], anchor: "y2" },
     });
   }
-  function titled(title, width) {
-    return title && title.text ? { ...title, text: broken(title.text, width / LETTER_PX).join("<br>") } : title;
+  function wrapTitle(title, width) {
+    return title && title.text ? { ...title, text: wrap(title.text, width / CHARACTER_PX).join("<br>") } : title;
   }
-  function broken(text, letters) {
+  function wrap(text, characters) {
     const lines = [""];
     for (const word of text.split(" ")) {
       const longer = `${lines.at(-1)} ${word}`.trim();
-      if (longer.length > letters && lines.at(-1)) lines.push(word); else lines[lines.length - 1] = longer;
+      if (longer.length > characters && lines.at(-1)) lines.push(word); else lines[lines.length - 1] = longer;
     }
     return lines;
   }
-  // Words behind a mark or a bar: in two lines, and the axis as long as they need.
-  function worded(trace, fits, width) {
-    const text = trace.text.map(halved), axis = fits[(trace.xaxis || "x").replace("x", "xaxis")];
+  // Break the texts of a trace into two lines, and extend its axis so that they fit.
+  function wrapText(trace, layout, width) {
+    const texts = trace.text.map(halve), axis = layout[(trace.xaxis || "x").replace("x", "xaxis")];
     if (!axis.range) return trace;
     const [from, to] = axis.range;
-    const ends = text.map((words, at) => {
-      const letters = Math.max(...words.split("<br>").map((line) => line.length));
-      return from + (trace.x[at] - from) / (1 - Math.min(letters * LETTER_PX / width, MOST));
+    const ends = texts.map((text, index) => {
+      const characters = Math.max(...text.split("<br>").map((line) => line.length));
+      return from + (trace.x[index] - from) / (1 - Math.min(characters * CHARACTER_PX / width, MAX_TEXT_SHARE));
     });
     axis.range = [from, Math.max(to, ...ends)];
-    return { ...trace, text };
+    return { ...trace, text: texts };
   }
-  function halved(words) {
-    const line = words.trim(), spaces = [...line.matchAll(/ /g)].map((found) => found.index);
-    const far = (at) => Math.abs(at - line.length / 2);
-    const at = spaces.sort((one, other) => far(one) - far(other))[0];
-    return line.length * LETTER_PX < SHORT_PX || !at ? words : `  ${line.slice(0, at)}<br>  ${line.slice(at + 1)}`;
+  function halve(text) {
+    const line = text.trim(), spaces = [...line.matchAll(/ /g)].map((match) => match.index);
+    const offset = (index) => Math.abs(index - line.length / 2);
+    const middle = spaces.sort((one, other) => offset(one) - offset(other))[0];
+    if (line.length * CHARACTER_PX < SHORT_PX || !middle) return text;
+    return `  ${line.slice(0, middle)}<br>  ${line.slice(middle + 1)}`;
   }
   return { draw };
 }

@@ -1,30 +1,31 @@
-// Draws every chart of an exported notebook with the plotly.js that one of them brought. Nothing leaves the page.
+// Draws all charts of an exported notebook with the plotly.js that the first one contains.
 (() => {
   "use strict";
-  const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-  const unzipped = (text) => new Blob([bytes(text)]).stream().pipeThrough(new DecompressionStream("gzip"));
-  const unpacked = (script) => new Response(unzipped(script.textContent)).text();
-  const paper = { width: () => 540, height: (described) => described }; // beside nbconvert's prompts, on A4 and Letter
-  const figures = new Map(); // by the place where each is drawn
+  const bytes = (text) => Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+  const gunzip = (text) => new Blob([bytes(text)]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const unpack = (script) => new Response(gunzip(script.textContent)).text();
+  const paper = { width: () => 540, height: (height) => height }; // fits A4 and Letter beside nbconvert's prompts
+  const figures = new Map(); // by the element that each is drawn in
   let drawing;
   async function library() {
-    const code = await unpacked(document.querySelector("script.exposurekit-drawing"));
+    const code = await unpack(document.querySelector("script.exposurekit-drawing"));
     return Function(code)()((plot) => figures.get(plot), paper).draw;
   }
-  async function drawn(place) {
-    const words = place.querySelector("p"), figure = JSON.parse(await unpacked(place.querySelector("script")));
+  async function drawIn(container) {
+    const alternative = container.querySelector("p");
+    const figure = JSON.parse(await unpack(container.querySelector("script")));
     const draw = await (drawing ??= library());
     const plot = document.createElement("div");
-    place.replaceChildren(plot);
-    place.setAttribute("role", "img");
-    place.setAttribute("aria-label", words.textContent);
+    container.replaceChildren(plot);
+    container.setAttribute("role", "img");
+    container.setAttribute("aria-label", alternative.textContent);
     figures.set(plot, figure);
     draw(plot);
   }
   globalThis.exposurekitCharts = () => {
-    for (const place of document.querySelectorAll("figure.exposurekit-chart:not([data-begun])")) {
-      place.dataset.begun = "";
-      drawn(place);
+    for (const container of document.querySelectorAll("figure.exposurekit-chart:not([data-drawing])")) {
+      container.dataset.drawing = "";
+      drawIn(container);
     }
   };
   if (document.readyState === "loading") addEventListener("DOMContentLoaded", globalThis.exposurekitCharts);
