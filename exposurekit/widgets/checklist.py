@@ -70,6 +70,8 @@ class OptOutChecklist(Panel):
         self._alerts = _with_details(alerts.reset_index(drop=True), exposure, history)
         self.steps = _with_ticks(frames.steps_from_alerts(self._alerts), history)
         self._keys = [*zip(self._alerts["user_id"], self._alerts["alert_number"], strict=True)]
+        not_mine = self.steps.loc[self.steps["label"] == NOT_MINE, _KEY]
+        self._not_mine = {*not_mine.itertuples(index=False, name=None)}
         self._rows_by_key = self.steps.groupby(_KEY).indices
         self._progress = listings.progress(self.steps)
         self._tasks: dict[int, Task] = {}
@@ -122,14 +124,14 @@ class OptOutChecklist(Panel):
         >>> "<ol>" in ek.widgets.OptOutChecklist(exposure.alerts()).to_html()
         True
         """
-        shown = self._order[: min(max(len(self._waiting), static_html.ROWS), STATIC_MAX)]
-        self._load_tasks(shown)
+        positions = self._order[: min(max(len(self._waiting), static_html.ROWS), STATIC_MAX)]
+        self._load_tasks(positions)
         sites: dict[str, list[int]] = {}
-        for position in shown:
+        for position in positions:
             sites.setdefault(_site(self._alerts.iloc[position]), []).append(position)
-        is_open = len(shown) <= OPEN_MAX
-        parts = [self._static_site(site, sites[site], is_open=is_open) for site in sites]
-        n_omitted = len(self._waiting) - len(shown)
+        is_long = len(positions) > OPEN_MAX
+        parts = [self._static_site(site, sites[site], is_open=not is_long) for site in sites]
+        n_omitted = len(self._waiting) - len(positions)
         more = (
             f"<p>{n_omitted:,} more need somebody: ek.export(history, 'queue.md') has all.</p>"
             if n_omitted > 0
@@ -220,15 +222,15 @@ class OptOutChecklist(Panel):
         queue = analysis.work_queue(self.steps[self.steps["label"] != NOT_MINE])
         keys = zip(queue["user_id"], queue["alert_number"], strict=True)
         rank = {
-            key: (state in (DONE, UNABLE), place)
-            for place, (key, state) in enumerate(zip(keys, queue["state"], strict=True))
+            key: (state in (DONE, UNABLE), number)
+            for number, (key, state) in enumerate(zip(keys, queue["state"], strict=True))
         }
         waiting = [position for position, key in enumerate(self._keys) if key in rank]
         self._load_tasks(waiting)
 
         def turn(position: int) -> tuple[bool, bool, int]:
-            is_finished, place = rank[self._keys[position]]
-            return is_finished, bool(self._tasks[position].cannot_start), place
+            is_finished, number = rank[self._keys[position]]
+            return is_finished, bool(self._tasks[position].cannot_start), number
 
         rest = [position for position, key in enumerate(self._keys) if key not in rank]
         return sorted(waiting, key=turn), sorted(
@@ -275,7 +277,7 @@ class OptOutChecklist(Panel):
         return "".join(parts)
 
     def _nothing_to_do(self, position: int, status: str) -> str:
-        if (self._steps_of([position])["label"] == NOT_MINE).any():
+        if self._keys[position] in self._not_mine:
             return "Nothing to do: the listing is labelled not mine."
         if status == REMOVED:
             return "Nothing to do: already removed."
@@ -303,7 +305,7 @@ class OptOutChecklist(Panel):
 
     def _label(self, position: int) -> str:
         state = "cannot be done yet" if self._is_blocked(position) else str(self._progress_of(position))
-        if (self._steps_of([position])["label"] == NOT_MINE).any():
+        if self._keys[position] in self._not_mine:
             state = "labelled not mine"
         return f"{listings.full_label(self._task(position))} · {state}"
 
