@@ -94,13 +94,13 @@ def export(
         pseudonyms=None if include_personal else pseudonyms.load_pseudonyms(),
     )
     queue, left_out = _queue(manual)
-    told = queue_form(manual, queue, left_out)
+    content = queue_form(manual, queue, left_out)
     if not include_personal:
-        text = formatting.as_csv(_queue_table(queue)) if queue_form is _queue_excel else told.decode()
+        text = formatting.as_csv(_queue_table(queue)) if queue_form is _queue_excel else content.decode()
         leak_check.check_text(
             re.sub(r"\r\n[ \t]", "", text), leak_check.matcher_for(manual.exposure, manual.history)
         )
-    write(file, told)
+    write(file, content)
     return file
 
 
@@ -116,9 +116,11 @@ def _harmless(table: pd.DataFrame, source: Exposure | History | None) -> pd.Data
     return harmless
 
 
-def _form(file: Path, forms: Mapping[str, Callable[..., bytes]], of: str) -> Callable[..., bytes]:
+def _form(file: Path, forms: Mapping[str, Callable[..., bytes]], subject: str) -> Callable[..., bytes]:
     if (form := forms.get(file.suffix.lower())) is None:
-        raise InvalidArgument(f"The ending of the file says what {of} becomes: one of {', '.join(forms)}")
+        raise InvalidArgument(
+            f"The ending of the file says what {subject} becomes: one of {', '.join(forms)}"
+        )
     return form
 
 
@@ -149,12 +151,12 @@ def _parquet(table: pd.DataFrame) -> bytes:
     file = io.BytesIO()
     # Without what pandas would note of its own types: it could not read all of them again.
     try:
-        made = pa.Table.from_pandas(with_index(table), preserve_index=False)
+        arrow = pa.Table.from_pandas(with_index(table), preserve_index=False)
     except pa.ArrowException:  # it would tell the value
         raise InvalidArgument(
             "A column holds values of several kinds, which Parquet cannot: make them one, or write a .csv"
         ) from None
-    pq.write_table(made.replace_schema_metadata(None), file)
+    pq.write_table(arrow.replace_schema_metadata(None), file)
     return file.getvalue()
 
 
@@ -197,11 +199,11 @@ def _cell(value: Any) -> Any:
 
 def _check_lengths(flat: pd.DataFrame) -> None:
     """Say so where a text is longer than a cell: it would be cut there."""
-    for place, (name, column) in enumerate(flat.items(), 1):
+    for position, (name, column) in enumerate(flat.items(), 1):
         longest = max(len(str(one).encode("utf-16-le", "surrogatepass")) // 2 for one in (name, *column))
         if longest > CHARACTERS_OF_EXCEL:
             raise InvalidArgument(
-                f"Excel holds {CHARACTERS_OF_EXCEL:,} characters in a cell, and column {place} of the table has "
+                f"Excel holds {CHARACTERS_OF_EXCEL:,} characters in a cell, and column {position} of the table has "
                 f"{longest:,} in one: write a .csv or a .parquet"
             )
 
@@ -209,20 +211,20 @@ def _check_lengths(flat: pd.DataFrame) -> None:
 # --- the manual work --------------------------------------------------------------------------------------
 
 
-def _queue(of: ReportData) -> tuple[tuple[Removal, ...], int]:
+def _queue(data: ReportData) -> tuple[tuple[Removal, ...], int]:
     """What may be told of it, and how many kinds are left out."""
-    found = removals(of.queue)
-    told = found if of.sharing is None else of.sharing.removals(found, of.user)
-    return told, len(found) - len(told)
+    every = removals(data.queue)
+    content = every if data.sharing is None else data.sharing.removals(every, data.user)
+    return content, len(every) - len(content)
 
 
-def _markdown(of: ReportData, queue: tuple[Removal, ...], left_out: int) -> bytes:
-    lines = ["# What a human must do", "", of.source_line, ""]
+def _markdown(data: ReportData, queue: tuple[Removal, ...], left_out: int) -> bytes:
+    lines = ["# What a human must do", "", data.source_line, ""]
     lines += [text for note in _missing(queue) for text in (note, "")]
     if not queue and not left_out:
         lines += ["Nothing.", ""]
-    for place, one in enumerate(queue, 1):
-        lines += [f"## {place}. {marked_down(_person_label(one))}", "", one.amount, ""]
+    for position, one in enumerate(queue, 1):
+        lines += [f"## {position}. {marked_down(_person_label(one))}", "", one.amount, ""]
         lines += [marked_down(one.guide), ""] if one.guide else []
         lines += [f"{number}. {marked_down(step)}" for number, step in enumerate(one.steps, 1)]
         lines += [""] if one.steps else []
@@ -235,13 +237,13 @@ def _markdown(of: ReportData, queue: tuple[Removal, ...], left_out: int) -> byte
     return "\n".join(lines).encode()
 
 
-def _tasks(of: ReportData, queue: tuple[Removal, ...], left_out: int) -> bytes:
+def _tasks(data: ReportData, queue: tuple[Removal, ...], left_out: int) -> bytes:
     calendar = icalendar.Calendar()
     calendar.add("prodid", f"-//{_MADE_BY}//manual removals//EN")
     calendar.add("version", "2.0")
-    for place, one in enumerate(queue, 1):
+    for position, one in enumerate(queue, 1):
         for number, task in enumerate(one.tasks or [None], 1):
-            calendar.add_component(_task(one, task, place, number, of))
+            calendar.add_component(_task(one, task, position, number, data))
     for line in (*_missing(queue), *_columns_left_out(left_out)):
         calendar.add("comment", line)
     ical: bytes = calendar.to_ical()
@@ -254,10 +256,10 @@ def _item(task: Task) -> Iterator[str]:
     for label, text in _lines(task):
         is_copied = (label.startswith(task.values_label) and text != NOT_ON_FILE) or label == "Reference"
         if text in (task.address, task.begin):
-            shown = pointed_at(text)
+            markup = pointed_at(text)
         else:
-            shown = coded(text) if is_copied else marked_down(text)
-        yield f"    - {marked_down(label)}: {shown}"
+            markup = coded(text) if is_copied else marked_down(text)
+        yield f"    - {marked_down(label)}: {markup}"
 
 
 def _lines(task: Task) -> Iterator[tuple[str, str]]:
@@ -279,17 +281,17 @@ def _entered(task: Task) -> Iterator[tuple[str, str]]:
         )
 
 
-def _task(one: Removal, task: Task | None, place: int, number: int, of: ReportData) -> icalendar.Todo:
+def _task(one: Removal, task: Task | None, position: int, number: int, data: ReportData) -> icalendar.Todo:
     todo = icalendar.Todo()
     todo.add("uid", f"{_digest(one, task, number)}@{_MADE_BY}")
-    todo.add("dtstamp", of.as_of)
+    todo.add("dtstamp", data.as_of)
     about = one.amount if task is None else f"{task.line} ({task.person})" if task.facts else task.person
     todo.add("summary", plain(f"{_person_label(one)}: {about}"))
     steps = [f"{number}. {step}" for number, step in enumerate(one.steps, 1)]
     facts = [] if task is None else [f"Person: {task.person}", *(": ".join(pair) for pair in _lines(task))]
     lines = [*facts, *([one.guide] if one.guide else []), *steps]
     todo.add("description", "\n".join(map(plain, lines)))
-    todo.add("priority", min(place, _PRIORITY_LAST))
+    todo.add("priority", min(position, _PRIORITY_LAST))
     todo.add("status", "NEEDS-ACTION")
     return todo
 
@@ -329,10 +331,10 @@ def _queue_table(queue: tuple[Removal, ...]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns, dtype="object")
 
 
-def _queue_excel(of: ReportData, queue: tuple[Removal, ...], left_out: int) -> bytes:
+def _queue_excel(data: ReportData, queue: tuple[Removal, ...], left_out: int) -> bytes:
     rows = _queue_table(queue)
-    told = [of.source_line, *_missing(queue), *_columns_left_out(left_out)]
-    return _excel(pd.concat([rows, pd.DataFrame({"guide": told}, dtype="object")]).astype("object"))
+    content = [data.source_line, *_missing(queue), *_columns_left_out(left_out)]
+    return _excel(pd.concat([rows, pd.DataFrame({"guide": content}, dtype="object")]).astype("object"))
 
 
 def _person_label(one: Removal) -> str:

@@ -1,4 +1,4 @@
-"""The analyst's door: everyone's users, records, links, alerts and steps as DataFrames. Remembers nothing beyond one load."""
+"""`Exposure`: the users, records, links, alerts and steps of all users, as DataFrames from one load."""
 
 import threading
 from collections.abc import Callable
@@ -21,54 +21,54 @@ from exposurekit.text.html_cards import html_card
 
 
 class Exposure(Tables):
-    """Everyone whom an integrator has registered, as tables. One load serves them all; `refresh` looks again.
+    """All users of an integrator, as tables. The first table loads them; `refresh` loads them again.
 
-    Each table has one row a thing and the key columns ``user_id`` and, where the thing has an id of its own,
-    ``record_id``, ``alias_id``, ... Names of columns are the specification's. No table holds a secret. A table is
-    yours to change; only its raw ``.array`` is shared with the next one. ``exposure["records"]`` works too.
+    Each table has one row per item and the key columns ``user_id`` and, where the item has its own id,
+    ``record_id``, ``alias_id``, ... Columns have the specification's names. No table contains a secret. You may change a
+    table; only its raw ``.array`` is shared with the next one. ``exposure["records"]`` works, too.
 
     >>> exposure.records(user=key.id)["user_id"].unique().tolist() == [key.id]
     True
     """
 
-    clock: Callable[[], datetime] = staticmethod(utc_now)  # what `as_of` goes by; a sandbox has its own
+    clock: Callable[[], datetime] = staticmethod(utc_now)  # for `as_of`; a sandbox has its own clock
 
     def __init__(
         self, client: Client, *, concurrency: int = bulk.CONCURRENCY, progress: bool | None = None
     ) -> None:
-        """Look through this client.
+        """Create an exposure; nothing is loaded yet.
 
         Args:
-            client: The connection.
+            client: The client to load with.
             concurrency: Number of concurrent requests.
-            progress: Whether to show a progress bar; None: in a notebook and in a terminal.
+            progress: Whether to show a progress bar; None: in a notebook or a terminal.
         """
         if concurrency < 1:
             raise InvalidArgument("concurrency must be at least 1")
         self.client = client
         self.concurrency = concurrency
         self.progress = progress
-        self._look: Snapshot | None = None
-        self._shown: dict[str, pd.DataFrame] = {}
+        self._snapshot: Snapshot | None = None
+        self._frames: dict[str, pd.DataFrame] = {}
         self._building = threading.Lock()
 
     def __repr__(self) -> str:
-        if self._look is None:
+        if self._snapshot is None:
             return f"Exposure({self.client!r}, not loaded yet)"
-        return f"Exposure({self.client!r}, {self._look})"
+        return f"Exposure({self.client!r}, {self._snapshot})"
 
     def _repr_html_(self) -> str:
         facts: dict[str, object] = {"service": self.origin, "people": "none yet: a table loads them"}
-        if (look := self._look) is not None:
-            facts |= {"people": look, "as of": look.at}
-            for name, waiting in look.batches.items():
-                facts[name] = f"{len(self._shown.get(name, ())) + sum(map(len, waiting)):,} rows"
+        if (snapshot := self._snapshot) is not None:
+            facts |= {"people": snapshot, "as of": snapshot.at}
+            for name, waiting in snapshot.batches.items():
+                facts[name] = f"{len(self._frames.get(name, ())) + sum(map(len, waiting)):,} rows"
         return html_card("Exposure", facts)
 
     @property
     def is_loaded(self) -> bool:
-        """Whether people are here already; where not, the first table loads them."""
-        return self._look is not None
+        """Whether the users are loaded; if not, the first table loads them."""
+        return self._snapshot is not None
 
     @property
     def as_of(self) -> datetime:
@@ -81,18 +81,18 @@ class Exposure(Tables):
 
     @property
     def provenance(self) -> str:
-        """Where the tables come from: service, integrator, when they were loaded, and how many people.
+        """The source of the tables: service, integrator, time of the load, and number of people.
 
         >>> exposure.provenance.endswith("11 people")
         True
         """
-        look = self._loaded()
-        return f"{self.origin} · as of {look.at:%Y-%m-%d %H:%M} UTC · {look}"
+        snapshot = self._loaded()
+        return f"{self.origin} · as of {snapshot.at:%Y-%m-%d %H:%M} UTC · {snapshot}"
 
     def failures(self) -> pd.DataFrame:
-        """Who could not be loaded: ``user_id``, ``operation``, ``error``, ``status`` (NA: no answer), ``reason``.
+        """Users who could not be loaded: ``user_id``, ``operation``, ``error``, ``status`` (NA: no response), ``reason``.
 
-        These people are in no other table: unknown is not empty.
+        They are in no other table: unknown is not empty.
 
         >>> exposure.failures().columns.tolist()
         ['user_id', 'operation', 'error', 'status', 'reason']
@@ -100,11 +100,11 @@ class Exposure(Tables):
         return self._frame(self._loaded(), "failures").copy(deep=False)
 
     def deviations(self) -> pd.DataFrame:
-        """How the service's answers deviate from the specification: one row per operation, field and kind.
+        """How the responses deviate from the specification: one row per operation, field and kind.
 
         ``field`` is its path, such as ``records.age``; ``kind`` is ``null``, ``missing``, ``text for integer``, ...;
-        ``users`` counts whom it concerns; ``example`` is the type and size of a value, never the value. Each costs its
-        field alone; ``ek.connect(strict=True)`` makes it an error.
+        ``users`` counts the users affected; ``example`` is the type and size of a value, never the value. Only the
+        field is lost; with ``ek.connect(strict=True)`` a deviation is an error.
 
         >>> exposure.deviations().columns.tolist()
         ['operation', 'field', 'kind', 'users', 'example']
@@ -112,7 +112,7 @@ class Exposure(Tables):
         return self._frame(self._loaded(), "deviations").copy(deep=False)
 
     def key(self, user_id: int) -> UserKey:
-        """The id and secret of one user, for the client's single calls.
+        """The key (id and secret) of one user, for the client's methods.
 
         Raises:
             NotFound: The service does not list this user.
@@ -122,69 +122,69 @@ class Exposure(Tables):
         """
         secrets = self._loaded().secrets
         if user_id not in secrets:
-            raise NotFound(f"The service lists no user {user_id}; refresh() looks again.")
+            raise NotFound(f"The service lists no user {user_id}; refresh() loads again.")
         return UserKey(id=user_id, secret=secrets[user_id])
 
     def refresh(self) -> "Exposure":
-        """Look again at everyone. Where that fails or is stopped, what was loaded before stays.
+        """Load all users again. If that fails or is stopped, the previous tables remain.
 
-        A first load that is stopped (Ctrl-C) keeps what it has; the tables then warn that they are not whole.
+        If the first load is stopped (Ctrl-C), what it loaded remains, and the tables warn that they are incomplete.
 
         >>> exposure.refresh() is exposure
         True
         """
-        look = Snapshot(at=self.clock())
+        snapshot = Snapshot(at=self.clock())
         try:
-            self._run(look.add, None, look.progress, self.progress, look.set_deviations)
-            look.is_complete = True
+            self._run(snapshot.add, None, snapshot.progress, self.progress, snapshot.set_deviations)
+            snapshot.is_complete = True
         finally:
-            look.flush()
-            if look.is_complete or (self._look is None and look.loaded):
-                self._look, self._shown = look, {}
+            snapshot.flush()
+            if snapshot.is_complete or (self._snapshot is None and snapshot.loaded):
+                self._snapshot, self._frames = snapshot, {}
         return self
 
     def _loaded(self) -> Snapshot:
-        if self._look is None:
+        if self._snapshot is None:
             self.refresh()
-        look = self._look
-        assert look is not None  # noqa: S101  refresh() sets it, or raises
-        if not look.is_complete:
-            warn(f"{look}; refresh() loads everyone")
-        return look
+        snapshot = self._snapshot
+        assert snapshot is not None  # noqa: S101  refresh() sets it, or raises
+        if not snapshot.is_complete:
+            warn(f"{snapshot}; refresh() loads everyone")
+        return snapshot
 
-    def _frame(self, look: Snapshot, name: str) -> pd.DataFrame:
-        with self._building:  # two threads may ask at once; what is stopped half-way can be asked for again
-            return self._built(look, name)
+    def _frame(self, snapshot: Snapshot, name: str) -> pd.DataFrame:
+        with self._building:  # threads may share an exposure; an interrupted table can be built again
+            return self._built(snapshot, name)
 
-    def _built(self, look: Snapshot, name: str) -> pd.DataFrame:
-        if name not in self._shown:
+    def _built(self, snapshot: Snapshot, name: str) -> pd.DataFrame:
+        if name not in self._frames:
             if name == "steps":
-                table = frames.steps_from_alerts(self._built(look, "alerts"))
+                table = frames.steps_from_alerts(self._built(snapshot, "alerts"))
             else:
-                table = frames.frame(name, look.batches[name])
+                table = frames.frame(name, snapshot.batches[name])
             if name == "alerts":
-                table = tasks.with_listings(table, self._built(look, "records"))
-                table = tasks.with_people(table, **{one: self._built(look, one) for one in ON_FILE})
-            self._shown[name] = table
-            look.batches[name] = []
-        return self._shown[name]
+                table = tasks.with_listings(table, self._built(snapshot, "records"))
+                table = tasks.with_people(table, **{one: self._built(snapshot, one) for one in ON_FILE})
+            self._frames[name] = table
+            snapshot.batches[name] = []
+        return self._frames[name]
 
     def _table(self, name: str, user: People, **choices: Choice) -> pd.DataFrame:
-        look = self._loaded()
-        table = self._frame(look, name)
+        snapshot = self._loaded()
+        table = self._frame(snapshot, name)
         if any(choice is not None for choice in choices.values()):
             table, doubts = select(table, choices)
             for doubt in doubts:
                 warn(doubt)
         if user is None:
             return table.copy(deep=False)
-        asked = ids_of(user)
-        if unknown := [one for one in asked if one not in look.loaded]:
+        user_ids = ids_of(user)
+        if unknown := [one for one in user_ids if one not in snapshot.loaded]:
             why = "failures() names those who could not be loaded, refresh() looks again"
             raise NotFound(
-                f"Not among the people loaded: {unknown}; {why if look.is_complete else 'refresh() loads everyone'}."
+                f"Not among the people loaded: {unknown}; {why if snapshot.is_complete else 'refresh() loads everyone'}."
             )
-        return table[table["user_id"].isin(asked)].reset_index(drop=True)
+        return table[table["user_id"].isin(user_ids)].reset_index(drop=True)
 
     def stream(
         self,
@@ -193,28 +193,28 @@ class Exposure(Tables):
         choose: bulk.UserFilter | None = None,
         progress: bool | None = None,
     ) -> bulk.UserListing:
-        """Load everyone and keep nobody: each batch is given away as it comes, as `History.collect` wants it.
+        """Load all users without keeping them: each batch is passed on, as for `History.collect`.
 
         Args:
-            take: Is given each batch; also the last, unfinished one where the load is stopped.
-            choose: Whether to ask about somebody, by id; None: about everyone.
+            take: Called with each batch; if the load is stopped, also with the last, incomplete one.
+            choose: Whether to load a user, by id; None: load all users.
             progress: Whether to show a progress bar; None: as this exposure does.
 
         Returns:
-            How many people were listed, and whether these were all.
+            What List users returned.
 
         Raises:
-            ExposureError: The list of users could not be had.
+            ExposureError: The list of users could not be fetched.
 
         >>> exposure.stream(lambda batch: None, choose=lambda user_id: False).is_complete
         True
         """
-        shown = self.progress if progress is None else progress
-        return self._run(take, choose, lambda _done, _total: None, shown)
+        show = self.progress if progress is None else progress
+        return self._run(take, choose, lambda _done, _total: None, show)
 
     @property
     def origin(self) -> str:
-        """The service and the integrator, without a key.
+        """The service and the integrator, without the key.
 
         >>> exposure.origin.endswith(" · demo")
         True
@@ -260,14 +260,14 @@ def connect(
     progress: bool | None = None,
     **settings: Unpack[Settings],
 ) -> Exposure:
-    """Connect to a service, and see everyone registered there as tables.
+    """Connect to a service and return the tables of its users; nothing is loaded yet.
 
     Args:
-        base_url: What precedes ``/api/``; else from ``EXPOSUREKIT_BASE_URL`` or a ``.env`` file.
-        client: A `Client` that stands already; then nothing else of the connection may be given.
+        base_url: The part of the URL before ``/api/``; default: ``EXPOSUREKIT_BASE_URL`` or a ``.env`` file.
+        client: An existing `Client`, instead of connection settings.
         concurrency: Number of concurrent requests.
-        progress: Whether to show a progress bar; None: in a notebook and in a terminal.
-        settings: ``integration_name``, ``api_key``, ``api_secret``, ``strict`` and all else that `Client` takes.
+        progress: Whether to show a progress bar; None: in a notebook or a terminal.
+        settings: ``integration_name``, ``api_key``, ``api_secret``, ``strict`` and all other arguments of `Client`.
 
     Raises:
         ConfigurationError: A setting is missing or invalid; the message says what to set.
@@ -277,5 +277,5 @@ def connect(
     Exposure(Client('http://127.0.0.1:...', integration_name='demo'), not loaded yet)
     """
     if client is not None and (base_url or settings):
-        raise InvalidArgument("connect() takes a client or the settings of one, not both")
+        raise InvalidArgument("connect() takes a client or connection settings, not both")
     return Exposure(client or Client(base_url, **settings), concurrency=concurrency, progress=progress)

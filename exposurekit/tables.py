@@ -146,8 +146,10 @@ class Tables(Keyed):
         >>> exposure.on_file(user=key.id)["field"].tolist()[:2]
         ['address1', 'birth_date']
         """
-        of = {name: self._table(name, user) for name in ("addresses", "emails", "phone_numbers", "aliases")}
-        return analysis.on_file(self.users(user), **of)
+        filled = {
+            name: self._table(name, user) for name in ("addresses", "emails", "phone_numbers", "aliases")
+        }
+        return analysis.on_file(self.users(user), **filled)
 
     def service_history(self, user: People = None) -> pd.DataFrame:
         """When the service was ``activated`` or ``deactivated``: ``event``, ``occurred_at`` (UTC), oldest first.

@@ -186,7 +186,7 @@ def test_a_person_without_any_is_an_empty_table_and_an_unknown_one_is_an_error(e
 
 def test_key_gives_the_id_and_secret_for_single_calls(exposure):
     assert exposure.client.get_user(exposure.key(np.int64(104))).first_name == "Żofia"
-    with pytest.raises(NotFound, match=r"The service lists no user 105; refresh\(\) looks again\."):
+    with pytest.raises(NotFound, match=r"The service lists no user 105; refresh\(\) loads again\."):
         exposure.key(105)
     exposure.client.close()
 
@@ -296,7 +296,7 @@ def test_a_client_that_stands_already_is_used(exposure):
         104,
         107,
     ]
-    with pytest.raises(InvalidArgument, match="takes a client or the settings of one, not both"):
+    with pytest.raises(InvalidArgument, match="takes a client or connection settings, not both"):
         ek.connect(client=exposure.client, api_key="x")
 
 

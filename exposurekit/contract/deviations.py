@@ -78,10 +78,10 @@ def problem_of(error: ValidationError) -> str:
 
     A record may come bare or wrapped: only what is wrong with the form that came is told.
     """
-    found = error.errors(include_url=False, include_input=False, include_context=False)
-    bare = {one["loc"][:-2] for one in found if one["loc"][-2:] == (WRAPPED, "record")}
-    apart = [one for one in found if not _is_of_other_form(one["loc"], bare)]
-    first = (apart or found)[0]
+    errors = error.errors(include_url=False, include_input=False, include_context=False)
+    bare = {one["loc"][:-2] for one in errors if one["loc"][-2:] == (WRAPPED, "record")}
+    apart = [one for one in errors if not _is_of_other_form(one["loc"], bare)]
+    first = (apart or errors)[0]
     if first["type"] == "json_invalid":
         return "it is not JSON"
     parts = [part for part in first["loc"] if part not in {BARE, WRAPPED}]
@@ -91,7 +91,7 @@ def problem_of(error: ValidationError) -> str:
 
 
 def _is_of_other_form(loc: tuple[int | str, ...], bare: set[tuple[int | str, ...]]) -> bool:
-    for place, part in enumerate(loc):
+    for index, part in enumerate(loc):
         if part in {BARE, WRAPPED}:
-            return (part == WRAPPED) == (loc[:place] in bare)
+            return (part == WRAPPED) == (loc[:index] in bare)
     return False

@@ -143,13 +143,13 @@ def _fields(name: str, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def _items(name: str, items: list[Any]) -> Iterator[tuple[str, str]]:
-    kept = [
+    items = [
         {k: v for k, v in item.items() if v is not None} if isinstance(item, dict) else item for item in items
     ]
-    dicts = [item for item in kept if isinstance(item, dict)]
+    dicts = [item for item in items if isinstance(item, dict)]
     # Items without a name in common would run together under []: then the index keeps them apart.
     common = next((key for key in dicts[0] if all(key in item for item in dicts)), None) if dicts else None
-    for index, item in enumerate(kept):
+    for index, item in enumerate(items):
         if isinstance(item, dict) and common is not None:
             yield from _fields(f"{name}[]", {common: item[common], **item})
         else:

@@ -75,7 +75,7 @@ def as_model(model: type[M], values: Any, operation: str = "", *, typed: bool = 
     >>> reading.value, [(one.field, one.kind) for one in reading.deviations]
     (Email(id=12), [('id', 'text for integer'), ('address', 'null')])
     """
-    if isinstance(values, dict) and not values.keys() & _known(model) and _is_list_alone(model):
+    if isinstance(values, dict) and not values.keys() & _field_names(model) and _is_list_alone(model):
         raise InvalidResponse(f"{_fields(model)[0].name} is missing")  # unknown is not empty
     return _Reader(_build, _exact_model, operation, typed).read(model, values)
 
@@ -194,7 +194,7 @@ def _is_list_alone(model: type[BaseModel]) -> bool:
 
 
 @cache
-def _known(model: type[BaseModel]) -> frozenset[str]:
+def _field_names(model: type[BaseModel]) -> frozenset[str]:
     return frozenset(name for one in _fields(model) for name in one.names)
 
 
@@ -212,7 +212,7 @@ class _Reader:
         """Read an answer's outermost object."""
         if not isinstance(values, dict):
             raise InvalidResponse("the whole is not as described")
-        if not values.keys() & _known(model):
+        if not values.keys() & _field_names(model):
             values = self._wrapped(model, values)
         try:
             value = self.object(model, values, "")
@@ -248,12 +248,12 @@ class _Reader:
             _Lost: One that it is known by cannot be read.
         """
         values = _bare(model, values)
-        found = {}
+        fields = {}
         for one in _fields(model):
             value = _value(values, one.names)
-            found[one.name] = self.field(one, value, f"{where}.{one.name}" if where else one.name)
-        extra = {name: value for name, value in values.items() if name not in _known(model)}
-        return self.build(model, found, extra)
+            fields[one.name] = self.field(one, value, f"{where}.{one.name}" if where else one.name)
+        extra = {name: value for name, value in values.items() if name not in _field_names(model)}
+        return self.build(model, fields, extra)
 
     def field(self, one: _Field, value: Any, where: str) -> Any:
         """One field's value."""
@@ -299,19 +299,19 @@ class _Reader:
             items = value
         else:
             return self._lost(one, value, where, _kind(value, one))  # type: ignore[no-any-return]
-        found = []
+        objects = []
         for item in items:
             if not isinstance(item, dict):
                 self._item_lost(where, f"{json_type(item)} for object", item)
                 continue
             with suppress(ValidationError):  # most items conform, and validation is ten times as fast
-                found.append(self.exact(model, _bare(model, item), self.typed or None))
+                objects.append(self.exact(model, _bare(model, item), self.typed or None))
                 continue
             try:
-                found.append(self.object(model, item, where))
+                objects.append(self.object(model, item, where))
             except _Lost as lost:
                 self._item_lost(lost.where, lost.kind, item)
-        return found
+        return objects
 
     def _item_lost(self, where: str, kind: str, item: Any) -> None:
         self.items_lost += 1
@@ -369,13 +369,13 @@ def _empty(one: _Field) -> Any:
 
 def _value(values: Mapping[str, Any], names: tuple[str, ...]) -> Any:
     """A field's value under the first of its names that holds one."""
-    found = ABSENT
+    first = ABSENT
     for name in names:
         value = values.get(name, ABSENT)
         if value is not ABSENT and value is not None:
             return value
-        found = value if found is ABSENT else found
-    return found
+        first = value if first is ABSENT else first
+    return first
 
 
 def _bare(model: type[BaseModel], values: dict[str, Any]) -> dict[str, Any]:
@@ -389,7 +389,7 @@ def _bare(model: type[BaseModel], values: dict[str, Any]) -> dict[str, Any]:
 def _as_items(model: type[BaseModel], value: dict[str, Any]) -> list[Any] | None:
     """An object in a list's place: its one item, or its items by position."""
     bare = _bare(model, value)
-    if bare is not value or bare.keys() & _known(model):
+    if bare is not value or bare.keys() & _field_names(model):
         return [value]
     return list(value.values()) if value and all(name.isdecimal() for name in value) else None
 

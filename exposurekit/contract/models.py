@@ -56,11 +56,11 @@ class Resource(BaseModel):
         validate_by_alias=True,
         defer_build=True,  # a fleet is read as rows and never needs most of these
     )
-    shown: ClassVar[tuple[str, ...]] = ("id",)
+    repr_fields: ClassVar[tuple[str, ...]] = ("id",)
 
     def __repr_args__(self) -> Iterator[tuple[str, object]]:
         """Ids, states and counts: enough to tell two apart, nothing about a person."""
-        for name in self.shown:
+        for name in self.repr_fields:
             value = getattr(self, name)
             if isinstance(value, str):
                 yield name, truncate(value, NAME_MAX)
@@ -134,7 +134,7 @@ class Record(Resource):
     Record(id=..., site='...', status='...')
     """
 
-    shown: ClassVar[tuple[str, ...]] = ("id", "site", "status")
+    repr_fields: ClassVar[tuple[str, ...]] = ("id", "site", "status")
 
     id: Id
     name: Text
@@ -150,9 +150,9 @@ class Record(Resource):
 
     def _facts(self) -> Mapping[str, object]:
         required = self.user_fields_required_for_removal
-        asked = required if required is None else ", ".join(required[:_KINDS_MAX]) or "nothing"
+        fields = required if required is None else ", ".join(required[:_KINDS_MAX]) or "nothing"
         counts = {name: len(getattr(self, name) or ()) for name in ("relations", "aliases", "locations")}
-        return {**super()._facts(), **counts, "removal requires": asked}
+        return {**super()._facts(), **counts, "removal requires": fields}
 
 
 def _or_wrapped(source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -173,7 +173,7 @@ class Link(Resource):
     ['email']
     """
 
-    shown: ClassVar[tuple[str, ...]] = ("contains",)
+    repr_fields: ClassVar[tuple[str, ...]] = ("contains",)
 
     url: str | None = None
     title: Text
@@ -195,7 +195,7 @@ AnyAlertRecord = Annotated[AlertRecord, GetPydanticSchema(_or_wrapped)]
 class AlertSource(Resource):
     """What an alert is about: exactly one of a record and a link."""
 
-    shown: ClassVar[tuple[str, ...]] = ()
+    repr_fields: ClassVar[tuple[str, ...]] = ()
 
     record: AnyAlertRecord | None = None
     link: Link | None = None
@@ -208,7 +208,7 @@ class Alert(Resource):
     'record'
     """
 
-    shown: ClassVar[tuple[str, ...]] = ("source_type", "opt_out_procedure")
+    repr_fields: ClassVar[tuple[str, ...]] = ("source_type", "opt_out_procedure")
 
     text: Text
     html: Text
@@ -233,7 +233,7 @@ class Alert(Resource):
 class ServiceHistoryEntry(Resource):
     """When the service was activated or deactivated for a user: exactly one of the two."""
 
-    shown: ClassVar[tuple[str, ...]] = ("activated_service_on", "deactivated_service_on")
+    repr_fields: ClassVar[tuple[str, ...]] = ("activated_service_on", "deactivated_service_on")
 
     activated_service_on: Instant | None = None
     deactivated_service_on: Instant | None = None
@@ -246,7 +246,7 @@ class User(Resource):
     User(id=..., records=..., links=..., is_scanning=False)
     """
 
-    shown: ClassVar[tuple[str, ...]] = ("id", "records", "links", "is_scanning")
+    repr_fields: ClassVar[tuple[str, ...]] = ("id", "records", "links", "is_scanning")
 
     id: Id
     secret: Annotated[Secret | None, DESCRIBED]
@@ -280,8 +280,8 @@ class User(Resource):
     def _facts(self) -> Mapping[str, object]:
         on_file = ("aliases", "emails", "phone_numbers", "addresses")
         counts = {_words(name): len(getattr(self, name)) for name in on_file}
-        asked = {"identification on file": self.identification_on_file, "is scanning": self.is_scanning}
-        return {"id": self.id, **counts, **asked, "records": len(self.records), "links": len(self.links)}
+        flags = {"identification on file": self.identification_on_file, "is scanning": self.is_scanning}
+        return {"id": self.id, **counts, **flags, "records": len(self.records), "links": len(self.links)}
 
     def _parts(self) -> Iterable[str]:
         statuses = Counter(record.status for record in self.records).most_common(_KINDS_MAX)
@@ -295,7 +295,7 @@ class User(Resource):
 class Reply(Resource):
     """The outermost object of an answer."""
 
-    shown: ClassVar[tuple[str, ...]] = ()
+    repr_fields: ClassVar[tuple[str, ...]] = ()
 
 
 class UserReply(Reply):
@@ -307,7 +307,7 @@ class UserReply(Reply):
 class UserPage(Reply):
     """One page of List users: keys, and how many users there are in all (None: not told)."""
 
-    shown: ClassVar[tuple[str, ...]] = ("count", "users")
+    repr_fields: ClassVar[tuple[str, ...]] = ("count", "users")
 
     # not shown: count or total; both are read
     count: Id | None = Field(default=None, validation_alias=AliasChoices("count", "total"))

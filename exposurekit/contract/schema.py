@@ -48,11 +48,11 @@ def names_of(name: str, field: FieldInfo) -> list[str]:
 @cache
 def shape_of_model(model: type[BaseModel]) -> dict[str, Shape]:
     """The shape of a pydantic model: its fields under every name they are read by."""
-    found: dict[str, Shape] = {}
+    shapes: dict[str, Shape] = {}
     for name, field in model.model_fields.items():
         shape = shape_of_type(described(field))
-        found |= dict.fromkeys(names_of(name, field), shape)
-    return found
+        shapes |= dict.fromkeys(names_of(name, field), shape)
+    return shapes
 
 
 def shape_of_type(annotation: Any) -> Shape:
@@ -95,9 +95,9 @@ def row_type(model: type[BaseModel]) -> Any:
         rules = Annotated[(_rows(field.annotation), *field.metadata, field)]  # type: ignore[valid-type]
         fields[name] = rules
     build: Any = TypedDict  # by a name that is known at run time only
-    made = build(f"{model.__name__}Row", fields)
-    made.__pydantic_config__ = {**model.model_config, "extra": "ignore", "cache_strings": "keys"}
-    return made
+    row = build(f"{model.__name__}Row", fields)
+    row.__pydantic_config__ = {**model.model_config, "extra": "ignore", "cache_strings": "keys"}
+    return row
 
 
 def _rows(annotation: Any) -> Any:

@@ -39,7 +39,7 @@ def shape_of(items: Any) -> Shape:
 class Delivery(Resource):
     """One webhook body. Groups that the specification does not name are kept whole: see ``others``."""
 
-    shown: ClassVar[tuple[str, ...]] = ("user_id", "events")
+    repr_fields: ClassVar[tuple[str, ...]] = ("user_id", "events")
 
     user_id: Id
     events: list[str]

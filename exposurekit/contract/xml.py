@@ -216,31 +216,31 @@ def _object(element: _Element, shape: dict[str, Shape]) -> Any:
             return {key: _value(element, inner)}
     if (inside := _unwrapped(element, shape)) is not element:
         return _object(inside, shape)
-    found = {name: _member(children, shape.get(name)) for name, children in _listed(grouped, shape).items()}
-    if not element.document.marks_lists and (element.blank or found.keys() & shape.keys()):
-        return _untyped(shape, found) | found
-    return found
+    members = {name: _member(children, shape.get(name)) for name, children in _listed(grouped, shape).items()}
+    if not element.document.marks_lists and (element.blank or members.keys() & shape.keys()):
+        return _untyped(shape, members) | members
+    return members
 
 
 def _unwrapped(element: _Element, shape: dict[str, Shape]) -> _Element:
     """What holds the object's fields, below steps that are too many: <record><record>, <item><record>."""
-    known = shape.keys() | _singulars(shape).keys()
+    names = shape.keys() | _singulars(shape).keys()
     inside = element
-    while len(inside.children) == 1 and inside.children[0].name not in known:
+    while len(inside.children) == 1 and inside.children[0].name not in names:
         [inside] = inside.children
-    return inside if any(child.name in known for child in inside.children) else element
+    return inside if any(child.name in names for child in inside.children) else element
 
 
 def _singulars(shape: dict[str, Shape]) -> dict[str, str]:
     return {singular(name): name for name, inner in shape.items() if isinstance(inner, Many)}
 
 
-def _untyped(shape: dict[str, Shape], found: dict[str, Any]) -> dict[str, Any]:
+def _untyped(shape: dict[str, Shape], members: dict[str, Any]) -> dict[str, Any]:
     """Where lists are repeated elements, an empty one leaves no trace: then its absence says that it is empty."""
     return {
         name: []
         for name, inner in shape.items()
-        if isinstance(inner, Many) and not inner.nullable and name not in found
+        if isinstance(inner, Many) and not inner.nullable and name not in members
     }
 
 

@@ -40,7 +40,7 @@ class PersonalDataMatcher:
     >>> from exposurekit.privacy.detector import PersonalDataMatcher
     >>> known = PersonalDataMatcher()
     >>> known.add_name("Ada", "Quill")
-    >>> known.found_in("the listing of quill, ada"), known.found_in("ada%20QUILL"), known.found_in("a quill")
+    >>> known.search("the listing of quill, ada"), known.search("ada%20QUILL"), known.search("a quill")
     (Counter({'name': 1}), Counter({'name': 1}), Counter())
     """
 
@@ -66,7 +66,7 @@ class PersonalDataMatcher:
 
         >>> known = PersonalDataMatcher()
         >>> known.add_email("ada.quill+shop@mail.example")
-        >>> known.found_in("ada.quill at mail dot example")
+        >>> known.search("ada.quill at mail dot example")
         Counter({'e-mail': 1})
         """
         for way in variants.of_email(_text(address)):
@@ -77,7 +77,7 @@ class PersonalDataMatcher:
 
         >>> known = PersonalDataMatcher()
         >>> known.add_address("street", "12 Acorn St")
-        >>> known.found_in("12 acorn street")
+        >>> known.search("12 acorn street")
         Counter({'street': 1})
         """
         for way in variants.of_address(_text(address)):
@@ -90,17 +90,17 @@ class PersonalDataMatcher:
 
         >>> known = PersonalDataMatcher()
         >>> known.add_name("Ada", "Quill")
-        >>> known.found_in("Quill, A.") == known.found_in("Ms. Quill") == known.found_in("A. Quill")
+        >>> known.search("Quill, A.") == known.search("Ms. Quill") == known.search("A. Quill")
         True
         """
         for way in {
             _text(first): _text(last),
             without_umlauts(_text(first)): without_umlauts(_text(last)),
         }.items():
-            given, family = map(words, way)
-            if given and family:
-                self._names.add(given, family)
-                for joined in variants.of_name(given, family):
+            first_names, family = map(words, way)
+            if first_names and family:
+                self._names.add(first_names, family)
+                for joined in variants.of_name(first_names, family):
                     self._look_for("name", joined)
 
     def add_full_name(self, name: object) -> None:
@@ -124,45 +124,47 @@ class PersonalDataMatcher:
         for way in variants.of_day(born):
             self._look_for("birth date", way)
 
-    def forget(self, text: str) -> None:
+    def ignore(self, text: str) -> None:
         """Look no more for what stands in a text that is about nobody: somebody may call a page as a heading is called.
 
         >>> known = PersonalDataMatcher()
-        >>> known.add("title of a page", "Open listings"); known.forget("<h2>Open listings</h2>"); len(known)
+        >>> known.add("title of a page", "Open listings"); known.ignore("<h2>Open listings</h2>"); len(known)
         0
         """
         for line in lines(text):  # what stands in two of them is no name
-            told = words(line)
-            for value in {*self._standing(told)}:
+            tokens = words(line)
+            for value in {*self._matches(tokens)}:
                 self._words[value[0]].discard(value)
                 self._kinds.pop(value, None)
-            self._names.forget(told)
+            self._names.ignore(tokens)
 
-    def found_in(self, text: str) -> "Counter[str]":
+    def search(self, text: str) -> "Counter[str]":
         """How often each kind of value stands in a text, in any of the ways it may be written there."""
         most: Counter[str] = Counter()
         for reading in set(readings(text)):
-            told = words(reading)
-            found = Counter(self._kinds[value] for value in self._standing(told))
-            found["name"] += self._names.counted(told, reading)
-            most |= found + self._numbers.counted(reading)
+            tokens = words(reading)
+            matches = Counter(self._kinds[value] for value in self._matches(tokens))
+            matches["name"] += self._names.counted(tokens, reading)
+            most |= matches + self._numbers.counted(reading)
         return most
 
     def _look_for(self, kind: str, value: Words) -> None:
-        letters = "".join(value)
+        characters = "".join(value)
         least = LETTERS_OF_MAIL if kind == "e-mail" and len(value) > 2 else LETTERS_TOLD  # noqa: PLR2004  a@b.c
-        if len(letters) < least or (len(value) == 1 and letters.isdigit() and len(letters) < DIGITS_TOLD):
+        if len(characters) < least or (
+            len(value) == 1 and characters.isdigit() and len(characters) < DIGITS_TOLD
+        ):
             return
         if self._within is None or value[0] in self._within:
             self._words[value[0]].add(value)
             self._kinds[value] = kind
 
-    def _standing(self, told: Words) -> Iterator[Words]:
-        if self._words.keys().isdisjoint(told):
+    def _matches(self, tokens: Words) -> Iterator[Words]:
+        if self._words.keys().isdisjoint(tokens):
             return
-        for place, word in enumerate(told):
+        for index, word in enumerate(tokens):
             for value in self._words.get(word, ()):
-                if told[place : place + len(value)] == value:
+                if tokens[index : index + len(value)] == value:
                     yield value
 
 
@@ -178,53 +180,53 @@ class _Names:
     def __len__(self) -> int:
         return len(self._pairs) + len(self._run_on)
 
-    def add(self, given: Words, family: Words) -> None:
-        for one, other in itertools.product({given[0], given[-1]}, {family[0], family[-1]}):
+    def add(self, first_names: Words, family: Words) -> None:
+        for one, other in itertools.product({first_names[0], first_names[-1]}, {family[0], family[-1]}):
             self._pairs |= {(one, other), (other, one)}
         for last in {family[0], family[-1]}:
             if len(last) >= LETTERS_OF_FAMILY and is_latin(last):
                 self._families.add(last)
-                self._initials.add((given[0][0], last))
-        for joined in ("".join(given + family), "".join(family + given)):
+                self._initials.add((first_names[0][0], last))
+        for joined in ("".join(first_names + family), "".join(family + first_names)):
             if len(joined) < LETTERS_JOINED and not is_latin(joined):
                 self._run_on.add(joined)
 
     def add_run_on(self, name: str) -> None:
         self._run_on.add(name)
 
-    def forget(self, told: Words) -> None:
-        self._pairs -= {*itertools.pairwise(told)}
+    def ignore(self, tokens: Words) -> None:
+        self._pairs -= {*itertools.pairwise(tokens)}
 
-    def counted(self, told: Words, text: str) -> int:
-        near = itertools.chain(itertools.pairwise(told), zip(told, told[2:], strict=False))
+    def counted(self, tokens: Words, text: str) -> int:
+        near = itertools.chain(itertools.pairwise(tokens), zip(tokens, tokens[2:], strict=False))
         pairs = sum(pair in self._pairs for pair in near) if self._pairs else 0
-        return pairs + self._titled(told) + self._initialled(text) + self._in_one_run(told)
+        return pairs + self._titled(tokens) + self._initialled(text) + self._in_one_run(tokens)
 
-    def _titled(self, told: Words) -> int:
-        if _TITLES.isdisjoint(told):
+    def _titled(self, tokens: Words) -> int:
+        if _TITLES.isdisjoint(tokens):
             return 0
-        return sum(one in _TITLES and other in self._families for one, other in itertools.pairwise(told))
+        return sum(one in _TITLES and other in self._families for one, other in itertools.pairwise(tokens))
 
     def _initialled(self, text: str) -> int:
         if not self._initials:
             return 0
-        found = []
+        matches = []
         for one in _LETTER_AND_FAMILY.finditer(text):
-            found += [(one[1], one[4], one[2])] + ([(one[3], one[4], ".")] if one[3] else [])
+            matches += [(one[1], one[4], one[2])] + ([(one[3], one[4], ".")] if one[3] else [])
         for one in _LETTER_BEHIND.finditer(text):
-            found += [
+            matches += [
                 (one[1], text[max(one.start() - _FAMILY_MAX, 0) : one.start()].rsplit(maxsplit=1)[-1], ".")
             ]
         return sum(
             (plain[0], plain[-1]) in self._initials and not (plain[0] in _ARE_WORDS and not between.strip())
-            for letter, last, between in found
-            if (plain := words(f"{letter} {last}"))
+            for initial, last, between in matches
+            if (plain := words(f"{initial} {last}"))
         )
 
-    def _in_one_run(self, told: Words) -> int:
+    def _in_one_run(self, tokens: Words) -> int:
         if not self._run_on:
             return 0
-        return sum(name in word for word in told if not word.isascii() for name in self._run_on)
+        return sum(name in word for word in tokens if not word.isascii() for name in self._run_on)
 
 
 class _Numbers:

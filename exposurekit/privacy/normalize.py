@@ -64,7 +64,7 @@ def words(text: str) -> tuple[str, ...]:
     >>> words("Łucja_O'Quill") == words("lucja o\u2019quill")
     True
     """
-    plain = text if text.isascii() else _FOREIGN.sub(lambda found: _undisguised(found[0]), text)
+    plain = text if text.isascii() else _FOREIGN.sub(lambda match: _undisguised(match[0]), text)
     return tuple(_WORD.findall(plain.casefold()))
 
 
@@ -75,17 +75,17 @@ def figures(text: str) -> str:
     >>> figures("\u0664\u0661\u0665\u200b555")
     '415555'
     """
-    return text if text.isascii() else _FOREIGN.sub(lambda found: _in_ascii_digits(found[0]), text)
+    return text if text.isascii() else _FOREIGN.sub(lambda match: _in_ascii_digits(match[0]), text)
 
 
 def _views(text: str) -> Iterator[str]:
     """The text, and what is written in it: escaped for HTML, JSON, CSS, mail or an address, in base64 or in hexadecimal."""
-    seen, waiting = set(), [(text, 0)]
+    visited, waiting = set(), [(text, 0)]
     while waiting:
         view, depth = waiting.pop()
-        if view in seen:
+        if view in visited:
             continue
-        seen.add(view)
+        visited.add(view)
         yield view
         if depth < DEEP:
             waiting += [(inside, depth + 1) for inside in _inside(view)]
@@ -95,10 +95,10 @@ def _inside(view: str) -> Iterator[str]:
     yield unescaped(view)
     yield _ESCAPE.sub(_meant, view)
     yield unquote_plus(view)
-    yield _QUOTED.sub(lambda found: bytes.fromhex(found[0].replace("=", "")).decode("utf-8", "ignore"), view)
-    for found in (_base64s(view), _base32s(view), _hexes(view)):
-        if told := [plain for packed in found if (plain := _readable(packed))]:
-            yield "\n".join(told)
+    yield _QUOTED.sub(lambda match: bytes.fromhex(match[0].replace("=", "")).decode("utf-8", "ignore"), view)
+    for match in (_base64s(view), _base32s(view), _hexes(view)):
+        if texts := [plain for packed in match if (plain := _readable(packed))]:
+            yield "\n".join(texts)
 
 
 def _meant(escape: "re.Match[str]") -> str:

@@ -31,8 +31,8 @@ class Pseudonyms:
         11
         """
         digest = hmac.digest(self._key, b"user %d" % user_id, "sha256")
-        letters = base64.b32encode(digest).decode().lower()
-        return f"{letters[:_HALF]}-{letters[_HALF : 2 * _HALF]}"
+        digits = base64.b32encode(digest).decode().lower()
+        return f"{digits[:_HALF]}-{digits[_HALF : 2 * _HALF]}"
 
 
 def load_pseudonyms() -> Pseudonyms:

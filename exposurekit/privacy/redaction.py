@@ -67,14 +67,14 @@ def redacted(frame: pd.DataFrame) -> pd.DataFrame:
         matrix = frame.select_dtypes("number").copy()
         matrix.attrs.clear()
         return matrix
-    kept = pd.DataFrame(dict(_known(frame)), index=frame.index)
-    table = kept if _stays(frame.index.name, frame.index.to_series()) else kept.reset_index(drop=True)
+    harmless = pd.DataFrame(dict(_harmless_columns(frame)), index=frame.index)
+    table = harmless if _stays(frame.index.name, frame.index.to_series()) else harmless.reset_index(drop=True)
     table = _without_hosts(table) if "site" in table else table
     _check(with_index(table), with_index(frame))
     return table
 
 
-def values_in(frame: pd.DataFrame, known: PersonalDataMatcher) -> PersonalDataMatcher:
+def values_in(frame: pd.DataFrame, matcher: PersonalDataMatcher) -> PersonalDataMatcher:
     """Add what a table tells of people, by the names of its columns: names, addresses, pages, days of birth.
 
     >>> from exposurekit.privacy.detector import PersonalDataMatcher
@@ -86,12 +86,12 @@ def values_in(frame: pd.DataFrame, known: PersonalDataMatcher) -> PersonalDataMa
         for name in columns:
             if name in frame and not pd.api.types.is_numeric_dtype(frame[name].dtype):
                 for value in _unique(frame[name]):
-                    add(known, value)
+                    add(matcher, value)
     for columns, add_all in _TOLD_TOGETHER.items():
         if {*columns} <= {*frame.columns}:
             for values in frame[[*columns]].dropna().drop_duplicates().itertuples(index=False):
-                add_all(known, *values)
-    return known
+                add_all(matcher, *values)
+    return matcher
 
 
 def _is_matrix(frame: pd.DataFrame) -> bool:
@@ -113,14 +113,14 @@ def with_index(table: pd.DataFrame) -> pd.DataFrame:
 
 def _check(table: pd.DataFrame, frame: pd.DataFrame) -> None:
     """See that no word that stays is one that went."""
-    told = [column for _, column in table.items() if _is_worded(column)]
-    text = "\n".join(str(value) for column in told for value in _unique(column))
-    words = [column.name for column in told]
-    if found := values_in(frame.drop(columns=[*table.columns]), PersonalDataMatcher(within=text)).found_in(
+    worded = [column for _, column in table.items() if _is_worded(column)]
+    text = "\n".join(str(value) for column in worded for value in _unique(column))
+    words = [column.name for column in worded]
+    if leaks := values_in(frame.drop(columns=[*table.columns]), PersonalDataMatcher(within=text)).search(
         text
     ):
         raise Leak(
-            f"What is left of the table would tell personal data: {', '.join(sorted(found))}. "
+            f"What is left of the table would tell personal data: {', '.join(sorted(leaks))}. "
             f"One of its columns says it: {', '.join(map(str, words))}."
         )
 
@@ -133,16 +133,16 @@ def _unique(column: "pd.Series[Any]") -> Iterable[Any]:
     return column.explode().dropna().astype("str").unique().tolist()
 
 
-def _adding(kind: str, letters: int = 0) -> Callable[[PersonalDataMatcher, str], None]:
-    return lambda known, value: known.add(kind, value) if len(value) >= letters else None
+def _adding(kind: str, min_length: int = 0) -> Callable[[PersonalDataMatcher, str], None]:
+    return lambda matcher, value: matcher.add(kind, value) if len(value) >= min_length else None
 
 
-def _add_page(known: PersonalDataMatcher, value: str) -> None:
+def _add_page(matcher: PersonalDataMatcher, value: str) -> None:
     """As it stands, and, where it names more than a host, without how it is reached."""
-    known.add("address of a page", value)
+    matcher.add("address of a page", value)
     bare = _SCHEME.sub("", value)
     if bare.partition("/")[2]:
-        known.add("address of a page", bare)
+        matcher.add("address of a page", bare)
 
 
 _SCHEME = re.compile(r"^[a-z][a-z0-9+.-]*://(www\.)?", re.IGNORECASE)
@@ -151,8 +151,8 @@ _TOLD_BY: dict[tuple[str, ...], Callable[[PersonalDataMatcher, str], None]] = {
     ("name", "relations", "aliases"): PersonalDataMatcher.add_full_name,
     ("number",): PersonalDataMatcher.add_phone,
     ("address",): PersonalDataMatcher.add_email,
-    ("address1",): lambda known, value: known.add_address("street", value),
-    ("locations",): lambda known, value: known.add_address("place", value),
+    ("address1",): lambda matcher, value: matcher.add_address("street", value),
+    ("locations",): lambda matcher, value: matcher.add_address("place", value),
     ("reference_id",): _adding("reference"),
     ("href", "url", "link_url"): _add_page,
     ("title", "link_title"): _adding("title of a page", _LETTERS_OF_TITLE),
@@ -161,18 +161,20 @@ _TOLD_BY: dict[tuple[str, ...], Callable[[PersonalDataMatcher, str], None]] = {
 _TOLD_TOGETHER: dict[tuple[str, ...], Callable[..., None]] = {
     ("first_name", "last_name"): PersonalDataMatcher.add_name,
     ("middle_name", "last_name"): PersonalDataMatcher.add_name,
-    ("first_name", "middle_name", "last_name"): lambda known, *parts: known.add_full_name(" ".join(parts)),
+    ("first_name", "middle_name", "last_name"): lambda matcher, *parts: matcher.add_full_name(
+        " ".join(parts)
+    ),
     ("birth_date",): PersonalDataMatcher.add_birth_date,
     **dict.fromkeys(
         (("city", "state"), ("city", "zip"), ("zip", "city"), ("address1", "city")),
-        lambda known, *parts: known.add_address("address", " ".join(parts)),
+        lambda matcher, *parts: matcher.add_address("address", " ".join(parts)),
     ),
 }
 
 
-def _known(frame: pd.DataFrame) -> Iterator[tuple[str, "pd.Series[Any]"]]:
-    for place, name in enumerate(frame.columns):
-        values = frame.iloc[:, place]
+def _harmless_columns(frame: pd.DataFrame) -> Iterator[tuple[str, "pd.Series[Any]"]]:
+    for index, name in enumerate(frame.columns):
+        values = frame.iloc[:, index]
         # `state` counts listings by state, or says how far an item of the work queue is; else it may be an address.
         if _stays(name, values) or (name == "state" and {"listings", "items"} & {*frame.columns}):
             yield name, _alone(values)

@@ -46,16 +46,16 @@ def of_address(address: str) -> Iterator[Words]:
         yield tuple(itertools.chain.from_iterable(way))
 
 
-def of_name(given: Words, family: Words) -> Iterator[Words]:
+def of_name(first: Words, family: Words) -> Iterator[Words]:
     """In one word, or in more than two: two are a pair, which may have something between."""
-    for way in (given + family, family + given):
+    for way in (first + family, family + first):
         if len(way) > 2:  # noqa: PLR2004  as said
             yield way
         if len("".join(way)) >= LETTERS_JOINED:
             yield ("".join(way),)
     for last in {family[0], family[-1], "".join(family)}:
         if len(last) + 1 >= LETTERS_JOINED and is_latin(last):
-            yield from ((given[0][0] + last,), (last + given[0][0],))
+            yield from ((first[0][0] + last,), (last + first[0][0],))
 
 
 def of_day(born: date) -> Iterator[Words]:

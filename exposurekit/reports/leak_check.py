@@ -25,11 +25,11 @@ def assert_shareable(report: Report, matcher: PersonalDataMatcher) -> None:
     Raises:
         Leak: The report contains a value of `matcher`; the message names its kind and section, not the value.
     """
-    matcher.forget(_impersonal_text(report))
-    kinds = matcher.found_in(without_scripts(report.to_html())) | matcher.found_in(report.to_json())
+    matcher.ignore(_impersonal_text(report))
+    kinds = matcher.search(without_scripts(report.to_html())) | matcher.search(report.to_json())
     if not kinds:
         return
-    keys = [section.key for section in report.sections if matcher.found_in(_alone(report, section))]
+    keys = [section.key for section in report.sections if matcher.search(_alone(report, section))]
     where = f" in {', '.join(keys)}" if keys else ""
     raise Leak(
         f"The report contains personal data{where}: {_summary(kinds)}. It was not written. "
@@ -43,7 +43,7 @@ def check_text(text: str, matcher: PersonalDataMatcher) -> None:
     Raises:
         Leak: The text contains a value of `matcher`; the message names its kind, not the value.
     """
-    if kinds := matcher.found_in(text):
+    if kinds := matcher.search(text):
         raise Leak(f"The file would contain personal data: {_summary(kinds)}. It was not written.")
 
 

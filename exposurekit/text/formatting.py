@@ -51,7 +51,7 @@ def rows(table: pd.DataFrame) -> list[list[str]]:
     [['Seekfolk', '1,200']]
     """
     columns = [
-        [format_value(cell) for cell in table.iloc[:, place].tolist()] for place in range(table.shape[1])
+        [format_value(cell) for cell in table.iloc[:, index].tolist()] for index in range(table.shape[1])
     ]
     return [[*row] for row in zip(*columns, strict=True)]
 
@@ -86,20 +86,20 @@ def escape_formula(value: Any) -> Any:
     text = value.replace("\r", " ")  # some readers take it for the end of the row
     first, *others = _CELLS.split(text)
     # A quotation mark is written twice, and where a cell begins there those two hold nothing: what follows is its text.
-    told = [f"'{cell}" if _is_formula(cell.replace('"', "")) else cell for cell in others]
-    return "".join(["'" if _is_formula(text) else "", first, *told])
+    escaped_cells = [f"'{cell}" if _is_formula(cell.replace('"', "")) else cell for cell in others]
+    return "".join(["'" if _is_formula(text) else "", first, *escaped_cells])
 
 
 def _is_formula(text: str) -> bool:
-    return _seen(text).lstrip().startswith(_FORMULA)
+    return _visible(text).lstrip().startswith(_FORMULA)
 
 
-def _seen(text: str) -> str:
+def _visible(text: str) -> str:
     """What a reader sees of a text, and a spreadsheet that reads full-width signs as others."""
     if text.isascii() and text.isprintable():
         return text
-    seen = "".join(one for one in text if unicodedata.category(one) not in {"Cc", "Cf"})
-    return unicodedata.normalize("NFKC", seen)
+    visible = "".join(one for one in text if unicodedata.category(one) not in {"Cc", "Cf"})
+    return unicodedata.normalize("NFKC", visible)
 
 
 _FORMULA = ("=", "+", "-", "@", "|", "%")

@@ -28,11 +28,11 @@ def html_card(title: str, facts: Mapping[str, object], *parts: str) -> str:
     >>> "&lt;b&gt;" in html_card("Record 7", {"site": "<b>Seekfolk</b>"})
     True
     """
-    told = "".join(
+    body = "".join(
         f'<tr><th scope="row" style="{_CELL}">{escape_cell(name)}</th><td style="{_CELL}">{escape_cell(fact)}</td></tr>'
         for name, fact in facts.items()
     )
-    table = f'<table style="{_TABLE}"><tbody>{told}</tbody></table>' if told else ""
+    table = f'<table style="{_TABLE}"><tbody>{body}</tbody></table>' if body else ""
     return f'<div style="{_BOX}"><strong>{escape_cell(title)}</strong>{table}{"".join(parts)}</div>'
 
 
@@ -43,15 +43,15 @@ def rows(title: str, heads: Sequence[str], lines: Iterable[Sequence[object]]) ->
     >>> rows("by status", ["status", "n"], [("removed", 3)]).count("<td")
     2
     """
-    given = [*lines]
+    all_lines = [*lines]
     head = "".join(f'<th scope="col" style="{_CELL}">{escape_cell(name)}</th>' for name in heads)
     body = "".join(
         "<tr>" + "".join(f'<td style="{_CELL}">{escape_cell(cell)}</td>' for cell in line) + "</tr>"
-        for line in given[:ROWS_MAX]
+        for line in all_lines[:ROWS_MAX]
     )
     return (
         f'<table style="{_TABLE}"><caption style="{_CELL};white-space:nowrap">{escape_cell(title)}</caption>'
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{_more(len(given))}"
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{_more(len(all_lines))}"
     )
 
 
@@ -91,8 +91,8 @@ def truncate(text: object, most: int) -> str:
     >>> truncate("Seek\nfolk", 6)
     'Seek …'
     """
-    found = plain(text)
-    return found if len(found) <= most else found[: most - 1] + "…"
+    line = plain(text)
+    return line if len(line) <= most else line[: most - 1] + "…"
 
 
 def _more(count: int) -> str:

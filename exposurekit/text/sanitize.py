@@ -97,12 +97,12 @@ def escape_chat_url(url: object) -> str:
     >>> escape_chat_url("https://site.example/p/@here?x=*1*&of=a_b")
     'https: //site.example/p/%40here?x=%2A1%2A&of=a_b'
     """
-    text = _NOT_IN_ADDRESS.sub(lambda found: _percent(found[0]), plain(url).strip())
+    text = _NOT_IN_ADDRESS.sub(lambda match: _percent(match[0]), plain(url).strip())
     return _AT_AN_EDGE.sub("%5F", text).replace("://", ": //")
 
 
-def _percent(letter: str) -> str:
-    return "".join(f"%{byte:02X}" for byte in letter.encode("utf-8", "surrogatepass"))
+def _percent(character: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in character.encode("utf-8", "surrogatepass"))
 
 
 def link(url: object, words: object = None) -> str:
@@ -118,8 +118,8 @@ def link(url: object, words: object = None) -> str:
     text = str(url).strip()
     if (host := _host(text)) is None:
         return escaped(text)
-    shown = escaped(host if words is None else words)
-    return f'<a href="{escaped(text)}" target="_blank" rel="noopener noreferrer nofollow">{shown}</a>'
+    text_html = escaped(host if words is None else words)
+    return f'<a href="{escaped(text)}" target="_blank" rel="noopener noreferrer nofollow">{text_html}</a>'
 
 
 def link_with_path(url: object) -> str:
@@ -140,10 +140,10 @@ def link_text(url: object) -> str | None:
     ('site.example/opt-out?id=7', None)
     """
     text = str(url).strip()
-    host, found = _host(text), _ADDRESS.fullmatch(text)
-    if host is None or found is None:
+    host, match = _host(text), _ADDRESS.fullmatch(text)
+    if host is None or match is None:
         return None
-    rest = text[found.end("host") :]
+    rest = text[match.end("host") :]
     return host + ("" if rest == "/" else rest)
 
 
@@ -152,14 +152,14 @@ def _host(address: str) -> str | None:
 
     Source: WHATWG URL Standard, "Host parsing".
     """
-    found = _ADDRESS.fullmatch(address)
-    if found is None or plain(address) != address or int(found["port"] or 0) > _PORT_MAX:
+    match = _ADDRESS.fullmatch(address)
+    if match is None or plain(address) != address or int(match["port"] or 0) > _PORT_MAX:
         return None
     with contextlib.suppress(ValueError):
-        if found["host"].startswith("["):
-            number = ipaddress.IPv6Address(found["host"][1:-1])
+        if match["host"].startswith("["):
+            number = ipaddress.IPv6Address(match["host"][1:-1])
             return None if number.ipv4_mapped else f"[{number}]"
-        name = _ascii(found["host"])
+        name = _ascii(match["host"])
         if _NUMBER.fullmatch(name):
             return str(ipaddress.IPv4Address(name))
         return name if _NAME.fullmatch(name) else None
