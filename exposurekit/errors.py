@@ -25,15 +25,15 @@ NEEDS_SERVICE = "This needs the service: pip install 'exposurekit[service]'"
 
 
 class ExposureError(Exception):
-    """The root: catch this one to catch everything that exposurekit raises on purpose."""
+    """The base class of all exceptions that exposurekit raises on purpose."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copied and sent between processes as they are, whatever they are made with."""
+        """Copy and pickle an exception whatever arguments its constructor takes."""
         return _again, (type(self), self.args), self.__dict__
 
 
 class ConfigurationError(ExposureError):
-    """A setting is missing or makes no sense; the message says which, and what to set."""
+    """A setting is missing or invalid; the message says which one and what to set."""
 
 
 class InvalidArgument(ExposureError, ValueError):
@@ -41,7 +41,7 @@ class InvalidArgument(ExposureError, ValueError):
 
 
 class APIStatusError(ExposureError):
-    """The service answered, and the answer was no.
+    """The service responded with an error status.
 
     Attributes:
         status: The HTTP status.
@@ -67,11 +67,11 @@ class Unauthorized(APIStatusError):
 
 
 class ConnectionFailed(ExposureError):
-    """No whole answer came: nothing listens, the connection was cut, or time ran out.
+    """There is no complete response: connection refused, connection lost, or timeout.
 
     Attributes:
         operation: The operation's title in the specification.
-        maybe_received: Whether the service may have received the request all the same.
+        maybe_received: Whether the service may have received the request.
     """
 
     def __init__(self, message: str, *, operation: str, maybe_received: bool) -> None:
@@ -81,11 +81,11 @@ class ConnectionFailed(ExposureError):
 
 
 class InvalidResponse(ExposureError):
-    """A body is not what the specification describes; the message says where, never what it held.
+    """A body does not match the specification; the message says where, never what it contained.
 
     Attributes:
-        user_key: After Create user, the id and secret (a `UserKey`) where the answer held them: the person is
-            registered, and nothing else gives access to them. None: the answer held none. No repr shows the secret.
+        user_key: After Create user, the id and secret (a `UserKey`) if the response contained them: the person is
+            registered, and only this key gives access. None: the response contained none. No repr shows the secret.
     """
 
     def __init__(self, message: str = "", *, user_key: Any = None) -> None:
@@ -94,15 +94,15 @@ class InvalidResponse(ExposureError):
 
 
 class ScanTimeout(ExposureError):
-    """A scan did not end within the time given."""
+    """A scan did not finish in time."""
 
 
 class NotFound(ExposureError):
-    """A person whose data is asked for is not among those loaded: unknown is not empty."""
+    """A user is not among those loaded, or a run does not exist: unknown is not empty."""
 
 
 class Leak(ExposureError):
-    """What is to be shared holds a person's data, and was not written; the message says which kind, never what."""
+    """A file to be shared contains personal data and was not written; the message names the kind, never the value."""
 
 
 class MissingColumns(ExposureError):
@@ -115,7 +115,7 @@ class MissingColumns(ExposureError):
 
     @classmethod
     def check(cls, question: str, present: Iterable[str], needed: Iterable[str]) -> None:
-        """Say which columns a question lacks, before it fails on them."""
+        """Raise if a table lacks columns that a question needs."""
         there = set(present)
         if missing := [column for column in needed if column not in there]:
             raise cls(question, missing)
@@ -128,7 +128,7 @@ def _again(kind: type[ExposureError], args: tuple[Any, ...]) -> ExposureError:
 
 
 def warn(message: str) -> None:
-    """Warn, and point at the first line outside the house: the one that somebody can change."""
+    """Warn, and attribute the warning to the first caller outside the package."""
     level, frame = 2, inspect.currentframe()
     frame = frame.f_back if frame else None
     while frame and frame.f_globals.get("__name__", "").partition(".")[0] == __name__.partition(".")[0]:
