@@ -239,7 +239,8 @@ class OptOutChecklist(Panel):
 
     def _load_tasks(self, positions: Iterable[int]) -> None:
         new = [position for position in positions if position not in self._tasks]
-        self._tasks |= zip(new, tasks(self._alerts.iloc[new]), strict=True)
+        if new:
+            self._tasks |= zip(new, tasks(self._alerts.iloc[new]), strict=True)
 
     def _task(self, position: int) -> Task:
         self._load_tasks([position])
