@@ -9,12 +9,12 @@ from sqlalchemy import select
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.accounts import consent
 from exposurekit.service.findings import candidates
-from exposurekit.service.findings.candidates import POSSIBLE, QUARANTINED, Judged
+from exposurekit.service.findings.candidates import POSSIBLE, QUARANTINED, Verdict
 from exposurekit.service.findings.findings import Site, discover_record
 from exposurekit.service.storage import tables
 
-MAYBE = Judged(POSSIBLE, 0.6, ("the same name", "no age"))
-BAD_DAY = Judged(QUARANTINED, 0.9, ("the site lists anybody",))
+MAYBE = Verdict(POSSIBLE, 0.6, ("the same name", "no age"))
+BAD_DAY = Verdict(QUARANTINED, 0.9, ("the site lists anybody",))
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def listing(reference="1", **shown):
 
 
 def keep(service, user, found=LISTING, judged=MAYBE, site=SITE.name):
-    service.work(lambda work: candidates.keep(work, user["id"], site, found, judged))
+    service.work(lambda work: candidates.save(work, user["id"], site, found, judged))
 
 
 def kept(service, user, **asked):
@@ -60,19 +60,19 @@ def test_the_same_reference_on_another_site_or_of_another_person_is_another_cand
     keep(service, jane, site="Elsewhere")
     keep(service, other)
     assert (len(kept(service, jane)), len(kept(service, other))) == (2, 1)
-    service.work(lambda work: candidates.drop(work, jane["id"], SITE.name, LISTING))
+    service.work(lambda work: candidates.discard(work, jane["id"], SITE.name, LISTING))
     assert [one.site for one in kept(service, jane)] == ["Elsewhere"]
     assert len(kept(service, other)) == 1
 
 
 def test_what_is_no_candidate_is_dropped_without_a_word(service, jane):
-    service.work(lambda work: candidates.drop(work, jane["id"], SITE.name, LISTING))
+    service.work(lambda work: candidates.discard(work, jane["id"], SITE.name, LISTING))
     assert kept(service, jane) == []
 
 
 def test_candidates_are_listed_the_likeliest_first(service, jane):
     for number, score in enumerate((0.5, 0.9, 0.5, 0.7)):
-        judged = Judged(QUARANTINED if number == 3 else POSSIBLE, score, ())
+        judged = Verdict(QUARANTINED if number == 3 else POSSIBLE, score, ())
         keep(service, jane, listing(str(number)), judged)
     assert [one.listing.reference_id for one in kept(service, jane)] == ["1", "3", "0", "2"]
     assert [one.listing.reference_id for one in kept(service, jane, limit=2)] == ["1", "3"]
@@ -124,7 +124,7 @@ def test_a_candidate_that_is_not_there_is_told_in_one_line(service, jane, step):
         "find": lambda work: candidates.find(work, 10**9),
         "accept elsewhere": lambda work: candidates.accept(work, one.id, Site(name="Elsewhere")),
     }
-    with pytest.raises(ConfigurationError, match=r"^there is no candidate of that id[^\n]+$"):
+    with pytest.raises(ConfigurationError, match=r"^no candidate has this id[^\n]+$"):
         service.work(steps[step])
     assert kept(service, jane) == [one]
     assert service.get(jane, "/records") == {"records": []}

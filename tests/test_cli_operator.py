@@ -255,8 +255,8 @@ def candidate(operator, user_id, *, verdict="possible", score=0.5, name=LISTING.
     listing = findings.Listing(
         name=name, reference_id=name, age=41, locations=("Oakmere, CA",), href="https://places.example/jane"
     )
-    judged = candidates.Judged(verdict, score, ("name: the same", "age: fits"))
-    operator.work(lambda work: candidates.keep(work, user_id, SITE.name, listing, judged))
+    judged = candidates.Verdict(verdict, score, ("name: the same", "age: fits"))
+    operator.work(lambda work: candidates.save(work, user_id, SITE.name, listing, judged))
 
 
 def test_candidates_are_shown_with_what_an_operator_needs_to_judge(operator):
@@ -308,12 +308,12 @@ def test_an_accepted_candidate_is_a_record(operator, defined):
     run = operator.here("users", "accept", str(shown["id"]))
     assert re.fullmatch(rf"Candidate {shown['id']} is now record \d+\.\n", ok(run))
     assert ("There is no definition of People & Places" in run.stderr) is not defined
-    [record] = operator.work(lambda work: findings.records_of(work, user_id))
+    [record] = operator.work(lambda work: findings.list_records(work, user_id))
     assert (record["record"]["name"], record["record"]["site"]) == (LISTING.name, SITE.name)
-    [alert] = operator.work(lambda work: findings.alerts_of(work, user_id))
+    [alert] = operator.work(lambda work: findings.list_alerts(work, user_id))
     assert (len(alert["opt_out_procedure"]) > 0) is defined
     again = operator.here("users", "accept", str(shown["id"]))
-    assert "no candidate of that id" in error_of(again)
+    assert "no candidate has this id" in error_of(again)
 
 
 def test_a_rejected_candidate_is_not_shown_again(operator):

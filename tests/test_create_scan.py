@@ -130,7 +130,7 @@ def test_however_many_are_registered_at_the_same_moment_no_more_wait_than_there_
         async def flooded(database):
             scans = ScanWaiter(database, house.worker(database, config=replace(QUICK, scans=2)), wait_s=25)
             async with database.writing() as work:
-                taken = [await scans.take(work, user["id"]) for user in users]
+                taken = [await scans.acquire(work, user["id"]) for user in users]
             assert all(taken)
             waits = [
                 asyncio.create_task(scans.wait_for(user["id"], lease))

@@ -91,7 +91,7 @@ def test_a_removed_record_that_is_listed_again_is_the_same_record(service, jane)
     record_id = found(service, jane)
     service.work(lambda work: submit_removal(work, record_id, SITE))
     for _ in range(2):
-        service.work(lambda work: verify_removal(work, record_id, SITE, gone=True))
+        service.work(lambda work: verify_removal(work, record_id, SITE, absent=True))
     assert found(service, jane) == record_id
     assert service.get(jane, f"/records/{record_id}")["record"]["status"] == "discovered"
     assert texts(service, jane)[-1].startswith("Listed again: ")
@@ -139,7 +139,7 @@ def test_a_removed_record_that_is_listed_again_is_up_for_removal_again(service, 
     record_id = found(service, jane, site=site)
     service.work(lambda work: submit_removal(work, record_id, site))
     for _ in range(2):
-        service.work(lambda work: verify_removal(work, record_id, site, gone=True))
+        service.work(lambda work: verify_removal(work, record_id, site, absent=True))
     assert row_of(service, record_id).due_at is None
     service.clock.advance(timedelta(days=30))
     found(service, jane, site=site)
@@ -155,7 +155,7 @@ def test_a_removal_that_a_site_had_refused_before_it_was_done_is_tried_when_it_i
     record_id = found(service, jane, site=OURS)
     refused(service, record_id)
     for _ in range(2):
-        service.work(lambda work: verify_removal(work, record_id, OURS, gone=True))
+        service.work(lambda work: verify_removal(work, record_id, OURS, absent=True))
     found(service, jane, site=OURS)
     row = row_of(service, record_id)
     assert (row.due_at, row.refused_at, row.opt_out_attempts) == (service.clock.now(), None, 0)
@@ -186,7 +186,7 @@ def test_a_listing_seen_again_changes_nothing_of_when_its_next_step_is_due(servi
     found(service, jane, site=OURS)
     assert row_of(service, record_id).due_at == due
     look_at = service.clock.now() + timedelta(days=3)
-    service.work(lambda work: submit_removal(work, record_id, OURS, look_at=look_at))
+    service.work(lambda work: submit_removal(work, record_id, OURS, next_scan_at=look_at))
     found(service, jane, site=OURS)
     row = row_of(service, record_id)
     assert (row.due_at, row.status) == (look_at, "pending removal")

@@ -28,7 +28,7 @@ def storm(gatekeeper, who=ME, times=BURST_S):
 def fail(gatekeeper, who=ME, times=3, status=401):
     for _ in range(times):
         gatekeeper.check(who)
-        gatekeeper.refused(who, who.partition(" ")[2], status)
+        gatekeeper.count_error(who, who.partition(" ")[2], status)
 
 
 def test_a_key_that_storms_is_told_how_long_to_wait():
@@ -45,7 +45,7 @@ def test_a_key_that_is_refused_again_and_again_is_told_how_long_to_wait():
     gatekeeper = RateLimiter(FEW)
     fail(gatekeeper)
     told = refusal(gatekeeper)
-    assert (told.status, str(told)) == (429, "too many requests that were not accepted")
+    assert (told.status, str(told)) == (429, "too many failed authentications")
     assert 1 <= told.retry_after_s <= 60
 
 
@@ -72,10 +72,10 @@ def test_keys_that_change_are_refused_ten_times_as_often_and_then_told_to_wait()
     for who in (ME, OTHER_KEY):
         gatekeeper.check(who)
         with pytest.raises(ApiError) as refused:
-            gatekeeper.refused(who, "192.0.2.1", 401)
+            gatekeeper.count_error(who, "192.0.2.1", 401)
         assert (refused.value.status, str(refused.value)) == (
             429,
-            "too many requests that were not accepted",
+            "too many failed authentications",
         )
         assert 1 <= refused.value.retry_after_s <= 60
     fail(gatekeeper, OTHER_PLACE, times=1)
@@ -106,16 +106,16 @@ def test_the_wait_is_until_the_oldest_is_out_of_the_window():
     gatekeeper = RateLimiter(FEW)
     began = time.time()
     storm(gatekeeper, times=1)
-    gatekeeper.refused(ME, "192.0.2.1", 401)
+    gatekeeper.count_error(ME, "192.0.2.1", 401)
     between = time.time()
     storm(gatekeeper, times=BURST_S - 1)
     for item, kind, seconds in (
         (gatekeeper._requests, "requests", BURST_S),
-        (gatekeeper._refusals, "refusals", 60),
+        (gatekeeper._failures, "refusals", 60),
     ):
         assert began + seconds <= end_of(gatekeeper, item, kind) <= between + seconds
     assert gatekeeper._window.get_window_stats(gatekeeper._requests, "requests", ME).remaining == 0
-    assert gatekeeper._window.get_window_stats(gatekeeper._refusals, "refusals", ME).remaining == 2
+    assert gatekeeper._window.get_window_stats(gatekeeper._failures, "refusals", ME).remaining == 2
 
 
 class Hasty(RateLimiter):
@@ -124,7 +124,7 @@ class Hasty(RateLimiter):
     def __init__(self, given):
         super().__init__(given)
         self._requests = rate_limits.RateLimitItemPerSecond(given.requests_per_second, 1)
-        self._refusals = rate_limits.RateLimitItemPerSecond(given.refusals_per_minute, 1)
+        self._failures = rate_limits.RateLimitItemPerSecond(given.refusals_per_minute, 1)
 
 
 @pytest.fixture(scope="module")
@@ -196,7 +196,7 @@ def test_a_storm_of_keys_that_change_is_told_to_wait_and_an_accepted_key_is_not(
     assert codes == [401] * 30
     answers = [asked.ask(key=f"another-{number}") for number in range(5)]
     assert [answer.status_code for answer in answers] == [429] * 5
-    assert answers[0].json() == {"error": "too many requests that were not accepted"}
+    assert answers[0].json() == {"error": "too many failed authentications"}
     assert 1 <= int(answers[0].headers["retry-after"]) <= 60
     assert asked.ask().status_code == 200
 

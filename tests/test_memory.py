@@ -43,7 +43,7 @@ def twin(service):
 
 @pytest.fixture(scope="module")
 def forgetful(service):
-    with beside(service, memory_bytes=0) as forgetful:
+    with beside(service, cache_bytes=0) as forgetful:
         yield forgetful
 
 
@@ -161,7 +161,7 @@ class Life:
         self.of_a_record(lambda work, record_id: removals.submit_removal(work, record_id, SITE))
 
     def look(self):
-        self.of_a_record(lambda work, record_id: removals.verify_removal(work, record_id, SITE, gone=True))
+        self.of_a_record(lambda work, record_id: removals.verify_removal(work, record_id, SITE, absent=True))
 
     def refuse(self):
         self.of_a_record(lambda work, record_id: removals.refuse_removal(work, record_id, SITE))
@@ -335,50 +335,50 @@ class Hand:
 def test_no_more_is_kept_than_there_is_room_for():
     kept = ResponseCache(64 * KIB)
     for number in range(200):
-        kept.keep(number, b"x" * 3 * KIB)
+        kept.put(number, b"x" * 3 * KIB)
         assert kept.size <= 64 * KIB
-    assert kept.find(199) == b"x" * 3 * KIB
-    assert kept.find(0) is None
+    assert kept.get(199) == b"x" * 3 * KIB
+    assert kept.get(0) is None
 
 
 def test_small_bodies_do_not_outgrow_the_room_by_their_keys():
     kept = ResponseCache(64 * KIB)
     for number in range(1000):
-        kept.keep(number, b"")
+        kept.put(number, b"")
     assert len(kept) < 128
 
 
 def test_what_was_asked_least_recently_goes_first():
     kept = ResponseCache(16 * KIB)
     for number in range(10):
-        kept.keep(number, b"x" * 400)
-        kept.keep("asked", b"y") if not number else kept.find("asked")
+        kept.put(number, b"x" * 400)
+        kept.put("asked", b"y") if not number else kept.get("asked")
     for number in range(100):
-        kept.keep(("more", number), b"x" * 400)
-        assert kept.find("asked") == b"y"
-    assert kept.find(0) is None
+        kept.put(("more", number), b"x" * 400)
+        assert kept.get("asked") == b"y"
+    assert kept.get(0) is None
 
 
 def test_a_body_that_would_crowd_out_the_others_is_not_kept():
     kept = ResponseCache(64 * KIB)
-    kept.keep("small", b"x")
-    kept.keep("large", b"x" * 4 * KIB)
-    assert kept.find("large") is None
-    assert kept.find("small") == b"x"
+    kept.put("small", b"x")
+    kept.put("large", b"x" * 4 * KIB)
+    assert kept.get("large") is None
+    assert kept.get("small") == b"x"
 
 
 def test_what_is_old_is_forgotten_even_if_it_is_asked():
     hand = Hand()
     kept = ResponseCache(clock=hand)
-    kept.keep("a", b"x")
+    kept.put("a", b"x")
     hand.now = AGE_MAX_S - 1
-    assert kept.find("a") == b"x"
+    assert kept.get("a") == b"x"
     hand.now = AGE_MAX_S + 1
-    assert kept.find("a") is None
+    assert kept.get("a") is None
 
 
 async def tidied(kept):
-    task = asyncio.create_task(kept.tidy())
+    task = asyncio.create_task(kept.delete_expired())
     await asyncio.sleep(0.05)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
@@ -390,7 +390,7 @@ def test_what_is_old_is_let_go_while_nobody_asks(monkeypatch):
     kept = ResponseCache(clock=hand)
     body = bytes(100)
     alone = sys.getrefcount(body)
-    kept.keep("a", body)
+    kept.put("a", body)
     asyncio.run(tidied(kept))
     assert sys.getrefcount(body) > alone
     hand.now = AGE_MAX_S + 1
@@ -400,14 +400,14 @@ def test_what_is_old_is_let_go_while_nobody_asks(monkeypatch):
 
 def test_nothing_is_kept_without_room():
     kept = ResponseCache(0)
-    assert not kept.is_on
-    kept.keep("a", b"x")
-    assert (kept.find("a"), len(kept)) == (None, 0)
+    assert not kept.enabled
+    kept.put("a", b"x")
+    assert (kept.get("a"), len(kept)) == (None, 0)
 
 
 def test_a_memory_shows_nothing():
     kept = ResponseCache()
-    kept.keep(("canary", 7), b"canary")
+    kept.put(("canary", 7), b"canary")
     assert "canary" not in f"{kept!r} {kept}"
 
 

@@ -307,8 +307,8 @@ def test_the_service_goes_on_with_what_an_earlier_version_knew(url, made):
         await consent.consent(work, 7, given_by="Jane Doe, by letter")
         assert await consent.may_scan(work, 7)
         known = await findings.discover_record(work, 7, LISTING, SITE)
-        alerts = await findings.alerts_of(work, 7)
-        return subject, known, len(alerts), await findings.links_of(work, 7)
+        alerts = await findings.list_alerts(work, 7)
+        return subject, known, len(alerts), await findings.list_links(work, 7)
 
     subject, known, alerts, links = open_it(url, go_on)
     assert (known, alerts, links[0]["title"]) == (5, 1, "Members")

@@ -170,14 +170,14 @@ def personal_values():
         USER | PERSONAL | {"records": [record], "links": [LINK | TITLED], "nickname": "Canarino"}
     )
     of_record = {"text": "Canary Text", "html": "<p>Canary Html</p>", "url": "https://canary.example/alert"}
-    about_link = {"source_type": "link", "source": {"link": LINK | TITLED}}
+    add_link_alert = {"source_type": "link", "source": {"link": LINK | TITLED}}
     return {
         "user": user,
         "key": user.key,
         "record": user.records[0],
         "link": user.links[0],
         "alert": Alert.model_validate(ALERT | of_record | {"source": {"record": record}}),
-        "about a link": Alert.model_validate(ALERT | of_record | about_link),
+        "about a link": Alert.model_validate(ALERT | of_record | add_link_alert),
         "alias": user.aliases[0],
         "email": user.emails[0],
         "phone": user.phone_numbers[0],

@@ -179,7 +179,7 @@ class Post:
     def remove(self, record_id):
         self.write(submit_removal, record_id, SITE)
         for _ in range(2):
-            self.write(verify_removal, record_id, SITE, gone=True)
+            self.write(verify_removal, record_id, SITE, absent=True)
 
     def link(self, user_id, **shown):
         return self.write(discover_link, user_id, replace(PAGE, **shown))
@@ -786,7 +786,7 @@ def just_submitted(post, user_id):
 def just_removed(post, user_id):
     def verify(record):
         for _ in range(2):
-            post.write(verify_removal, record, SITE, gone=True)
+            post.write(verify_removal, record, SITE, absent=True)
 
     before(post, user_id, verify)
 
@@ -1040,7 +1040,7 @@ def test_alert_change_and_event_are_one_transaction(post, jane, step):
             await discover_link(work, jane, PAGE)
         else:
             for _ in range(2):
-                await verify_removal(work, record_id, SITE, gone=True)
+                await verify_removal(work, record_id, SITE, absent=True)
         made = await work.all(select(tables.events.c.id).where(tables.events.c.delivery_id > 1))
         assert len(made) > 1
         raise ZeroDivisionError

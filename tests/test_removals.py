@@ -37,8 +37,10 @@ class Case:
     def refuse(self, **how):
         self.service.work(lambda work: refuse_removal(work, self.record_id, SITE, **how))
 
-    def look(self, *, gone, **how):
-        return self.service.work(lambda work: verify_removal(work, self.record_id, SITE, gone=gone, **how))
+    def look(self, *, absent, **how):
+        return self.service.work(
+            lambda work: verify_removal(work, self.record_id, SITE, absent=absent, **how)
+        )
 
     def reconsider(self):
         self.service.work(lambda work: reconsider(work, self.user["id"]))
@@ -83,24 +85,24 @@ def test_an_opt_out_makes_a_removal_pending_and_tells(case):
 def test_two_looks_in_a_row_that_find_nothing_verify_a_removal(case):
     """Not in the specification, "transitions": removed (verified twice)."""
     case.submit()
-    assert case.look(gone=True) == "pending removal"
+    assert case.look(absent=True) == "pending removal"
     assert len(case.alerts) == 2
-    assert case.look(gone=True) == "removed"
+    assert case.look(absent=True) == "removed"
     assert case.status == "removed"
     assert case.alerts[-1]["text"].startswith("Removal verified: ")
 
 
 def test_a_look_that_finds_it_starts_the_count_again(case):
     case.submit()
-    assert [case.look(gone=gone) for gone in (True, False, True)] == ["pending removal"] * 3
-    assert case.look(gone=True) == "removed"
+    assert [case.look(absent=gone) for gone in (True, False, True)] == ["pending removal"] * 3
+    assert case.look(absent=True) == "removed"
 
 
 def test_a_scan_that_sees_it_starts_the_count_again(case):
     case.submit()
-    case.look(gone=True)
+    case.look(absent=True)
     assert case.see() == case.record_id
-    assert case.look(gone=True) == "pending removal"
+    assert case.look(absent=True) == "pending removal"
     assert case.status == "pending removal"
 
 
@@ -119,8 +121,8 @@ def test_a_refusal_goes_back_and_carries_the_steps_by_hand(case):
 def test_steps_stand_only_where_somebody_can_act_on_them(case):
     """Specification, "Alert": opt_out_procedure holds manual removal steps."""
     case.submit()
-    case.look(gone=True)
-    case.look(gone=True)
+    case.look(absent=True)
+    case.look(absent=True)
     found, submitted, verified = case.alerts
     assert found["opt_out_procedure"]
     assert submitted["opt_out_procedure"] == verified["opt_out_procedure"] == []
@@ -128,24 +130,24 @@ def test_steps_stand_only_where_somebody_can_act_on_them(case):
 
 def test_a_refused_removal_may_be_submitted_again_and_counts_from_none(case):
     case.submit()
-    case.look(gone=True)
+    case.look(absent=True)
     case.refuse()
     case.submit()
-    assert case.look(gone=True) == "pending removal"
+    assert case.look(absent=True) == "pending removal"
 
 
 def test_a_listing_that_a_human_had_taken_down_is_removed_too(case):
     """Not in the specification, "transitions": verified twice, whoever asked for it."""
-    assert case.look(gone=True) == "discovered"
+    assert case.look(absent=True) == "discovered"
     assert (case.status, len(case.alerts)) == ("discovered", 1)
-    assert case.look(gone=True) == "removed"
+    assert case.look(absent=True) == "removed"
     assert case.status == "removed"
     assert case.alerts[-1]["text"].startswith("Removal verified: ")
     assert len(case.alerts) == 2
 
 
 def test_a_look_that_finds_what_nobody_asked_to_remove_changes_nothing(case):
-    assert [case.look(gone=gone) for gone in (True, False, True)] == ["discovered"] * 3
+    assert [case.look(absent=gone) for gone in (True, False, True)] == ["discovered"] * 3
     assert len(case.alerts) == 1
 
 
@@ -155,36 +157,36 @@ def test_a_site_may_want_more_looks_than_two(case, submitted):
     if submitted:
         case.submit()
     before = case.status
-    assert [case.look(gone=True, confirmations=3) for _ in range(2)] == [before] * 2
-    assert case.look(gone=False, confirmations=3) == before
-    assert [case.look(gone=True, confirmations=3) for _ in range(3)] == [before, before, "removed"]
+    assert [case.look(absent=True, confirmations=3) for _ in range(2)] == [before] * 2
+    assert case.look(absent=False, confirmations=3) == before
+    assert [case.look(absent=True, confirmations=3) for _ in range(3)] == [before, before, "removed"]
 
 
 def test_one_look_is_enough_where_one_is_asked_for(case):
     case.submit()
-    assert case.look(gone=True, confirmations=1) == "removed"
+    assert case.look(absent=True, confirmations=1) == "removed"
 
 
 def test_the_next_look_is_due_when_it_was_said(case):
     """Scans, removal checks and deliveries are due rows."""
     soon, later, last = (case.service.clock.now() + timedelta(days=days) for days in (3, 7, 14))
     assert case.row.due_at is None
-    case.submit(look_at=soon)
+    case.submit(next_scan_at=soon)
     assert case.row.due_at == soon
-    case.look(gone=False, look_at=later)
+    case.look(absent=False, next_scan_at=later)
     assert case.row.due_at == later
-    case.look(gone=True, look_at=last)
+    case.look(absent=True, next_scan_at=last)
     assert case.row.due_at == last
-    case.look(gone=True, look_at=last)
+    case.look(absent=True, next_scan_at=last)
     assert (case.status, case.row.due_at) == ("removed", None)
 
 
 def test_a_status_has_the_moment_from_which_on_it_is_so(case):
     start = case.row.changed_at
     case.tomorrow()
-    case.look(gone=False)
+    case.look(absent=False)
     assert case.row.changed_at == start
-    for step in (case.submit, case.refuse, case.submit, lambda: case.look(gone=True, confirmations=1)):
+    for step in (case.submit, case.refuse, case.submit, lambda: case.look(absent=True, confirmations=1)):
         case.tomorrow()
         step()
         assert case.row.changed_at == case.service.clock.now()
@@ -197,7 +199,7 @@ def test_a_status_has_the_moment_from_which_on_it_is_so(case):
 def test_a_refusal_is_kept_with_its_moment_and_nothing_is_due(case, submitted):
     """Not in the specification, "transitions": a refused opt-out -> back to discovered; it may come as the answer to the form."""
     if submitted:
-        case.submit(look_at=case.service.clock.now())
+        case.submit(next_scan_at=case.service.clock.now())
     case.tomorrow()
     case.refuse()
     assert (case.status, case.row.due_at) == ("discovered", None)
@@ -209,7 +211,7 @@ def test_a_refusal_is_kept_with_its_moment_and_nothing_is_due(case, submitted):
 
 def test_an_opt_out_that_was_ignored_is_told_as_such_and_carries_the_steps(case):
     case.submit()
-    case.refuse(because=Event.OPT_OUT_IGNORED)
+    case.refuse(event=Event.OPT_OUT_IGNORED)
     alert = case.alerts[-1]
     assert alert["text"] == (
         "Opt-out ignored: People & Places has not acted on the removal of Jane Q. Doe. It can be done by hand:\n"
@@ -245,11 +247,11 @@ def test_an_update_over_http_is_such_a_change(case):
 def test_what_is_under_way_or_done_is_not_tried_again(case, state):
     at = case.service.clock.now() + timedelta(days=3)
     if state == "due":
-        case.look(gone=True, look_at=at)
+        case.look(absent=True, next_scan_at=at)
     else:
-        case.submit(look_at=at)
+        case.submit(next_scan_at=at)
     if state == "removed":
-        case.look(gone=True, confirmations=1)
+        case.look(absent=True, confirmations=1)
     before = case.row
     case.tomorrow()
     case.reconsider()
@@ -264,17 +266,17 @@ def test_another_persons_change_is_none_of_this_one(case):
 
 STEPS = {
     "submit": lambda case: case.submit(),
-    "look": lambda case: case.look(gone=True),
-    "find": lambda case: case.look(gone=False),
+    "look": lambda case: case.look(absent=True),
+    "find": lambda case: case.look(absent=False),
     "refuse": lambda case: case.refuse(),
-    "ignore": lambda case: case.refuse(because=Event.OPT_OUT_IGNORED),
+    "ignore": lambda case: case.refuse(event=Event.OPT_OUT_IGNORED),
 }
 
 
 @pytest.mark.parametrize("step", STEPS)
 def test_a_removed_record_can_be_neither_submitted_nor_verified_nor_refused(case, step):
     case.submit()
-    case.look(gone=True, confirmations=1)
+    case.look(absent=True, confirmations=1)
     before, alerts = case.row, case.alerts
     with pytest.raises(
         WrongStatus, match=r"^a record that is removed cannot be [^\n]+: it must be discovered[^\n]*$"
@@ -305,8 +307,8 @@ def test_whatever_happens_the_transitions_are_those_that_are_shown(case, first, 
 def test_a_record_can_be_submitted_while_discovered_only(case, removed):
     case.submit()
     if removed:
-        case.look(gone=True)
-        case.look(gone=True)
+        case.look(absent=True)
+        case.look(absent=True)
     with pytest.raises(WrongStatus, match="must be discovered"):
         case.submit()
     assert case.status == ("removed" if removed else "pending removal")

@@ -327,7 +327,7 @@ def test_a_body_that_cannot_be_read_is_refused(service, content, media_type, sta
 
 def test_a_file_is_no_parameter(service):
     response = service.call("POST", "/users", files={"first_name": ("a.txt", b"Jane")})
-    assert told(response) == (400, "not a whole multipart form of plain fields in UTF-8")
+    assert told(response) == (400, "not a complete multipart form of plain fields in UTF-8")
 
 
 def test_a_body_just_within_the_limit_is_read(service):

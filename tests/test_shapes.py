@@ -57,12 +57,12 @@ def test_a_field_stands_under_every_name_it_is_read_by():
 
 
 MADE = Payloads()
-REPLIES = [reply for reply in Reply.__subclasses__() if reply.__name__ in MADE.replies]
+RESPONSES = [reply for reply in Reply.__subclasses__() if reply.__name__ in MADE.replies]
 
 
 def test_every_reply_is_tried():
     assert (
-        {reply.__name__ for reply in REPLIES}
+        {reply.__name__ for reply in RESPONSES}
         == MADE.replies.keys()
         == {reply.__name__ for reply in Reply.__subclasses__()}
     )
@@ -79,7 +79,7 @@ def known(model):
     return [known(item) for item in model] if isinstance(model, list) else model
 
 
-@pytest.mark.parametrize("reply", REPLIES)
+@pytest.mark.parametrize("reply", RESPONSES)
 @settings(max_examples=20)
 @given(data=st.data())
 def test_a_row_is_its_model_as_plain_values(reply, data):

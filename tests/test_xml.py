@@ -130,7 +130,7 @@ def test_a_name_that_xml_cannot_hold_is_refused(name):
 
 
 MADE = Payloads(XML_TEXT)
-REPLIES = Reply.__subclasses__()
+RESPONSES = Reply.__subclasses__()
 
 
 def normal(value, shape):
@@ -144,7 +144,7 @@ def normal(value, shape):
     return None if value == "" and shape is Scalar.NULLABLE_TEXT else value
 
 
-@pytest.mark.parametrize("reply", REPLIES)
+@pytest.mark.parametrize("reply", RESPONSES)
 @settings(max_examples=40)
 @given(data=st.data())
 def test_every_answer_is_read_as_it_was_written(reply, data):
@@ -154,7 +154,7 @@ def test_every_answer_is_read_as_it_was_written(reply, data):
     assert xml.read(xml.write(told), shape) == normal(told, shape)
 
 
-@pytest.mark.parametrize("reply", REPLIES)
+@pytest.mark.parametrize("reply", RESPONSES)
 @settings(max_examples=40)
 @given(data=st.data())
 def test_an_answer_means_the_same_in_both_encodings(reply, data):
@@ -554,7 +554,7 @@ PAGES = [
 
 
 @pytest.mark.parametrize("page", PAGES)
-@pytest.mark.parametrize("reply", REPLIES)
+@pytest.mark.parametrize("reply", RESPONSES)
 def test_a_web_page_is_never_an_answer(reply, page):
     refusal_of(page.encode(), shape_of_model(reply))
 
@@ -570,7 +570,7 @@ def test_a_web_page_is_never_an_answer(reply, page):
         "<nil-classes type='array'/>",
     ],
 )
-@pytest.mark.parametrize("reply", REPLIES)
+@pytest.mark.parametrize("reply", RESPONSES)
 def test_an_error_is_never_an_empty_answer(reply, told):
     with pytest.raises(ValueError, match="validation error") as refusal:
         read(reply, told)
@@ -596,7 +596,7 @@ ELEMENT = st.recursive(
 )
 
 
-@given(ELEMENT, st.sampled_from(REPLIES))
+@given(ELEMENT, st.sampled_from(RESPONSES))
 def test_any_elements_are_read_or_refused(inner, reply):
     body = f"<hash>{inner}</hash>".encode()
     value, said = None, ""

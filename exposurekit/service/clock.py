@@ -1,23 +1,23 @@
-"""What time it is, and waiting. Given to everything that asks, so that ninety days can pass in seconds."""
+"""Injected time, so that tests and the sandbox can let days pass in seconds."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
 
 
 class Clock:
-    """The machine's own time."""
+    """The system clock."""
 
     def now(self) -> datetime:
-        """This instant, in UTC."""
+        """Return the current time in UTC."""
         return datetime.now(UTC)
 
     async def sleep(self, seconds: float) -> None:
-        """Wait so long."""
+        """Wait."""
         await asyncio.sleep(seconds)
 
 
 class FrozenClock(Clock):
-    """A time that stands still until it is told to pass; whoever waits for it goes on at once.
+    """A clock that only moves with `advance`; `sleep` returns at once.
 
     >>> clock = FrozenClock(datetime(2026, 1, 2, tzinfo=UTC))
     >>> clock.advance(timedelta(days=90))
@@ -29,13 +29,13 @@ class FrozenClock(Clock):
         self._now = at.astimezone(UTC)
 
     def now(self) -> datetime:
-        """The instant at which it stands."""
+        """Return the clock's time."""
         return self._now
 
-    async def sleep(self, seconds: float) -> None:  # noqa: ARG002  time passes when it is told to
-        """Let others go first."""
+    async def sleep(self, seconds: float) -> None:  # noqa: ARG002  only advance() moves the time
+        """Yield to other tasks."""
         await asyncio.sleep(0)
 
     def advance(self, by: timedelta) -> None:
-        """Let time pass."""
+        """Move the clock forward."""
         self._now += by

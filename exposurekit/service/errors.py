@@ -1,10 +1,10 @@
-"""The service's no: a status and a message for the caller. Never holds a value that came in the request."""
+"""The API's error: a status and a message, which never holds a value of the request."""
 
 from exposurekit.errors import ExposureError
 
 
 class ApiError(ExposureError):
-    """An answer other than 200.
+    """A response other than 200.
 
     >>> str(ApiError(400, "limit is invalid", "offset is invalid"))
     'limit is invalid, offset is invalid'
@@ -14,6 +14,6 @@ class ApiError(ExposureError):
         self, status: int, *problems: str, closes: bool = False, retry_after_s: int | None = None
     ) -> None:
         self.status = status
-        self.closes = closes  # the body may not have been read to its end: no second request on it
+        self.closes = closes  # the body may be unread, so the connection cannot be reused
         self.retry_after_s = retry_after_s
         super().__init__(", ".join(problems))

@@ -1,4 +1,4 @@
-"""The log of a service process, on stderr. Lines hold no key, no secret and no personal value; see `front.watch`."""
+"""Logging of a service process to stderr. Log lines hold no keys, secrets or personal data."""
 
 import logging
 import time
@@ -6,19 +6,19 @@ import time
 _LEVELS = {
     "exposurekit": logging.INFO,
     "uvicorn.error": logging.WARNING,
-    "python_multipart": logging.CRITICAL,  # it quotes the bodies that it cannot read
+    "python_multipart": logging.CRITICAL,  # it quotes malformed bodies
 }
 
 
 class _InUTC(logging.Formatter):
-    """Instants as RFC 3339 writes them."""
+    """Formats times as RFC 3339 in UTC."""
 
     converter = staticmethod(time.gmtime)
     default_msec_format = "%s.%03dZ"
 
 
 def to_stderr() -> None:
-    """Log on stderr from now on."""
+    """Send the log to stderr."""
     handler = logging.StreamHandler()
     handler.setFormatter(_InUTC("at=%(asctime)s level=%(levelname)s %(message)s"))
     for name, level in _LEVELS.items():
@@ -26,9 +26,9 @@ def to_stderr() -> None:
         log.setLevel(level)
         log.handlers = [handler]
         log.propagate = False
-    logging.getLogger("uvicorn.error").addFilter(_not_twice)
+    logging.getLogger("uvicorn.error").addFilter(_not_startup_failure)
 
 
-def _not_twice(record: logging.LogRecord) -> bool:
-    """A start that fails is raised, with its reason; uvicorn says so too, without it."""
+def _not_startup_failure(record: logging.LogRecord) -> bool:
+    """Drop uvicorn's line about a failed start, which is also raised, with the reason."""
     return not record.getMessage().startswith("Application startup failed")

@@ -1,4 +1,4 @@
-"""What a site or a page shows about a person, as values. Stores nothing, and believes nothing it is shown."""
+"""Values: sites, listings and pages, and the API's representation of a record."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,21 +7,21 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """A people-search site: its name, and what removal from it takes."""
+    """A people-search site, and what removal from it requires."""
 
     name: str
     guide: str | None = None
     opt_out_procedure: tuple[str, ...] = ()
     opt_out_url: str | None = None
     user_fields_required_for_removal: tuple[str, ...] = ()
-    removed_by_us: bool = False  # the service can send this person's opt-out itself
+    removed_by_us: bool = False  # the service can send this user's opt-out itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """What a people-search site shows about a person. ``reference_id`` is the site's own name for it.
+    """What a people-search site shows about somebody. ``reference_id`` is the site's own id of it.
 
-    E-mails, phones and streets tell whose listing it is, and are not kept with the record.
+    E-mail addresses, phone numbers and streets are used for matching, and not stored with the record.
     """
 
     name: str = field(repr=False)
@@ -33,10 +33,10 @@ class Listing:
     locations: tuple[str, ...] = field(default=(), repr=False)
     emails: tuple[str, ...] = field(default=(), repr=False)
     phone_numbers: tuple[str, ...] = field(default=(), repr=False)
-    found_by: Mapping[str, str] | None = field(default=None, repr=False)  # what the site was asked
+    found_by: Mapping[str, str] | None = field(default=None, repr=False)  # the query that found it
 
     def stored(self, site: Site) -> dict[str, Any]:
-        """As a record's sealed part keeps it, with what the site asks for."""
+        """Return the listing as stored in a record's ciphertext, with the fields that the site requires."""
         return {
             "name": self.name,
             "age": self.age,
@@ -50,8 +50,8 @@ class Listing:
         }
 
     @classmethod
-    def of_stored(cls, stored: Mapping[str, Any]) -> "Listing":
-        """The listing in a record's sealed part."""
+    def from_stored(cls, stored: Mapping[str, Any]) -> "Listing":
+        """Return the listing in a record's plaintext."""
         return cls(
             name=stored["name"],
             reference_id=stored["reference_id"],
@@ -60,7 +60,7 @@ class Listing:
             relations=tuple(stored["relations"]),
             aliases=tuple(stored["aliases"]),
             locations=tuple(stored["locations"]),
-            found_by=stored.get("found_by"),  # not there: kept by the first version
+            found_by=stored.get("found_by"),  # absent in records of the first version
         )
 
 
@@ -73,14 +73,14 @@ class Page:
     contains: tuple[str, ...] = ()
 
     def resource(self) -> dict[str, Any]:
-        """The link as the specification describes it."""
+        """Return the link as the specification describes one."""
         return {"url": self.url, "title": self.title, "contains": list(self.contains)}
 
 
 def record_resource(
     record_id: int, site: str, status: str, stored: Mapping[str, Any], *, with_removal_fields: bool = False
 ) -> dict[str, Any]:
-    """A record as the specification describes it."""
+    """Return a record as the specification describes one."""
     record = {
         "id": record_id,
         "name": stored["name"],

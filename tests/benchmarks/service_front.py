@@ -101,7 +101,7 @@ async def people(database):
 
 
 def serve_first_asked(said):
-    ResponseCache.find = lambda *_: None
+    ResponseCache.get = lambda *_: None
     serve_remembered(said)
 
 

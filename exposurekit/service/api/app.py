@@ -1,4 +1,4 @@
-"""Requests in, answers out: routes read off the operations table. Decides nothing about people."""
+"""The ASGI application: routes, built from the operations table."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterator
@@ -20,7 +20,7 @@ from exposurekit.contract.operations import OPERATIONS, PREFIX, Operation
 from exposurekit.service.accounts.integrators import API_KEY
 from exposurekit.service.api import middleware, openapi, requests, responses
 from exposurekit.service.api.cache import BYTES_MAX, ResponseCache
-from exposurekit.service.api.handlers import ApiContext, answer
+from exposurekit.service.api.handlers import ApiContext, handle
 from exposurekit.service.api.rate_limits import Limits, RateLimiter
 from exposurekit.service.api.requests import BODY_TIMEOUT_S
 from exposurekit.service.api.scan_wait import WAIT_S, ScanWaiter
@@ -36,39 +36,39 @@ def create_app(
     limits: Limits | None = None,
     body_timeout_s: float = BODY_TIMEOUT_S,
     scan_wait_s: float = WAIT_S,
-    memory_bytes: int = BYTES_MAX,
+    cache_bytes: int = BYTES_MAX,
 ) -> Starlette:
-    """The service as an ASGI application; it opens the database when it starts and closes it when it ends.
+    """Create the service's ASGI application, which opens the database at startup and closes it at shutdown.
 
     Args:
-        database: Where everything is.
-        worker: Works inside, for as long as the application runs; without it, another process must.
-        limits: How much a key may ask; without, as much as it likes.
-        body_timeout_s: How long a request's body may take.
-        scan_wait_s: How long Create user waits for its scan.
-        memory_bytes: How much of what was answered is remembered, see `memory`; 0: nothing.
+        database: The service's database.
+        worker: Runs inside the application. Without one, another process must run it.
+        limits: Rate limits per key and address. Default: none.
+        body_timeout_s: Seconds for receiving a request's body.
+        scan_wait_s: Seconds that Create user waits for its scan.
+        cache_bytes: Size of the response cache; 0 disables it.
     """
-    memory = ResponseCache(memory_bytes)
+    cache = ResponseCache(cache_bytes)
     scans = ScanWaiter(database, worker, wait_s=scan_wait_s)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         await database.open()
         try:
-            async with _doing(memory.tidy()), _working(worker):
+            async with _background(cache.delete_expired()), _running_worker(worker):
                 try:
                     yield
                 finally:
-                    with suppress(*DATABASE_ERRORS):  # the leases run out by themselves
+                    with suppress(*DATABASE_ERRORS):  # the leases expire by themselves
                         await scans.close()
         finally:
-            memory.clear()
+            cache.clear()
             await database.close()
 
     middleware.mask_access_log()
-    gatekeeper = None if limits is None else RateLimiter(limits)
+    rate_limiter = None if limits is None else RateLimiter(limits)
     app = Starlette(
-        routes=list(_routes(_Front(ApiContext(database, scans, memory), gatekeeper, body_timeout_s))),
+        routes=list(_routes(_Api(ApiContext(database, scans, cache), rate_limiter, body_timeout_s))),
         middleware=[Middleware(middleware.RequestMiddleware)],
         exception_handlers={HTTPException: responses.unrouted},
         lifespan=lifespan,
@@ -78,11 +78,11 @@ def create_app(
 
 
 @asynccontextmanager
-async def _working(worker: Worker | None) -> AsyncIterator[None]:
-    """A worker beside the block; if it ends by itself the block is cancelled.
+async def _running_worker(worker: Worker | None) -> AsyncIterator[None]:
+    """Run a worker for the duration of the block; cancel the block if the worker ends by itself.
 
     Raises:
-        WorkerCrashed: It did.
+        WorkerCrashed: The worker ended by itself.
     """
     if worker is None:
         yield
@@ -106,9 +106,9 @@ async def _working(worker: Worker | None) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def _doing(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Beside the block, for as long as it lasts."""
-    task = asyncio.create_task(work)
+async def _background(coroutine: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run a coroutine for the duration of the block."""
+    task = asyncio.create_task(coroutine)
     try:
         yield
     finally:
@@ -117,7 +117,7 @@ async def _doing(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 
 class _Segment(Convertor[str]):
-    """The last part of a path, up to the suffix that selects the encoding."""
+    """The last segment of a path, without the suffix that selects the encoding."""
 
     regex = r"[^/.]+"
 
@@ -129,7 +129,7 @@ class _Segment(Convertor[str]):
 
 
 class _Suffix(_Segment):
-    """The suffix: one of the two, or none."""
+    """The suffix: .json, .xml or none."""
 
     regex = r"(?:\.json|\.xml)?"
 
@@ -139,17 +139,17 @@ register_url_convertor("exposurekit_suffix", _Suffix())
 
 
 @dataclass(frozen=True, slots=True)
-class _Front:
-    desk: ApiContext
-    gatekeeper: RateLimiter | None
+class _Api:
+    context: ApiContext
+    rate_limiter: RateLimiter | None
     body_timeout_s: float
 
 
-def _routes(front: _Front) -> Iterator[Route]:
+def _routes(api: _Api) -> Iterator[Route]:
     for path, group in groupby(sorted(OPERATIONS, key=_path), key=_path):
         by_method = {operation.method: operation for operation in group}
         pattern = PREFIX + (path.removesuffix("}") + ":exposurekit_segment}" if path.endswith("}") else path)
-        endpoint = _Endpoint(front, by_method)
+        endpoint = _Endpoint(api, by_method)
         yield Route(pattern + "{format:exposurekit_suffix}", endpoint, methods=list(by_method))
     document = openapi.document()
 
@@ -165,39 +165,39 @@ def _path(operation: Operation) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Endpoint:
-    """One path, as an ASGI application: to be called with a request would cost 10 us more."""
+    """One path as an ASGI application; an endpoint that takes a request object would cost 10 us more."""
 
-    front: _Front
+    api: _Api
     by_method: dict[str, Operation]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         operation = self.by_method["GET" if scope["method"] == "HEAD" else scope["method"]]
         scope[middleware.OPERATION] = operation.name
         try:
-            response = await _endpoint_response(self.front, operation, scope, receive)
+            response = await _endpoint_response(self.api, operation, scope, receive)
         except ApiError as refusal:
-            response = responses.refused(scope, refusal)
+            response = responses.api_error(scope, refusal)
         await response(scope, receive, send)
 
 
-async def _endpoint_response(front: _Front, operation: Operation, scope: Scope, receive: Receive) -> Response:
-    """One request of a key from an address, counted where there are limits; a refusal is counted too."""
-    who, address = ("", "") if front.gatekeeper is None else _who(front.desk, scope)
-    if front.gatekeeper:
-        front.gatekeeper.check(who)
+async def _endpoint_response(api: _Api, operation: Operation, scope: Scope, receive: Receive) -> Response:
+    """Handle one request; count it and its errors if there are limits."""
+    client_key, address = ("", "") if api.rate_limiter is None else _client_identity(api.context, scope)
+    if api.rate_limiter:
+        api.rate_limiter.check(client_key)
     try:
-        asked = await requests.receive(scope, receive, operation, body_timeout_s=front.body_timeout_s)
+        api_request = await requests.receive(scope, receive, operation, body_timeout_s=api.body_timeout_s)
         encoding = responses.format_of(scope)
-        return responses.encoded(await answer(front.desk, asked, encoding), encoding)
+        return responses.encoded(await handle(api.context, api_request, encoding), encoding)
     except ApiError as refusal:
-        if front.gatekeeper:
-            front.gatekeeper.refused(who, address, refusal.status)
+        if api.rate_limiter:
+            api.rate_limiter.count_error(client_key, address, refusal.status)
         raise
 
 
-def _who(desk: ApiContext, scope: Scope) -> tuple[str, str]:
-    """A key at an address, and the address."""
-    key = desk.database.vault.fingerprint(scope["path_params"]["api_key"], API_KEY).hex()
+def _client_identity(context: ApiContext, scope: Scope) -> tuple[str, str]:
+    """Return an identifier of the key and address, and the address."""
+    key = context.database.vault.fingerprint(scope["path_params"]["api_key"], API_KEY).hex()
     client = scope.get("client")
     address = str(client[0]) if client else ""
     return f"{key} {address}", address

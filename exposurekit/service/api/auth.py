@@ -1,7 +1,7 @@
-"""Who is asking, and may they. Compares in constant time; tells an unknown user and a wrong secret in one voice.
+"""Authentication: integrator and user credentials, compared in constant time.
 
-In this order: the integrator's name and key, a request that cannot be read, credentials that are missing, the
-integrator's secret, the user's id and secret. Everything else comes after the gate.
+Errors are checked in this order: the integrator's name and key, an unreadable request, missing credentials, the
+integrator's secret, the user's id and secret (an unknown user and a wrong secret give the same message).
 """
 
 import hmac
@@ -23,48 +23,48 @@ from exposurekit.service.storage import tables
 from exposurekit.service.storage.database import Session
 from exposurekit.service.storage.encryption import Vault
 
-NO_USER = -1  # no row has it: a database then answers as it does for any unknown id
+NO_USER = -1  # no row has this id
 _DECOY_SECRET = "000000000000000000"  # noqa: S105  no user has it: secrets have no leading zero
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """An integrator that was let in: what it asks, not yet checked, and the user it asks about, if any."""
+    """An authenticated integrator, its request's unvalidated values, and the user concerned, if any."""
 
     integrator_id: int
     values: Values = field(repr=False)
     account: Account | None = None
 
 
-async def authenticate(session: Session, asked: ApiRequest) -> Principal:
-    """Let a request in.
+async def authenticate(session: Session, request: ApiRequest) -> Principal:
+    """Authenticate a request.
 
     Raises:
-        Refusal: 401, the name, a key or a secret is not accepted; 400, one is missing or no credential at all; or
-            what made the request unreadable.
+        ApiError: 401, the name, a key or a secret is not accepted; 400, one is missing or malformed; or the error that
+            made the request unreadable.
     """
-    user_id = _user_id(asked)
-    digest = session.vault.fingerprint(asked.api_key, integrators.API_KEY)
-    found = await session.rows(
-        _CALLER, {"digest": digest, "user_id": NO_USER if user_id is None else user_id}
+    user_id = _user_id(request)
+    digest = session.vault.fingerprint(request.api_key, integrators.API_KEY)
+    rows = await session.rows(
+        _PRINCIPAL, {"digest": digest, "user_id": NO_USER if user_id is None else user_id}
     )
-    known = _KnownUser(*found[0]) if found else None
-    if known is None or not _same(known.name, asked.integration_name):
+    row = _PrincipalRow(*rows[0]) if rows else None
+    if row is None or not _equal(row.name, request.integration_name):
         raise ApiError(401, integrators.NOT_ACCEPTED)
-    values = await requests.read(asked)
-    given = _credentials(asked.operation, values)
-    digest = session.vault.fingerprint(given["api_secret"], integrators.API_SECRET)
-    if not hmac.compare_digest(digest, known.api_secret_digest):
+    values = await requests.read(request)
+    credentials = _credentials(request.operation, values)
+    digest = session.vault.fingerprint(credentials["api_secret"], integrators.API_SECRET)
+    if not hmac.compare_digest(digest, row.api_secret_digest):
         raise ApiError(401, "the api_secret is not accepted")
-    if "secret" not in given:
-        return Principal(known.integrator_id, values)
+    if "secret" not in credentials:
+        return Principal(row.integrator_id, values)
     if user_id is None:
-        raise ApiError(400, f"{name_of_user_id(asked.operation)} is invalid")
-    return Principal(known.integrator_id, values, _account(session, user_id, given["secret"], known))
+        raise ApiError(400, f"{name_of_user_id(request.operation)} is invalid")
+    return Principal(row.integrator_id, values, _account(session, user_id, credentials["secret"], row))
 
 
-class _KnownUser(NamedTuple):
-    """An integrator, and its user if there is such a one, as the database keeps them."""
+class _PrincipalRow(NamedTuple):
+    """An integrator's row, joined with its user's, if there is one."""
 
     integrator_id: int
     name: str
@@ -77,7 +77,7 @@ class _KnownUser(NamedTuple):
     version: int
 
 
-_CALLER = (
+_PRINCIPAL = (
     select(
         tables.integrators.c.id,
         tables.integrators.c.name,
@@ -102,49 +102,49 @@ _CALLER = (
 )
 
 
-def _user_id(asked: ApiRequest) -> int | None:
+def _user_id(request: ApiRequest) -> int | None:
     try:
-        return inputs.whole_number(asked.path.get(name_of_user_id(asked.operation)))
+        return inputs.whole_number(request.path.get(name_of_user_id(request.operation)))
     except InvalidValue:
         return None
 
 
 def _credentials(operation: Operation, values: Values) -> dict[str, str]:
     names = _CREDENTIALS[operation.name]
-    told = {name: _parameter(values.get(name)) for name in names}
-    if wrong := [f"{name} is {problem}" for name in names if (problem := _PROBLEMS.get(told[name]))]:
+    credentials = {name: _parameter(values.get(name)) for name in names}
+    if wrong := [f"{name} is {problem}" for name in names if (problem := _PROBLEMS.get(credentials[name]))]:
         raise ApiError(400, *wrong)
-    return told
+    return credentials
 
 
 _CREDENTIALS = {one.name: [name for name in CREDENTIAL_HEADERS if name in one.names] for one in OPERATIONS}
-_MISSING, _ODD = "", "\0"
-_PROBLEMS = {_MISSING: "missing", _ODD: "invalid"}
+_MISSING, _INVALID = "", "\0"
+_PROBLEMS = {_MISSING: "missing", _INVALID: "invalid"}
 
 
 def _parameter(value: Any) -> str:
-    """A credential as text: the specification declares the user's secret Integer and shows it as text."""
+    """Return a credential as text; the specification declares the user's secret as Integer and shows it as text."""
     if value is None:
         return _MISSING
     if isinstance(value, bool) or not isinstance(value, (int, str)):
-        return _ODD
+        return _INVALID
     return str(value)
 
 
-def _account(session: Session, user_id: int, secret: str, known: _KnownUser) -> Account:
-    # One secret is opened and compared, known user or not, so that both ways take the same work.
+def _account(session: Session, user_id: int, secret: str, row: _PrincipalRow) -> Account:
+    # A secret is decrypted and compared even for an unknown user, so that both cases take the same time.
     decoy = _decoy(session.vault)
-    there = known.user_id is not None
-    owner, ciphertext = (user_id, known.secret_ciphertext) if there else (NO_USER, decoy)
-    if not _same(users.decrypt_secret(session, owner, ciphertext), secret) or not there:
+    exists = row.user_id is not None
+    owner, ciphertext = (user_id, row.secret_ciphertext) if exists else (NO_USER, decoy)
+    if not _equal(users.decrypt_secret(session, owner, ciphertext), secret) or not exists:
         raise ApiError(401, users.UNKNOWN_USER)
     return Account(
         user_id,
         secret,
-        known.ciphertext,
-        is_scanning=known.is_scanning,
-        identification_on_file=known.identification_on_file,
-        version=known.version,
+        row.ciphertext,
+        is_scanning=row.is_scanning,
+        identification_on_file=row.identification_on_file,
+        version=row.version,
     )
 
 
@@ -152,12 +152,12 @@ _decoys: WeakKeyDictionary[Vault, bytes] = WeakKeyDictionary()
 
 
 def _decoy(vault: Vault) -> bytes:
-    """A sealed secret that opens for no user; made by the first request, whichever way that goes."""
+    """Return an encrypted secret of no user; created by the first request, whatever its outcome."""
     decoy = _decoys.get(vault)
     if decoy is None:
         decoy = _decoys[vault] = vault.encrypt(_DECOY_SECRET, f"{users.SECRET}:{NO_USER}")
     return decoy
 
 
-def _same(one: str, other: str) -> bool:
+def _equal(one: str, other: str) -> bool:
     return hmac.compare_digest(one.encode("utf-8", "surrogatepass"), other.encode("utf-8", "surrogatepass"))

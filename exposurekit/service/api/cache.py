@@ -1,10 +1,9 @@
-"""Answers that were given, encoded, for as long as nothing about them has changed. Decides nothing; keeps no file.
+"""Response cache: encoded bodies, as long as the data behind them has not changed.
 
-This is opened personal data in memory. The process has the key and opens the same data for every request anyway;
-what stands here is bounded in size and time, is never written, and is given only to a caller whom the gate let in
-just now: it is asked each time, and a person who is gone or a key that was rotated is refused there. What tells
-that nothing has changed is read in the same look as the gate's question, so that an answer is never remembered
-under another moment than its own. `cachetools` keeps count: well kept, and it costs a microsecond.
+It holds decrypted personal data in memory, bounded in size and age and never written to disk; the process has the
+encryption key and decrypts the same data for requests anyway. Every request is authenticated before a lookup, so an
+erased user or a rotated key is refused. The cache key is read in the same snapshot as the credentials, so that a body
+is never stored under another state than its own.
 """
 
 import asyncio
@@ -13,55 +12,55 @@ from collections.abc import Callable, Hashable
 
 from cachetools import TTLCache
 
-BYTES_MAX = 2**24  # some two thousand people with twenty records each
-SHARE = 16  # no answer is kept that is larger than this part of the whole
+BYTES_MAX = 2**24  # about two thousand users with twenty records each
+SHARE = 16  # a body larger than this fraction of the cache is not stored
 AGE_MAX_S = 600
 TIDY_EVERY_S = 30
-_ENTRY_BYTES = 600  # about what the key takes, and what keeps it in order
+_ENTRY_BYTES = 600  # approximate overhead of an entry
 
 
 class ResponseCache:
-    """Bodies by what they show; those least recently asked for go first. Belongs to one event loop.
+    """A least-recently-used cache of bodies with a maximum age, for one event loop.
 
     Args:
-        bytes_max: How much is kept; 0: nothing.
-        clock: Seconds that never run back.
+        bytes_max: Maximum size; 0 disables the cache.
+        clock: A monotonic clock in seconds.
     """
 
     def __init__(self, bytes_max: int = BYTES_MAX, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self.is_on = bytes_max > 0
+        self.enabled = bytes_max > 0
         self._size_max = bytes_max // SHARE
         self._bodies: TTLCache[Hashable, bytes] = TTLCache(bytes_max, AGE_MAX_S, clock, _size)
 
     def __repr__(self) -> str:
-        return "Memory(hidden)"
+        return "ResponseCache(hidden)"
 
     def __len__(self) -> int:
         return len(self._bodies)
 
     @property
     def size(self) -> int:
-        """How many bytes are kept, what keeps them in order included."""
+        """Size in bytes, with overhead."""
         return int(self._bodies.currsize)
 
-    def find(self, key: Hashable) -> bytes | None:
-        """What was kept under this key, unless it is too old or had to make room."""
+    def get(self, key: Hashable) -> bytes | None:
+        """Return the body of a key; None: not cached or expired."""
         try:
             return self._bodies[key]  # get() would look twice
         except KeyError:
             return None
 
-    def keep(self, key: Hashable, body: bytes) -> None:
-        """Remember a body; nothing, where it is too large."""
+    def put(self, key: Hashable, body: bytes) -> None:
+        """Store a body, unless it is too large."""
         if _size(body) <= self._size_max:
             self._bodies[key] = body
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Delete everything."""
         self._bodies.clear()
 
-    async def tidy(self) -> None:
-        """Until cancelled: forget what is too old, also while nobody asks."""
+    async def delete_expired(self) -> None:
+        """Delete expired bodies periodically, until cancelled."""
         while True:
             await asyncio.sleep(TIDY_EVERY_S)
             self._bodies.expire()

@@ -1,7 +1,4 @@
-"""The eight operations: what each asks of the domain, and what it answers. Knows no HTTP.
-
-The two that are asked most are remembered as they were encoded, see `memory`.
-"""
+"""Handlers of the eight operations. The two most frequent ones use the response cache."""
 
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass
@@ -29,108 +26,108 @@ from exposurekit.service.errors import ApiError
 from exposurekit.service.findings import findings, removals
 from exposurekit.service.storage.database import Database, Session
 
-Answer = dict[str, Any]
-Looks = Callable[[Session, Principal, Mapping[str, Any]], Awaitable[Answer]]
-States = Callable[[Session, Principal, Mapping[str, Any]], Awaitable[Hashable]]
+Payload = dict[str, Any]
+ReadHandler = Callable[[Session, Principal, Mapping[str, Any]], Awaitable[Payload]]
+CacheKeyFunction = Callable[[Session, Principal, Mapping[str, Any]], Awaitable[Hashable]]
 
 
 @dataclass(frozen=True, slots=True)
 class ApiContext:
-    """What an operation needs beside the request: the database, what is remembered, the scans it may wait for."""
+    """What handlers need: the database, the scan waiter and the response cache."""
 
     database: Database
     scans: ScanWaiter
-    memory: ResponseCache
+    cache: ResponseCache
 
 
-Writes = Callable[[ApiContext, Principal, Mapping[str, Any]], Awaitable[Answer]]
+WriteHandler = Callable[[ApiContext, Principal, Mapping[str, Any]], Awaitable[Payload]]
 
 
-async def answer(desk: ApiContext, asked: ApiRequest, encoding: str) -> bytes:
-    """Perform an operation; its answer, encoded.
+async def handle(context: ApiContext, request: ApiRequest, encoding: str) -> bytes:
+    """Perform an operation. Return the encoded response body.
 
     Raises:
-        Refusal: 400 or 401, as the specification lists them.
+        ApiError: 400 or 401, as the specification lists them.
     """
-    name = asked.operation.name
-    async with desk.database.reading() as session:
-        caller = await auth.authenticate(session, asked)
-        values = parameters.validated(asked.operation, caller.values)
-        if looks := _LOOKS.get(name):
+    name = request.operation.name
+    async with context.database.reading() as session:
+        principal = await auth.authenticate(session, request)
+        values = parameters.validated(request.operation, principal.values)
+        if read := _READS.get(name):
             key = None
-            if desk.memory.is_on and (states := _STATES.get(name)):
-                # In the gate's own look: what is read below is as it was when this was so.
-                key = (name, encoding, await states(session, caller, values))
-                if (body := desk.memory.find(key)) is not None:
+            if context.cache.enabled and (cache_key := _CACHE_KEYS.get(name)):
+                # In the same snapshot as authentication and the read below.
+                key = (name, encoding, await cache_key(session, principal, values))
+                if (body := context.cache.get(key)) is not None:
                     return body
-            body = codec.encode(await looks(session, caller, values), encoding)
+            body = codec.encode(await read(session, principal, values), encoding)
             if key is not None:
-                desk.memory.keep(key, body)
+                context.cache.put(key, body)
             return body
-    return codec.encode(await _WRITES[name](desk, caller, values), encoding)
+    return codec.encode(await _WRITES[name](context, principal, values), encoding)
 
 
-async def _create_user(desk: ApiContext, caller: Principal, values: Mapping[str, Any]) -> Answer:
-    async with desk.database.writing() as session:
-        account = await users.create(session, caller.integrator_id, values)
+async def _create_user(context: ApiContext, principal: Principal, values: Mapping[str, Any]) -> Payload:
+    async with context.database.writing() as session:
+        account = await users.create(session, principal.integrator_id, values)
         if values.get("async") or not account.is_scanning:
             return {"user": await users.show(session, account)}
-        lease = await desk.scans.take(session, account.id)
-    await desk.scans.wait_for(account.id, lease)
-    async with desk.database.reading() as session:
+        lease = await context.scans.acquire(session, account.id)
+    await context.scans.wait_for(account.id, lease)
+    async with context.database.reading() as session:
         return {"user": await users.show(session, await users.refresh(session, account))}
 
 
-async def _update_user(desk: ApiContext, caller: Principal, values: Mapping[str, Any]) -> Answer:
-    async with desk.database.writing() as session:
-        account, changed = await users.update(session, _account(caller), values)
+async def _update_user(context: ApiContext, principal: Principal, values: Mapping[str, Any]) -> Payload:
+    async with context.database.writing() as session:
+        account, changed = await users.update(session, _account(principal), values)
         if changed:  # an opt-out that lacked data or was refused may be possible now
             await removals.reconsider(session, account.id)
         return {"user": await users.show(session, account)}
 
 
-async def _list_users(session: Session, caller: Principal, values: Mapping[str, Any]) -> Answer:
-    return await users.page(session, caller.integrator_id, values)
+async def _list_users(session: Session, principal: Principal, values: Mapping[str, Any]) -> Payload:
+    return await users.page(session, principal.integrator_id, values)
 
 
-async def _page_state(session: Session, caller: Principal, values: Mapping[str, Any]) -> Hashable:
-    return caller.integrator_id, await users.page_cache_key(session, caller.integrator_id, values)
+async def _page_cache_key(session: Session, principal: Principal, values: Mapping[str, Any]) -> Hashable:
+    return principal.integrator_id, await users.page_cache_key(session, principal.integrator_id, values)
 
 
-async def _get_user(session: Session, caller: Principal, _: Mapping[str, Any]) -> Answer:
-    return {"user": await users.show(session, _account(caller), with_removal_fields=True)}
+async def _get_user(session: Session, principal: Principal, _: Mapping[str, Any]) -> Payload:
+    return {"user": await users.show(session, _account(principal), with_removal_fields=True)}
 
 
-async def _user_state(_session: Session, caller: Principal, _values: Mapping[str, Any]) -> Hashable:
-    return _account(caller).cache_key
+async def _user_cache_key(_session: Session, principal: Principal, _values: Mapping[str, Any]) -> Hashable:
+    return _account(principal).cache_key
 
 
-async def _list_user_records(session: Session, caller: Principal, _: Mapping[str, Any]) -> Answer:
-    return {"records": await findings.records_of(session, _account(caller).id)}
+async def _list_user_records(session: Session, principal: Principal, _: Mapping[str, Any]) -> Payload:
+    return {"records": await findings.list_records(session, _account(principal).id)}
 
 
-async def _get_record(session: Session, caller: Principal, values: Mapping[str, Any]) -> Answer:
-    record = await findings.record_of(session, _account(caller).id, values["id"])
+async def _get_record(session: Session, principal: Principal, values: Mapping[str, Any]) -> Payload:
+    record = await findings.get_record(session, _account(principal).id, values["id"])
     if record is None:
         raise ApiError(400, "id is invalid")
     return {"record": record}
 
 
-async def _list_user_links(session: Session, caller: Principal, _: Mapping[str, Any]) -> Answer:
-    return {"links": await findings.links_of(session, _account(caller).id)}
+async def _list_user_links(session: Session, principal: Principal, _: Mapping[str, Any]) -> Payload:
+    return {"links": await findings.list_links(session, _account(principal).id)}
 
 
-async def _get_user_alerts(session: Session, caller: Principal, _: Mapping[str, Any]) -> Answer:
-    return {"alerts": await findings.alerts_of(session, _account(caller).id)}
+async def _get_user_alerts(session: Session, principal: Principal, _: Mapping[str, Any]) -> Payload:
+    return {"alerts": await findings.list_alerts(session, _account(principal).id)}
 
 
-def _account(caller: Principal) -> Account:
-    if caller.account is None:
-        raise LookupError("this operation is about one user, and the gate let none in")
-    return caller.account
+def _account(principal: Principal) -> Account:
+    if principal.account is None:
+        raise LookupError("the operation concerns a user, but none is authenticated")
+    return principal.account
 
 
-_LOOKS: Mapping[str, Looks] = {
+_READS: Mapping[str, ReadHandler] = {
     LIST_USERS.name: _list_users,
     GET_USER.name: _get_user,
     LIST_USER_RECORDS.name: _list_user_records,
@@ -138,6 +135,9 @@ _LOOKS: Mapping[str, Looks] = {
     LIST_USER_LINKS.name: _list_user_links,
     GET_USER_ALERTS.name: _get_user_alerts,
 }
-# What stays the same for as long as the answer does. Whoever changes what Get user shows holds the person first.
-_STATES: Mapping[str, States] = {LIST_USERS.name: _page_state, GET_USER.name: _user_state}
-_WRITES: Mapping[str, Writes] = {CREATE_USER.name: _create_user, UPDATE_USER.name: _update_user}
+# Equal keys mean equal responses: whoever changes what Get user shows locks the user, which changes the key.
+_CACHE_KEYS: Mapping[str, CacheKeyFunction] = {
+    LIST_USERS.name: _page_cache_key,
+    GET_USER.name: _user_cache_key,
+}
+_WRITES: Mapping[str, WriteHandler] = {CREATE_USER.name: _create_user, UPDATE_USER.name: _update_user}

@@ -1,7 +1,7 @@
-"""What stands around every request: headers, the last net under a fault, one line of log. Logs no value of any kind.
+"""Middleware of every request: security headers, error responses and the access log.
 
-A line says which operation, which status and how long. A fault is told by its type and place: its text may hold
-what a person told us, and so may a traceback.
+A log line has the operation, the status and the duration, and no values. An error is logged by type and location,
+because its text and traceback may hold personal data.
 """
 
 import logging
@@ -10,7 +10,7 @@ import time
 from types import TracebackType
 
 from sqlalchemy.exc import OperationalError
-from sqlalchemy.exc import TimeoutError as NoConnection  # every one that the pool may hold is in use
+from sqlalchemy.exc import TimeoutError as NoConnection  # the connection pool is exhausted
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -18,21 +18,21 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from exposurekit.service.api import responses
 
 RETRY_AFTER_S = 5
-OPERATION = "exposurekit.operation"  # where a request's scope bears the operation's name
+OPERATION = "exposurekit.operation"  # the key of the operation's name in the scope
 _HEADERS = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
-# Where the key stands, and whatever else in a path looks like one: a mistyped address is no reason to show it.
+# The key's position in a path, and anything else that looks like a key, such as in a mistyped URL.
 _KEY_IN_PATH = re.compile(r"(/api/[^/?]*/)[^/?\s]*|(?<=/)[A-Za-z0-9]{32,}")
 _log = logging.getLogger("exposurekit.service")
 
 
 class RequestMiddleware:
-    """Wraps the application; an exception never leaves it."""
+    """Wraps the application; no exception escapes."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Handle one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -49,35 +49,35 @@ class RequestMiddleware:
         try:
             await self._app(scope, receive, sending)
         except ClientDisconnect:
-            pass  # nobody is left to answer
+            pass  # the client is gone
         except Exception as fault:  # noqa: BLE001  the server would log its text
-            _log.error("fault=%s at=%s", type(fault).__name__, _place(fault.__traceback__))
+            _log.error("fault=%s at=%s", type(fault).__name__, _location(fault.__traceback__))
             if not status:
-                await _failed(scope, fault)(scope, receive, sending)
+                await _server_error(scope, fault)(scope, receive, sending)
         took_ms = (time.perf_counter() - started) * 1000
         _log.info("operation=%s status=%d ms=%.1f", scope.get(OPERATION, "none"), status, took_ms)
 
 
-def _failed(scope: Scope, fault: Exception) -> Response:
+def _server_error(scope: Scope, fault: Exception) -> Response:
     if isinstance(
         fault, (OperationalError, NoConnection, TimeoutError)
-    ):  # locked for long, full, or not there: it may pass
+    ):  # locked, full or unreachable: usually temporary
         return responses.error(
             scope, 503, "the database is not available", {"retry-after": str(RETRY_AFTER_S)}
         )
     return responses.error(scope, 500, "the service failed")
 
 
-def _place(trace: TracebackType | None) -> str:
-    """The innermost line of ours, and the innermost of all."""
-    places = []
+def _location(trace: TracebackType | None) -> str:
+    """Return the innermost frame of this package, and the innermost of all."""
+    frames = []
     while trace:
         code = trace.tb_frame.f_code
-        places.append((trace.tb_frame.f_globals.get("__name__", "?"), code.co_name, trace.tb_lineno))
+        frames.append((trace.tb_frame.f_globals.get("__name__", "?"), code.co_name, trace.tb_lineno))
         trace = trace.tb_next
-    ours = [place for place in places if place[0].startswith("exposurekit.")]
+    ours = [frame for frame in frames if frame[0].startswith("exposurekit.")]
     return " <- ".join(
-        f"{module}.{name}:{line}" for module, name, line in dict.fromkeys([*places[-1:], *ours[-1:]])
+        f"{module}.{name}:{line}" for module, name, line in dict.fromkeys([*frames[-1:], *ours[-1:]])
     )
 
 
@@ -90,7 +90,7 @@ class _Masked(logging.Filter):
 
 
 def masked(text: str) -> str:
-    """A path without the key in it and without its query, where the secrets are.
+    """Mask the key and the query of a path.
 
     >>> masked("/api/acme/k3y/v2/users/7.json?api_secret=s3cret")
     '/api/acme/***/v2/users/7.json?***'
@@ -100,7 +100,7 @@ def masked(text: str) -> str:
 
 
 def mask_access_log() -> None:
-    """Keep keys and secrets out of uvicorn's access log, should anybody turn it on."""
+    """Mask keys and secrets in uvicorn's access log, in case it is enabled."""
     log = logging.getLogger("uvicorn.access")
-    if not any(isinstance(known, _Masked) for known in log.filters):
+    if not any(isinstance(existing, _Masked) for existing in log.filters):
         log.addFilter(_Masked())

@@ -1,4 +1,4 @@
-"""The service described as OpenAPI 3.1, read off the operations table. Describes only what is answered."""
+"""The OpenAPI 3.1 document, generated from the operations table."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from exposurekit.service.accounts.inputs import ALLOWED_TEXT, TEXT_MAX
 from exposurekit.service.accounts.list_inputs import ITEMS_MAX
 from exposurekit.service.api import requests
 from exposurekit.service.api.parameters import RANGES
-from exposurekit.service.api.schemas import REPLIES, RESOURCES, Schema, named
+from exposurekit.service.api.schemas import RESOURCES, RESPONSES, Schema, named
 
 _BODIES = (requests.JSON, requests.FORM, requests.MULTIPART, requests.XML[0])
 _REFUSALS = {
@@ -19,19 +19,19 @@ _REFUSALS = {
     401: "The api_key, the api_secret, or the user's id and secret are not accepted.",
     404: "There is nothing at this path.",
     413: f"The body is larger than {requests.BODY_MAX} bytes.",
-    415: "The body is in none of the encodings that are read.",
-    429: "The key asks too much, or was refused too often; Retry-After says how long to wait.",
+    415: "The body has an unsupported content type.",
+    429: "Too many requests or failed authentications; Retry-After says how long to wait.",
 }
 _ABOUT = (
-    "Parameters are read from the path, the query and the body alike, and credentials also from the headers "
-    "X-Api-Secret and X-User-Secret. The path's suffix selects the encoding of the answer; without one, the "
+    "Parameters are read from the path, the query and the body, and credentials also from the headers "
+    "X-Api-Secret and X-User-Secret. The path's suffix selects the encoding of the response; without one, the "
     "Accept header does. XML has the root `hash`, dasherised names and typed leaves; an error is "
     "`<error><message>`."
 )
 
 
 def document() -> dict[str, Any]:
-    """The whole document, as plain values."""
+    """Return the document as plain values."""
     components = dict(RESOURCES)
     paths: dict[str, dict[str, Any]] = {}
     for operation in OPERATIONS:
@@ -62,7 +62,7 @@ def _described(
         "description": operation.about,
         "parameters": [*_path_parameters(operation), *_query_parameters(operation, components)],
         "responses": {
-            "200": _response("Success.", REPLIES[operation.name], formats),
+            "200": _response("Success.", RESPONSES[operation.name], formats),
             **{str(status): _response(about, named("Error"), formats) for status, about in _REFUSALS.items()},
         },
     }
@@ -140,7 +140,7 @@ def _schema(parameter: Parameter, components: Schema) -> Schema:
 
 
 def _bounded(schema: Any) -> Any:
-    """A schema in which every text has the bounds of the texts that are taken."""
+    """Return a schema in which every text has the accepted length and characters."""
     if isinstance(schema, list):
         return [_bounded(inner) for inner in schema]
     if not isinstance(schema, dict):

@@ -1,6 +1,6 @@
-"""Named values as the operations table types them, or the words for what is missing or invalid. Stores nothing.
+"""Request parameters: parsed and validated against the operations table.
 
-The words are those of the Grape framework: ``limit is invalid``, ``addresses[0][city] is missing``.
+Messages follow the Grape framework: ``limit is invalid``, ``addresses[0][city] is missing``.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -21,19 +21,19 @@ from exposurekit.service.accounts.inputs import InvalidValue
 from exposurekit.service.accounts.list_inputs import Entry
 from exposurekit.service.errors import ApiError
 
-PROBLEMS_MAX = 20  # named in one answer
+PROBLEMS_MAX = 20  # listed in one response
 RANGES = {"limit": (1, LIST_LIMIT_MAX), "offset": (0, INT64_MAX)}
 
 
 def validated(operation: Operation, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters that are there, typed. Credentials and the user's id are the gate's business.
+    """Parse an operation's parameters, without credentials and the user's id, which `auth` checks.
 
-    A list is a list of entries. None stands where a blank string clears a list or a number.
+    A list becomes a list of entries. None means that a blank string clears a list or a number.
 
     Raises:
-        Refusal: 400, naming each parameter that is missing or invalid.
+        ApiError: 400, naming each missing or invalid parameter.
     """
-    kept: dict[str, Any] = {}
+    parsed: dict[str, Any] = {}
     problems: list[str] = []
     for parameter, read in _READERS[operation.name]:
         name = parameter.name
@@ -41,18 +41,18 @@ def validated(operation: Operation, values: Mapping[str, Any]) -> dict[str, Any]
             problems += [f"{name} is missing"] * parameter.required
             continue
         try:
-            kept[name] = read(values[name])
+            parsed[name] = read(values[name])
         except InvalidValue as invalid:
             problems += (f"{name}{path} is invalid" for path in invalid.paths)
     if operation is CREATE_USER:
-        problems += _incomplete(kept)
+        problems += _incomplete(parsed)
     if problems:
         raise ApiError(400, *list(dict.fromkeys(problems))[:PROBLEMS_MAX])
-    return kept
+    return parsed
 
 
 def name_of_user_id(operation: Operation) -> str:
-    """What the user's own id is called there."""
+    """Return the name of the operation's user id parameter."""
     return _USER_ID[operation.name]
 
 
@@ -84,7 +84,7 @@ _READERS = {operation.name: _readers(operation) for operation in OPERATIONS}
 
 
 def _incomplete(values: Mapping[str, Any]) -> Iterator[str]:
-    """What a person cannot be registered without, though the parameter is there."""
+    """Yield what Create user requires beyond the presence of parameters."""
     yield from (f"{name} is empty" for name in ("first_name", "last_name") if values.get(name) == "")
     if "addresses" in values:
         addresses: list[Entry] = [entry for entry in values["addresses"] or () if not entry.destroy]

@@ -1,12 +1,12 @@
-"""Who asks too much: a key that storms, and keys that are guessed at. Counts in memory, and names nobody.
+"""Rate limits: requests per key, and failed authentications per key and per address.
 
-Counted by the fingerprint of the key and the address that it comes from, so that somebody elsewhere who fails
-does not shut an integrator out. Behind a proxy every address is the proxy's, and the key alone decides. What is
-refused is counted by the address alone as well, whatever the keys: past ten times as many, what would be refused
-with 401 is answered 429. A request that is accepted is never counted there, and never turned away for it.
+Requests are counted by key fingerprint and client address, so that failures from elsewhere do not lock an integrator
+out. Behind a proxy all addresses are the proxy's, and the key alone counts. Failed authentications are also counted per
+address, whatever the keys: beyond ten times the limit, a 401 becomes a 429. Successful requests are never refused for
+that.
 
-Each process counts for itself. `limits` counts: well kept. Of its strategies this is the one that forgets a key which is not heard
-of again; at the edge of two windows it lets twice as much through.
+Each process counts for itself, in memory. Of the `limits` package's strategies, the fixed window is the one that
+forgets unused keys; across the edge of two windows it allows twice the rate.
 """
 
 import math
@@ -20,21 +20,21 @@ from limits.strategies import FixedWindowRateLimiter
 from exposurekit.service.constants import REQUESTS_PER_SECOND
 from exposurekit.service.errors import ApiError
 
-REFUSALS_PER_MINUTE = 20  # of the kind 401
+REFUSALS_PER_MINUTE = 20  # responses 401
 BURST_S = 10
-KEYS_AN_ADDRESS = 10  # as many keys may be refused as often as one, before the address is told to wait
+KEYS_AN_ADDRESS = 10  # the limit of an address, as a multiple of a key's
 TOO_MANY, UNAUTHORIZED = 429, 401
-_NOT_ACCEPTED = "too many requests that were not accepted"
+_NOT_ACCEPTED = "too many failed authentications"
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much one key may ask from one address.
+    """Limits of one key from one address.
 
     Attributes:
-        requests_per_second: On average over ten seconds.
-        refusals_per_minute: Answers 401; past them the key is not looked at until the oldest is a minute old. Past
-            ten times as many of one address, with whatever keys, its refusals are 429.
+        requests_per_second: Average over ten seconds.
+        refusals_per_minute: Responses 401 per minute, after which the key gets 429. Beyond ten times as many from one
+            address, with any keys, its 401 become 429.
     """
 
     requests_per_second: int = REQUESTS_PER_SECOND
@@ -42,37 +42,37 @@ class Limits:
 
 
 class RateLimiter:
-    """Counts requests and refusals, and says when it is enough."""
+    """Counts requests and failed authentications."""
 
     def __init__(self, limits: Limits) -> None:
         self._requests = RateLimitItemPerSecond(limits.requests_per_second * BURST_S, BURST_S)
-        self._refusals = RateLimitItemPerMinute(limits.refusals_per_minute)
-        self._anybodys = RateLimitItemPerMinute(limits.refusals_per_minute * KEYS_AN_ADDRESS)
+        self._failures = RateLimitItemPerMinute(limits.refusals_per_minute)
+        self._address_failures = RateLimitItemPerMinute(limits.refusals_per_minute * KEYS_AN_ADDRESS)
         self._window = FixedWindowRateLimiter(MemoryStorage())
 
-    def check(self, who: str) -> None:
-        """One request more.
+    def check(self, client_key: str) -> None:
+        """Count a request.
 
         Raises:
-            Refusal: 429, with how long to wait.
+            ApiError: 429, with the time to wait.
         """
-        if not self._window.test(self._refusals, "refusals", who):
-            raise self._enough(_NOT_ACCEPTED, self._refusals, "refusals", who)
-        if not self._window.hit(self._requests, "requests", who):
-            raise self._enough("too many requests", self._requests, "requests", who)
+        if not self._window.test(self._failures, "refusals", client_key):
+            raise self._too_many_requests(_NOT_ACCEPTED, self._failures, "refusals", client_key)
+        if not self._window.hit(self._requests, "requests", client_key):
+            raise self._too_many_requests("too many requests", self._requests, "requests", client_key)
 
-    def refused(self, who: str, address: str, status: int) -> None:
-        """A request was refused, to a key at this address.
+    def count_error(self, client_key: str, address: str, status: int) -> None:
+        """Count an error response.
 
         Raises:
-            Refusal: 429 in its place: too many were refused to this address, with whatever keys.
+            ApiError: 429 instead of a 401: too many failed authentications from this address.
         """
         if status != UNAUTHORIZED:
             return
-        self._window.hit(self._refusals, "refusals", who)
-        if not self._window.hit(self._anybodys, "address", address):
-            raise self._enough(_NOT_ACCEPTED, self._anybodys, "address", address)
+        self._window.hit(self._failures, "refusals", client_key)
+        if not self._window.hit(self._address_failures, "address", address):
+            raise self._too_many_requests(_NOT_ACCEPTED, self._address_failures, "address", address)
 
-    def _enough(self, message: str, item: RateLimitItem, kind: str, who: str) -> ApiError:
-        seconds = self._window.get_window_stats(item, kind, who).reset_time - time.time()
+    def _too_many_requests(self, message: str, item: RateLimitItem, kind: str, client_key: str) -> ApiError:
+        seconds = self._window.get_window_stats(item, kind, client_key).reset_time - time.time()
         return ApiError(TOO_MANY, message, retry_after_s=max(1, math.ceil(seconds)))

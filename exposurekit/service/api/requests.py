@@ -1,4 +1,4 @@
-"""A request as named values, from wherever they came: path, query, body and headers. Believes none of them yet."""
+"""Read a request's values from path, query, body and headers."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
@@ -17,13 +17,13 @@ from exposurekit.contract.schema import Many, Scalar, Shape, shape_of_type
 from exposurekit.errors import InvalidResponse
 from exposurekit.service.errors import ApiError
 
-BODY_MAX = 2**20  # not shown: the largest body; ours is 1 MiB
-_DRAINED_MAX = 8 * BODY_MAX  # so much more is read and dropped, that the caller can read why it was refused
+BODY_MAX = 2**20  # spec does not say: the maximum size of a body
+_DISCARDED_MAX = 8 * BODY_MAX  # read and discarded, so that the client can read the error
 BODY_TIMEOUT_S = 30.0
-ELEMENTS_MAX = 20_000  # of XML: two lists of 200 items have a tenth of them
+ELEMENTS_MAX = 20_000  # of XML; two lists of 200 items have a tenth of this
 
 JSON, FORM, MULTIPART = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
-XML = ("application/xml", "text/xml")  # the second is read as the first
+XML = ("application/xml", "text/xml")  # treated alike
 
 Values = dict[str, Any]
 RawHeaders = list[tuple[bytes, bytes]]
@@ -34,11 +34,11 @@ _SECRET_HEADERS = {header.lower().encode(): name for name, header in CREDENTIAL_
 
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
-    """What a request asks for, before any of it is believed; its query and body are not even read yet.
+    """A request before authentication; its query and body are not parsed yet.
 
     Attributes:
         path: The parameters in the path.
-        problem: Why the body did not come whole, if so. It waits until the caller's key was looked at.
+        problem: Why the body is incomplete, if so; raised once the key is checked.
     """
 
     operation: Operation
@@ -54,7 +54,7 @@ class ApiRequest:
 async def receive(
     scope: Scope, receive: Receive, operation: Operation, *, body_timeout_s: float = BODY_TIMEOUT_S
 ) -> ApiRequest:
-    """Take a request in; nothing is raised but a lost connection."""
+    """Receive a request; errors of the body are kept in `problem`."""
     path: Values = {**scope["path_params"]}
     name, api_key = path.pop("integration_name"), path["api_key"]
     body, problem = b"", None
@@ -70,24 +70,24 @@ async def receive(
 
 
 def _announces_body(scope: Scope) -> bool:
-    """HTTP/1 says in the headers that a body comes; to wait for one that does not takes 15 microseconds."""
+    """Return whether a body may follow; HTTP/1 announces one in the headers, and waiting costs 15 us."""
     return not scope["http_version"].startswith("1.") or any(
         name in _ANNOUNCING for name, _ in scope["headers"]
     )
 
 
-async def read(asked: ApiRequest) -> Values:
-    """The operation's parameters, from wherever they came; null counts as not there.
+async def read(request: ApiRequest) -> Values:
+    """Return the operation's parameters; null counts as absent.
 
     Raises:
-        Refusal: 400, it cannot be read, or tells one thing in two ways; 413 and 415.
+        ApiError: 400, the request is malformed or has conflicting values; 413 and 415.
     """
-    if asked.problem:
-        raise asked.problem
+    if request.problem:
+        raise request.problem
     try:
-        body = await _body(asked) if asked.body else {}
-        sources = (asked.path, _query(asked.query), body, *_in_headers(asked.headers))
-        return _merged(sources, _NAMES[asked.operation.name])
+        body = await _body(request) if request.body else {}
+        sources = (request.path, _query(request.query), body, *_in_headers(request.headers))
+        return _merged(sources, _NAMES[request.operation.name])
     except InvalidResponse as unreadable:
         problem = str(unreadable)
     raise ApiError(400, problem)
@@ -113,7 +113,7 @@ def _merged(sources: Iterable[Mapping[str, Any]], names: frozenset[str]) -> Valu
 
 
 def _parameters(value: Any) -> Any:
-    """A value as any encoding would tell it: 7 in JSON is "7" in a query."""
+    """Return a value as text in every encoding: 7 in JSON is "7" in a query."""
     if isinstance(value, bool):
         return str(value).lower()
     return str(value) if isinstance(value, int) else value
@@ -129,16 +129,16 @@ def _query(query: bytes) -> Values:
     raise ApiError(400, "the query is not UTF-8")
 
 
-async def _body(asked: ApiRequest) -> Values:
-    body = asked.body
-    headers = Headers(raw=asked.headers)
+async def _body(request: ApiRequest) -> Values:
+    body = request.body
+    headers = Headers(raw=request.headers)
     media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type == JSON:
         values = codec.decode(body, "json")
     elif media_type == FORM:
         values = _form(body)
     elif media_type in XML:
-        values = xml.read(body, _shape(asked.operation), elements_max=ELEMENTS_MAX)
+        values = xml.read(body, _shape(request.operation), elements_max=ELEMENTS_MAX)
     elif media_type == MULTIPART:
         values = await _multipart(headers, body)
     else:
@@ -149,17 +149,17 @@ async def _body(asked: ApiRequest) -> Values:
 
 
 async def _bounded(chunks: AsyncIterator[bytes]) -> bytes:
-    kept = bytearray()
+    buffer = bytearray()
     size = 0
     async for chunk in chunks:
         size += len(chunk)
-        if size > _DRAINED_MAX:
+        if size > _DISCARDED_MAX:
             break
         if size <= BODY_MAX:
-            kept += chunk
+            buffer += chunk
     if size > BODY_MAX:
         raise ApiError(413, f"the body must not be larger than {BODY_MAX} bytes", closes=True)
-    return bytes(kept)
+    return bytes(buffer)
 
 
 def _form(body: bytes) -> Values:
@@ -179,27 +179,25 @@ async def _multipart(headers: Headers, body: bytes) -> Values:
     )
     form = None
     try:
-        body.decode()  # the parser would read what is not UTF-8 as Latin-1
+        body.decode()  # the parser would decode invalid UTF-8 as Latin-1
         _, options = parse_options_header(headers["content-type"])
-        if b"--" + options[b"boundary"] + b"--" in body:  # else it was cut, and parts of it are missing
+        if b"--" + options[b"boundary"] + b"--" in body:  # otherwise it is truncated
             form = await parser.parse()
     except (MultiPartException, KeyError, UnicodeError):  # KeyError: a content type without a boundary
         pass
     if form is None:
-        raise ApiError(400, "not a whole multipart form of plain fields in UTF-8")
+        raise ApiError(400, "not a complete multipart form of plain fields in UTF-8")
     return forms.nest((name, value) for name, value in form.multi_items() if isinstance(value, str))
 
 
 def _shape(operation: Operation) -> dict[str, Shape]:
-    return {
-        parameter.name: _told_in_text(shape_of_type(parameter.type)) for parameter in operation.parameters
-    }
+    return {parameter.name: _as_text(shape_of_type(parameter.type)) for parameter in operation.parameters}
 
 
-def _told_in_text(shape: Shape) -> Shape:
-    """Leaves as text, so that an empty element is a blank string; a text may stand in a list's place."""
+def _as_text(shape: Shape) -> Shape:
+    """Return the shape with text leaves, so that an empty element is a blank string; a list may be a text."""
     if isinstance(shape, Many):
-        return Many(_told_in_text(shape.item), or_text=True, nullable=True)
+        return Many(_as_text(shape.item), or_text=True, nullable=True)
     if isinstance(shape, dict):
-        return {name: _told_in_text(inner) for name, inner in shape.items()}
+        return {name: _as_text(inner) for name, inner in shape.items()}
     return Scalar.TEXT

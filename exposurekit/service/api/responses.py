@@ -1,4 +1,4 @@
-"""Plain values as HTTP answers, in the encoding that the request asks for. Decides no status of its own."""
+"""HTTP responses in the encoding that the request asks for."""
 
 from typing import Any
 
@@ -11,11 +11,11 @@ from exposurekit.contract import codec, xml
 from exposurekit.contract.codec import MEDIA_TYPES
 from exposurekit.service.errors import ApiError
 
-_WORDS = {404: "there is nothing at this path", 405: "this path does not take this method"}
+_MESSAGES = {404: "there is nothing at this path", 405: "this path does not take this method"}
 
 
 def format_of(scope: Scope) -> str:
-    """The encoding of an answer: the path's suffix, else XML where ``Accept`` names it and not JSON, else JSON."""
+    """Return the encoding: the path's suffix, else XML if ``Accept`` names it and not JSON, else JSON."""
     suffix = scope["path"].rpartition(".")[2]
     if suffix in MEDIA_TYPES:
         return str(suffix)
@@ -24,25 +24,25 @@ def format_of(scope: Scope) -> str:
 
 
 def reply(scope: Scope, value: dict[str, Any], *, status: int = 200) -> Response:
-    """An answer that bears plain values."""
-    told = format_of(scope)
-    return encoded(codec.encode(value, told), told, status=status)
+    """Encode plain values as a response."""
+    encoding = format_of(scope)
+    return encoded(codec.encode(value, encoding), encoding, status=status)
 
 
 def encoded(body: bytes, encoding: str, *, status: int = 200) -> Response:
-    """An answer that is encoded already."""
+    """Return a response with an encoded body."""
     return Response(body, status, media_type=MEDIA_TYPES[encoding])
 
 
 def error(scope: Scope, status: int, message: str, headers: dict[str, str] | None = None) -> Response:
-    """An answer that says no. not shown: the shape of error bodies; ours is ``{"error": message}``."""
+    """Return an error response. spec does not say: the shape of error bodies; here ``{"error": message}``."""
     if format_of(scope) == "json":
         return Response(codec.encode({"error": message}, "json"), status, headers, MEDIA_TYPES["json"])
     return Response(xml.write({"message": message}, root="error"), status, headers, MEDIA_TYPES["xml"])
 
 
-def refused(scope: Scope, refusal: ApiError) -> Response:
-    """A refusal of ours as an answer."""
+def api_error(scope: Scope, refusal: ApiError) -> Response:
+    """Return the response of an `ApiError`."""
     headers = {"connection": "close"} if refusal.closes else {}
     if refusal.retry_after_s is not None:
         headers["retry-after"] = str(refusal.retry_after_s)
@@ -50,8 +50,8 @@ def refused(scope: Scope, refusal: ApiError) -> Response:
 
 
 async def unrouted(request: Request, problem: Exception) -> Response:
-    """No such path or method, as an answer."""
+    """Return the response of an unknown path or method."""
     if not isinstance(problem, HTTPException):
         raise problem
-    message = _WORDS.get(problem.status_code, "the request cannot be answered")
+    message = _MESSAGES.get(problem.status_code, "the request cannot be answered")
     return error(request.scope, problem.status_code, message, dict(problem.headers or {}))

@@ -1,7 +1,7 @@
-"""Scans that a request waits for. Begins none that is not due, and never outlives the service.
+"""Create user waits here for its scan.
 
-not shown: how long a scan may keep the caller of Create user waiting; ours is bounded, and the answer then says
-``is_scanning``. The scan itself goes on.
+spec does not say: how long Create user may wait for the scan. Here the wait is bounded; after it the response says
+``is_scanning`` and the scan goes on.
 """
 
 import asyncio
@@ -17,17 +17,17 @@ from exposurekit.service.storage.tables import users
 from exposurekit.service.worker import Worker
 
 WAIT_S = 60
-_LOOK_EVERY_S = 0.25
+_POLL_EVERY_S = 0.25
 _SCANNING = select(users.c.is_scanning).where(users.c.id == bindparam("user_id"))
 
 
 class ScanWaiter:
-    """The scans of one service process: its own worker makes them, or, without one, another process does.
+    """Waits for scans, which run in this process's worker or, without one, in another process.
 
     Args:
-        database: Where the people are.
-        worker: Of this process; None: it has none.
-        wait_s: How long a request waits.
+        database: The service's database.
+        worker: This process's worker, if any.
+        wait_s: Seconds that a request waits.
     """
 
     def __init__(self, database: Database, worker: Worker | None = None, *, wait_s: float = WAIT_S) -> None:
@@ -36,21 +36,21 @@ class ScanWaiter:
         self._wait_s = wait_s
         self._running: dict[asyncio.Task[None], Lease] = {}
 
-    async def take(self, session: Session, user_id: int) -> Lease | None:
-        """The scan of a person who was just registered, before any other worker can have it; if there is room."""
+    async def acquire(self, session: Session, user_id: int) -> Lease | None:
+        """Acquire the scan of a new user before another worker can; None: no free slot, or no worker."""
         if self._worker is None or len(self._running) >= self._worker.scan_concurrency:
             return None
         return await leases.acquire_one(session, users, user_id, duration=self._worker.scan_lease_duration)
 
     async def wait_for(self, user_id: int, lease: Lease | None) -> None:
-        """Until the scan is over, or so long that the caller has waited enough."""
+        """Wait until the scan ends, for at most the maximum time."""
         if self._worker is None:
-            await self._watch(user_id)
+            await self._poll(user_id)
             return
         if lease is None:
-            return  # too many wait already: this one is told that the scan goes on
-        if len(self._running) >= self._worker.scan_concurrency:  # others came between the taking and now
-            await self._let_go([lease])
+            return  # no free slot: the response says that the scan goes on
+        if len(self._running) >= self._worker.scan_concurrency:  # others took the slots in between
+            await self._abandon([lease])
             return
         task = asyncio.create_task(self._worker.scan(lease))
         self._running[task] = lease
@@ -58,25 +58,25 @@ class ScanWaiter:
         await asyncio.wait([task], timeout=self._wait_s)
 
     async def close(self) -> None:
-        """What is not over yet is for a worker."""
-        left = dict(self._running)
-        for task in left:
+        """Cancel the running scans and release them for a worker."""
+        running = dict(self._running)
+        for task in running:
             task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
-        if left:
-            await self._let_go(left.values())
+        await asyncio.gather(*running, return_exceptions=True)
+        if running:
+            await self._abandon(running.values())
 
-    async def _let_go(self, taken: Iterable[Lease]) -> None:
-        """Scans that a worker may make at once."""
+    async def _abandon(self, acquired: Iterable[Lease]) -> None:
+        """Release scans, so that a worker can run them at once."""
         async with self._database.writing() as session:
-            for lease in taken:
+            for lease in acquired:
                 await leases.abandon(session, users, lease)
 
-    async def _watch(self, user_id: int) -> None:
+    async def _poll(self, user_id: int) -> None:
         until = time.monotonic() + self._wait_s
         while time.monotonic() < until:
             async with self._database.reading() as session:
                 row = await session.first(_SCANNING, {"user_id": user_id})
             if row is None or not row.is_scanning:
                 return
-            await asyncio.sleep(_LOOK_EVERY_S)
+            await asyncio.sleep(_POLL_EVERY_S)

@@ -1,7 +1,4 @@
-"""What this service answers, as JSON Schema: exactly, where the contract's models read generously.
-
-Every field is always there; nothing else is.
-"""
+"""JSON Schemas of the responses. Every field is always present, and no others are."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -30,7 +27,7 @@ ON: Schema = {"type": "string", "pattern": r"^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d \+0
 
 
 def named(name: str) -> Schema:
-    """A schema that stands among the document's components."""
+    """Return a reference to a schema of the document's components."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
@@ -108,7 +105,7 @@ RESOURCES: Mapping[str, Schema] = {
     "UserKey": _object(id=ID, secret=SECRET),
     "Error": _object(error=TEXT),
 }
-REPLIES: Mapping[str, Schema] = {
+RESPONSES: Mapping[str, Schema] = {
     CREATE_USER.name: _object(user=named("User")),
     LIST_USERS.name: _object(count=ID, total=ID, users=_many(named("UserKey"))),
     GET_USER.name: _object(user=named("UserInFull")),

@@ -1,4 +1,4 @@
-"""The service on a socket: in the foreground for an operator, or in a thread for whoever needs one for a while."""
+"""Serve the API: in the foreground for an operator, or in a thread."""
 
 from exposurekit.service import log_setup
 from exposurekit.service.api.app import create_app
@@ -19,17 +19,17 @@ def serve(
     worker: Worker | None = None,
     limits: Limits | None = None,
 ) -> None:
-    """Serve until SIGINT or SIGTERM; requests that have begun are answered first.
+    """Serve until SIGINT or SIGTERM; finish running requests first.
 
     Args:
-        database: Where everything is.
+        database: The service's database.
         host: The address to listen on.
-        port: The port; 0: any that is free.
-        worker: Works inside; without it, another process must.
-        limits: How much a key may ask; without, as much as it likes.
+        port: The port; 0: any free one.
+        worker: Runs inside the service. Without one, another process must run it.
+        limits: Rate limits per key and address. Default: none.
 
     Raises:
-        ConfigurationError: Nothing can listen there, or the database cannot be opened.
+        ConfigurationError: The address cannot be bound, or the database cannot be opened.
         WorkerCrashed: The worker ended by itself.
     """
     log_setup.to_stderr()

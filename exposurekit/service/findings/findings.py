@@ -1,6 +1,6 @@
-"""What was found about a person: records, links and the alerts they made. Looks nowhere itself; is told.
+"""Findings: records, links and their alerts.
 
-`discover_record` and `discover_link` are what a scan calls for each thing it sees, each time it sees it.
+A scan calls `discover_record` and `discover_link` for everything that it finds, each time.
 """
 
 from typing import Any
@@ -21,53 +21,54 @@ _records, _links, _alerts = tables.records.c, tables.links.c, tables.alerts.c
 
 
 async def discover_record(session: Session, user_id: int, listing: Listing, site: Site) -> int:
-    """A site lists a person; the record's id.
+    """Save a listing as a record. Return the record's id.
 
-    New: a record, and an alert. Known: what it shows is kept up to date, and a run of looks that found it gone is
-    broken. Removed before: the same record is ``discovered`` again, with an alert. Where the service can send the
-    opt-out itself, that is due at once.
+    A new record gets an alert. An existing one is updated, and its count of absences is reset. A removed one becomes
+    ``discovered`` again, with an alert. If the service can send the opt-out itself, that is due at once.
 
     Raises:
-        NoSuchUser: Nobody of that id is registered.
+        NoSuchUser: No user has this id.
     """
     await consent.lock_user(session, user_id)
     digest = reference_digest(session, user_id, site.name, listing.reference_id)
-    known = await session.first(_KNOWN_RECORD, {"user_id": user_id, "site": site.name, "digest": digest})
-    if known is None:
+    existing = await session.first(
+        _EXISTING_RECORD, {"user_id": user_id, "site": site.name, "digest": digest}
+    )
+    if existing is None:
         return await _add_record(session, user_id, digest, listing, site)
-    seen: dict[str, Any] = {
+    changes: dict[str, Any] = {
         "ciphertext": session.encrypt("records", user_id, listing.stored(site)),
         "absences": 0,
     }
-    if known.status == REMOVED:
-        seen |= {
+    if existing.status == REMOVED:
+        changes |= {
             "status": DISCOVERED,
             "changed_at": session.clock.now(),
             "refused_at": None,
             "opt_out_attempts": 0,
         }
-    if _opt_out_is_due(known, site):
-        seen |= {"due_at": session.clock.now()}
-    await session.run(update(tables.records).where(_records.id == known.id), seen)
-    if known.status == REMOVED:
-        record = _found(known.id, listing, site)
-        await alerts.about_record(session, Event.LISTED_AGAIN, user_id, record, site)
-    return int(known.id)
+    if _opt_out_is_due(existing, site):
+        changes |= {"due_at": session.clock.now()}
+    await session.run(update(tables.records).where(_records.id == existing.id), changes)
+    if existing.status == REMOVED:
+        record = _discovered(existing.id, listing, site)
+        await alerts.add_record_alert(session, Event.LISTED_AGAIN, user_id, record, site)
+    return int(existing.id)
 
 
 async def discover_link(session: Session, user_id: int, page: Page) -> int:
-    """A web page shows a person's data; the link's id. New: an alert. Known: title and kinds are kept up to date.
+    """Save a web page as a link. Return the link's id. A new link gets an alert; an existing one is updated.
 
     Raises:
-        NoSuchUser: Nobody of that id is registered.
+        NoSuchUser: No user has this id.
     """
     await consent.lock_user(session, user_id)
     digest = session.vault.fingerprint(f"{user_id}\0{page.url}", "url")
     ciphertext = session.encrypt("links", user_id, page.resource())
-    known = await session.first(_KNOWN_LINK, {"user_id": user_id, "digest": digest})
-    if known is not None:
-        await session.run(update(tables.links).where(_links.id == known.id), {"ciphertext": ciphertext})
-        return int(known.id)
+    existing = await session.first(_EXISTING_LINK, {"user_id": user_id, "digest": digest})
+    if existing is not None:
+        await session.run(update(tables.links).where(_links.id == existing.id), {"ciphertext": ciphertext})
+        return int(existing.id)
     row = {
         "user_id": user_id,
         "url_digest": digest,
@@ -75,50 +76,50 @@ async def discover_link(session: Session, user_id: int, page: Page) -> int:
         "created_at": session.clock.now(),
     }
     link_id = await session.add(insert(tables.links), row)
-    await alerts.about_link(session, user_id, link_id, page)
+    await alerts.add_link_alert(session, user_id, link_id, page)
     return link_id
 
 
 def reference_digest(session: Session, user_id: int, site: str, reference_id: str) -> bytes:
-    """What a listing is found again by."""
-    # The person is part of the text, so that equal digests do not tell who shares a listing.
+    """Return the digest by which a listing is recognised."""
+    # The user id is included, so that equal digests do not reveal who shares a listing.
     return session.vault.fingerprint(f"{user_id}\0{site}\0{reference_id}", "reference_id")
 
 
-async def records_of(session: Session, user_id: int) -> list[dict[str, Any]]:
-    """A person's records, oldest first, each inside an object with the single key ``record``."""
+async def list_records(session: Session, user_id: int) -> list[dict[str, Any]]:
+    """List a user's records, oldest first, each in an object with the single key ``record``."""
     rows = await session.all(_RECORDS, {"user_id": user_id})
     return [{"record": _record(session, user_id, row)} for row in rows]
 
 
-async def record_of(session: Session, user_id: int, record_id: int) -> dict[str, Any] | None:
-    """One record of a person, or None where the person has no such record."""
+async def get_record(session: Session, user_id: int, record_id: int) -> dict[str, Any] | None:
+    """Return one record of a user; None: the user has no such record."""
     row = await session.first(_RECORDS.where(_records.id == record_id), {"user_id": user_id})
     return None if row is None else _record(session, user_id, row)
 
 
-async def links_of(session: Session, user_id: int) -> list[dict[str, Any]]:
-    """A person's links, oldest first."""
+async def list_links(session: Session, user_id: int) -> list[dict[str, Any]]:
+    """List a user's links, oldest first."""
     return [
         session.decrypt("links", user_id, row.ciphertext)
         for row in await session.all(_LINKS, {"user_id": user_id})
     ]
 
 
-async def alerts_of(session: Session, user_id: int) -> list[dict[str, Any]]:
-    """A person's alerts, oldest first, each with its record or link as it is now."""
+async def list_alerts(session: Session, user_id: int) -> list[dict[str, Any]]:
+    """List a user's alerts, oldest first, each with its record or link in its current state."""
     rows = await session.all(_ALERTS, {"user_id": user_id})
     return [
-        {**session.decrypt("alerts", user_id, row.words), **_source(session, user_id, row)} for row in rows
+        {**session.decrypt("alerts", user_id, row.content), **_source(session, user_id, row)} for row in rows
     ]
 
 
-_KNOWN_RECORD = select(_records.id, _records.status, _records.due_at, _records.refused_at).where(
+_EXISTING_RECORD = select(_records.id, _records.status, _records.due_at, _records.refused_at).where(
     _records.user_id == bindparam("user_id"),
     _records.site == bindparam("site"),
     _records.reference_digest == bindparam("digest"),
 )
-_KNOWN_LINK = select(_links.id).where(
+_EXISTING_LINK = select(_links.id).where(
     _links.user_id == bindparam("user_id"), _links.url_digest == bindparam("digest")
 )
 _RECORDS: Select[Any] = (
@@ -129,7 +130,7 @@ _RECORDS: Select[Any] = (
 _LINKS = select(_links.ciphertext).where(_links.user_id == bindparam("user_id")).order_by(_links.id)
 _ALERTS = (
     select(
-        _alerts.ciphertext.label("words"),
+        _alerts.ciphertext.label("content"),
         _records.id,
         _records.site,
         _records.status,
@@ -142,9 +143,9 @@ _ALERTS = (
 )
 
 
-def _opt_out_is_due(known: Row[Any], site: Site) -> bool:
-    relisted = known.status == REMOVED
-    waiting = known.status == DISCOVERED and known.due_at is None and known.refused_at is None
+def _opt_out_is_due(existing: Row[Any], site: Site) -> bool:
+    relisted = existing.status == REMOVED
+    waiting = existing.status == DISCOVERED and existing.due_at is None and existing.refused_at is None
     return site.removed_by_us and (relisted or waiting)
 
 
@@ -161,11 +162,13 @@ async def _add_record(session: Session, user_id: int, digest: bytes, listing: Li
         "due_at": now if site.removed_by_us else None,
     }
     record_id = await session.add(insert(tables.records), row)
-    await alerts.about_record(session, Event.NEW_RECORD, user_id, _found(record_id, listing, site), site)
+    await alerts.add_record_alert(
+        session, Event.NEW_RECORD, user_id, _discovered(record_id, listing, site), site
+    )
     return record_id
 
 
-def _found(record_id: int, listing: Listing, site: Site) -> dict[str, Any]:
+def _discovered(record_id: int, listing: Listing, site: Site) -> dict[str, Any]:
     return record_resource(record_id, site.name, DISCOVERED, listing.stored(site))
 
 

@@ -1,6 +1,6 @@
-"""The life of a removal: submitted, verified by looks in a row, refused or ignored. Sends no opt-out itself.
+"""Status transitions of a record: opt-out submitted, removal verified, opt-out refused or ignored.
 
-Transitions (not shown; ours)::
+spec does not say: the transitions. Here::
 
     discovered --submit--> pending removal --gone twice in a row--> removed
      ^   |  ^                     |                                  |  ^
@@ -19,7 +19,7 @@ from sqlalchemy import and_, bindparam, select, update
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import ExposureError
 from exposurekit.service.accounts import consent
-from exposurekit.service.constants import GONE_LOOKS
+from exposurekit.service.constants import CONFIRMING_ABSENCES
 from exposurekit.service.findings import alerts
 from exposurekit.service.findings.alerts import Event
 from exposurekit.service.models import Site, record_resource
@@ -30,25 +30,25 @@ _LISTED = frozenset({DISCOVERED, PENDING_REMOVAL})
 
 
 class WrongStatus(ExposureError):
-    """The record is not in the status that this step starts from."""
+    """The record's status does not allow this transition."""
 
 
 class NoSuchRecord(ExposureError):
-    """There is no record of that id on that site."""
+    """No record on that site has this id."""
 
 
 async def submit_removal(
-    session: Session, record_id: int, site: Site, *, look_at: datetime | None = None
+    session: Session, record_id: int, site: Site, *, next_scan_at: datetime | None = None
 ) -> None:
-    """An opt-out was submitted: ``discovered`` -> ``pending removal``, with an alert; a look is due then.
+    """Record a submitted opt-out: ``discovered`` -> ``pending removal``, with an alert.
 
     Raises:
-        NoSuchRecord: There is no record of that id on that site.
+        NoSuchRecord: No record on that site has this id.
         WrongStatus: The record is not ``discovered``.
     """
-    record = await _held(session, record_id, site, {DISCOVERED}, "submitted for removal")
-    await _change(session, record, status=PENDING_REMOVAL, due_at=look_at, opt_out_attempts=0)
-    await _tell(session, Event.OPT_OUT_SUBMITTED, record, site, PENDING_REMOVAL)
+    record = await _lock_record(session, record_id, site, {DISCOVERED}, "submitted for removal")
+    await _change(session, record, status=PENDING_REMOVAL, due_at=next_scan_at, opt_out_attempts=0)
+    await _add_alert(session, Event.OPT_OUT_SUBMITTED, record, site, PENDING_REMOVAL)
 
 
 async def verify_removal(
@@ -56,49 +56,48 @@ async def verify_removal(
     record_id: int,
     site: Site,
     *,
-    gone: bool,
-    confirmations: int = GONE_LOOKS,
-    look_at: datetime | None = None,
+    absent: bool,
+    confirmations: int = CONFIRMING_ABSENCES,
+    next_scan_at: datetime | None = None,
 ) -> str:
-    """A look was taken at a listing that is to go; the status after it, and when the next look is due.
+    """Record a site scan of a listed record. Return the record's status after it.
 
-    The last of so many looks in a row that find it gone makes it ``removed``, with an alert; one that finds it
-    starts the count again. A look that told nothing (a block, a time-out) is not to be reported here. A listing
-    that a human had taken down goes the same way.
+    After enough absences in a row the record is ``removed``, with an alert; a presence resets the count. Do not call
+    this for an inconclusive scan (a block, a time-out). A listing that a person had removed goes the same way.
 
     Raises:
-        NoSuchRecord: There is no record of that id on that site.
+        NoSuchRecord: No record on that site has this id.
         WrongStatus: The record is ``removed`` already.
     """
-    record = await _held(session, record_id, site, _LISTED, "verified as removed")
-    looks = record.absences + 1 if gone else 0
-    if looks < confirmations:
-        await _change(session, record, status=record.status, absences=looks, due_at=look_at)
+    record = await _lock_record(session, record_id, site, _LISTED, "verified as removed")
+    absences = record.absences + 1 if absent else 0
+    if absences < confirmations:
+        await _change(session, record, status=record.status, absences=absences, due_at=next_scan_at)
         return record.status
-    await _change(session, record, status=REMOVED, absences=looks, due_at=None)
-    await _tell(session, Event.REMOVAL_VERIFIED, record, site, REMOVED)
+    await _change(session, record, status=REMOVED, absences=absences, due_at=None)
+    await _add_alert(session, Event.REMOVAL_VERIFIED, record, site, REMOVED)
     return REMOVED
 
 
 async def refuse_removal(
-    session: Session, record_id: int, site: Site, *, because: Event = Event.OPT_OUT_REFUSED
+    session: Session, record_id: int, site: Site, *, event: Event = Event.OPT_OUT_REFUSED
 ) -> None:
-    """An opt-out came to nothing: ``discovered``, with an alert that says why and carries the steps by hand.
+    """Record a failed opt-out: the record is ``discovered``, with an alert that has the reason and the manual steps.
 
     Raises:
-        NoSuchRecord: There is no record of that id on that site.
+        NoSuchRecord: No record on that site has this id.
         WrongStatus: The record is ``removed``.
     """
-    record = await _held(session, record_id, site, _LISTED, "refused")
+    record = await _lock_record(session, record_id, site, _LISTED, "refused")
     await _change(session, record, status=DISCOVERED, due_at=None, refused_at=session.clock.now())
-    await _tell(session, because, record, site, DISCOVERED)
+    await _add_alert(session, event, record, site, DISCOVERED)
 
 
 async def reconsider(session: Session, user_id: int) -> None:
-    """The person has changed: what could not be submitted, or was refused, may be submitted now."""
-    ours = and_(records.c.user_id == user_id, records.c.status == DISCOVERED, records.c.due_at.is_(None))
+    """After a change of the user, retry opt-outs that could not be submitted or were refused."""
+    is_stuck = and_(records.c.user_id == user_id, records.c.status == DISCOVERED, records.c.due_at.is_(None))
     again = {"due_at": session.clock.now(), "refused_at": None, "opt_out_attempts": 0}
-    await session.run(update(records).where(ours).values(**again))
+    await session.run(update(records).where(is_stuck).values(**again))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,24 +112,22 @@ class _Record:
 _OWNER = select(records.c.user_id).where(
     records.c.id == bindparam("record_id"), records.c.site == bindparam("site")
 )
-_HELD = select(records.c.user_id, records.c.status, records.c.absences, records.c.ciphertext).where(
+_RECORD = select(records.c.user_id, records.c.status, records.c.absences, records.c.ciphertext).where(
     records.c.id == bindparam("record_id")
 )
 
 
-async def _held(
+async def _lock_record(
     session: Session, record_id: int, site: Site, statuses: frozenset[str] | set[str], step: str
 ) -> _Record:
     owner = await session.first(_OWNER, {"record_id": record_id, "site": site.name})
     if owner is None:
-        raise NoSuchRecord("there is no record of that id on that site")
-    await consent.lock_user(
-        session, owner.user_id
-    )  # the person first, always: two who hold cannot wait for each other
-    [row] = await session.all(_HELD, {"record_id": record_id})
+        raise NoSuchRecord("no record on that site has this id")
+    await consent.lock_user(session, owner.user_id)  # always the user first, so that locks cannot deadlock
+    [row] = await session.all(_RECORD, {"record_id": record_id})
     if row.status not in statuses:
-        wanted = " or ".join(sorted(statuses))
-        raise WrongStatus(f"a record that is {row.status} cannot be {step}: it must be {wanted}")
+        expected = " or ".join(sorted(statuses))
+        raise WrongStatus(f"a record that is {row.status} cannot be {step}: it must be {expected}")
     stored: dict[str, Any] = session.decrypt("records", row.user_id, row.ciphertext)
     return _Record(record_id, row.user_id, row.status, row.absences, stored)
 
@@ -142,6 +139,6 @@ async def _change(session: Session, record: _Record, *, status: str, absences: i
     await session.run(update(records).where(records.c.id == record.id), changed)
 
 
-async def _tell(session: Session, event: Event, record: _Record, site: Site, status: str) -> None:
+async def _add_alert(session: Session, event: Event, record: _Record, site: Site, status: str) -> None:
     resource = record_resource(record.id, site.name, status, record.stored)
-    await alerts.about_record(session, event, record.user_id, resource, site)
+    await alerts.add_record_alert(session, event, record.user_id, resource, site)

@@ -12,7 +12,7 @@ from exposurekit.service.accounts import users
 from exposurekit.service.accounts.subject import Subject
 from exposurekit.service.findings import candidates, findings, removals
 from exposurekit.service.findings.alerts import Event
-from exposurekit.service.findings.candidates import POSSIBLE, QUARANTINED, Judged
+from exposurekit.service.findings.candidates import POSSIBLE, QUARANTINED, Verdict
 from exposurekit.service.models import Listing, Site
 from exposurekit.service.scanning import matching
 from exposurekit.service.scanning.matching import Match
@@ -88,7 +88,7 @@ async def save_result(
 
 
 def _listing(session: Session, user_id: int, row: Row[Any]) -> Listing:
-    return Listing.of_stored(session.decrypt("records", user_id, row.ciphertext))
+    return Listing.from_stored(session.decrypt("records", user_id, row.ciphertext))
 
 
 async def _save_new(
@@ -99,10 +99,10 @@ async def _save_new(
         return False
     if match.verdict == "match" and trusted:
         await findings.discover_record(session, user_id, listing, site)
-        await candidates.drop(session, user_id, site.name, listing)
+        await candidates.discard(session, user_id, site.name, listing)
         return True
-    judged = Judged(POSSIBLE if trusted else QUARANTINED, match.score, match.reasons)
-    await candidates.keep(session, user_id, site.name, listing, judged)
+    judged = Verdict(POSSIBLE if trusted else QUARANTINED, match.score, match.reasons)
+    await candidates.save(session, user_id, site.name, listing, judged)
     return False
 
 
@@ -119,10 +119,10 @@ async def _record_presence(
         return
     now, description = session.clock.now(), site.site(subject)
     if row.changed_at + timedelta(days=site.removal.give_up_days) <= now:
-        await removals.refuse_removal(session, row.id, description, because=Event.OPT_OUT_IGNORED)
+        await removals.refuse_removal(session, row.id, description, event=Event.OPT_OUT_IGNORED)
     else:
         next_scan_at = _next_scan_at(now, site)
-        await removals.verify_removal(session, row.id, description, gone=False, look_at=next_scan_at)
+        await removals.verify_removal(session, row.id, description, absent=False, next_scan_at=next_scan_at)
 
 
 async def _record_absence(
@@ -134,9 +134,9 @@ async def _record_absence(
         session,
         row.id,
         site.site(subject),
-        gone=True,
+        absent=True,
         confirmations=site.verification.confirmations,
-        look_at=_next_scan_at(session.clock.now(), site),
+        next_scan_at=_next_scan_at(session.clock.now(), site),
     )
 
 

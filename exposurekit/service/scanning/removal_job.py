@@ -88,7 +88,7 @@ async def _verify(context: ScanContext, job: _Job) -> None:
         expired = row.changed_at + timedelta(days=job.site.removal.give_up_days) <= now
         if expired and row.status == PENDING_REMOVAL:
             description = job.site.site(job.subject)
-            await removals.refuse_removal(session, record_id, description, because=Event.OPT_OUT_IGNORED)
+            await removals.refuse_removal(session, record_id, description, event=Event.OPT_OUT_IGNORED)
 
 
 async def _submit(context: ScanContext, job: _Job) -> None:
@@ -114,11 +114,11 @@ async def _submit(context: ScanContext, job: _Job) -> None:
         description = job.site.site(job.subject)
         if answer == "accepted":
             scan_at = _first_scan_at(now, job.site)
-            await removals.submit_removal(session, record_id, description, look_at=scan_at)
+            await removals.submit_removal(session, record_id, description, next_scan_at=scan_at)
             await _submit_sisters(session, context, job)
         else:
-            because = Event.OPT_OUT_REFUSED if answer == "refused" else Event.OPT_OUT_UNANSWERED
-            await removals.refuse_removal(session, record_id, description, because=because)
+            event = Event.OPT_OUT_REFUSED if answer == "refused" else Event.OPT_OUT_UNANSWERED
+            await removals.refuse_removal(session, record_id, description, event=event)
 
 
 async def _waits_for_sister(context: ScanContext, job: _Job) -> bool:
@@ -146,7 +146,7 @@ async def _submit_sisters(session: Session, context: ScanContext, job: _Job) -> 
             continue
         scan_at = _first_scan_at(session.clock.now(), job.site)
         for row in await session.all(_DISCOVERED, {"user_id": job.user_id, "site": name}):
-            await removals.submit_removal(session, row.id, sister.site(job.subject), look_at=scan_at)
+            await removals.submit_removal(session, row.id, sister.site(job.subject), next_scan_at=scan_at)
 
 
 async def _finish(context: ScanContext, lease: Lease) -> None:

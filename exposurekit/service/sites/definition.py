@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from exposurekit.service.accounts.subject import USER_FIELDS, Subject
-from exposurekit.service.constants import GONE_LOOKS
+from exposurekit.service.constants import CONFIRMING_ABSENCES
 from exposurekit.service.models import Site
 
 LISTING_FIELDS = frozenset(
@@ -158,7 +158,7 @@ class Verification(_Part):
 
     after_days: Annotated[float, Field(ge=0, le=365)] | None = None  # default: after the processing days
     every_days: Annotated[float, Field(ge=1, le=90)] = 1  # two scans on one day count once
-    confirmations: Annotated[int, Field(ge=2, le=10)] = GONE_LOOKS
+    confirmations: Annotated[int, Field(ge=2, le=10)] = CONFIRMING_ABSENCES
 
 
 class Politeness(_Part):
