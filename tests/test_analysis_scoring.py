@@ -76,7 +76,7 @@ def test_the_causes_add_up_to_the_difference(of_records, of_links):
     found = analysis.score_changes(*moved, score_before=before)
     assert found["score"].iloc[-1] == pytest.approx(after)
     assert found["cause"].tolist() == [
-        *("score before", "new", "came into view", "listed again", "status changed"),
+        *("score before", "new", "came into view", "listed again", "removal failed", "status changed"),
         *("removed", "vanished", "out of view", "score after"),
     ]
 

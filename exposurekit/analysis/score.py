@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from exposurekit.analysis.diff import AGAIN, CHANGED, INTO_VIEW, NEW, OUT_OF_VIEW
+from exposurekit.analysis.diff import AGAIN, CHANGED, FAILED, INTO_VIEW, NEW, OUT_OF_VIEW
 from exposurekit.analysis.statuses import OTHER, VANISHED, is_open
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED, STATUSES
 from exposurekit.errors import InvalidArgument, MissingColumns
@@ -15,7 +15,7 @@ PAGE = "page"
 # Points per open listing by its status, and per page. A convention, not a measurement; `weights` overrides it.
 WEIGHTS: Mapping[str, float] = {DISCOVERED: 3.0, PENDING_REMOVAL: 2.0, OTHER: 3.0, PAGE: 1.0}
 SCORE_BEFORE, SCORE_AFTER = "score before", "score after"
-CAUSES = (NEW, INTO_VIEW, AGAIN, CHANGED, REMOVED, VANISHED, OUT_OF_VIEW)
+CAUSES = (NEW, INTO_VIEW, AGAIN, FAILED, CHANGED, REMOVED, VANISHED, OUT_OF_VIEW)
 
 
 def score(
@@ -81,8 +81,8 @@ def score_changes(
         weights: As in `score`.
 
     Returns:
-        Always nine rows, in this order: ``cause`` (text), ``n`` (points, signed, float64), ``score`` (running sum,
-        float64). Causes: ``score before``; ``new``; ``came into view``; ``listed again``; ``status changed`` (from one
+        Always ten rows, in this order: ``cause`` (text), ``n`` (points, signed, float64), ``score`` (running sum,
+        float64). Causes: ``score before``; ``new``; ``came into view``; ``listed again``; ``removal failed``; ``status changed`` (from one
         open status to another); ``removed``; ``vanished``; ``out of view``; ``score after``, whose ``n`` is 0.
 
     Raises:
@@ -94,7 +94,7 @@ def score_changes(
     >>> table.query("n != 0")
               cause    n  score
     0  score before  9.0    9.0
-    5       removed -3.0    6.0
+    6       removed -3.0    6.0
     """
     all_weights = check_weights(weights)
     effects = dict.fromkeys(CAUSES, 0.0)

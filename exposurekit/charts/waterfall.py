@@ -8,7 +8,16 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from exposurekit.analysis import OTHER, VANISHED
-from exposurekit.analysis.diff import AGAIN, CHANGED, INTO_VIEW, NEW, OPEN_AFTER, OPEN_BEFORE, OUT_OF_VIEW
+from exposurekit.analysis.diff import (
+    AGAIN,
+    CHANGED,
+    FAILED,
+    INTO_VIEW,
+    NEW,
+    OPEN_AFTER,
+    OPEN_BEFORE,
+    OUT_OF_VIEW,
+)
 from exposurekit.analysis.score import SCORE_AFTER, SCORE_BEFORE
 from exposurekit.charts.theme import (
     BLUE,
@@ -29,7 +38,7 @@ _SCOPE = "change of scope"
 # Colour, pattern and causes of each legend entry. Scope changes say nothing about the sites.
 _KINDS = {
     "new, or listed again": (VERMILION, "/", (NEW, AGAIN)),
-    CHANGED: (COLOURS[PENDING_REMOVAL], "-", (CHANGED,)),
+    CHANGED: (COLOURS[PENDING_REMOVAL], "-", (FAILED, CHANGED)),
     REMOVED: (COLOURS[REMOVED], PATTERNS[REMOVED], (REMOVED,)),
     VANISHED: (COLOURS[VANISHED], PATTERNS[VANISHED], (VANISHED,)),
     _SCOPE: (GREY, "x", (INTO_VIEW, OUT_OF_VIEW)),
