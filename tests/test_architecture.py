@@ -241,7 +241,7 @@ BANNED = {
     *("given", "shown", "seen", "look", "looks", "looking", "twin", "letter", "letters"),
     *("manners", "vigil", "standing", "keeping", "leaving", "door", "at_once"),
 }
-GEOGRAPHY = ("service.accounts", "service.scanning", "sandbox", "text.us_addresses", "privacy")
+GEOGRAPHY = ("cli.sites", "service.accounts", "service.scanning", "sandbox", "text.us_addresses", "privacy")
 
 
 def names_in(path):

@@ -85,9 +85,9 @@ def problem_of(error: ValidationError) -> str:
     if first["type"] == "json_invalid":
         return "it is not JSON"
     parts = [part for part in first["loc"] if part not in {BARE, WRAPPED}]
-    places = [str(part) for part in parts if isinstance(part, int) or str(part).isidentifier()]
+    fields = [str(part) for part in parts if isinstance(part, int) or str(part).isidentifier()]
     how = "is missing" if first["type"] == "missing" else "is not as described"
-    return f"{'.'.join(places) or 'the whole'} {how}"
+    return f"{'.'.join(fields) or 'the whole'} {how}"
 
 
 def _is_of_other_form(loc: tuple[int | str, ...], bare: set[tuple[int | str, ...]]) -> bool:

@@ -17,10 +17,10 @@ from exposurekit import charts
 from exposurekit.analysis.definitions import definition
 from exposurekit.analysis.tasks import step_urls
 from exposurekit.charts.embedding import drawing_js, plotly_js
-from exposurekit.reports.model import OPEN_MAX
 from exposurekit.text import formatting
 from exposurekit.text.sanitize import escaped, link, link_with_path, plain
 
+OPEN_MAX = 30  # items of manual work up to which their lists are unfolded
 _SAFE = Markup  # for markup made here; everything else is escaped
 _HEADINGS = {
     "at": "time",

@@ -27,7 +27,6 @@ CONFIDENTIAL = (
 )
 TASKS_MAX = 1_000  # items of manual work in a page: with more it is slow to open
 ROWS_MAX = 2_000  # of a table in a page: a browser sorts and filters so many without delay
-OPEN_MAX = 30  # items of manual work up to which their lists are unfolded
 
 
 @dataclass(frozen=True, slots=True)
