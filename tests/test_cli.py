@@ -113,7 +113,7 @@ def test_what_the_demo_prints_runs_as_it_stands(shell):
         run = shell("demo", "--people", "3", "--days", "3", "--history", "the demo's")
         assert run.returncode == 0, run.stderr
     environment = printed(run.stdout, "Run these lines in this shell")
-    commands = printed(run.stdout, "Then try (check")
+    commands = printed(run.stdout, "Then try")
     codes, said = in_a_shell(shell, [*environment, *commands])
     assert [line.split()[1] for line in commands] == ["report", "check", "open", "export"]
     assert [
@@ -131,7 +131,7 @@ def test_other_commands_use_a_demo_that_serves(shell):
             lines.append(process.stdout.readline())
             assert lines[-1], "it ended by itself"
         output = "".join(lines)
-        commands = [*printed(output, "Then try (check"), "exposurekit export users --out users.csv"]
+        commands = [*printed(output, "Then try"), "exposurekit export users --out users.csv"]
         codes, said = in_a_shell(shell, [*printed(output, "Run these lines in another shell"), *commands])
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=20) == 0
