@@ -46,7 +46,8 @@ def test_another_page_is_another(other):
 
 def test_parameters_that_find_the_page_stay():
     assert (
-        identity.normalised("https://page.example/a?utm_medium=x&id=1&b=") == "https://page.example/a?id=1&b="
+        identity.normalize_url("https://page.example/a?utm_medium=x&id=1&b=")
+        == "https://page.example/a?id=1&b="
     )
 
 
@@ -68,4 +69,4 @@ def test_any_text_has_a_key_and_a_host(text):
     """Sites write addresses as they like: hosts in brackets, ports that are words, lone surrogates."""
     assert -(2**63) <= identity.link_key(text, text) < 2**63
     assert isinstance(identity.host(text), str)
-    assert identity.normalised(identity.normalised(text)) == identity.normalised(text)
+    assert identity.normalize_url(identity.normalize_url(text)) == identity.normalize_url(text)

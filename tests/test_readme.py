@@ -211,13 +211,13 @@ def test_its_site_definition_is_one():
 
 
 def test_its_rules_are_rules():
-    from exposurekit.monitor.notifications.notifier import check
+    from exposurekit.monitor.notifications.notifier import check_addresses
     from exposurekit.monitor.notifications.rules import parse_rules
 
     rules = parse_rules(
         RULES, {"MAIL_PASSWORD": "pa55word", "SLACK_TOKEN": "T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ"}
     )
-    check(rules)
+    check_addresses(rules)
     assert len(rules.rules) == 7
 
 
