@@ -129,7 +129,7 @@ def check_addresses(addresses: Sequence[str], allowed_networks: Sequence[Network
         NotPublic: An address is malformed, forbidden, or neither public nor allowed.
 
     >>> check_addresses(["93.184.216.34"])
-    >>> check_addresses(["10.1.2.3"], networks(["10.0.0.0/8"]))
+    >>> check_addresses(["10.1.2.3"], parse_networks(["10.0.0.0/8"]))
     >>> check_addresses(["93.184.216.34", "::ffff:127.0.0.1"])
     Traceback (most recent call last):
     exposurekit.service.http.address_policy.NotPublic: ...
@@ -145,7 +145,7 @@ def check_addresses(addresses: Sequence[str], allowed_networks: Sequence[Network
 def all_allowed(addresses: Sequence[str], allowed_networks: Sequence[Network]) -> bool:
     """Return whether every address is in a network that the operator allowed.
 
-    >>> all_opened(["10.1.2.3", "93.184.216.34"], networks(["10.0.0.0/8"]))
+    >>> all_allowed(["10.1.2.3", "93.184.216.34"], parse_networks(["10.0.0.0/8"]))
     False
     """
     parsed = [literal(address) for address in addresses]

@@ -89,9 +89,9 @@ class Response:
 class BodyDecoder:
     """Decodes a body piece by piece; at most `bytes_max` compressed and decompressed bytes.
 
-    >>> body = Unpacking("identity", 3)
+    >>> body = BodyDecoder("identity", 3)
     >>> body.feed(b"abc")
-    >>> body.whole()
+    >>> body.finish()
     b'abc'
     """
 
