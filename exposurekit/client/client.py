@@ -167,7 +167,11 @@ class Client(BaseClient):
         return HttpxTransport(self.transport)
 
     def as_async(self, connections: int = 8) -> "AsyncClient":
-        """An `AsyncClient` with the same settings and this many connections."""
+        """Return an `AsyncClient` with the same settings, and at most so many connections at a time.
+
+        >>> client.as_async(connections=4).config is client.config
+        True
+        """
         client = object.__new__(AsyncClient)
         settings = {name: value for name, value in vars(self).items() if name != "_sender"}
         vars(client).update(settings, connections=connections)

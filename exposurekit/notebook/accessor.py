@@ -139,7 +139,7 @@ class ExposureAccessor:
             MissingColumns: The table is not a table of steps.
 
         >>> exposure.steps().exposure.work_queue().columns.tolist()[:2]
-        ['place', 'group']
+        ['place', 'person']
         """
         return self._ask("work_queue", "steps")
 
