@@ -266,7 +266,7 @@ def last_line(page):
 
 def test_it_is_a_pdf_with_its_charts(file, tmp_path, monkeypatch):
     pages, palest = on_paper(reports_pdf.print_pdf(file.read_text()))
-    assert "daysuntilhalfareremoved" in "".join(pages)
+    assert "mediantimetoremoval(days)" in "".join(pages)
     assert "sharenotremoved" in "".join(pages)
     assert palest < 200
     monkeypatch.setenv("PATH", str(tmp_path))
