@@ -57,7 +57,7 @@ def test_a_file_that_is_spoiled_is_a_broken_promise_and_who_reads_it_is_told(who
     shell = Shell(tmp_path, EXPOSUREKIT_HISTORY="history")
     run = shell.here("history", "verify")
     assert run.returncode == 1
-    assert error_of(run) == f"Not so: the files of {table} are there and can be read (1 row)"
+    assert error_of(run) == f"Violated: the files of {table} are there and can be read (1 row)"
 
 
 def test_a_log_that_is_cut_is_told_too(whole, tmp_path):

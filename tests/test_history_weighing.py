@@ -69,7 +69,7 @@ def test_the_steps_are_those_of_the_alerts_that_are_listed(by_id):
     by_id.look(1, one=[a_record(12), a_record(13)])
     steps = by_id.history.steps()
     plain = by_id.exposure.refresh().steps()
-    assert steps.columns.tolist() == [*plain.columns, "first_seen_at", *TICKS]
+    assert steps.columns.tolist() == [*plain.columns, "first_seen_at", *TICKS, "label"]
     told = ["user_id", "step_number", "step", "record_id", "site", "status", "url"]
     assert sorted(cells(steps, *told)) == sorted(cells(plain, *told))
     assert shape(steps, plain.columns) == shape(plain, plain.columns)

@@ -115,7 +115,7 @@ def test_other_lines_are_left_alone(notebook):
 def test_keys_are_completed(notebook, demo):
     notebook.names.update(exposure=demo.exposure, history=demo.history, records=demo.exposure.records())
     assert [line[:18] for line in notebook.completed('exposure["rec')] == ['exposure["records']
-    assert [line[:17] for line in notebook.completed('history["excep')] == ['history["exceptio']
+    assert [line[:17] for line in notebook.completed('history["load_i')] == ['history["load_iss']
     assert [line[:14] for line in notebook.completed('records["stat')] == ['records["statu']
     assert len(notebook.completed('demo.exposure["')) >= len(demo.exposure.keyed)
 

@@ -126,5 +126,5 @@ def test_a_chart_of_records_says_both_calls(exposure):
 
 @pytest.mark.parametrize("name", CHARTS)
 def test_a_chart_of_no_table_says_what_to_pass(exposure, name):
-    with pytest.raises(InvalidArgument, match=rf"charts\.{name} draws a DataFrame: pass "):
+    with pytest.raises(InvalidArgument, match=rf"charts\.{name} needs a DataFrame: pass "):
         getattr(charts, name)(exposure)

@@ -48,8 +48,8 @@ class AnnotatedQueries:
 
         Source: specification, "Alert".
 
-        >>> history.steps().columns.tolist()[-3:]
-        ['tick', 'tick_note', 'ticked_at']
+        >>> history.steps().columns.tolist()[-4:]
+        ['tick', 'tick_note', 'ticked_at', 'label']
         """
         alerts = self.reader.alerts(as_of)
         listed = alerts[alerts["presence"] == analysis.LISTED].reset_index(drop=True)
@@ -57,14 +57,14 @@ class AnnotatedQueries:
         return self.with_ticks(frames.steps_from_alerts(listed, beside=("first_seen_at",)))
 
     def with_ticks(self, steps: pd.DataFrame) -> pd.DataFrame:
-        """Join the newest tick of each step to steps.
+        """Join the newest tick of each step, and the newest label of its listing, to steps.
 
         Args:
             steps: A table as returned by `Exposure.steps`.
 
         Returns:
             The same rows, and ``tick`` (``done``, ``unable`` or ``open``; missing: no tick), ``tick_note`` (text),
-            ``ticked_at`` (UTC).
+            ``ticked_at`` (UTC), ``label`` (``mine``, ``not mine`` or ``unsure``; missing: no label, or a page).
 
         Raises:
             InvalidArgument: The rows are not steps.
@@ -72,7 +72,8 @@ class AnnotatedQueries:
         >>> len(history.with_ticks(exposure.steps())) == len(exposure.steps())
         True
         """
-        return self._join(steps, self.annotations.ticks(), STEP, _TICK_COLUMNS)
+        ticked = self._join(steps, self.annotations.ticks(), STEP, _TICK_COLUMNS)
+        return ticked.assign(label=self._listing_labels(ticked))
 
     def with_labels(self, records: pd.DataFrame | None = None) -> pd.DataFrame:
         """Join the newest label to records: are they about the person?
@@ -105,12 +106,12 @@ class AnnotatedQueries:
         >>> "items_per_minute" in history.work_queue().columns
         True
         """
-        steps = self.steps(as_of, exposure=exposure)
-        return analysis.work_queue(steps.assign(label=self._listing_labels(steps)))
+        return analysis.work_queue(self.steps(as_of, exposure=exposure))
 
     def _listing_labels(self, steps: pd.DataFrame) -> "pd.Series[str]":
         """The newest label of each step's record; missing for a page."""
-        records = steps.loc[steps["record_id"].notna(), ["user_id", "record_id", "site", "reference_id"]]
+        columns = [name for name in ("user_id", "record_id", "site", "reference_id") if name in steps]
+        records = steps.loc[steps["record_id"].notna(), columns]
         labels = self.with_labels(records)["label"].to_numpy("object")
         return pd.Series(labels, records.index, dtype="str").reindex(steps.index)
 

@@ -523,15 +523,7 @@ def _with_ticks(steps: pd.DataFrame, history: History | None) -> pd.DataFrame:
     missing = pd.Series(index=steps.index, dtype="str")
     if history is None:
         return steps.assign(tick=missing, tick_note=missing, label=missing)
-    ticked = history.with_ticks(steps)
-    return ticked if "label" in ticked else ticked.assign(label=_labels(steps, history))
-
-
-def _labels(steps: pd.DataFrame, history: History) -> "pd.Series[str]":
-    names = [name for name in ("user_id", "record_id", "site", "reference_id") if name in steps]
-    records = steps.loc[steps["record_id"].notna(), names]
-    labels = history.with_labels(records)["label"].to_numpy("object")
-    return pd.Series(labels, records.index, dtype="str").reindex(steps.index)
+    return history.with_ticks(steps)
 
 
 def _with_details(alerts: pd.DataFrame, exposure: Exposure | None, history: History | None) -> pd.DataFrame:
