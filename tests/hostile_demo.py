@@ -45,7 +45,7 @@ def hostile(number, payload):
 class HostileDemo:
     """What of a demo the notebooks use; its history is made anew where there is none in the directory."""
 
-    told = "as the service told it"
+    integrator = "as the service told it"
 
     def __init__(self, directory):
         self._running, self._clock, self._service = ExitStack(), Clock(), Service()

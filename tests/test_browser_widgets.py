@@ -160,14 +160,14 @@ whole, one = of(history.records()), of(history.records().head(1))
 GONE = 'first.update("gone")'
 CHANGED = {
     "one of its views is gone": (
-        "w = living.live(whole)\nfirst = display(w, display_id='first')",
+        "w = figure_widget.create_view(whole)\nfirst = display(w, display_id='first')",
         "w",
         f"time.sleep(4)\n{GONE}",
     ),
-    "it was asked for late": ("w = living.live(one)\nliving.redraw(w, whole)", "display(w)\ntime.sleep(5)"),
+    "it was asked for late": ("w = figure_widget.create_view(one)\nfigure_widget.redraw(w, whole)", "display(w)\ntime.sleep(5)"),
 }
 # Beside the cells: what a browser asks for is answered when all of them have run.
-LATER = "_ = asyncio.get_event_loop().call_later(2, lambda: living.redraw(w, one))"
+LATER = "_ = asyncio.get_event_loop().call_later(2, lambda: figure_widget.redraw(w, one))"
 
 
 @pytest.mark.parametrize("before", CHANGED)

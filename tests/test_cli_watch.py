@@ -146,7 +146,7 @@ def test_of_a_watch_that_was_killed_the_status_says_that_it_is_gone(shell, fleet
         process.wait()
     prose = shell.here("watch", "status")
     assert prose.returncode == 1
-    assert prose.stdout.splitlines()[0] == "Problem: its process is gone."
+    assert prose.stdout.splitlines()[0] == "Problem: its process ended."
     fleet.fault = None
     with shell.started(*WATCH) as process:
         looked = said_until(process, SEEN)
@@ -199,7 +199,7 @@ def test_where_a_watch_cannot_begin_no_path_for_webhooks_is_made_or_told(shell):
         (["run", "--every", "0s"], 2, "use a number and its unit"),
         (["run", "--every", "soon"], 2, "use a number and its unit"),
         (["run", "--history", "s3://bucket/history"], 1, "a watch needs a directory on this machine"),
-        (["run", "--receive", "0", "--path-secret", "short"], 1, "a path secret has 16 to 200"),
+        (["run", "--receive", "0", "--path-secret", "short"], 1, "a path secret must have 16 to 200"),
     ],
 )
 def test_what_it_cannot_watch_with_is_told(shell, words, code, said):

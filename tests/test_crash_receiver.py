@@ -57,9 +57,9 @@ def test_where_nothing_went_wrong_every_rule_holds(aftermath):
             "INSERT INTO messages SELECT 9, webhook_id, x'00', received_at, body, reason FROM messages LIMIT 1",
             "kept more than once",
         ),
-        ("UPDATE letters SET webhook_id = 'msg_9' WHERE number = 1", "kept, and never acknowledged"),
-        ("UPDATE letters SET body = CAST('9' AS BLOB) WHERE number = 3", "kept with other bytes"),
-        ("UPDATE letters SET digest = x'00' WHERE number = 3", "digests that are not their bodies'"),
+        ("UPDATE messages SET webhook_id = 'msg_9' WHERE number = 1", "kept, and never acknowledged"),
+        ("UPDATE messages SET body = CAST('9' AS BLOB) WHERE number = 3", "kept with other bytes"),
+        ("UPDATE messages SET digest = x'00' WHERE number = 3", "digests that are not their bodies'"),
     ],
 )
 def test_what_is_wrong_in_the_inbox_is_noticed(aftermath, statement, rule):

@@ -404,6 +404,7 @@ def test_text_from_outside_runs_nothing(hostile, kind):
         "aria-label",
         "tabindex",
         "data-name",
+        "data-report",
     }
     assert {one for one in read.foreign if one not in allowed | named and not one.startswith("#")} == set()
 

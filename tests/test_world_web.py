@@ -201,7 +201,7 @@ def test_the_truth_is_what_a_direct_reading_of_all_sites_shows_at_any_instant(br
     world.advance(days=1)
     for truth in world.listings():
         site = world.definitions[truth.site]
-        if truth.visible and truth.person is not None and site.removal.by == "form":
+        if truth.visible and truth.person is not None and site.removal.method == "form":
             browser.opt_out(site, truth, world.people[truth.person])
     assert any(asked.accepted for asked in world.opt_outs)
     assert any(not asked.accepted for asked in world.opt_outs)
