@@ -164,7 +164,10 @@ CHANGED = {
         "w",
         f"time.sleep(4)\n{GONE}",
     ),
-    "it was asked for late": ("w = figure_widget.create_view(one)\nfigure_widget.redraw(w, whole)", "display(w)\ntime.sleep(5)"),
+    "it was asked for late": (
+        "w = figure_widget.create_view(one)\nfigure_widget.redraw(w, whole)",
+        "display(w)\ntime.sleep(5)",
+    ),
 }
 # Beside the cells: what a browser asks for is answered when all of them have run.
 LATER = "_ = asyncio.get_event_loop().call_later(2, lambda: figure_widget.redraw(w, one))"
