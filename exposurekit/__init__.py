@@ -9,7 +9,7 @@ Begin with one of these::
 Question                           Call
 ---------------------------------  ---------------------------------------
 What is listed, and where?         exposure.records(status="discovered")
-Which sites hold the most?         analysis.by_site(exposure.records())
+Which sites have the most?         analysis.by_site(exposure.records())
 Which people are listed most?      analysis.by_user(exposure.records())
 Which web pages show their data?   exposure.links()
 What must somebody do by hand?     exposure.steps(), history.work_queue()
@@ -24,7 +24,7 @@ What is coming?                    history.forecast()
 How exposed is each person?        analysis.score(exposure.records(),
                                                   exposure.links())
 
-Each call returns a DataFrame; a Diff has three: .things, .counts, .why.
+Each call returns a DataFrame; a Diff has .counts, .by_site, .changes, .why.
 Each question of ek.analysis has a chart of the same name in ek.charts:
 charts.by_site(analysis.by_site(records)) draws the table by_site, and so
 does records.exposure.chart("by_site").
@@ -63,6 +63,7 @@ if TYPE_CHECKING:  # for type checkers and editors; `_MODULES` is what runs, and
     from exposurekit.errors import BadRequest as BadRequest
     from exposurekit.errors import ConfigurationError as ConfigurationError
     from exposurekit.errors import ConnectionFailed as ConnectionFailed
+    from exposurekit.errors import EmptyHistory as EmptyHistory
     from exposurekit.errors import ExposureError as ExposureError
     from exposurekit.errors import InvalidArgument as InvalidArgument
     from exposurekit.errors import InvalidResponse as InvalidResponse
@@ -97,6 +98,7 @@ _MODULES = {
         (
             "ExposureError",
             "ConfigurationError",
+            "EmptyHistory",
             "InvalidArgument",
             "MissingColumns",
             "NotFound",

@@ -12,6 +12,8 @@
     ├── InvalidResponse      a body that does not match the specification
     ├── ScanTimeout          a scan did not finish in time
     ├── NotFound             a user who is not loaded, a run that does not exist
+    │   └── EmptyHistory     a history without a run
+    ├── DiskFull             no space for a history, or for temporary files
     ├── Leak                 personal data in what is to be shared
     └── MissingColumns       a table lacks columns that a question needs
 """
@@ -99,6 +101,14 @@ class ScanTimeout(ExposureError):
 
 class NotFound(ExposureError):
     """A user is not among those loaded, or a run does not exist: unknown is not empty."""
+
+
+class EmptyHistory(NotFound):
+    """A history has no run yet: `History.collect` adds one."""
+
+
+class DiskFull(ExposureError):
+    """No space is left for what is to be written; what was stored before is complete."""
 
 
 class Leak(ExposureError):

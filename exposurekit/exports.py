@@ -1,5 +1,6 @@
-"""Tables and the manual work as files for other programs. Redacts unless told otherwise; works nothing out."""
+"""Exports: tables as CSV, Excel or Parquet, and the manual work as Markdown, iCalendar or Excel."""
 
+import contextlib
 import hashlib
 import io
 import os
@@ -14,22 +15,26 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from exposurekit.analysis.tasks import NOT_ON_FILE, Task
-from exposurekit.errors import InvalidArgument
+import exposurekit
+from exposurekit.analysis.tasks import LISTED_NAME, NOT_ON_FILE, PAGE_TITLE, Task
+from exposurekit.errors import InvalidArgument, NotFound
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
 from exposurekit.privacy import pseudonyms
 from exposurekit.privacy.redaction import redacted, with_index
 from exposurekit.reports import leak_check, write
-from exposurekit.reports.data import ReportData, report_data
+from exposurekit.reports.data import ReportData, ReportSource
 from exposurekit.reports.manual_steps import removals
 from exposurekit.reports.model import Removal
 from exposurekit.text import formatting
-from exposurekit.text.sanitize import coded, marked_down, plain, pointed_at
+from exposurekit.text.sanitize import coded, link_text, marked_down, plain, pointed_at
 
-ROWS_OF_EXCEL = 1_048_575  # and the names of the columns
-CHARACTERS_OF_EXCEL = 32_767  # in a cell, in UTF-16
-_CALENDAR_OF_EXCEL = datetime(1900, 3, 1)  # noqa: DTZ001  before it has days that never were, or none at all
+EXCEL_ROWS = 1_048_575  # below the header
+EXCEL_CHARACTERS = 32_767  # in a cell, in UTF-16
+EXCEL_LINKS, EXCEL_LINK_CHARACTERS = 65_530, 2_079
+_EXCEL_EPOCH = datetime(1900, 3, 1)  # noqa: DTZ001  its calendar is wrong before
+_WIDTH_MIN, _WIDTH_MAX, _WIDTH_SAMPLE = 6, 60, 1_000
+_LINK_COLUMNS = ("href", "url", "link_url", "address", "begin_at")
 _PRIORITY_LAST = 9
 _MADE_BY = "exposurekit"
 
@@ -42,64 +47,63 @@ def export(
     include_personal: bool = False,
     source: Exposure | History | None = None,
 ) -> Path:
-    """Write a table, or the manual work, to a file; whole or not at all, for its owner alone.
+    """Write a table, or the manual work, to a file that only its owner can read. A failed export writes nothing.
 
     Args:
-        what: A table of `Exposure`, `History` or `analysis`, to a ``.csv``, ``.xlsx`` or ``.parquet``; or an `Exposure`
-            or a `History`, for what a human must do, to a ``.md`` (a list to tick off), an ``.ics`` (tasks) or an
-            ``.xlsx``: a box, a task or a row for each listing, with what tells it from others and what to enter.
-        path: Its ending says what it becomes.
-        user: The manual work of this person alone.
-        include_personal: Whether everything is written. Otherwise of a table the columns that are known to be harmless
-            (`redaction.redacted`), and of the manual work what at least five people are told in the same words, each
-            listing by its site and a pseudonym; then it is searched for what is known of everyone.
-        source: Where a table comes from: what is left of it is searched for all that is known of everyone there. None: for
-            what the table itself tells of them. Of the manual work of a history: an `Exposure`, for whose the listings
-            are and what to enter.
+        what: A table of `Exposure`, `History` or `analysis`, as ``.csv``, ``.xlsx`` or ``.parquet``; or an `Exposure` or a
+            `History`, for its manual work as ``.md`` (a checklist), ``.ics`` (tasks) or ``.xlsx``, with the facts that
+            identify each listing and the values to enter.
+        path: The file; its ending selects the format.
+        user: Only the manual work of this person.
+        include_personal: Whether to include personal data. By default a table keeps only harmless columns
+            (`redaction.redacted`); the manual work keeps only texts that at least five people share, with each listing
+            by site and pseudonym. The result is then searched for personal values.
+        source: The origin of a table: its provenance is noted in Excel, and a redacted table is searched for the personal
+            values of everyone there; None: for the values in the table itself. For the manual work of a history: an
+            `Exposure`, for the people and the values to enter.
 
     Returns:
         The path.
 
     Raises:
-        InvalidArgument: The ending is another, the file cannot be written, or Excel cannot hold the table.
-        Leak: What would be written tells a person's data though it should not; nothing is written.
+        InvalidArgument: The ending is unknown, the file cannot be written, or Excel cannot hold the table.
+        Leak: The result contains a personal value although it should not; nothing is written.
 
-    In CSV and Excel no text is a formula. Instants are UTC; Excel and CSV hold lists as text. In Excel so are days before
-    March 1900, where its calendar begins to be right.
+    Text is never a formula in CSV and Excel. Excel has column widths, wrapped text, a frozen header, links for web
+    addresses, and the source on a second sheet. Instants are UTC; Excel and CSV hold lists as text. In Excel days before
+    March 1900 are text, because its calendar is wrong there.
 
     >>> ek.export(exposure.records(), "records.csv").name
     'records.csv'
     >>> print(ek.export(exposure, "queue.md", include_personal=True).read_text().splitlines()[0])
-    # What a human must do
+    # Manual work
     """
     file = Path(path)
     if isinstance(what, pd.DataFrame):
         if user is not None:
-            raise InvalidArgument(
-                "user goes with the manual work; of a table, give the rows that are about them"
-            )
-        form = _form(file, _TABLES, "a table")
-        write(file, form(what if include_personal else _harmless(what, source)))
+            raise InvalidArgument("user goes with the manual work; filter the rows of a table yourself")
+        encode = _encoder(file, _TABLES, "a table")
+        table = what if include_personal else _harmless(what, source)
+        write(file, encode(table, _about(table, source if include_personal else None)))
         return file
     if not isinstance(what, Exposure | History):
-        raise InvalidArgument(
-            "What can be exported is a table, or an Exposure or a History for its manual work"
-        )
-    queue_form = _form(file, _QUEUES, "the manual work")
-    beside = source if isinstance(source, Exposure) and isinstance(what, History) else None
-    manual = report_data(
+        raise InvalidArgument("Pass a table; or an Exposure or a History, for its manual work")
+    encode_queue = _encoder(file, _QUEUES, "the manual work")
+    origin = ReportSource(
         what,
-        exposure=beside,
+        exposure=source if isinstance(source, Exposure) and isinstance(what, History) else None,
         user=user,
         pseudonyms=None if include_personal else pseudonyms.load_pseudonyms(),
     )
-    queue, left_out = _queue(manual)
-    content = queue_form(manual, queue, left_out)
+    data = origin.load(("work_queue",))
+    queue, left_out = _queue(data)
+    content = encode_queue(data, queue, left_out)
     if not include_personal:
-        text = formatting.as_csv(_queue_table(queue)) if queue_form is _queue_excel else content.decode()
-        leak_check.check_text(
-            re.sub(r"\r\n[ \t]", "", text), leak_check.matcher_for(manual.exposure, manual.history)
-        )
+        is_text = encode_queue is not _queue_excel
+        text = content.decode() if is_text else formatting.as_csv(_queue_table(queue))
+        sites = () if data.sharing is None else data.sharing.sites
+        lines = re.sub(r"\r\n[ \t]", "", text).splitlines()
+        leak_check.check_texts(lines, origin.exposure, origin.history, public_names=sites)
     write(file, content)
     return file
 
@@ -107,52 +111,86 @@ def export(
 def _harmless(table: pd.DataFrame, source: Exposure | History | None) -> pd.DataFrame:
     harmless = with_index(redacted(table))
     if source is not None:
-        matcher = leak_check.matcher_for(
-            *((source, None) if isinstance(source, Exposure) else (None, source))
-        )
-        texts = harmless.select_dtypes(exclude=["number", "datetimetz"])
-        leak_check.check_text(formatting.as_csv(texts), matcher)
-        leak_check.check_text("\n".join(map(str, harmless.columns)), matcher)
+        cells = harmless.select_dtypes(exclude=["number", "datetimetz"])
+        texts = [str(cell) for name in cells for cell in cells[name].explode().dropna().unique()]
+        exposure, history = (source, None) if isinstance(source, Exposure) else (None, source)
+        leak_check.check_texts([*texts, *map(str, harmless.columns)], exposure, history)
     return harmless
 
 
-def _form(file: Path, forms: Mapping[str, Callable[..., bytes]], subject: str) -> Callable[..., bytes]:
-    if (form := forms.get(file.suffix.lower())) is None:
+def _encoder(file: Path, encoders: Mapping[str, Callable[..., bytes]], subject: str) -> Callable[..., bytes]:
+    if (encoder := encoders.get(file.suffix.lower())) is None:
         raise InvalidArgument(
-            f"The ending of the file says what {subject} becomes: one of {', '.join(forms)}"
+            f"The ending of the file selects the format of {subject}: {', '.join(encoders)}"
         )
-    return form
+    return encoder
 
 
 # --- tables -----------------------------------------------------------------------------------------------
 
 
-def _csv(table: pd.DataFrame) -> bytes:
+def _about(table: pd.DataFrame, source: Exposure | History | None) -> dict[str, str]:
+    """What the second sheet of a workbook says: the source, if it may be named, and the size."""
+    about = {"rows": f"{len(table):,}", "made with": f"{_MADE_BY} {exposurekit.__version__}"}
+    if source is not None:
+        with contextlib.suppress(NotFound):  # an empty history
+            about = {"source": source.provenance} | about
+    return about
+
+
+def _csv(table: pd.DataFrame, _: Mapping[str, str]) -> bytes:
     return formatting.as_csv(with_index(table)).encode()
 
 
-def _excel(table: pd.DataFrame) -> bytes:
+def _excel(table: pd.DataFrame, about: Mapping[str, str]) -> bytes:
     table = with_index(table)
-    if len(table) > ROWS_OF_EXCEL:
+    if len(table) > EXCEL_ROWS:
         raise InvalidArgument(
-            f"Excel holds {ROWS_OF_EXCEL:,} rows, and the table has {len(table):,}: write a .csv or a .parquet"
+            f"Excel holds {EXCEL_ROWS:,} rows, and the table has {len(table):,}: write a .csv or a .parquet"
         )
-    flat = _flat(table)
+    flat = pd.DataFrame({str(name): _column(_in_lines(table[name])) for name in table})
     _check_lengths(flat)
+    notes = pd.DataFrame({"about": [*about], "value": [*about.values()]}, dtype="object")
     file = io.BytesIO()
-    # Text is text there, whatever it begins with, and no address becomes a link.
+    # All text is text: no formulas, and links only where `_write_links` creates them.
     options = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
-    with pd.ExcelWriter(file, engine="xlsxwriter", engine_kwargs={"options": options}) as to:
-        flat.to_excel(to, index=False, sheet_name="exposurekit", freeze_panes=(1, 0), autofilter=True)
+    with pd.ExcelWriter(file, engine="xlsxwriter", engine_kwargs={"options": options}) as writer:
+        wrapped = writer.book.add_format({"text_wrap": True, "valign": "top"})
+        for name, rows in {_MADE_BY: flat, "about": notes}.items():
+            is_table = rows is flat
+            rows.to_excel(writer, index=False, sheet_name=name, freeze_panes=(1, 0), autofilter=is_table)
+            for position, column in enumerate(rows):
+                writer.sheets[name].set_column(position, position, _width(rows[column]), wrapped)
+        _write_links(writer.sheets[_MADE_BY], flat)
     return file.getvalue()
 
 
-def _parquet(table: pd.DataFrame) -> bytes:
+def _width(column: "pd.Series[Any]") -> int:
+    """The longest line of a column, in characters, within limits; measured on the first rows."""
+    cells = column.head(_WIDTH_SAMPLE).dropna().map(formatting.format_value)
+    lines = [len(line) for text in (str(column.name), *cells) for line in text.split("\n")]
+    return min(max(*lines, _WIDTH_MIN) + 2, _WIDTH_MAX)
+
+
+def _write_links(sheet: Any, flat: pd.DataFrame) -> None:
+    """Make web addresses clickable, as far as Excel allows; the cell shows the address itself."""
+    cells = (
+        (row, column, text)
+        for column, name in enumerate(flat)
+        if name in _LINK_COLUMNS
+        for row, text in enumerate(flat[name].tolist(), 1)
+        if isinstance(text, str) and len(text) <= EXCEL_LINK_CHARACTERS and link_text(text)
+    )
+    for (row, column, text), _ in zip(cells, range(EXCEL_LINKS), strict=False):
+        sheet.write_url(row, column, text.strip(), string=text)
+
+
+def _parquet(table: pd.DataFrame, _: Mapping[str, str]) -> bytes:
     file = io.BytesIO()
-    # Without what pandas would note of its own types: it could not read all of them again.
+    # Without the metadata of pandas: it could not read all of its own types again.
     try:
         arrow = pa.Table.from_pandas(with_index(table), preserve_index=False)
-    except pa.ArrowException:  # it would tell the value
+    except pa.ArrowException:  # its message contains the value
         raise InvalidArgument(
             "A column holds values of several kinds, which Parquet cannot: make them one, or write a .csv"
         ) from None
@@ -160,13 +198,8 @@ def _parquet(table: pd.DataFrame) -> bytes:
     return file.getvalue()
 
 
-def _flat(table: pd.DataFrame) -> pd.DataFrame:
-    """As a spreadsheet can hold it: instants without their zone; lists, and days before its calendar, as text."""
-    return pd.DataFrame({str(name): _column(_in_lines(table[name])) for name in table})
-
-
 def _in_lines(column: "pd.Series[Any]") -> "pd.Series[Any]":
-    """Steps, numbered, and what to enter, each on a line of its own."""
+    """Put numbered steps, and form values, on a line each."""
     if column.name not in ("opt_out_procedure", "form_values"):
         return column
     numbered = "{}. {}" if column.name == "opt_out_procedure" else "{1}"
@@ -180,10 +213,11 @@ def _in_lines(column: "pd.Series[Any]") -> "pd.Series[Any]":
 
 
 def _column(column: "pd.Series[Any]") -> "pd.Series[Any]":
+    """A column as a spreadsheet can hold it: instants without a zone; lists, and days before its calendar, as text."""
     if isinstance(column.dtype, pd.DatetimeTZDtype):
         column = column.dt.tz_convert("UTC").dt.tz_localize(None)
     is_days = pd.api.types.is_datetime64_dtype(column.dtype)
-    if pd.api.types.is_numeric_dtype(column.dtype) or (is_days and not (column < _CALENDAR_OF_EXCEL).any()):
+    if pd.api.types.is_numeric_dtype(column.dtype) or (is_days and not (column < _EXCEL_EPOCH).any()):
         return column
     return column.astype("object").map(_cell, na_action="ignore")
 
@@ -193,17 +227,17 @@ def _cell(value: Any) -> Any:
         return formatting.join_list(value)
     if isinstance(value, datetime) and value.tzinfo:
         value = value.astimezone(UTC).replace(tzinfo=None)
-    is_early = (value.year, value.month) < (_CALENDAR_OF_EXCEL.year, _CALENDAR_OF_EXCEL.month)
+    is_early = (value.year, value.month) < (_EXCEL_EPOCH.year, _EXCEL_EPOCH.month)
     return str(value).removesuffix(" 00:00:00") if is_early else value
 
 
 def _check_lengths(flat: pd.DataFrame) -> None:
-    """Say so where a text is longer than a cell: it would be cut there."""
+    """Raise if a text is longer than a cell, which Excel would cut."""
     for position, (name, column) in enumerate(flat.items(), 1):
         longest = max(len(str(one).encode("utf-16-le", "surrogatepass")) // 2 for one in (name, *column))
-        if longest > CHARACTERS_OF_EXCEL:
+        if longest > EXCEL_CHARACTERS:
             raise InvalidArgument(
-                f"Excel holds {CHARACTERS_OF_EXCEL:,} characters in a cell, and column {position} of the table has "
+                f"Excel holds {EXCEL_CHARACTERS:,} characters in a cell, and column {position} of the table has "
                 f"{longest:,} in one: write a .csv or a .parquet"
             )
 
@@ -212,46 +246,30 @@ def _check_lengths(flat: pd.DataFrame) -> None:
 
 
 def _queue(data: ReportData) -> tuple[tuple[Removal, ...], int]:
-    """What may be told of it, and how many kinds are left out."""
-    every = removals(data.queue)
+    """The removals that the file may contain, and how many kinds are left out."""
+    every = removals(data["work_queue"], as_of=data.as_of.date())
     content = every if data.sharing is None else data.sharing.removals(every, data.user)
     return content, len(every) - len(content)
 
 
 def _markdown(data: ReportData, queue: tuple[Removal, ...], left_out: int) -> bytes:
-    lines = ["# What a human must do", "", data.source_line, ""]
-    lines += [text for note in _missing(queue) for text in (note, "")]
+    lines = ["# Manual work", "", data.source_line, ""]
+    lines += [line for note in _notes(queue) for line in (note, "")]
     if not queue and not left_out:
         lines += ["Nothing.", ""]
     for position, one in enumerate(queue, 1):
-        lines += [f"## {position}. {marked_down(_person_label(one))}", "", one.amount, ""]
+        lines += [f"## {position}. {marked_down(_title(one))}", "", marked_down(one.amount), ""]
         lines += [marked_down(one.guide), ""] if one.guide else []
+        lines += [line for text in one.preparations for line in (text, "")]
         lines += [f"{number}. {marked_down(step)}" for number, step in enumerate(one.steps, 1)]
         lines += [""] if one.steps else []
-        lines += (
-            [f"{one.heading}:", "", *(line for task in one.tasks for line in _item(task)), ""]
-            if one.tasks
-            else []
-        )
-    lines += _columns_left_out(left_out)
-    return "\n".join(lines).encode()
+        if one.tasks:
+            lines += [f"{one.heading}:", "", *(line for task in one.tasks for line in _checkbox(task)), ""]
+    return "\n".join([*lines, *_left_out_note(left_out)]).encode()
 
 
-def _tasks(data: ReportData, queue: tuple[Removal, ...], left_out: int) -> bytes:
-    calendar = icalendar.Calendar()
-    calendar.add("prodid", f"-//{_MADE_BY}//manual removals//EN")
-    calendar.add("version", "2.0")
-    for position, one in enumerate(queue, 1):
-        for number, task in enumerate(one.tasks or [None], 1):
-            calendar.add_component(_task(one, task, position, number, data))
-    for line in (*_missing(queue), *_columns_left_out(left_out)):
-        calendar.add("comment", line)
-    ical: bytes = calendar.to_ical()
-    return ical
-
-
-def _item(task: Task) -> Iterator[str]:
-    """One listing: a box to tick, what tells it from others, and what to enter."""
+def _checkbox(task: Task) -> Iterator[str]:
+    """One listing: a box to tick, the facts that identify it, and the values to enter."""
     yield f"- [ ] **{marked_down(task.person)}**"
     for label, text in _lines(task):
         is_copied = (label.startswith(task.values_label) and text != NOT_ON_FILE) or label == "Reference"
@@ -263,33 +281,48 @@ def _item(task: Task) -> Iterator[str]:
 
 
 def _lines(task: Task) -> Iterator[tuple[str, str]]:
-    """What there is to say of a listing beside whose it is: labels and texts."""
+    """Labels and texts of a listing: facts, warnings, addresses, values to enter."""
     yield from task.facts
+    yield from (("Note", text) for text in task.warnings)
     if task.address:
-        yield ("Listing" if task.site else "Open"), task.address
+        yield "Link", task.address
     if task.begin:
         yield "Begin at", task.begin
-    yield from _entered(task)
+    yield from _values(task)
 
 
-def _entered(task: Task) -> Iterator[tuple[str, str]]:
-    for value in task.entries:
-        is_required = " (required)" if value.required else ""
-        yield (
-            f"{task.values_label} {value.label}{is_required}",
-            NOT_ON_FILE if value.value is None else value.value,
-        )
+def _values(task: Task) -> Iterator[tuple[str, str]]:
+    for value in task.values_to_enter:
+        required = " (required)" if value.required else ""
+        text = NOT_ON_FILE if value.value is None else value.value
+        yield f"{task.values_label} {value.choice_label}{required}", text
+    label = f"{task.value_headings[1]}:" if task.site else task.values_label
+    for value in task.other_values:
+        yield f"{label} {value.choice_label}", value.value or NOT_ON_FILE
 
 
-def _task(one: Removal, task: Task | None, position: int, number: int, data: ReportData) -> icalendar.Todo:
+def _calendar(data: ReportData, queue: tuple[Removal, ...], left_out: int) -> bytes:
+    calendar = icalendar.Calendar()
+    calendar.add("prodid", f"-//{_MADE_BY}//manual removals//EN")
+    calendar.add("version", "2.0")
+    for position, one in enumerate(queue, 1):
+        for number, task in enumerate(one.tasks or [None], 1):
+            calendar.add_component(_todo(one, task, position, number, data))
+    for line in (*_notes(queue), *_left_out_note(left_out)):
+        calendar.add("comment", line)
+    ical: bytes = calendar.to_ical()
+    return ical
+
+
+def _todo(one: Removal, task: Task | None, position: int, number: int, data: ReportData) -> icalendar.Todo:
     todo = icalendar.Todo()
     todo.add("uid", f"{_digest(one, task, number)}@{_MADE_BY}")
     todo.add("dtstamp", data.as_of)
     about = one.amount if task is None else f"{task.line} ({task.person})" if task.facts else task.person
-    todo.add("summary", plain(f"{_person_label(one)}: {about}"))
+    todo.add("summary", plain(f"{_title(one)}: {about}"))
     steps = [f"{number}. {step}" for number, step in enumerate(one.steps, 1)]
     facts = [] if task is None else [f"Person: {task.person}", *(": ".join(pair) for pair in _lines(task))]
-    lines = [*facts, *([one.guide] if one.guide else []), *steps]
+    lines = [*facts, *([one.guide] if one.guide else []), *one.preparations, *steps]
     todo.add("description", "\n".join(map(plain, lines)))
     todo.add("priority", min(position, _PRIORITY_LAST))
     todo.add("status", "NEEDS-ACTION")
@@ -297,61 +330,59 @@ def _task(one: Removal, task: Task | None, position: int, number: int, data: Rep
 
 
 def _digest(one: Removal, task: Task | None, number: int) -> str:
-    """The same work has the same name in every export, so that a program takes the newer one for it."""
-    kind = [one.site or "", one.guide or "", *one.steps]
-    listing = (
-        [task.person, *(text for pair in task.facts for text in pair), task.address or ""] if task else []
-    )
-    same = (
-        [] if task and task.facts else [str(number)]
-    )  # of somebody who goes by a pseudonym, nothing else tells them apart
-    return hashlib.sha256("\0".join([*kind, *listing, *same]).encode()).hexdigest()[:32]
+    """The same id for the same work in every export, so that a calendar replaces the older one."""
+    parts = [one.site or "", one.guide or "", *one.steps]
+    if task:
+        parts += [task.person, *(text for pair in task.facts for text in pair), task.address or ""]
+    if not (task and task.facts):  # nothing else distinguishes the listings of a pseudonym
+        parts.append(str(number))
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
 def _queue_table(queue: tuple[Removal, ...]) -> pd.DataFrame:
-    """One row a listing, with all that is needed for it."""
+    """One row per listing, with all that its removal needs."""
     rows = [
         {
             "done": "",
-            "site": _person_label(one),
+            "site": _title(one),
             "person": task.person,
             **{label.lower(): text for label, text in task.facts},
             "address": task.address,
             "begin_at": task.begin,
             "enter": "\n".join(
-                f"{label.removeprefix(task.values_label).strip()}: {text}" for label, text in _entered(task)
+                f"{label.removeprefix(task.values_label).strip()}: {text}" for label, text in _values(task)
             ),
+            "note": "\n".join((*task.warnings, *one.preparations)),
             "guide": one.guide,
             "steps": "\n".join(f"{number}. {step}" for number, step in enumerate(one.steps, 1)),
         }
         for one in queue
         for task in one.tasks
     ]
-    columns = ["done", "site", "person", "name", "age", "places", "reference", "page", "contains", "address", "begin_at", "enter", "guide", "steps"]  # fmt: skip
+    columns = ["done", "site", "person", LISTED_NAME.lower(), "age", "locations", "reference", PAGE_TITLE.lower(), "contains", "address", "begin_at", "enter", "note", "guide", "steps"]  # fmt: skip
     return pd.DataFrame(rows, columns=columns, dtype="object")
 
 
 def _queue_excel(data: ReportData, queue: tuple[Removal, ...], left_out: int) -> bytes:
-    rows = _queue_table(queue)
-    content = [data.source_line, *_missing(queue), *_columns_left_out(left_out)]
-    return _excel(pd.concat([rows, pd.DataFrame({"guide": content}, dtype="object")]).astype("object"))
+    notes = [*_notes(queue), *_left_out_note(left_out)]
+    return _excel(_queue_table(queue), data.provenance() | ({"note": "\n".join(notes)} if notes else {}))
 
 
-def _person_label(one: Removal) -> str:
+def _title(one: Removal) -> str:
     return one.site or "A web page"
 
 
-def _missing(queue: tuple[Removal, ...]) -> list[str]:
-    """What is missing of the tasks, once for the file."""
+def _notes(queue: tuple[Removal, ...]) -> list[str]:
+    """What the tasks lack, each once."""
     return [*dict.fromkeys(task.note for one in queue for task in one.tasks if task.note)]
 
 
-def _columns_left_out(many: int) -> list[str]:
-    if not many:
+def _left_out_note(kinds: int) -> list[str]:
+    if not kinds:
         return []
-    kinds = "1 kind of removal is" if many == 1 else f"{many:,} kinds of removals are"
-    return [f"{kinds} left out, as fewer than five people are told the same; a personal export has all."]
+    subject = "1 kind of removal is" if kinds == 1 else f"{kinds:,} kinds of removals are"
+    return [f"{subject} left out, because fewer than five people share the steps; a personal export has all."]
 
 
 _TABLES = {".csv": _csv, ".xlsx": _excel, ".parquet": _parquet}
-_QUEUES = {".md": _markdown, ".ics": _tasks, ".xlsx": _queue_excel}
+_QUEUES = {".md": _markdown, ".ics": _calendar, ".xlsx": _queue_excel}

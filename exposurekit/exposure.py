@@ -1,26 +1,29 @@
 """`Exposure`: the users, records, links, alerts and steps of all users, as DataFrames from one load."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from typing import Unpack
 
 import pandas as pd
 
-from exposurekit import frames
+from exposurekit import analysis, frames
 from exposurekit.analysis import tasks
-from exposurekit.analysis.selection import Choice, select
-from exposurekit.client import Client, background, bulk
+from exposurekit.analysis.selection import Choice, select, user_ids
+from exposurekit.client import Client, bulk
 from exposurekit.client.base import Settings
-from exposurekit.client.progress import progress_bar
 from exposurekit.contract.models import UserKey
 from exposurekit.errors import InvalidArgument, NotFound, warn
-from exposurekit.snapshot import Deviations, Snapshot, ids_of, utc_now
-from exposurekit.tables import ON_FILE, People, Tables
+from exposurekit.frames import person_lookup
+from exposurekit.frames.key_access import Keyed
+from exposurekit.snapshot import Deviations, Snapshot, utc_now
 from exposurekit.text.html_cards import html_card
 
+People = int | str | Iterable[int | str] | None
+ON_FILE = ("users", "aliases", "emails", "phone_numbers", "addresses")
 
-class Exposure(Tables):
+
+class Exposure(Keyed):
     """All users of an integrator, as tables. The first table loads them; `refresh` loads them again.
 
     Each table has one row per item and the key columns ``user_id`` and, where the item has its own id,
@@ -31,6 +34,7 @@ class Exposure(Tables):
     True
     """
 
+    keyed = (*frames.TABLES, "on_file")
     clock: Callable[[], datetime] = staticmethod(utc_now)  # for `as_of`; a sandbox has its own clock
 
     def __init__(
@@ -61,7 +65,7 @@ class Exposure(Tables):
         facts: dict[str, object] = {"service": self.origin, "people": "none yet: a table loads them"}
         if (snapshot := self._snapshot) is not None:
             facts |= {"people": snapshot, "as of": snapshot.at}
-            for name, waiting in snapshot.batches.items():
+            for name, waiting in snapshot.parts.items():
                 facts[name] = f"{len(self._frames.get(name, ())) + sum(map(len, waiting)):,} rows"
         return html_card("Exposure", facts)
 
@@ -89,10 +93,157 @@ class Exposure(Tables):
         snapshot = self._loaded()
         return f"{self.origin} · as of {snapshot.at:%Y-%m-%d %H:%M} UTC · {snapshot}"
 
+    def users(self, user: People = None) -> pd.DataFrame:
+        """List the users: ``user_id``, names, ``birth_date`` (UTC), ``is_scanning``, ``identification_on_file``.
+
+        Args:
+            user: An id or a name, or several; None: everyone. A name is a user's full name, or a part that only one
+                user's name contains.
+
+        Raises:
+            NotFound: One of them was not loaded; `failures` may say why.
+            InvalidArgument: Several users match a name.
+            ExposureError: The list of users could not be fetched.
+
+        Source: specification, "User".
+
+        >>> exposure.users().columns.tolist()[:2]
+        ['user_id', 'first_name']
+        """
+        return self._table("users", user)
+
+    def records(self, user: People = None, *, site: Choice = None, status: Choice = None) -> pd.DataFrame:
+        """List the listings: site, status, what they show, and ``user_fields_required_for_removal`` (NA: missing).
+
+        Args:
+            user: An id or a name, or several, as in `users`; None for everyone.
+            site: One site or several, ignoring case; None for all.
+            status: One status or several, ignoring case: ``"discovered"``, ``"pending removal"``, ``"removed"``.
+
+        A site or status without records gives an empty table and a warning that names the closest one.
+        ``age`` is Int16, ``reference_id`` text, ``site`` and ``status`` categories, lists Arrow lists.
+        Source: specification, "Record".
+
+        >>> exposure.records(site="nosy heron", status=["discovered", "removed"])["site"].unique().tolist()
+        ['Nosy Heron']
+        >>> str(exposure.records()["age"].dtype), str(exposure.records()["status"].dtype)
+        ('Int16', 'category')
+        """
+        return self._table("records", user, site=site, status=status)
+
+    def links(self, user: People = None, *, contains: Choice = None) -> pd.DataFrame:
+        """List the web pages: ``url``, ``title``, and the kinds of data each ``contains`` (NA: missing).
+
+        Args:
+            user: An id or a name, or several, as in `users`; None for everyone.
+            contains: One kind of data or several, such as ``"email"``: pages that contain any of them.
+
+        Source: specification, "Link".
+
+        >>> exposure.links().columns.tolist()
+        ['user_id', 'url', 'title', 'contains']
+        """
+        return self._table("links", user, contains=contains)
+
+    def alerts(
+        self, user: People = None, *, site: Choice = None, status: Choice = None, source_type: Choice = None
+    ) -> pd.DataFrame:
+        """List the alerts with their listing or page; ``alert_number`` is the position in the service's list, from 0.
+
+        ``record_id``, ``site``, ``status``, ``href``, ``name``, ``age``, ``locations``, ``reference_id`` come from the
+        record (the alert's own, if the user's records lack it); ``link_url`` and ``link_title`` from the link; ``person`` and ``form_values`` (the values to enter) from the
+        data on file, see `with_people`. ``html`` is the service's markup, unsanitized: pass it through
+        `exposurekit.text.sanitize.fragment` before you display it. Source: specification, "Alert".
+
+        >>> exposure.alerts()["source_type"].cat.categories.tolist()
+        ['link', 'record']
+        """
+        return self._table("alerts", user, site=site, status=status, source_type=source_type)
+
+    def steps(self, user: People = None, *, site: Choice = None, status: Choice = None) -> pd.DataFrame:
+        """List the manual steps: one row per step of each alert's ``opt_out_procedure``, numbered from 1.
+
+        The listing, the person and the values to enter are columns, as in `alerts`. ``status`` is the record's current one
+        (NaN: the alert is about a link): steps of a record that is ``removed`` or ``pending removal`` need no work.
+
+        >>> exposure.steps()["step_number"].min()
+        np.int64(1)
+        """
+        return self._table("steps", user, site=site, status=status)
+
+    def with_people(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Add ``person``, the name on file, to any table with a ``user_id``; to alerts also ``form_values``.
+
+        The names are for the owner's eyes: exports and share-safe reports leave this column out.
+
+        Args:
+            table: A table of `Exposure`, `History` or `analysis`, such as ``exposure.by_user()`` or ``history.stale()``.
+
+        Raises:
+            MissingColumns: ``table`` has no ``user_id``.
+
+        >>> exposure.with_people(analysis.by_user(exposure.records())).columns.tolist()[:3]
+        ['user_id', 'person', 'open']
+        """
+        if {"opt_out_procedure", "locations"} <= {*table.columns} and "step" not in table:
+            return tasks.with_people(table, **{name: self._table(name, None) for name in ON_FILE})
+        return tasks.with_names(table, self._table("users", None))
+
+    def aliases(self, user: People = None) -> pd.DataFrame:
+        """List the aliases: ``alias_id``, ``first_name``, ``last_name``, ``alias_type`` (NaN: missing).
+
+        >>> exposure.aliases().columns.tolist()
+        ['user_id', 'alias_id', 'first_name', 'last_name', 'alias_type']
+        """
+        return self._table("aliases", user)
+
+    def emails(self, user: People = None) -> pd.DataFrame:
+        """List the email addresses: ``email_id``, ``address``.
+
+        >>> exposure.emails().columns.tolist()
+        ['user_id', 'email_id', 'address']
+        """
+        return self._table("emails", user)
+
+    def phone_numbers(self, user: People = None) -> pd.DataFrame:
+        """List the phone numbers: ``phone_number_id``, ``number`` (digits as text).
+
+        >>> exposure.phone_numbers().columns.tolist()
+        ['user_id', 'phone_number_id', 'number']
+        """
+        return self._table("phone_numbers", user)
+
+    def addresses(self, user: People = None) -> pd.DataFrame:
+        """List the addresses: ``address_id``, ``address1``, ``address2``, ``city``, ``state``, ``zip`` (text), ``country``.
+
+        >>> exposure.addresses().columns.tolist()
+        ['user_id', 'address_id', 'address1', 'address2', 'city', 'state', 'zip', 'country']
+        """
+        return self._table("addresses", user)
+
+    def on_file(self, user: People = None) -> pd.DataFrame:
+        """List the fields that each person has on file, without their values: `analysis.on_file`.
+
+        >>> exposure.on_file(user=key.id)["field"].tolist()[:2]
+        ['address1', 'birth_date']
+        """
+        filled = {
+            name: self._table(name, user) for name in ("addresses", "emails", "phone_numbers", "aliases")
+        }
+        return analysis.on_file(self.users(user), **filled)
+
+    def service_history(self, user: People = None) -> pd.DataFrame:
+        """List when the service was ``activated`` or ``deactivated``: ``event``, ``occurred_at`` (UTC), oldest first.
+
+        >>> exposure.service_history().columns.tolist()
+        ['user_id', 'event', 'occurred_at']
+        """
+        return self._table("service_history", user)
+
     def failures(self) -> pd.DataFrame:
         """Users who could not be loaded: ``user_id``, ``operation``, ``error``, ``status`` (NA: no response), ``reason``.
 
-        They are in no other table: unknown is not empty.
+        They are in no other table: unknown is not empty. Users whom List users shows without a secret are among them.
 
         >>> exposure.failures().columns.tolist()
         ['user_id', 'operation', 'error', 'status', 'reason']
@@ -103,8 +254,8 @@ class Exposure(Tables):
         """How the responses deviate from the specification: one row per operation, field and kind.
 
         ``field`` is its path, such as ``records.age``; ``kind`` is ``null``, ``missing``, ``text for integer``, ...;
-        ``users`` counts the users affected; ``example`` is the type and size of a value, never the value. Only the
-        field is lost; with ``ek.connect(strict=True)`` a deviation is an error.
+        ``users`` counts the users affected (NA: a page of List users is); ``example`` is the type and size of a value,
+        never the value. Only the field is lost; with ``ek.connect(strict=True)`` a deviation is an error.
 
         >>> exposure.deviations().columns.tolist()
         ['operation', 'field', 'kind', 'users', 'example']
@@ -133,14 +284,16 @@ class Exposure(Tables):
         >>> exposure.refresh() is exposure
         True
         """
-        snapshot = Snapshot(at=self.clock())
+        snapshot = Snapshot(self.clock())
         try:
-            self._run(snapshot.add, None, snapshot.progress, self.progress, snapshot.set_deviations)
+            for batch in self._load(None, self.progress):
+                snapshot.add(batch)
             snapshot.is_complete = True
         finally:
-            snapshot.flush()
+            snapshot.finish()
             if snapshot.is_complete or (self._snapshot is None and snapshot.loaded):
                 self._snapshot, self._frames = snapshot, {}
+        snapshot.deviations.warn()
         return self
 
     def _loaded(self) -> Snapshot:
@@ -161,13 +314,22 @@ class Exposure(Tables):
             if name == "steps":
                 table = frames.steps_from_alerts(self._built(snapshot, "alerts"))
             else:
-                table = frames.frame(name, snapshot.batches[name])
+                beside = frames.SOURCE_RECORD if name == "alerts" else ()
+                table = frames.frame(name, snapshot.parts[name], beside=beside)
             if name == "alerts":
                 table = tasks.with_listings(table, self._built(snapshot, "records"))
                 table = tasks.with_people(table, **{one: self._built(snapshot, one) for one in ON_FILE})
             self._frames[name] = table
-            snapshot.batches[name] = []
+            snapshot.parts[name] = []
         return self._frames[name]
+
+    def _user_ids(self, snapshot: Snapshot, user: People) -> list[int]:
+        """Resolve ids and names."""
+        if isinstance(user, str) or (
+            isinstance(user, list | tuple) and any(isinstance(one, str) for one in user)
+        ):
+            return [*person_lookup.People(person_lookup.labels_of(self._frame(snapshot, "users"))).ids(user)]
+        return user_ids(user)
 
     def _table(self, name: str, user: People, **choices: Choice) -> pd.DataFrame:
         snapshot = self._loaded()
@@ -178,39 +340,39 @@ class Exposure(Tables):
                 warn(doubt)
         if user is None:
             return table.copy(deep=False)
-        user_ids = ids_of(user)
-        if unknown := [one for one in user_ids if one not in snapshot.loaded]:
+        selected = self._user_ids(snapshot, user)
+        if unknown := [one for one in selected if one not in snapshot.loaded]:
             why = "failures() names those who could not be loaded, refresh() looks again"
             raise NotFound(
                 f"Not among the people loaded: {unknown}; {why if snapshot.is_complete else 'refresh() loads everyone'}."
             )
-        return table[table["user_id"].isin(user_ids)].reset_index(drop=True)
+        return table[table["user_id"].isin(selected)].reset_index(drop=True)
 
-    def stream(
-        self,
-        take: Callable[[bulk.Batch], None],
-        *,
-        choose: bulk.UserFilter | None = None,
-        progress: bool | None = None,
-    ) -> bulk.UserListing:
-        """Load all users without keeping them: each batch is passed on, as for `History.collect`.
+    def iter_batches(
+        self, *, only: bulk.UserFilter | None = None, progress: bool | None = None
+    ) -> Iterator[bulk.Batch]:
+        """Load all users without storing them: iterate over parsed batches, as `History.collect` does.
+
+        If Ctrl-C or an error ends the load, the users fetched so far are yielded before the exception is raised.
 
         Args:
-            take: Called with each batch; if the load is stopped, also with the last, incomplete one.
-            choose: Whether to load a user, by id; None: load all users.
+            only: Whether to load a user, by id; None: load all users.
             progress: Whether to show a progress bar; None: as this exposure does.
 
         Returns:
-            What List users returned.
+            An iterator of batches. The last one has the ``listing``: what List users returned.
 
         Raises:
             ExposureError: The list of users could not be fetched.
 
-        >>> exposure.stream(lambda batch: None, choose=lambda user_id: False).is_complete
+        >>> sum(len(batch.users) for batch in exposure.iter_batches()) >= len(exposure.users())
         True
         """
-        show = self.progress if progress is None else progress
-        return self._run(take, choose, lambda _done, _total: None, show)
+        deviations = Deviations()
+        for batch in self._load(only, self.progress if progress is None else progress):
+            deviations.add(batch)
+            yield batch
+        deviations.warn()
 
     @property
     def origin(self) -> str:
@@ -221,35 +383,8 @@ class Exposure(Tables):
         """
         return f"{self.client.config.base_url} · {self.client.config.integration_name}"
 
-    def _run(
-        self,
-        on_batch: Callable[[bulk.Batch], None],
-        only: bulk.UserFilter | None,
-        on_progress: Callable[[int, int | None], None],
-        show_progress: bool | None,  # noqa: FBT001
-        on_end: Callable[[Deviations], None] = lambda _deviations: None,
-    ) -> bulk.UserListing:
-        deviations = Deviations()
-        client = self.client.as_async(self.concurrency)
-        load = bulk.BulkLoad(client, concurrency=self.concurrency, only=only)
-
-        async def run() -> None:
-            async with client:
-                async for batch in load:
-                    deviations.add_batch(batch)
-                    on_batch(batch)
-
-        try:
-            with progress_bar("people", show_progress) as bar:
-                background.run_in_background(run(), lambda: bar(load.done, load.total))
-        finally:
-            if load.listing is not None:
-                deviations.add_listing(load.listing)
-            on_progress(load.done, load.total)
-            on_end(deviations)
-        assert load.listing is not None  # noqa: S101  the load ran to its end
-        deviations.warn()
-        return load.listing
+    def _load(self, only: bulk.UserFilter | None, progress: bool | None) -> Iterator[bulk.Batch]:  # noqa: FBT001
+        return bulk.iter_batches(self.client, concurrency=self.concurrency, only=only, progress=progress)
 
 
 def connect(

@@ -1,18 +1,17 @@
 """The snapshot of one load: tables, user secrets, failures and deviations."""
 
-import contextlib
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-import pandas as pd
 import pyarrow as pa
 
 from exposurekit import frames
 from exposurekit.client import bulk
 from exposurekit.contract.deviations import Deviation
-from exposurekit.errors import InvalidArgument, warn
+from exposurekit.errors import warn
 
 FLUSH_EVERY = 6  # packed batches, which become tables together
 
@@ -31,31 +30,31 @@ def utc_now() -> datetime:
 class Deviations:
     """The deviations of one load's responses from the specification, and the number of users of each."""
 
-    users: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    users: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     examples: dict[tuple[str, str, str], str] = field(default_factory=dict)
 
-    def add(self, deviation: Deviation, users: int = 1) -> None:
-        """Count a deviation for some users."""
-        key = (deviation.operation, deviation.field, deviation.kind)
-        self.users[key] = self.users.get(key, 0) + users
-        self.examples.setdefault(key, deviation.example)
-
-    def add_batch(self, batch: bulk.Batch) -> None:
-        """Count the deviations of a batch."""
+    def add(self, batch: bulk.Batch) -> None:
+        """Count the deviations of a batch; the last one also has those of List users."""
         for deviations in batch.deviations.values():
             for deviation in deviations:
-                self.add(deviation)
+                self._add(deviation, 1)
+        for deviation, users in batch.listing.deviations.items() if batch.listing else ():
+            self._add(deviation, users if deviation.is_of_item else 0)
 
-    def add_listing(self, listing: bulk.UserListing) -> None:
-        """Count the deviations of List users."""
-        for deviation, users in listing.deviations.items():
-            self.add(deviation, users)
+    def _add(self, deviation: Deviation, users: int) -> None:
+        key = (deviation.operation, deviation.field, deviation.kind)
+        self.users[key] += users
+        self.examples.setdefault(key, deviation.example)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one row per operation, field and kind."""
+        """Return one row per operation, field and kind; ``users`` is None for a page of List users."""
         names = ("operation", "field", "kind")
         return [
-            {**dict(zip(names, key, strict=True)), "users": self.users[key], "example": self.examples[key]}
+            {
+                **dict(zip(names, key, strict=True)),
+                "users": self.users[key] or None,
+                "example": self.examples[key],
+            }
             for key in sorted(self.users)
         ]
 
@@ -64,25 +63,25 @@ class Deviations:
         if self.users:
             fields = len({(operation, name) for operation, name, _ in self.users})
             warn(
-                f"answers deviate from the specification in {fields:,} field{'' if fields == 1 else 's'};"
+                f"responses deviate from the specification in {fields:,} field{'' if fields == 1 else 's'};"
                 " exposure.deviations() lists them"
             )
 
 
 @dataclass(slots=True)
 class Snapshot:
-    """The snapshot of one load, which grows batch by batch."""
+    """The snapshot of one load, which grows batch by batch; Ctrl-C never leaves half of a batch in it."""
 
-    batches: dict[str, list[pa.Table]] = field(default_factory=lambda: {name: [] for name in frames.TABLES})
-    people: list[pa.Array] = field(default_factory=list)
-    alerts: list[pa.Array] = field(default_factory=list)
-    secrets: dict[int, int | str] = field(default_factory=dict, repr=False)
-    loaded: set[int] = field(default_factory=set)
-    failed: int = 0
-    done: int = 0
+    at: datetime
     total: int | None = None
     is_complete: bool = False
-    at: datetime = field(default_factory=utc_now)
+    loaded: frozenset[int] = frozenset()
+    failed: int = 0
+    secrets: dict[int, int | str] = field(default_factory=dict, repr=False)
+    deviations: Deviations = field(default_factory=Deviations, repr=False)
+    parts: dict[str, list[pa.Table]] = field(default_factory=dict, repr=False)
+    _packed: list[tuple[pa.Array, pa.Array, Sequence[bulk.Failure]]] = field(default_factory=list, repr=False)
+    _flushed: list[dict[str, pa.Table]] = field(default_factory=list, repr=False)
 
     def __repr__(self) -> str:
         failed = f", {self.failed:,} more not loaded" if self.failed else ""
@@ -93,48 +92,30 @@ class Snapshot:
 
     def add(self, batch: bulk.Batch) -> None:
         """Add a batch, packed; some are unpacked together."""
+        self.total = batch.total
         self.secrets.update((key.id, key.secret) for key in batch.keys)
-        self.loaded.update(user["id"] for user in batch.users)
-        self.failed += len(batch.failures)
-        self.people.append(frames.pack_users(batch.users))
-        self.alerts.append(frames.pack_alerts(batch.alerts))
-        if batch.failures:
-            self.batches["failures"].append(
-                frames.of_rows("failures", [asdict(failure) for failure in batch.failures])
-            )
-        if len(self.people) >= FLUSH_EVERY:
-            self.flush()
+        self.deviations.add(batch)
+        if batch.listing:
+            self.failed += batch.listing.unidentified  # without an id, so not in failures()
+        self._packed.append(
+            (frames.pack_users(batch.users), frames.pack_alerts(batch.alerts), batch.failures)
+        )
+        if len(self._packed) >= FLUSH_EVERY:
+            self._flush()
 
-    def flush(self) -> None:
-        """Convert the packed batches to tables."""
-        for name, table in frames.flatten(self.people, self.alerts).items():
-            self.batches[name].append(table)
-        self.people, self.alerts = [], []
+    def _flush(self) -> None:
+        packed, self._packed = self._packed, []  # first, so that no interrupted flush can repeat a row
+        users, alerts, failures = zip(*packed, strict=True) if packed else ((), (), ())
+        rows = [asdict(failure) for batch in failures for failure in batch]
+        self._flushed.append(frames.flatten(users, alerts) | {"failures": frames.of_rows("failures", rows)})
 
-    def set_deviations(self, deviations: Deviations) -> None:
-        """Store the deviations of the load."""
-        self.batches["deviations"] = [frames.of_rows("deviations", deviations.rows())]
-
-    def progress(self, done: int, total: int | None) -> None:
-        """Update the number of loaded users, and the total."""
-        self.done, self.total = done, total
-
-
-def ids_of(user: Any) -> list[int]:
-    """Return one user id, or several, as a list.
-
-    Raises:
-        InvalidArgument: These are no ids.
-
-    >>> from exposurekit.snapshot import ids_of
-    >>> ids_of(12), ids_of([1, 2])
-    ([12], [1, 2])
-    """
-    ids: list[int] = []
-    if not isinstance(user, str | bytes | bool | pd.DataFrame):
-        several = list(user) if isinstance(user, Iterable) else [user]
-        with contextlib.suppress(TypeError, ValueError, OverflowError):
-            ids = [int(one) for one in several]
-        if ids == several:
-            return ids
-    raise InvalidArgument("user is the id of a person, or a list of ids")
+    def finish(self) -> None:
+        """Convert everything to tables; nothing is added after this."""
+        self._flush()
+        self.parts = {name: [tables[name] for tables in self._flushed] for name in self._flushed[0]}
+        self.parts["deviations"] = [frames.of_rows("deviations", self.deviations.rows())]
+        self.loaded = frozenset(
+            user_id for part in self.parts["users"] for user_id in part["user_id"].to_pylist()
+        )
+        self.failed += sum(map(len, self.parts["failures"]))
+        self._flushed = []

@@ -1,5 +1,6 @@
 import gc
 import os
+import re
 import shutil
 import signal
 import tempfile
@@ -8,17 +9,31 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from jupyter_kit import CHROMIUM, NO_BROWSER
-from service_kit import STORES, Service, a_service, stored_in
+from support.jupyter import CHROMIUM, NO_BROWSER
+from support.services import STORES, Service, a_service, stored_in
 
+HERE = Path(__file__).parent
 LONGEST = (  # of all, then of those that are not long
-    *("test_notebooks", "test_history_crash", "test_browser_payloads", "test_browser_widgets", "test_crash"),
-    *("test_cli", "test_browser_reports", "test_scan", "test_openapi", "test_cli_watch", "test_engines"),
-    *("test_docs", "test_widgets_dashboard", "test_history_weighing", "test_faults", "test_watch"),
+    *("notebook/test_shipped_notebooks", "crash/test_collector", "browser/test_hostile_texts"),
+    *("browser/test_widgets", "crash/test_service", "cli/test_commands", "browser/test_reports"),
+    *("service/scanning/test_scan", "service/api/test_openapi", "cli/test_watch", "history/test_engines"),
+    *(
+        "test_docs",
+        "widgets/test_dashboard",
+        "history/test_annotated_queries",
+        "client/test_connection_faults",
+    ),
+    "monitor/test_watch",
 )
-WITHOUT = str(Path(__file__).parent / "without")  # for the processes that tests start, too
 WHOLLY_LONG = "\npytestmark = pytest.mark.long"
+MAY_BE_LONG = re.compile(r"mark\.long|cluster|spark")
 SERVER = "postgresql"  # in the name of each test that is run on it
+# What the service asks of its database is tested on PostgreSQL, too. A scan asks little more: one month of it is.
+ON_POSTGRESQL = (
+    *("cli/", "crash/", "service/accounts/", "service/findings/", "service/sites/", "service/storage/"),
+    *("service/webhooks/", "service/test_worker", "service/api/test_app", "service/api/test_cache"),
+    *("service/api/test_reference_model", "service/scanning/test_scan.py::test_a_month_in_the_world"),
+)
 
 # How long an example takes is the machine's affair, and no test's.
 settings.register_profile("untimed", deadline=None)
@@ -31,16 +46,32 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(config, "workerinput"):
         place = tempfile.mkdtemp(prefix="exposurekit-tests-")
-        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (WITHOUT, os.environ.get("PYTHONPATH"))))
         os.environ |= {"XDG_CACHE_HOME": f"{place}/cache", "XDG_CONFIG_HOME": f"{place}/config"}
         config.add_cleanup(lambda: shutil.rmtree(place, ignore_errors=True))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """A file of nothing but long tests is not even read where these are left out: to make them takes seconds."""
-    if config.option.markexpr != "not long" or collection_path.suffix != ".py":
+    """A file without a test that is asked for is not imported: each process would take seconds for all of them."""
+    if collection_path.suffix != ".py":
         return None
-    return True if WHOLLY_LONG in collection_path.read_text() else None
+    if config.option.markexpr == "not long":
+        return True if WHOLLY_LONG in collection_path.read_text() else None
+    if config.option.markexpr == "long" and not _is_on_postgresql(
+        collection_path.relative_to(HERE).as_posix()
+    ):
+        return None if MAY_BE_LONG.search(collection_path.read_text()) else True
+    return None
+
+
+def _is_on_postgresql(path: str) -> bool:
+    return any(path.startswith(name.partition(".py")[0]) for name in ON_POSTGRESQL)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    is_set = any(mark.args[0] == "store" for mark in metafunc.definition.iter_markers("parametrize"))
+    if "store" in metafunc.fixturenames and not is_set:
+        is_on_both = metafunc.definition.nodeid.removeprefix("tests/").startswith(ON_POSTGRESQL)
+        metafunc.parametrize("store", STORES if is_on_both else STORES[:1], indirect=True, scope="module")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -48,8 +79,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     The files that take longest begin first: each is done by one process, and no other waits for it at the end.
     """
-    place = {name: number for number, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: place.get(item.path.stem, len(place)))
+    rank = {HERE / f"{name}.py": number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: rank.get(item.path, len(rank)))
     for item in items:
         if "cluster" in getattr(item, "fixturenames", ()) or "[spark" in item.name or SERVER in item.name:
             item.add_marker("long")
@@ -67,9 +98,9 @@ def pytest_report_header() -> list[str]:
     return [] if CHROMIUM else [f"browser tests are skipped: {NO_BROWSER}"]
 
 
-@pytest.fixture(scope="module", params=STORES)
+@pytest.fixture(scope="module")
 def store(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The kind of database: the same tests on each."""
+    """The kind of database, of those in which the test is run."""
     with stored_in(request.param):
         yield request.param
 

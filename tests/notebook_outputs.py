@@ -6,6 +6,7 @@ Everybody in them is invented. A code host shows the pictures; a live notebook d
 """
 
 import base64
+import gzip
 import json
 import re
 import sys
@@ -13,18 +14,23 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import jupyter_kit as kit
 import nbformat
 from nbclient import NotebookClient
+from support import jupyter as kit
 
 from exposurekit.charts.embedding import plotly_js
-from exposurekit.charts.theme import MIME
+from exposurekit.charts.theme import MIME, PAPER
 from exposurekit.text.sanitize import escaped
 
 PLACE = Path(__file__).parent.parent / "notebooks"
 WIDTH = 900
 WIDGET = "application/vnd.jupyter.widget-view+json"
 SVG = "image/svg+xml"
+LIBRARY = '<script type="text/plain" class="exposurekit-drawing">'
+FIGURE = re.compile(
+    r'<figure class="exposurekit-chart"[^>]*><p>(.*?)</p>.*?<script type="text/plain">(.*?)</script></figure><script>.*?</script>',
+    re.DOTALL,
+)
 PICTURE = """async ({ data, layout, width }) => {
   const place = document.body.appendChild(document.createElement("div"));
   await Plotly.newPlot(place, data, { ...layout, width });
@@ -74,15 +80,16 @@ def _run(path: Path, page: Any) -> Any:
         cell.outputs = [
             _kept(output, f"{path.stem[:2]}{number:02}{place:02}", page)
             for place, output in enumerate(cell.outputs)
-            if output.get("name") != "stderr" and not _is_progress(output)
+            if output.get("name") != "stderr" and not _is_for_kernel(output)
         ]
     return notebook
 
 
-def _is_progress(output: Any) -> bool:
-    """Whether it is a bar that has ended: each widget of ours has static HTML, a bar has none."""
+def _is_for_kernel(output: Any) -> bool:
+    """Whether it is a live widget, a progress bar that has ended, or the library that draws a widget's charts."""
     data = output.get("data", {})
-    return WIDGET in data and "text/html" not in data
+    html = data.get("text/html")
+    return WIDGET in data or html == "" or str(html).startswith(LIBRARY)
 
 
 def _kept(output: Any, name: str, page: Any) -> Any:
@@ -92,21 +99,33 @@ def _kept(output: Any, name: str, page: Any) -> Any:
         figure = data[MIME]
         svg = page.evaluate(PICTURE, {"data": figure["data"], "layout": figure["layout"], "width": WIDTH})
         output.data = _shown(figure, _named(svg, name), data["text/plain"])
-    data = output.get("data", {})
-    data.pop(WIDGET, None)
+    elif "text/html" in data:
+        data["text/html"] = FIGURE.sub(lambda found: _picture(found, name, page), data["text/html"])
     steady = json.dumps(output)
     for changing, instead in CHANGING:
         steady = changing.sub(instead, steady)
     return nbformat.from_dict(json.loads(steady))
 
 
+def _picture(found: re.Match[str], name: str, page: Any) -> str:
+    """A chart in a widget's static HTML as a picture."""
+    words, packed = found.groups()
+    figure = json.loads(gzip.decompress(base64.b64decode(packed)))
+    layout = figure["layout"] | {"paper_bgcolor": PAPER}
+    svg = page.evaluate(PICTURE, {"data": figure["data"], "layout": layout, "width": WIDTH})
+    return _image(_named(svg, f"{name}{found.start():06}"), words)
+
+
+def _image(svg: str, words: str) -> str:
+    source = f"data:{SVG};base64,{base64.b64encode(svg.encode()).decode()}"
+    return f'<img alt="{words}" src="{source}" style="max-width:100%">'
+
+
 def _shown(figure: dict[str, Any], svg: str, line: str) -> dict[str, Any]:
     """A chart, and its picture twice: nbconvert gives a picture of its own no alternative text, and takes HTML first."""
     meta = figure["layout"].get("meta", {})
     words = escaped(f"{meta.get('finding', '')}. {meta.get('summary', '')}")
-    source = f"data:{SVG};base64,{base64.b64encode(svg.encode()).decode()}"
-    html = f'<img alt="{words}" src="{source}" style="max-width:100%">'
-    return {MIME: figure, "text/html": html, SVG: svg, "text/plain": line}
+    return {MIME: figure, "text/html": _image(svg, words), SVG: svg, "text/plain": line}
 
 
 def _named(svg: str, name: str) -> str:

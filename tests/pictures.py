@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import jupyter_kit as kit
+from support import jupyter as kit
 
 import exposurekit as ek
 
@@ -34,7 +34,7 @@ WIDGETS = {
 def main() -> int:
     """Write every picture; 0."""
     PLACE.mkdir(exist_ok=True)
-    with ek.demo(people=25, days=90, seed=7) as demo, tempfile.TemporaryDirectory() as room:
+    with ek.demo(people=15, days=63, seed=7) as demo, tempfile.TemporaryDirectory() as room:
         page = Path(room, "fleet.html")
         ek.report(demo.history, page, exposure=demo.exposure)
         _report(page)
@@ -61,7 +61,7 @@ def _report(page: Path) -> None:
 
 
 def _widget(desk: Any, cell: str, height: int, picture: Path) -> None:
-    page = desk.shows(TABLES, cell, height=2_400)
+    page = desk.shows(TABLES, cell, height=3_600)  # Notebook 7 scrolls what is higher than its window
     panel = page.locator(".exposurekit-panel").first
     panel.wait_for()
     page.wait_for_timeout(3_000)  # charts are laid out more than once

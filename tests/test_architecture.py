@@ -7,9 +7,8 @@ import subprocess
 import sys
 import tokenize
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "exposurekit"
@@ -17,26 +16,26 @@ PACKAGE = ROOT / "exposurekit"
 # A package imports only from packages with a lower number, and from itself.
 LAYERS = {
     "errors": 0,
-    "text": 0,
-    "contract": 1,
-    "system": 1,
-    "frames": 2,
-    "client": 2,
-    "service": 2,
-    "analysis": 3,
-    "privacy": 4,
-    "snapshot": 4,
-    "tables": 4,
-    "exposure": 5,
-    "charts": 5,
-    "history": 5,
-    "monitor": 6,
-    "reports": 6,
-    "widgets": 6,
-    "notebook": 7,
-    "sandbox": 7,
-    "exports": 7,
-    "cli": 8,
+    "text": 1,
+    "contract": 2,
+    "system": 2,
+    "frames": 3,
+    "client": 3,
+    "service": 3,
+    "analysis": 4,
+    "privacy": 5,
+    "snapshot": 5,
+    "exposure": 6,
+    "charts": 6,
+    "history": 6,
+    "monitor": 7,
+    "questions": 7,
+    "reports": 8,
+    "widgets": 8,
+    "notebook": 9,
+    "sandbox": 9,
+    "exports": 9,
+    "cli": 10,
 }
 USES_TOOLKIT_AND_SERVICE = {"sandbox", "cli"}
 SERVICE_IMPORTS = {"errors", "text", "system", "contract", "service"}
@@ -53,7 +52,7 @@ ENTRY_POINTS = {
     "pandas": {
         "frames",
         "exposure",
-        "tables",
+        "questions",
         "snapshot",
         "analysis",
         "history",
@@ -82,19 +81,21 @@ ENTRY_POINTS = {
         "client.payloads",
         "client.config",
         "client.protocol",
-        "service.accounts.list_inputs",
         "service.api.openapi",
-        "service.accounts.inputs",
+        "service.api.parameters",
         "service.api.schemas",
         "service.sites.definition",
         "service.sites.loader",
+        "sandbox.world.data_files",
+        "sandbox.world.opt_outs",
     },
     "pydantic_core": {"contract", "reports.model", "service", "monitor.webhooks.parsing"},
-    "IPython": {"charts.embedding", "notebook", "widgets.panel"},
+    "IPython": {"charts.embedding", "client.progress", "notebook", "widgets.panel"},
     "ipywidgets": {"widgets"},
     "anywidget": {"widgets"},
     "httpx_aiohttp": set(),
     "tqdm": {"client.progress"},
+    "platformdirs": {"system.paths"},
     "nh3": {"text.sanitize"},
     "idna": {"text.sanitize"},
     "jinja2": {"reports.html"},
@@ -106,14 +107,14 @@ ENTRY_POINTS = {
     "sqlalchemy": {"service"},
     "cryptography": {"service.storage.encryption"},
     "xml": {"contract.xml"},
-    "yaml": {"service.sites.loader", "monitor.notifications.rules_file"},
+    "yaml": {"text.plain_yaml"},
     "apprise": {"monitor.notifications.notifier"},
     "icalendar": {"exports"},
     "selectolax": {"service.scanning.html_text", "service.scanning.extraction", "service.sites.selectors"},
     "jmespath": {"service.scanning.extraction", "service.sites.selectors"},
-    "rapidfuzz": {"service.scanning.normalize"},
-    "nicknames": {"service.scanning.normalize"},
-    "nameparser": {"service.scanning.normalize"},
+    "rapidfuzz": {"service.scanning.name_matching"},
+    "nicknames": {"service.scanning.name_matching"},
+    "nameparser": {"service.scanning.name_matching"},
     "phonenumbers": {"service.scanning.normalize"},
     "alembic": {"service.storage.migrations"},
     "cachetools": {"service.api.cache"},
@@ -137,6 +138,7 @@ HEAVY = (
 )
 
 
+@cache
 def modules():
     return sorted(PACKAGE.rglob("*.py"))
 
@@ -146,21 +148,33 @@ def dotted(path):
     return ".".join(part for part in parts if part != "__init__") or TOP
 
 
+@cache
+def syntax(path):
+    """Every node of a file's syntax, and those that only type checkers read."""
+    nodes = [*ast.walk(ast.parse(path.read_text()))]
+    guarded = (
+        node for node in nodes if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    )
+    return nodes, {id(inner) for node in guarded for part in node.body for inner in ast.walk(part)}
+
+
+@cache
 def imports(path, *, types=True):
     """Every module that a file imports, wherever in it, or not for its types alone: (full name, line)."""
-    tree = ast.parse(path.read_text())
-    for node in [*ast.walk(tree)]:
-        if not types and isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            node.body.clear()
-    for node in ast.walk(tree):
+    nodes, for_types = syntax(path)
+    found = []
+    for node in nodes:
+        if not types and id(node) in for_types:
+            continue
         if isinstance(node, ast.Import):
-            for name in node.names:
-                yield name.name, node.lineno
+            found += [(name.name, node.lineno) for name in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path.name}:{node.lineno} imports relatively"
-            yield node.module, node.lineno
-            for name in node.names:
-                yield f"{node.module}.{name.name}", node.lineno
+            found += [
+                (name, node.lineno)
+                for name in (node.module, *(f"{node.module}.{one.name}" for one in node.names))
+            ]
+    return found
 
 
 def imported_packages(path):
@@ -174,36 +188,41 @@ def covers(entry_point, module):
     return module == entry_point or module.startswith(f"{entry_point}.")
 
 
-@pytest.mark.parametrize("path", modules(), ids=dotted)
-def test_imports_go_down(path):
-    package = dotted(path).split(".")[0]
-    if package == TOP:
-        return
-    assert package in LAYERS, f"{package} has no layer: add it to LAYERS"
-    for imported, line in imported_packages(path):
-        below = LAYERS[imported] < LAYERS[package] or imported == package
-        assert below, f"{path.name}:{line}: {package} is below {imported}"
+def package_of(path):
+    return dotted(path).split(".")[0]
 
 
-@pytest.mark.parametrize("path", modules(), ids=dotted)
-def test_toolkit_and_service_meet_only_over_http(path):
-    package = dotted(path).split(".")[0]
-    imported = {name for name, _ in imported_packages(path)}
-    if package == "service":
-        assert imported <= SERVICE_IMPORTS
-    elif package not in USES_TOOLKIT_AND_SERVICE | {TOP}:
-        assert "service" not in imported
+def test_every_package_has_a_layer():
+    assert {package_of(path) for path in modules()} - {TOP} == {*LAYERS}
 
 
-@pytest.mark.parametrize("path", modules(), ids=dotted)
-def test_heavy_packages_are_imported_in_one_place(path):
-    module = dotted(path)
-    for name, line in imports(path, types=False):
-        package = name.split(".")[0]
-        if package in ENTRY_POINTS:
-            assert any(covers(entry, module) for entry in ENTRY_POINTS[package]), (
-                f"{path.name}:{line}: {module} imports {package}"
-            )
+def test_imports_go_down():
+    assert [
+        f"{path}:{line}: {package_of(path)} is not above {imported}"
+        for path in modules()
+        for imported, line in imported_packages(path)
+        if package_of(path) not in {TOP, imported} and LAYERS[imported] >= LAYERS[package_of(path)]
+    ] == []
+
+
+def test_toolkit_and_service_meet_only_over_http():
+    for path in modules():
+        package = package_of(path)
+        imported = {name for name, _ in imported_packages(path)}
+        if package == "service":
+            assert imported <= SERVICE_IMPORTS, path
+        elif package not in USES_TOOLKIT_AND_SERVICE | {TOP}:
+            assert "service" not in imported, path
+
+
+def test_heavy_packages_are_imported_in_one_place():
+    assert [
+        f"{path}:{line} imports {name}"
+        for path in modules()
+        for name, line in imports(path, types=False)
+        if (entries := ENTRY_POINTS.get(name.split(".")[0])) is not None
+        and not any(covers(entry, dotted(path)) for entry in entries)
+    ] == []
 
 
 def importers():
@@ -228,9 +247,54 @@ def test_no_import_cycle():
     assert [module for module in imported if reaches(module, module, set())] == []
 
 
-@pytest.mark.parametrize("path", modules(), ids=dotted)
-def test_every_module_has_a_docstring(path):
-    assert ast.get_docstring(ast.parse(path.read_text())), f"{path.name} has no docstring"
+# A module under 100 lines that only one other imports is folded into it, unless it stands for an idea of its own.
+SMALL_MAX = 100
+IDEAS = {
+    "analysis.by_kind": "a question",
+    "charts.score": "the chart of a question",
+    "cli.completion": "a command",
+    "cli.open": "a command",
+    "cli.webhooks": "a command",
+    "cli.systemd": "unit files",
+    "client.background": "a coroutine that runs beside a notebook's event loop",
+    "client.log_filter": "removes secrets from the logs of other packages",
+    "client.payloads": "the input models of Create user and Update user",
+    "contract.opt_out_steps": "the steps of an alert",
+    "history.content_hash": "what makes an item the same, or changed",
+    "history.delegation": "a method that calls a part of its object",
+    "history.storage.upgrade": "older formats of a history",
+    "history.storage.checksums": "finds changed files",
+    "monitor.notifications.apprise_errors": "what went wrong, read from Apprise's logs",
+    "monitor.webhooks.signatures": "Standard Webhooks",
+    "monitor.webhooks.writer": "one thread that writes for all requests",
+    "notebook.completion": "Tab completion, without IPython",
+    "notebook.magic": "registration in IPython",
+    "privacy.vocabulary": "words that are no personal data",
+    "sandbox.collector": "collects the sandbox's past",
+    "service.http.request": "an outgoing request",
+    "widgets.connection": "a widget",
+    "widgets.copying": "labels with a copy button",
+}
+
+
+def test_no_small_module_with_one_importer():
+    imported_by = defaultdict(set)
+    for path in modules():
+        for name, _ in imports(path):
+            imported_by[name.removeprefix("exposurekit.")].add(dotted(path))
+    small = {
+        dotted(path)
+        for path in modules()
+        if path.name not in {"__init__.py", "__main__.py"}
+        and "versions" not in path.parts
+        and len(path.read_text().splitlines()) < SMALL_MAX
+        and len(imported_by[dotted(path)]) == 1
+    }
+    assert small <= {*IDEAS}
+
+
+def test_every_module_has_a_docstring():
+    assert [path for path in modules() if not ast.get_docstring(ast.parse(path.read_text()))] == []
 
 
 # --- names ------------------------------------------------------------------------------------------------
@@ -251,17 +315,24 @@ def names_in(path):
             yield token.string.strip("_").lower(), token.start[0]
 
 
-@pytest.mark.parametrize("path", modules(), ids=dotted)
-def test_identifiers_are_the_words_of_the_field(path):
-    banned = BANNED if dotted(path).startswith(GEOGRAPHY) else BANNED | {"place", "places"}
-    assert [f"{path.name}:{line} {name}" for name, line in names_in(path) if name in banned] == []
-    parameters = [
-        (argument.arg, argument.lineno)
-        for node in ast.walk(ast.parse(path.read_text()))
+def test_identifiers_are_the_words_of_the_field():
+    assert [
+        f"{path}:{line} {name}"
+        for path in modules()
+        for name, line in names_in(path)
+        if name in (BANNED if dotted(path).startswith(GEOGRAPHY) else BANNED | {"place", "places"})
+    ] == []
+
+
+def test_no_parameter_is_a_preposition():
+    assert [
+        f"{path}:{argument.lineno}"
+        for path in modules()
+        for node in syntax(path)[0]
         if isinstance(node, ast.arguments)
         for argument in (*node.posonlyargs, *node.args, *node.kwonlyargs)
-    ]
-    assert [line for name, line in parameters if name == "of"] == []
+        if argument.arg == "of"
+    ] == []
 
 
 def test_no_file_has_a_banned_name():
@@ -278,14 +349,11 @@ SHARED_NAMES = {
     "diff": "the tables; the value that displays them",
     "errors": "the toolkit's; the API's",
     "ingest": "of runs into tables; of deliveries into a history",
-    "inputs": "of the contract; of the service's tables",
     "listings": "of the invented sites; how a widget draws one",
     "models": "of the contract; of the service",
     "normalize": "of personal data in texts; of names on sites",
     "outbox": "of notifications; of webhooks",
-    "people": "who are invented; how a widget finds one",
     "schema": "of frames; of the history's tables; of the API",
-    "tables": "of an exposure; of the service's database",
 }
 
 
@@ -324,10 +392,45 @@ def test_no_reference_to_a_document_that_is_not_here():
             assert not missing, f"{name}: {missing}"
 
 
+def test_email_is_spelled_in_one_way():
+    texts = [name for name in tracked_files() if name.endswith((".py", ".md", ".yaml", ".html"))]
+    texts = [name for name in texts if not name.startswith("tests/")]  # a service spells as it likes
+    assert [name for name in texts if re.search("(?i)e-mail", (ROOT / name).read_text())] == []
+
+
 def test_top_level_holds_five_entries():
     tops = {line.split("/")[0] for line in tracked_files()}
     allowed = {"pyproject.toml", "README.md", "exposurekit", "notebooks", "tests"}
     assert {top for top in tops if not top.startswith(".")} <= allowed
+
+
+AT_THE_TOP = {
+    *("architecture", "docs", "errors", "exports", "exposure", "public_names", "questions", "readme", "types")
+}
+
+
+def test_the_tests_mirror_the_package():
+    mirrored = {
+        "benchmarks",
+        "browser",
+        "crash",
+        *(path.parent.relative_to(PACKAGE).as_posix() for path in modules()),
+    }
+    tests = [path.relative_to(ROOT / "tests") for path in (ROOT / "tests").rglob("test_*.py")]
+    top = {path.stem.removeprefix("test_") for path in tests if len(path.parts) == 1}
+    assert top <= AT_THE_TOP
+    assert {path.parent.as_posix() for path in tests} <= mirrored
+
+
+def test_names_of_tests_have_at_most_ten_words():
+    names = [
+        node.name
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
+    ]
+    assert len(names) > 1000
+    assert [name for name in names if name.count("_") > 10] == []
 
 
 def test_importing_exposurekit_loads_nothing_heavy():

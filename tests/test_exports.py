@@ -8,16 +8,17 @@ import stat
 import zipfile
 from datetime import UTC, date, datetime
 
-import hostile_demo
 import icalendar
 import pandas as pd
 import pytest
-import widgets_kit as kit
-from history_kit import Clock, Person, Service, an_alert, seen_through
-from hostile_texts import PAYLOADS
-from sharing.worlds import a_world, told
+from support import controls as kit
+from support import hostile_demo
+from support.histories import Clock, Person, Service, a_record, an_alert, seen_through
+from support.hostile_texts import PAYLOADS
+from support.shared_worlds import a_world, told
 
 import exposurekit as ek
+from exposurekit.analysis.cautions import MAILBOX
 from exposurekit.analysis.tasks import NO_VALUES
 from exposurekit.errors import ConfigurationError, InvalidArgument, Leak
 from exposurekit.history import History
@@ -46,13 +47,11 @@ def read_again(file):
 
 
 def sheet(file):
-    """The cells of a workbook by their text; a formula would be an element of its own."""
+    """The rows of a workbook's first sheet, and all of its texts; a formula would be an element of its own."""
     with zipfile.ZipFile(file) as book:
-        names = book.namelist()
         cells = book.read("xl/worksheets/sheet1.xml").decode()
         texts = re.findall(r"<si>(.*?)</si>", book.read("xl/sharedStrings.xml").decode(), re.DOTALL)
     assert "<f>" not in cells
-    assert not any("hyperlink" in name.lower() or "rels/sheet" in name for name in names)
     rows = re.findall(r"<row [^>]*>(.*?)</row>", cells, re.DOTALL)
     return [len(rows), [re.sub("<[^>]*>", "", text) for text in texts]]
 
@@ -94,6 +93,30 @@ def test_formulas_are_text_in_a_spreadsheet(tmp_path):
     assert {"=1+1", "+2", "https://site.example"} <= set(texts)
 
 
+def test_excel_has_links_widths_a_frozen_header_and_the_source(exposure, tmp_path):
+    table = pd.DataFrame(
+        {
+            "href": ["https://site.example/p/7", "javascript:alert(1)", "file:///etc/passwd", None],
+            "guide": ["Write a letter. " * 20, "https://site.example/other", "", None],
+        }
+    )
+    file = ek.export(table, tmp_path / "t.xlsx", include_personal=True, source=exposure)
+    with zipfile.ZipFile(file) as book:
+        cells = book.read("xl/worksheets/sheet1.xml").decode()
+        links = book.read("xl/worksheets/_rels/sheet1.xml.rels").decode()
+        assert 'wrapText="1"' in book.read("xl/styles.xml").decode()
+    assert re.findall('Target="([^"]*)"', links) == ["https://site.example/p/7"]
+    assert 'state="frozen"' in cells
+    narrow, wide = (float(width) for width in re.findall(r'<col [^>]*width="([\d.]+)"', cells))
+    assert 20 < narrow < wide < 70
+    texts = sheet(file)[1]
+    assert exposure.provenance in texts
+    without = ek.export(exposure.records(), tmp_path / "shared.xlsx", source=exposure)
+    assert exposure.provenance not in sheet(without)[1]
+    queue = sheet(ek.export(exposure, tmp_path / "queue.xlsx", include_personal=True))[1]
+    assert {"server", "as of", "made with"} <= {*queue}
+
+
 def test_instants_in_excel_are_utc_and_lists_are_text(tmp_path):
     table = pd.DataFrame(
         {"at": pd.to_datetime(["2026-03-01T20:00+02:00"], utc=True), "fields": [["email", "zip"]], "n": [1]}
@@ -119,7 +142,7 @@ def test_a_table_that_excel_cannot_hold_is_told(tmp_path):
     ],
     ids=["text", "letters of two units", "list", "category", "name"],
 )
-def test_a_text_that_excel_would_cut_is_told_and_not_written(tmp_path, table):
+def test_a_text_that_excel_would_truncate_is_refused(tmp_path, table):
     table = pd.DataFrame({"n": 1, **table})
     with pytest.raises(InvalidArgument, match=r"32,767 characters.*column 2 .*\.csv") as refused:
         ek.export(table, tmp_path / "t.xlsx", include_personal=True)
@@ -148,7 +171,7 @@ def test_the_longest_text_of_a_cell_is_written_whole(tmp_path):
 )
 def test_days_before_the_calendar_of_excel_are_text(tmp_path, days):
     file = ek.export(pd.DataFrame({"birth_date": days}), tmp_path / "t.xlsx", include_personal=True)
-    assert sheet(file)[1] == ["birth_date", "1850-01-01", "1900-02-28"]
+    assert sheet(file)[1][:4] == ["birth_date", "1850-01-01", "1900-02-28", "about"]
     with zipfile.ZipFile(file) as book:
         cells = book.read("xl/worksheets/sheet1.xml").decode()
     assert cells.count("<v>61</v>") == 1  # the first day that it counts rightly
@@ -164,7 +187,7 @@ def test_an_early_instant_keeps_its_time_of_day(tmp_path):
     [
         ("table", "t.pdf", ".csv, .xlsx, .parquet"),
         ("exposure", "t.csv", ".md, .ics"),
-        ("nothing", "t.csv", "What can be exported"),
+        ("nothing", "t.csv", "Pass a table; or an Exposure or a History"),
         ("table", "nowhere/t.csv", "cannot be written"),
     ],
 )
@@ -179,14 +202,16 @@ def test_what_cannot_be_is_told(exposure, tmp_path, what, name, said):
 
 def test_the_manual_work_is_a_list_to_tick_off(exposure, tmp_path):
     text = ek.export(exposure, tmp_path / "queue.md", include_personal=True).read_text()
-    assert text.startswith("# What a human must do\n")
+    assert text.startswith("# Manual work\n")
     assert text.count("- [ ] ") > 10
     queue = ek.analysis.work_queue(exposure.steps())
     assert text.count("- [ ] ") == len(queue)
     said = text.replace("\\", "")
     for row in queue[queue["site"].notna()].to_dict("records"):
         assert all(f"{row[name]}" in said for name in ("person", "name", "reference_id"))
-        assert all(f"Enter {label}" in said for label in ("e-mail", "phone", "full address"))
+        labels = ("email", "phone", "full address")
+        assert all(f"only if the form asks: {label}" in said for label in labels)
+        assert not any(f"Enter {label}: " in said for label in labels)  # the sites do not require them
 
 
 def test_the_manual_work_is_rows_of_excel(exposure, tmp_path):
@@ -213,13 +238,13 @@ def test_of_a_history_an_exposure_adds_what_to_enter(tmp_path):
         history = kit.a_history(tmp_path, exposure, Clock())
         alone = ek.export(history, tmp_path / "alone.md", include_personal=True).read_text()
         both = ek.export(history, tmp_path / "both.md", include_personal=True, source=exposure).read_text()
-    assert "Enter e\\-mail" not in alone
+    assert "only if the form asks: email" not in alone
     assert alone.count(NO_VALUES) == 1
     assert NO_VALUES not in both
-    assert "Enter e\\-mail" in both
+    assert "only if the form asks: email" in both
 
 
-def test_of_a_page_the_queue_says_what_it_contains_and_enters_nothing(tmp_path):
+def test_a_queued_page_has_its_contents_and_no_values(tmp_path):
     service, url = Service(), "https://pages.example/1"
     page = {"url": url, "title": "A page"}
     service.people[1] = Person(
@@ -235,7 +260,20 @@ def test_of_a_page_the_queue_says_what_it_contains_and_enters_nothing(tmp_path):
     assert "Enter: " not in html_page
 
 
-def test_what_is_missing_stands_once_in_every_form_of_the_queue(tmp_path):
+def test_a_queued_listing_has_its_warnings(tmp_path):
+    record = a_record(1, name="Fenimoor Odalys")
+    alert = an_alert("Found", record) | {"opt_out_procedure": ["Open the email and click the link."]}
+    with seen_through(Service({7: Person(records=[record], alerts=[alert])})) as exposure:
+        lines = (
+            ek.export(exposure, tmp_path / "queue.md", include_personal=True).read_text().replace("\\", "")
+        )
+        _, texts = sheet(ek.export(exposure, tmp_path / "queue.xlsx", include_personal=True))
+    assert "- Note: differs: name Fenimoor Odalys, on file " in lines
+    assert lines.count(MAILBOX) == 1
+    assert any("differs: name Fenimoor Odalys" in text and MAILBOX in text for text in texts)
+
+
+def test_each_form_of_the_queue_has_missing_values_once(tmp_path):
     with seen_through(kit.three_people()) as exposure:
         history = kit.a_history(tmp_path, exposure, Clock())
         calendar = icalendar.Calendar.from_ical(
@@ -269,7 +307,7 @@ def test_shared_it_tells_nobody_and_says_what_is_left_out(exposure, world, tmp_p
     assert "left out" in text
 
 
-def test_the_same_work_has_the_same_name_in_the_next_export(exposure, tmp_path):
+def test_the_same_work_has_the_same_name_in_later_exports(exposure, tmp_path):
     first, second = (
         re.findall(
             r"UID:(\S+)", ek.export(exposure, tmp_path / f"{n}.ics", include_personal=True).read_text()
@@ -342,7 +380,7 @@ def test_a_user_goes_with_the_work_alone(tmp_path):
 @pytest.mark.parametrize(
     "text", ["=1+1", "\u200b=1", "\x00=1", "\uff1d1+1", "x;=HYPERLINK(1)", "x\t@SUM(A1)"]
 )
-def test_no_text_of_a_csv_is_a_formula_wherever_it_is_opened(tmp_path, text):
+def test_no_csv_text_is_a_formula_in_any_program(tmp_path, text):
     table = pd.DataFrame({"site": [text], text: [1]})
     written = ek.export(table, tmp_path / "t.csv", include_personal=True).read_text()
     for separator in (",", ";", "\t"):

@@ -8,14 +8,14 @@ import shutil
 import signal
 import struct
 import subprocess
+import sys
 from pathlib import Path
 
-import jupyter_kit
-import postgres_kit
 import pytest
-from cli_kit import Shell
-from notebook_kit import Notebook
-from told_kit import a_receiver
+from support import jupyter, postgres
+from support.ipython import Notebook
+from support.notification_receivers import a_receiver
+from support.shell import Shell
 
 import exposurekit as ek
 
@@ -158,8 +158,8 @@ class Reader(Shell):
 
 @pytest.mark.long
 def test_its_shell_runs_line_by_line(place, demo):
-    jupyter_kit.needs_browser()  # a report is printed as a PDF
-    with postgres_kit.a_server() as server, a_receiver() as receiver:
+    jupyter.needs_browser()  # a report is printed as a PDF
+    with postgres.a_server() as server, a_receiver() as receiver:
         rules = re.sub(r"(me|chat): \S+", rf"\1: {receiver.url}", RULES)
         (place / "rules.yaml").write_text(rules)
         (place / "rules.yaml").chmod(0o600)
@@ -202,6 +202,18 @@ def test_what_it_installs_is_what_the_gate_installs():
 def test_what_it_measures_with_is_there(line):
     words = shlex.split(line)
     assert (ROOT / words[1]).is_file()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "line", [line for line in SHELL if re.match(rf"{MEASURES}(support|sharing|crash)/", line)]
+)
+def test_each_measure_says_how_it_is_run(line):
+    command = [sys.executable, ROOT / shlex.split(line)[1], "--help"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    assert {word for word in line.split() if word.startswith("--")} <= set(
+        re.findall(r"--\w[\w-]*", said.stdout)
+    )
 
 
 def test_its_site_definition_is_one():

@@ -9,8 +9,8 @@
     arrivals          new listings per day                    data_quality      precision, coverage, site health
     blockers          missing fields that block removals      work_queue        manual work in order of yield
     tasks             manual work, listing by listing         score             an exposure score per person
-    definitions       what each figure means                  questions         where each table comes from
-    selection         rows of some sites or statuses          grouping          group codes and counts
+    definitions       what each figure means                  selection         rows of some sites or statuses
+    grouping          group codes and counts
 """
 
 from exposurekit.analysis.blockers import best_next_fields, blockers, on_file
@@ -33,13 +33,14 @@ from exposurekit.analysis.statuses import (
     VANISHED,
     is_open,
 )
-from exposurekit.analysis.survival import survival, time_to_removal
+from exposurekit.analysis.survival import MIN_N, survival, time_to_removal
 from exposurekit.analysis.work_queue import work_queue
 
 __all__ = [
     "CLOSED",
     "DEFINITIONS",
     "LISTED",
+    "MIN_N",
     "NOT_LISTED",
     "NOT_OPEN",
     "NOT_STATED",

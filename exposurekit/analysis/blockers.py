@@ -90,7 +90,7 @@ def blockers(records: pd.DataFrame, on_file: pd.DataFrame) -> pd.DataFrame:
     Returns:
         One row per person and missing field, most unlocked removals first: ``user_id`` (int64), ``field`` (text),
         ``records`` (that require it), ``unlocks`` (records that lack only this field), ``sites`` (with such records;
-        all int64), ``is_known`` (bool; False: no table of a user has this field, so it may be on file). Aliases of a
+        all int64), ``is_profile_field`` (bool; False: no table of a user has this field, so it may be on file). Aliases of a
         field are replaced by the specification's name.
 
     Raises:
@@ -99,7 +99,7 @@ def blockers(records: pd.DataFrame, on_file: pd.DataFrame) -> pd.DataFrame:
     Source: specification, "Record", ``user_fields_required_for_removal``.
 
     >>> analysis.blockers(exposure.records(), exposure.on_file()).columns.tolist()
-    ['user_id', 'field', 'records', 'unlocks', 'sites', 'is_known']
+    ['user_id', 'field', 'records', 'unlocks', 'sites', 'is_profile_field']
     """
     missing = _missing_fields("blockers", records, on_file)
     is_only = missing.groupby("record")["field"].transform("size") == 1
@@ -108,7 +108,7 @@ def blockers(records: pd.DataFrame, on_file: pd.DataFrame) -> pd.DataFrame:
         {"records": groups.size(), "unlocks": groups["is_only"].sum(), "sites": groups["site"].nunique()}
     )
     table = table.astype("int64").reset_index().astype({"field": "str"})
-    table["is_known"] = table["field"].isin(FIELDS)
+    table["is_profile_field"] = table["field"].isin(FIELDS)
     order = ["unlocks", "records", "user_id", "field"]
     return table.sort_values(order, ascending=[False, False, True, True], ignore_index=True)
 
@@ -126,7 +126,7 @@ def best_next_fields(records: pd.DataFrame, on_file: pd.DataFrame, *, asks: int 
         asks: Maximum number of rows.
 
     Returns:
-        One row per request, in order: ``place`` (rank from 1), ``user_id`` (both int64), ``fields`` (text, joined by
+        One row per request, in order: ``rank`` (from 1), ``user_id`` (both int64), ``fields`` (text, joined by
         ", "), ``removals`` (that this request unlocks, int64), ``together`` (cumulative sum, int64).
 
     Raises:
@@ -145,7 +145,7 @@ def best_next_fields(records: pd.DataFrame, on_file: pd.DataFrame, *, asks: int 
     ... )
     >>> filled = pd.DataFrame({"user_id": [2], "field": ["zip"]})
     >>> analysis.best_next_fields(records, filled)
-       place  user_id      fields  removals  together
+       rank  user_id      fields  removals  together
     0      1        1  birth_date         2         2
     1      2        2       email         1         3
     """
@@ -156,14 +156,14 @@ def best_next_fields(records: pd.DataFrame, on_file: pd.DataFrame, *, asks: int 
     removals = [gain for _, gain, _ in best]
     table = pd.DataFrame(
         {
-            "place": range(1, len(best) + 1),
+            "rank": range(1, len(best) + 1),
             "user_id": [user_id for user_id, _, _ in best],
             "fields": [", ".join(sorted(fields)) for _, _, fields in best],
             "removals": removals,
             "together": [*accumulate(removals)],
         }
     )
-    integers = dict.fromkeys(("place", "user_id", "removals", "together"), "int64")
+    integers = dict.fromkeys(("rank", "user_id", "removals", "together"), "int64")
     return table.astype({**integers, "fields": "str"})
 
 

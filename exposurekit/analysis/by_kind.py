@@ -1,19 +1,14 @@
 """Exposed data by kind of data (from links) and by state (from listings)."""
 
-import re
 from typing import Any
 
 import pandas as pd
 
 from exposurekit.analysis.statuses import is_open
 from exposurekit.errors import MissingColumns
-from exposurekit.text.us_addresses import STATES
+from exposurekit.text.us_addresses import state_of
 
 NOT_STATED = "not stated"
-
-_CODES = {name.upper(): code for code, name in STATES.items()} | {code: code for code in STATES}
-_COUNTRIES = (" USA", " US", " UNITED STATES OF AMERICA", " UNITED STATES")
-_ZIP = re.compile(r" [0-9]{5}(-[0-9]{4})?$")
 
 
 def by_kind(links: pd.DataFrame) -> pd.DataFrame:
@@ -69,21 +64,6 @@ def by_state(records: pd.DataFrame) -> pd.DataFrame:
     locations = listed["locations"].reset_index(drop=True).explode().astype("str")
     states = locations.map({location: state_of(location) for location in locations.dropna().unique()})
     return _count("state", states.astype("str").fillna(NOT_STATED), listed, "listings")
-
-
-def state_of(location: str) -> str | None:
-    """Return the two-letter code of the state after the last comma of a location, ignoring ZIP code and country.
-
-    >>> from exposurekit.analysis.by_kind import state_of
-    >>> state_of("Oakmere, California, USA"), state_of("Oakmere")
-    ('CA', None)
-    """
-    text = " ".join(["", *location.upper().replace(".", "").replace(",", " , ").split()])
-    for country in _COUNTRIES:
-        text = text.removesuffix(country)
-    text = _ZIP.sub("", text.rstrip(" ,")).rstrip(" ,")
-    _, comma, state = text.rpartition(" , ")
-    return _CODES.get(state) if comma else None
 
 
 def _count(name: str, values: "pd.Series[Any]", rows: pd.DataFrame, n_column: str) -> pd.DataFrame:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from exposurekit.analysis.grouping import Ints, add_counts, column_codes, group_codes
+from exposurekit.analysis.grouping import Ints, add_counts, add_transitions, column_codes, group_codes
 from exposurekit.analysis.statuses import NOT_LISTED, OPEN, OTHER, UNKNOWN, VANISHED, is_open
 from exposurekit.contract.types import REMOVED, STATUSES
 from exposurekit.errors import MissingColumns
@@ -116,7 +116,6 @@ def _count_by(
 
 
 def _count_distinct(group: Ints, values: "pd.Series[Any]", groups: int) -> Ints:
-    """Count the distinct values of each group."""
     codes, uniques = pd.factorize(values)
     pairs = np.unique(group[codes >= 0] * max(len(uniques), 1) + codes[codes >= 0])
     return np.bincount(pairs // max(len(uniques), 1), minlength=groups).astype("int64")
@@ -159,11 +158,8 @@ def counts(
     names, group = group_codes(transitions, by)
     columns = [*statuses, OTHER, VANISHED, UNKNOWN]
     cells = np.zeros((len(names), len(columns)), "int64")
-    n = transitions["n"].to_numpy("int64")
-    add_counts(cells, (group, column_codes(transitions["status"], columns)), n)
-    add_counts(cells, (group, column_codes(transitions["prev_status"], columns)), -n)
-    table = with_total(pd.DataFrame(cells, columns=columns))
-    table.insert(0, OPEN, table["total"] - table.get(REMOVED, 0))
+    add_transitions(cells, (group,), transitions, columns)
+    table = with_open(with_total(pd.DataFrame(cells, columns=columns)))
     return _sort(pd.concat([names, table], axis=1), by)
 
 
@@ -172,6 +168,11 @@ def with_total(table: pd.DataFrame) -> pd.DataFrame:
     listed = [column for column in table.columns if column not in NOT_LISTED]
     total = table[listed].sum(axis=1).astype("int64")
     return pd.concat([table[listed], total.rename("total"), table[[*NOT_LISTED]]], axis=1)
+
+
+def with_open(table: pd.DataFrame) -> pd.DataFrame:
+    """Insert ``open``, the part of ``total`` that is not removed, as the first column."""
+    return pd.concat([(table["total"] - table.get(REMOVED, 0)).rename(OPEN), table], axis=1)
 
 
 def _sort(table: pd.DataFrame, by: str) -> pd.DataFrame:

@@ -17,6 +17,7 @@ NEVER = "never"
 AGES = {"within a day": 1.0, "within a week": 7.0, "within a month": 30.0, "longer ago": np.inf}
 OUTCOMES = ("whole", "partial", "failed", "missed", OTHER)
 _DAY_S = 86_400
+_SKEW_DAYS = 1  # by which clocks of several machines may differ
 DOUBTFUL_MIN, DOUBTFUL_SHARE = 5, 0.5  # from these on, a site whose listings vanish together is doubtful
 _HEALTH = (
     "site",
@@ -80,10 +81,11 @@ def coverage(people: pd.DataFrame, *, at: datetime) -> pd.DataFrame:
         at: The instant from which to count back. UTC if it has no time zone.
 
     Returns:
-        Always five rows, in this order: ``last_seen_well`` (time since the last complete load: ``within a day``,
-        ``within a week``, ``within a month``, ``longer ago``, ``never``), then people by the outcome of their last load:
+        Always five rows, in this order: ``last_complete_load`` (time since the last complete load: ``within a day``,
+        ``within a week``, ``within a month``, ``longer ago``, ``never``; ``longer ago`` also if it is dated more than a
+        day after ``at``, because a clock was ahead: its time is not known), then people by the outcome of their last load:
         ``whole`` (complete), ``partial`` (a scan was running), ``failed``, ``missed`` (the user list ended before
-        them), ``other`` (missing from one user list, or known only from a webhook), and ``people`` (their sum; all
+        them), ``other`` (missing from one user list, known only from a webhook, or dated before an earlier load), and ``people`` (their sum; all
         int64).
 
     Raises:
@@ -91,20 +93,21 @@ def coverage(people: pd.DataFrame, *, at: datetime) -> pd.DataFrame:
 
     >>> people = pd.DataFrame({"listed": True, "last_complete_at": pd.to_datetime([None, "2026-03-08T06:00Z"])})
     >>> table = analysis.coverage(people.assign(outcome=["failed", "whole"]), at=pd.Timestamp("2026-03-08T12:00Z"))
-    >>> table.loc[table["people"] > 0, ["last_seen_well", "whole", "failed"]]
-      last_seen_well  whole  failed
+    >>> table.loc[table["people"] > 0, ["last_complete_load", "whole", "failed"]]
+      last_complete_load  whole  failed
     0   within a day      1       0
     4          never      0       1
     """
     MissingColumns.check("coverage", people.columns, ("listed", "last_complete_at", "outcome"))
     listed = people[people["listed"].astype("bool")]
     days = (instant(at) - instants(listed["last_complete_at"])) / np.timedelta64(_DAY_S, "s")
+    days = np.where(days < -_SKEW_DAYS, np.inf, days)
     age_row = np.where(np.isnan(days), len(AGES), np.searchsorted([*AGES.values()], days))
     outcome = listed["outcome"].astype("str")
     outcome = outcome.where(outcome.isin(OUTCOMES), OUTCOMES[-1])
     counts = pd.crosstab(age_row, outcome.to_numpy())
     table = counts.reindex(index=range(len(AGES) + 1), columns=[*OUTCOMES], fill_value=0).astype("int64")
-    table.insert(0, "last_seen_well", pd.Series([*AGES, NEVER], dtype="str"))
+    table.insert(0, "last_complete_load", pd.Series([*AGES, NEVER], dtype="str"))
     table = table.rename_axis(index=None, columns=None)
     return table.assign(people=table[[*OUTCOMES]].sum(axis=1))
 

@@ -5,19 +5,19 @@ from collections.abc import Mapping
 from exposurekit.analysis.diff import (
     AGAIN,
     CHANGED,
+    ENTERED_SCOPE,
     FAILED,
-    INTO_VIEW,
+    LEFT_SCOPE,
     NEW,
     OPEN_AFTER,
     OPEN_BEFORE,
-    OUT_OF_VIEW,
-    UNCHANGED,
+    STILL_OPEN,
 )
 from exposurekit.analysis.score import PAGE, SCORE_AFTER, SCORE_BEFORE, WEIGHTS
 from exposurekit.analysis.statuses import OPEN, OTHER, UNKNOWN, VANISHED
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 
-_OPEN = "listings still to be removed: discovered, pending removal, or in a status outside the specification"
+_OPEN = "listings that are discovered or pending removal, or have a status outside the specification"
 _POINTS = (
     f"points: {WEIGHTS[DISCOVERED]:g} per discovered listing, {WEIGHTS[PENDING_REMOVAL]:g} per pending removal, "
     f"{WEIGHTS[OTHER]:g} per listing in another open status, {WEIGHTS[PAGE]:g} per page; removed listings have none"
@@ -28,7 +28,7 @@ DEFINITIONS: Mapping[str, str] = {
     "open listings": _OPEN,
     OPEN_BEFORE: f"{_OPEN}; at the start of the period",
     OPEN_AFTER: f"{_OPEN}; at the end of the period",
-    DISCOVERED: "listed, and no removal has been requested",
+    DISCOVERED: "listed, and no removal is pending; an earlier request may have failed",
     PENDING_REMOVAL: "a removal was requested and is not yet verified",
     REMOVED: "the service verified that the listing is gone",
     OTHER: "in a status outside the specification; counts as open",
@@ -36,13 +36,12 @@ DEFINITIONS: Mapping[str, str] = {
     UNKNOWN: "the service no longer lists the user, so the current status is not known",
     "total": "listings that the service lists, open and removed; without vanished and unknown ones",
     NEW: "first observed in this period, for a user who was already monitored or has registered since monitoring began",
-    INTO_VIEW: "already listed when monitoring of its user began or resumed; not a new listing",
+    ENTERED_SCOPE: "already listed when monitoring of its user began or resumed; not a new listing",
     AGAIN: "open again after it was removed or had vanished",
     FAILED: "its removal was pending, and it is discovered again: the request was refused or had no effect",
     CHANGED: "changed from one open status to another",
-    OUT_OF_VIEW: "the service no longer lists the user, so what became of the listing is not known",
-    UNCHANGED: "same status as at the start of the period",
-    "moves": "every status change in the period; a listing that was discovered and then removed counts twice",
+    LEFT_SCOPE: "the service no longer lists the user, so what became of the listing is not known",
+    STILL_OPEN: f"{_OPEN}; at the end of the period",
     "score": _POINTS,
     SCORE_BEFORE: f"{_POINTS}; at the start of the period",
     SCORE_AFTER: f"{_POINTS}; at the end of the period",
@@ -50,6 +49,7 @@ DEFINITIONS: Mapping[str, str] = {
     "removals by hand": _MANUAL,
     "half removed within": "median time to removal: the age by which half of the listings were removed, for listings first "
     "observed after the history began (Kaplan-Meier estimate; open listings are censored)",
+    "first_removed": "listings that were already removed when they were first observed: they came and went between two runs",
     "median_days": "median time to removal in days: the age by which half of the listings were removed; missing if fewer were",
     "open in 30 days": "expected number of open listings if current trends continue, with a 95 % interval",
     "never": "share of listings not removed by the longest age observed",

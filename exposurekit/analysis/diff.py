@@ -1,10 +1,9 @@
-"""Changes between two instants: per item, as counts, and as a waterfall of causes."""
+"""Changes between two instants: one by one, as counts, per site, and as a waterfall of causes."""
 
 from datetime import datetime
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from exposurekit.analysis.grouping import instant, instants
 from exposurekit.analysis.statuses import CLOSED, UNKNOWN, VANISHED, is_open
@@ -12,12 +11,15 @@ from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import InvalidArgument, MissingColumns
 
 OPEN_BEFORE, OPEN_AFTER = "open before", "open after"
-NEW, INTO_VIEW, AGAIN = "new", "came into view", "listed again"
-OUT_OF_VIEW, CHANGED, UNCHANGED = "out of view", "status changed", "unchanged"
-FAILED = "removal failed"
-OPENED = (NEW, INTO_VIEW, AGAIN)
-ENDED = (REMOVED, VANISHED, OUT_OF_VIEW)
-WHAT = (*OPENED, FAILED, CHANGED, *ENDED, UNCHANGED)
+NEW, ENTERED_SCOPE, AGAIN = "new", "entered scope", "listed again"
+LEFT_SCOPE, CHANGED, FAILED = "left scope", "status changed", "removal failed"
+STILL_OPEN = "still open"
+OPENED = (NEW, ENTERED_SCOPE, AGAIN)
+ENDED = (REMOVED, VANISHED, LEFT_SCOPE)
+WHAT = (*OPENED, FAILED, CHANGED, *ENDED)
+_SIGNS = dict.fromkeys(OPENED, 1) | dict.fromkeys(
+    ENDED, -1
+)  # other changes leave the number of open items alone
 
 
 def changes(transitions: pd.DataFrame, a: datetime, b: datetime, *, open_before: int) -> pd.DataFrame:
@@ -33,10 +35,9 @@ def changes(transitions: pd.DataFrame, a: datetime, b: datetime, *, open_before:
 
     Returns:
         Always eight rows, in this order: ``cause`` (text), ``n`` (signed, int64, items), ``open`` (running sum of
-        ``n``, int64). Causes: ``open before``; ``new`` (first observed in the period); ``came into view`` (already open
-        when its user was first loaded, or listed again by the service); ``listed again`` (removed or vanished before);
-        ``removed``; ``vanished``; ``out of view`` (the service no longer lists the user); ``open after``, whose ``n``
-        is 0. A change from one open status to another does not count; an item that appeared and ended counts twice.
+        ``n``, int64). The causes are ``open before``, those of `diff` that open or end an item, and ``open after``,
+        whose ``n`` is 0. A removal that is verified after its item had vanished counts as ``removed``, and no longer
+        as ``vanished``: if it vanished before the period, ``vanished`` is positive.
 
     Raises:
         MissingColumns: ``transitions`` lacks a column.
@@ -63,138 +64,142 @@ def changes(transitions: pd.DataFrame, a: datetime, b: datetime, *, open_before:
     if instant(b) < instant(a):
         raise InvalidArgument("invalid period: b is before a. Pass the earlier instant first")
     at = instants(transitions["at"])
-    within = transitions[(at > instant(a)) & (at <= instant(b))]
-    n = within["n"].astype("int64").groupby(_cause_of_change(within)).sum()
-    signs = dict.fromkeys(OPENED, 1) | dict.fromkeys(ENDED, -1)
-    steps = [sign * int(n.get(cause, 0)) for cause, sign in signs.items()]
-    table = pd.DataFrame({"cause": [OPEN_BEFORE, *signs, OPEN_AFTER], "n": [open_before, *steps, 0]})
+    within = _classified(transitions[(at > instant(a)) & (at <= instant(b))], "prev_status", "status")
+    totals = _totals(within.assign(before=within["prev_status"]), n="n").iloc[0]
+    steps = [sign * int(totals[cause]) for cause, sign in _SIGNS.items()]
+    table = pd.DataFrame({"cause": [OPEN_BEFORE, *_SIGNS, OPEN_AFTER], "n": [open_before, *steps, 0]})
     return table.assign(open=table["n"].cumsum())
 
 
-def _cause_of_change(transitions: pd.DataFrame) -> NDArray[np.str_]:
-    """The cause of each change in the number of open items; empty if a change left it as it was."""
-    before, after = transitions["prev_status"].astype("str"), transitions["status"].astype("str")
-    was_open, is_open_now = is_open(before), is_open(after)
-    opened, ended = is_open_now & ~was_open, was_open & ~is_open_now
-    baseline = before.isna() & transitions["left_censored"].astype("bool")
+def _classified(changed: pd.DataFrame, before: str, after: str) -> pd.DataFrame:
+    """The changes that count, each with ``what`` happened; twice if an item was first observed when it had ended."""
+    was, now = changed[before].astype("str"), changed[after].astype("str")
+    is_first = (was.isna() & ~changed["left_censored"].astype("bool")).to_numpy()
     cases = {
-        INTO_VIEW: opened & (baseline | (before == UNKNOWN)),
-        AGAIN: opened & before.isin(CLOSED),
-        NEW: opened & before.isna(),
-        REMOVED: ended & (after == REMOVED),
-        VANISHED: ended & (after == VANISHED),
-        OUT_OF_VIEW: ended & (after == UNKNOWN),
+        LEFT_SCOPE: now == UNKNOWN,
+        REMOVED: now == REMOVED,
+        VANISHED: now == VANISHED,
+        NEW: is_first,
+        ENTERED_SCOPE: was.isna() | (was == UNKNOWN),
+        AGAIN: was.isin(CLOSED),
+        FAILED: (was == PENDING_REMOVAL) & (now == DISCOVERED),
     }
-    return np.select([np.asarray(case) for case in cases.values()], [*cases], default="")
+    what = np.select([np.asarray(case) for case in cases.values()], [*cases], default=CHANGED)
+    is_verified = ((was == VANISHED) & (now == REMOVED)).to_numpy()
+    counts = (is_open(was) | is_open(now) | is_verified) & (was != now).to_numpy()
+    came_and_went = is_first & now.isin(CLOSED).to_numpy()
+    row = np.repeat(np.arange(len(changed)), np.where(came_and_went, 2, counts))
+    what = np.where(came_and_went[row] & (np.diff(row, prepend=-1) > 0), NEW, what[row])
+    table = changed.take(row)
+    return table.assign(what=pd.Series(what, index=table.index, dtype="str"))
+
+
+def _totals(diff: pd.DataFrame, *, by: str | None = None, n: str | None = None) -> pd.DataFrame:
+    """Items per kind of change (columns) and group (rows): what vanished, and was verified later, was removed."""
+    what, before = diff["what"].astype("str"), diff["before"].astype("str")
+    rows = pd.DataFrame(
+        {
+            "group": np.zeros(len(diff), "int64") if by is None else diff[by].astype("str").to_numpy(),
+            "n": np.ones(len(diff), "int64") if n is None else diff[n].to_numpy("int64"),
+            "what": what.to_numpy(),
+        }
+    )
+    is_verified = ((what == REMOVED) & (before == VANISHED)).to_numpy()
+    verified = rows[is_verified].assign(what=VANISHED, n=-rows.loc[is_verified, "n"])
+    cells = pd.concat([rows, verified]).groupby(["group", "what"], dropna=False)["n"].sum()
+    table = cells.unstack(fill_value=0).reindex(columns=[*WHAT], fill_value=0)  # noqa: PD010  sums are unique
+    return table if by is not None else table.reindex([0], fill_value=0)
 
 
 def diff(changed: pd.DataFrame) -> pd.DataFrame:
-    """Classify the net change of each item between two instants.
+    """Classify the changes of items between two instants, so that they add up to the change in open items.
 
     Args:
-        changed: One row per item that changed: ``before`` (status at the first instant, text; missing: not observed
-            yet), ``after`` (status at the second instant, text), ``left_censored`` (bool: already present when its user
-            was first loaded), and columns that identify the item (``kind``, ``user_id``, ``key``, ``site``).
+        changed: One row per change: ``before`` (the status that the item had, text; missing: not observed before),
+            ``after`` (its new status, text), ``left_censored`` (bool: already present when its user was first loaded),
+            and columns that identify the item (``kind``, ``user_id``, ``key``, ``site``).
 
     Returns:
-        The same rows and columns, and ``what`` (text), the first of these that applies:
+        The same columns, and ``what`` (text): ``new`` (first observed, also if it is gone by now), ``entered scope``
+        (already open when its user was first loaded, or listed again by the service), ``listed again`` (removed or
+        vanished before), ``removal failed`` (pending removal before, and discovered again), ``status changed`` (from one
+        open status to another), ``removed`` (also if it had vanished, and is verified now), ``vanished`` (without a
+        verified removal), or ``left scope`` (the service no longer lists the user).
 
-        1. ``unchanged``: changed and changed back
-        2. ``out of view``: after is unknown, because the service no longer lists the user
-        3. ``came into view``: before is unknown; or the item was already present when its user was first loaded. Such
-           an item never counts as new or removed, whatever its status is now
-        4. ``removed``: after is removed
-        5. ``vanished``: after is vanished, without a verified removal
-        6. otherwise, for items that are open now: ``new`` (not observed before), ``listed again`` (removed or vanished
-           before), ``removal failed`` (pending
-           removal before, and discovered again), ``status changed`` (open before).
+        One row per change. An item that had already ended when it was first observed has two: ``new``, and ``removed``
+        or ``vanished``. Other changes between two statuses that are not open do not count, nor does an item that was
+        already removed when its user was first loaded.
 
     Raises:
         MissingColumns: ``changed`` lacks a column.
 
-    >>> things = {"before": [None, "discovered", "removed"], "after": ["discovered", "vanished", "discovered"]}
-    >>> analysis.diff(pd.DataFrame(things).assign(left_censored=False))["what"].tolist()
-    ['new', 'vanished', 'listed again']
+    >>> changes = {"before": [None, "discovered", None], "after": ["discovered", "vanished", "removed"]}
+    >>> analysis.diff(pd.DataFrame(changes).assign(left_censored=False))["what"].tolist()
+    ['new', 'vanished', 'new', 'removed']
     """
     MissingColumns.check("diff", changed.columns, ("before", "after", "left_censored"))
-    before, after = changed["before"].astype("str"), changed["after"].astype("str")
-    baseline = before.isna() & changed["left_censored"].astype("bool")
-    cases = {
-        UNCHANGED: before == after,
-        OUT_OF_VIEW: after == UNKNOWN,
-        INTO_VIEW: (before == UNKNOWN) | baseline,
-        REMOVED: after == REMOVED,
-        VANISHED: after == VANISHED,
-        NEW: before.isna(),
-        AGAIN: before.isin(CLOSED),
-        FAILED: (before == PENDING_REMOVAL) & (after == DISCOVERED),
-    }
-    what = np.select([np.asarray(case) for case in cases.values()], [*cases], default=CHANGED)
-    return changed.assign(what=pd.Series(what, index=changed.index, dtype="str"))
+    return _classified(changed, "before", "after")
 
 
-def diff_counts(diff: pd.DataFrame, unchanged: int) -> pd.DataFrame:
-    """Count the items per kind of change between two instants.
+def diff_counts(diff: pd.DataFrame, still_open: int) -> pd.DataFrame:
+    """Count the changes between two instants by kind.
 
     Args:
-        diff: A table as returned by `diff`. Needs ``what``.
-        unchanged: Number of items, observed by both instants, that never changed in between.
+        diff: A table as returned by `diff`. Needs ``before`` and ``what``.
+        still_open: Number of items that are open at the later instant.
 
     Returns:
-        Always nine rows, in this order: ``what`` (text): ``new``, ``came into view``, ``listed again``,
-        ``removal failed``, ``status changed``, ``removed``, ``vanished``, ``out of view``, ``unchanged``; ``n`` (int64, items).
+        Always nine rows, in this order: ``what`` (text): ``new``, ``entered scope``, ``listed again``,
+        ``removal failed``, ``status changed``, ``removed``, ``vanished``, ``left scope``, ``still open``; ``n`` (int64).
+        ``vanished`` is less those that were verified as removed afterwards, as in `changes`.
 
     Raises:
         MissingColumns: ``diff`` lacks a column.
 
-    >>> analysis.diff_counts(pd.DataFrame({"what": ["new", "new", "removed"]}), 40).query("n > 0")
-            what   n
-    0        new   2
-    5    removed   1
-    8  unchanged  40
+    >>> changes = pd.DataFrame({"before": [None, None, "discovered"], "what": ["new", "new", "removed"]})
+    >>> analysis.diff_counts(changes, 40).query("n > 0")
+             what   n
+    0         new   2
+    5     removed   1
+    8  still open  40
     """
-    MissingColumns.check("diff_counts", diff.columns, ("what",))
-    n = diff["what"].value_counts().reindex([*WHAT], fill_value=0).astype("int64")
-    n[UNCHANGED] += unchanged
-    return pd.DataFrame({"what": [*WHAT], "n": n.to_numpy()})
+    MissingColumns.check("diff_counts", diff.columns, ("before", "what"))
+    return pd.DataFrame({"what": [*WHAT, STILL_OPEN], "n": [*_totals(diff).iloc[0], still_open]})
 
 
-def diff_by_site(diff: pd.DataFrame, open_after: pd.DataFrame) -> pd.DataFrame:
+def diff_by_site(diff: pd.DataFrame, open_before: pd.DataFrame) -> pd.DataFrame:
     """Count per site how many items were open before and after, and what happened in between.
 
     Args:
-        diff: A table as returned by `diff`; needs ``site``, ``before``, ``after`` and ``what``.
-        open_after: The sites at the later instant, as returned by `counts`; needs ``site`` and ``open``.
+        diff: A table as returned by `diff`; needs ``site``, ``before`` and ``what``.
+        open_before: The sites at the earlier instant, as returned by `counts`; needs ``site`` and ``open``.
 
     Returns:
-        One row per site that has or had items, most open after first: ``site`` (text), ``open_before``, ``open_after``,
-        ``change`` (``open_after`` less ``open_before``), then one column per value of ``what`` but ``unchanged`` (int64,
-        items).
+        One row per site that has or had items, most open after first: ``site`` (text); ``open_before`` + ``new`` +
+        ``entered scope`` + ``listed again`` - ``removed`` - ``vanished`` - ``left scope`` = ``open_after``; ``change``
+        (``open_after`` less ``open_before``), ``removal failed`` and ``status changed`` (int64, items). ``vanished``
+        is net, as in `changes`.
 
     Raises:
         MissingColumns: A table lacks a column.
 
-    >>> things = pd.DataFrame({"site": ["A", "A"], "before": [None, "discovered"], "after": ["discovered", "removed"]})
-    >>> by_site = analysis.counts(
-    ...     pd.DataFrame({"site": ["A"], "prev_status": [None], "status": ["discovered"], "n": [4]}), by="site"
-    ... )
-    >>> from exposurekit.analysis.diff import diff_by_site
-    >>> diff_by_site(analysis.diff(things.assign(left_censored=False)), by_site)[["open_before", "open_after", "new"]]
-       open_before  open_after  new
-    0            4           4    1
+    >>> changes = pd.DataFrame({"site": ["A", "A"], "before": [None, "discovered"], "after": ["discovered", "removed"]})
+    >>> by_site = pd.DataFrame({"site": ["A"], "open": [4]})
+    >>> table = analysis.diff_by_site(analysis.diff(changes.assign(left_censored=False)), by_site)
+    >>> table[["open_before", "new", "removed", "open_after"]]
+       open_before  new  removed  open_after
+    0            4    1        1           4
     """
-    MissingColumns.check("diff_by_site", diff.columns, ("site", "before", "after", "what"))
-    MissingColumns.check("diff_by_site", open_after.columns, ("site", "open"))
-    site = diff["site"].astype("str")
-    change = is_open(diff["after"]).astype("int64") - is_open(diff["before"]).astype("int64")
-    happened = pd.crosstab(site, diff["what"].astype("str").to_numpy()).reindex(
-        columns=[what for what in WHAT if what != UNCHANGED], fill_value=0
-    )
-    now = open_after.assign(site=open_after["site"].astype("str")).set_index("site")["open"]
-    sites = now.index.union(happened.index).rename("site")
-    table = pd.DataFrame({"open_after": now.reindex(sites, fill_value=0)}, index=sites)
-    table["change"] = pd.Series(change, index=site).groupby(level=0).sum().reindex(sites, fill_value=0)
-    table["open_before"] = table["open_after"] - table["change"]
-    table = table.join(happened).fillna(0).astype("int64").reset_index().astype({"site": "str"})
+    MissingColumns.check("diff_by_site", diff.columns, ("site", "before", "what"))
+    MissingColumns.check("diff_by_site", open_before.columns, ("site", "open"))
+    first = open_before.assign(site=open_before["site"].astype("str")).set_index("site")["open"]
+    happened = _totals(diff, by="site")
+    sites = first.index.union(happened.index.astype("str")).rename("site")
+    table = happened.reindex(sites, fill_value=0).rename_axis(columns=None)
+    table.insert(0, "open_before", first.reindex(sites, fill_value=0))
+    table["change"] = sum(sign * table[what] for what, sign in _SIGNS.items())
+    table["open_after"] = table["open_before"] + table["change"]
+    table = table.astype("int64").reset_index().astype({"site": "str"})
     table = table.sort_values(["open_after", "open_before", "site"], ascending=[False, False, True])
-    return table[["site", "open_before", "open_after", "change", *happened.columns]].reset_index(drop=True)
+    columns = ["site", "open_before", *_SIGNS, "open_after", "change", FAILED, CHANGED]
+    return table[columns].reset_index(drop=True)

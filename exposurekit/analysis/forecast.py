@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from exposurekit.analysis.arrivals import Arrivals, arrivals
 from exposurekit.analysis.grouping import Ints, add_counts, group_codes, instant, instants
 from exposurekit.analysis.statuses import CLOSED, UNKNOWN
-from exposurekit.analysis.survival import ENTERED, OPEN, RETURNED
+from exposurekit.analysis.survival import ENTERED, FIRST_REMOVED, OPEN, RETURNED
 from exposurekit.errors import InvalidArgument, MissingColumns
 
 HORIZONS = (30, 60, 90)
@@ -161,9 +161,7 @@ def _curve(at_risk: Floats, ended: Floats, rng: np.random.Generator) -> _Curve:
     hazard = np.divide(ends, risk, out=np.zeros_like(ends), where=risk > 0)
     mean = (ends.sum() + 0.5) / (risk.sum() + 1)
     draws = rng.beta(
-        ends + _PRIOR_DAYS * mean,
-        np.maximum(risk - ends, 0) + _PRIOR_DAYS * (1 - mean),
-        (_DRAWS, len(risk)),
+        ends + _PRIOR_DAYS * mean, np.maximum(risk - ends, 0) + _PRIOR_DAYS * (1 - mean), (_DRAWS, len(risk))
     )
     survival = np.cumprod(1 - np.vstack([hazard, draws]), axis=1)
     return _Curve(np.hstack([np.ones((1 + _DRAWS, 1)), survival]), _rates(at_risk, ended, rng))
@@ -281,7 +279,7 @@ def _open_group(life_table: pd.DataFrame, site: Ints, sites: int, rng: np.random
     days, n = life_table["days"].to_numpy("int64"), life_table["n"].to_numpy("int64")
     is_entry = np.isin(flow, (ENTERED, RETURNED))
     tables = []
-    for rows in (is_entry, ~is_entry, np.isin(flow, CLOSED)):
+    for rows in (is_entry, ~is_entry, np.isin(flow, (*CLOSED, FIRST_REMOVED))):
         cells = np.zeros((sites, int(days.max(initial=-1)) + 1), "int64")
         add_counts(cells, (site[rows], days[rows]), n[rows])
         tables.append(cells)
@@ -352,7 +350,7 @@ def _row(population: _Population, new: Arrivals, ahead: int, level: float) -> di
     if obstacle is None:
         row |= _estimate(population, new, ahead, level)
         if new.days < CAUTION_RATIO * ahead:
-            caution = f"{ahead} days are more than a third of the {new.days} days of history"
+            caution = f"{ahead} days are more than a third of the history"
     else:
         row |= dict.fromkeys(("of_open", "of_gone", "of_new", "open", "low", "high"), np.nan)
     return row | {"beyond": population.beyond(ahead), "reason": obstacle or caution}
@@ -362,7 +360,7 @@ def _obstacle(population: _Population, new: Arrivals, ahead: int) -> str | None:
     """Why the history does not support a forecast; None if it does."""
     needed = max(MIN_RATIO * ahead, MIN_HISTORY_DAYS)
     if new.days < needed:
-        return f"a forecast of {ahead} days needs {needed} days of history; there are {new.days}"
+        return f"{ahead} days ahead require {needed} days of history"
     if population.open_now and population.beyond(ahead) == population.open_now:
         return f"in {ahead} days every open listing will be older than any observed so far"
     clusters, size = new.clusters

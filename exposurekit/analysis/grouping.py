@@ -51,6 +51,15 @@ def column_codes(status: "pd.Series[Any]", columns: Sequence[str]) -> Ints:
     return np.append(numbers, -1)[codes].astype("int64")
 
 
+def add_transitions(
+    cells: Ints, indices: tuple[Ints, ...], transitions: pd.DataFrame, columns: Sequence[str]
+) -> None:
+    """Add the ``n`` of each transition to the cell of its ``status``, and subtract it from that of its ``prev_status``."""
+    n = transitions["n"].to_numpy("int64")
+    add_counts(cells, (*indices, column_codes(transitions["status"], columns)), n)
+    add_counts(cells, (*indices, column_codes(transitions["prev_status"], columns)), -n)
+
+
 def add_counts(cells: Ints, indices: tuple[Ints, ...], n: Ints) -> None:
     """Add each number to its cell, in place; skip those whose last index is -1."""
     valid = indices[-1] >= 0

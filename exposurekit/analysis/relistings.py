@@ -11,6 +11,7 @@ from exposurekit.contract.types import REMOVED
 from exposurekit.errors import MissingColumns
 
 _DAY_S = 86_400
+WHOLE = "whole"  # the outcome of a complete load
 _ITEM = ["kind", "user_id", "key"]
 
 
@@ -20,15 +21,17 @@ def relistings(changes: pd.DataFrame) -> pd.DataFrame:
     Args:
         changes: All changes of each item concerned, in any order: ``kind``, ``user_id`` (int64), ``key`` (int64),
             ``site`` (text), ``seen_at`` (UTC), ``status``, ``prev_status`` (text; missing: first observation),
-            ``episode`` (number of the open span). If a record's ``key`` is not its id, also ``record_id`` (Int64;
-            missing: not known). Links and alerts are ignored.
+            ``episode`` (number of the open span). Optional: ``left_censored`` (bool: there already when its user was
+            first loaded), and, if a record's ``key`` is not its id, ``record_id`` (Int64; missing: not known). Links and
+            alerts are ignored.
 
     Returns:
         One row per relisting, ascending by time: ``user_id`` (int64), ``record_id`` (Int64; from ``changes``, else the
         ``key``), ``site`` (text), ``removed_at`` (first observation as removed or vanished, datetime64[us, UTC];
         missing if not in ``changes``), ``previous_status`` (``removed`` if a removal was verified while it was gone, else
-        ``vanished``), ``listed_again_at`` (datetime64[us, UTC]), ``gone_days`` (days between the two, float64),
-        ``episode`` (the new one, int64), ``key`` (int64: identifies the record, even if its id changes).
+        ``vanished``), ``listed_again_at`` (datetime64[us, UTC]), ``gone_days`` (days between the two, float64; missing
+        if it was gone already when its user was first loaded, so for longer than is known), ``episode`` (the new one,
+        int64), ``key`` (int64: identifies the record, even if its id changes).
 
     Raises:
         MissingColumns: ``changes`` lacks a column.
@@ -57,12 +60,14 @@ def relistings(changes: pd.DataFrame) -> pd.DataFrame:
     closed = rows["status"].isin(CLOSED)
     gone_at = rows["seen_at"].where(closed).groupby(spans).transform("min")
     verified = (rows["status"] == REMOVED).groupby(spans).transform("any") | (rows["prev_status"] == REMOVED)
+    is_baseline = closed & rows["prev_status"].isna() & rows["left_censored"]
+    is_censored = is_baseline.groupby(spans).transform("any")
     is_relisted = (rows["open"] == 1) & (gone_at.notna() | rows["prev_status"].isin(CLOSED))
     table = rows.assign(
         removed_at=gone_at,
         previous_status=verified.map({True: REMOVED, False: VANISHED}).astype("str"),
         listed_again_at=rows["seen_at"],
-        gone_days=(rows["seen_at"] - gone_at).dt.total_seconds() / _DAY_S,
+        gone_days=((rows["seen_at"] - gone_at).dt.total_seconds() / _DAY_S).where(~is_censored),
     )
     columns = [
         "user_id", "record_id", "site", "removed_at", "previous_status", "listed_again_at", "gone_days", "episode", "key",
@@ -79,8 +84,11 @@ def _sort(changes: pd.DataFrame) -> pd.DataFrame:
             **{name: changes[name].astype("int64") for name in ("user_id", "key", "episode")},
             "record_id": changes["record_id" if "record_id" in changes else "key"].astype("Int64"),
             "seen_at": utc_index(instants(changes["seen_at"])),
+            "left_censored": changes.get("left_censored", pd.Series(data=False, index=changes.index)).astype(
+                "bool"
+            ),
             "open": is_open(changes["status"]).astype("int64"),
-        },
+        }
     )
     ends, resumes, continues = rows["open"] == 0, rows["prev_status"] == UNKNOWN, is_open(rows["prev_status"])
     step = np.select([ends, continues, resumes], [3, 2, 1], default=0)
@@ -91,17 +99,20 @@ def _sort(changes: pd.DataFrame) -> pd.DataFrame:
 def stale(people: pd.DataFrame, *, since: datetime, until: datetime | None = None) -> pd.DataFrame:
     """List the people without a complete load since some instant.
 
+    A complete load after ``until`` was made by a clock that was ahead. When it was is not known: it counts unless a
+    later load of the person did not.
+
     Args:
         people: One row per person: ``user_id`` (int64), ``listed`` (bool: the service still lists the person),
             ``last_complete_at`` (start of the last complete load, UTC; missing: none), ``outcome`` and ``reason`` (text: how
             the last load of the person ended, and why).
         since: People with a complete load at or after this instant are left out.
-        until: The instant to which days are counted; default: ``since``.
+        until: The instant to which days are counted; default: ``since``, and then no clock was ahead.
 
     Returns:
-        One row per person whom the service still lists, never loaded first, then longest ago, then by ``user_id``:
-        ``user_id`` (int64), ``last_complete_at`` (datetime64[us, UTC]), ``days`` (since then; float64, missing: never),
-        ``outcome``, ``reason`` (text).
+        One row per person whom the service still lists, those without a known time first, then longest ago, then by
+        ``user_id``: ``user_id`` (int64), ``last_complete_at`` (datetime64[us, UTC]; missing: never), ``days`` (since
+        then; float64, missing: never, or the clock was ahead), ``outcome``, ``reason`` (text).
 
     Raises:
         MissingColumns: ``people`` lacks a column.
@@ -124,18 +135,22 @@ def stale(people: pd.DataFrame, *, since: datetime, until: datetime | None = Non
         "stale", people.columns, ("user_id", "listed", "last_complete_at", "outcome", "reason")
     )
     last_complete_at = instants(people["last_complete_at"])
+    is_ahead = np.zeros(len(people), "bool") if until is None else last_complete_at > instant(until)
+    is_outdated = is_ahead & (people["outcome"].astype("str") != WHOLE).to_numpy("bool")
     is_stale = people["listed"].to_numpy("bool") & (
-        np.isnat(last_complete_at) | (last_complete_at < instant(since))
+        np.isnat(last_complete_at) | (last_complete_at < instant(since)) | is_outdated
     )
+    days = (instant(until or since) - last_complete_at) / np.timedelta64(_DAY_S, "s")
     table = pd.DataFrame(
         {
             "user_id": people["user_id"].astype("int64"),
             "last_complete_at": pd.Series(utc_index(last_complete_at), index=people.index, dtype=UTC_INSTANT),
-            "days": (instant(until or since) - last_complete_at) / np.timedelta64(_DAY_S, "s"),
+            "days": np.where(is_ahead, np.nan, days),
             "outcome": people["outcome"].astype("str"),
             "reason": people["reason"].astype("str"),
         }
     )
-    return table[is_stale].sort_values(
-        ["last_complete_at", "user_id"], na_position="first", ignore_index=True
+    ordered = table.assign(is_known=table["days"].notna())[is_stale].sort_values(
+        ["is_known", "last_complete_at", "user_id"], na_position="first", ignore_index=True
     )
+    return ordered.drop(columns="is_known")

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from exposurekit.analysis.diff import AGAIN, CHANGED, FAILED, INTO_VIEW, NEW, OUT_OF_VIEW
+from exposurekit.analysis.diff import AGAIN, CHANGED, ENTERED_SCOPE, FAILED, LEFT_SCOPE, NEW
 from exposurekit.analysis.statuses import OTHER, VANISHED, is_open
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED, STATUSES
 from exposurekit.errors import InvalidArgument, MissingColumns
@@ -15,7 +15,7 @@ PAGE = "page"
 # Points per open listing by its status, and per page. A convention, not a measurement; `weights` overrides it.
 WEIGHTS: Mapping[str, float] = {DISCOVERED: 3.0, PENDING_REMOVAL: 2.0, OTHER: 3.0, PAGE: 1.0}
 SCORE_BEFORE, SCORE_AFTER = "score before", "score after"
-CAUSES = (NEW, INTO_VIEW, AGAIN, FAILED, CHANGED, REMOVED, VANISHED, OUT_OF_VIEW)
+CAUSES = (NEW, ENTERED_SCOPE, AGAIN, FAILED, CHANGED, REMOVED, VANISHED, LEFT_SCOPE)
 
 
 def score(
@@ -81,9 +81,9 @@ def score_changes(
         weights: As in `score`.
 
     Returns:
-        Always ten rows, in this order: ``cause`` (text), ``n`` (points, signed, float64), ``score`` (running sum,
-        float64). Causes: ``score before``; ``new``; ``came into view``; ``listed again``; ``removal failed``; ``status changed`` (from one
-        open status to another); ``removed``; ``vanished``; ``out of view``; ``score after``, whose ``n`` is 0.
+        Always ten rows, in this order: ``cause`` (text), ``points`` (signed), ``score`` (running sum; both int64, or
+        float64 if a weight is not whole). Causes: ``score before``; ``new``; ``entered scope``; ``listed again``; ``removal failed``; ``status changed`` (from one
+        open status to another); ``removed``; ``vanished``; ``left scope``; ``score after``, whose ``points`` are 0.
 
     Raises:
         MissingColumns: A table lacks a column.
@@ -91,10 +91,10 @@ def score_changes(
 
     >>> moved = pd.DataFrame({"before": ["discovered"], "after": ["removed"], "what": ["removed"]})
     >>> table = analysis.score_changes(moved, moved.head(0), score_before=9)
-    >>> table.query("n != 0")
-              cause    n  score
-    0  score before  9.0    9.0
-    6       removed -3.0    6.0
+    >>> table.query("points != 0")
+              cause  points  score
+    0  score before       9      9
+    6       removed      -3      6
     """
     all_weights = check_weights(weights)
     effects = dict.fromkeys(CAUSES, 0.0)
@@ -107,10 +107,11 @@ def score_changes(
             if cause in effects:  # unchanged items have no effect
                 effects[str(cause)] += float(points)
     table = pd.DataFrame(
-        {"cause": [SCORE_BEFORE, *effects, SCORE_AFTER], "n": [score_before, *effects.values(), 0.0]}
+        {"cause": [SCORE_BEFORE, *effects, SCORE_AFTER], "points": [score_before, *effects.values(), 0.0]}
     )
-    table = table.astype({"n": "float64"})
-    return table.assign(score=table["n"].cumsum())
+    is_whole = float(score_before).is_integer() and all(map(float.is_integer, all_weights.values()))
+    table = table.astype({"points": "int64" if is_whole else "float64"})
+    return table.assign(score=table["points"].cumsum())
 
 
 def check_weights(weights: Mapping[str, float] | None) -> dict[str, float]:

@@ -1,8 +1,9 @@
-"""Row selection by site, status or kind of data, ignoring case."""
+"""Row selection by user id; and by site, status or kind of data, ignoring case."""
 
+import contextlib
 import difflib
 from collections.abc import Iterable, Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pandas as pd
 
@@ -13,6 +14,7 @@ from exposurekit.text.html_cards import NAME_MAX, truncate
 from exposurekit.text.sanitize import plain
 
 Choice: TypeAlias = str | Iterable[str] | None
+UserIds: TypeAlias = int | Iterable[int] | None
 
 
 def select(table: pd.DataFrame, choices: Mapping[str, Choice]) -> tuple[pd.DataFrame, list[str]]:
@@ -63,3 +65,23 @@ def _no_match(column: str, absent: set[str], present: Iterable[object]) -> str:
     hint = f" Did you mean {truncate(close[0], NAME_MAX)!r}?" if close else ""
     missing = ", ".join(sorted(truncate(plain(word), NAME_MAX) for word in absent))
     return f"No row has this {column}: {missing}.{hint}"
+
+
+def user_ids(user: Any) -> list[int]:
+    """Return one user id, or several, as a list.
+
+    Raises:
+        InvalidArgument: These are no ids.
+
+    >>> from exposurekit.analysis.selection import user_ids
+    >>> user_ids(np.int64(3)), user_ids([1, 2])
+    ([3], [1, 2])
+    """
+    ids: list[int] = []
+    if not isinstance(user, str | bytes | bool | pd.DataFrame):
+        several = list(user) if isinstance(user, Iterable) else [user]
+        with contextlib.suppress(TypeError, ValueError, OverflowError):
+            ids = [int(one) for one in several]
+        if ids == several and all(-(2**63) <= one < 2**63 for one in ids):
+            return ids
+    raise InvalidArgument("user is the id of a person, or a list of ids")

@@ -6,16 +6,8 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from exposurekit.analysis.counts import with_total
-from exposurekit.analysis.grouping import (
-    Instants,
-    Ints,
-    add_counts,
-    column_codes,
-    group_codes,
-    instants,
-    utc_index,
-)
+from exposurekit.analysis.counts import with_open, with_total
+from exposurekit.analysis.grouping import Instants, Ints, add_transitions, group_codes, instants, utc_index
 from exposurekit.analysis.statuses import OTHER, UNKNOWN, VANISHED
 from exposurekit.contract.types import STATUSES
 from exposurekit.errors import InvalidArgument, MissingColumns
@@ -48,8 +40,8 @@ def status_over_time(
     Returns:
         One row per period, ascending; with ``by``, one row per period and group from the group's first change on (a
         hundred thousand people over 180 days are 18 million rows). ``period`` (its start) and ``at`` (the last
-        observation in it; both datetime64[us, UTC]), the group (text, or int64 if its name ends in ``_id``), one column
-        per status, ``other`` (statuses without a column), ``total`` (their sum: what the service lists, open and
+        observation in it; both datetime64[us, UTC]), the group (text, or int64 if its name ends in ``_id``), ``open``
+        (all but ``removed``, ``vanished`` and ``unknown``), one column per status, ``other`` (statuses without a column), ``total`` (their sum: what the service lists, open and
         removed), ``vanished``, ``unknown`` (all int64). Without ``by`` also ``people`` and ``unseen`` of the last run so
         far (Int64; missing before the first). Periods without a run or change have no row, because nothing is known
         about them.
@@ -68,10 +60,10 @@ def status_over_time(
     ... )
     >>> runs = pd.DataFrame({"at": transitions["at"], "people": 3, "unseen": [0, 1]})
     >>> table = analysis.status_over_time(transitions, runs)
-    >>> table[["period", "discovered", "removed", "total", "unseen"]]
-                         period  discovered  removed  total  unseen
-    0 2026-03-02 00:00:00+00:00           5        0      5       0
-    1 2026-03-04 00:00:00+00:00           3        2      5       1
+    >>> table[["period", "open", "removed", "total", "unseen"]]
+                         period  open  removed  total  unseen
+    0 2026-03-02 00:00:00+00:00     5        0      5       0
+    1 2026-03-04 00:00:00+00:00     3        2      5       1
     """
     needed = ("at", "prev_status", "status", "n", *([] if by is None else [by]))
     MissingColumns.check("status_over_time", transitions.columns, needed)
@@ -79,16 +71,16 @@ def status_over_time(
     periods, period, run_period = _periods(transitions, runs, every)
     columns = [*statuses, OTHER, VANISHED, UNKNOWN]
     names, group = group_codes(transitions, by)
-    cells = _cumulative_counts(
-        transitions, (period, group), (len(periods), len(names), len(columns)), columns
-    )
+    cells = np.zeros((len(periods), len(names), len(columns)), "int64")
+    add_transitions(cells, (period, group), transitions, columns)
+    cells.cumsum(axis=0, out=cells)
     first = np.full(len(names), 0 if by is None else len(periods), "int64")
     np.minimum.at(first, group, period)
     has_row = np.arange(len(periods))[:, None] >= first[None, :]
     period_row, group_row = np.nonzero(has_row)
     group_column = {} if by is None else {by: names.take(group_row).array}
     head = periods.take(period_row).assign(**group_column).reset_index(drop=True)
-    table = pd.concat([head, with_total(pd.DataFrame(cells[has_row], columns=columns))], axis=1)
+    table = pd.concat([head, with_open(with_total(pd.DataFrame(cells[has_row], columns=columns)))], axis=1)
     return table if by is not None else table.assign(**_last_run(runs, run_period, len(periods)))
 
 
@@ -104,7 +96,6 @@ def _periods(transitions: pd.DataFrame, runs: pd.DataFrame, every: Every) -> tup
 
 
 def _starts(at: Instants, every: Every) -> Instants:
-    """The start of the period of each instant."""
     if every not in EVERY:
         raise InvalidArgument(f"invalid every: use one of {', '.join(EVERY)}")
     if every == "run":
@@ -114,17 +105,6 @@ def _starts(at: Instants, every: Every) -> Instants:
     days = at.astype("datetime64[D]").astype("int64")
     starts = (days + _MONDAY) // 7 * 7 - _MONDAY if every == "week" else days
     return starts.astype("datetime64[D]").astype("datetime64[us]")
-
-
-def _cumulative_counts(
-    transitions: pd.DataFrame, indices: tuple[Ints, Ints], shape: tuple[int, int, int], columns: list[str]
-) -> Ints:
-    """Count items per status at the end of each period: the sum of all transitions up to then."""
-    cells = np.zeros(shape, "int64")
-    n = transitions["n"].to_numpy("int64")
-    add_counts(cells, (*indices, column_codes(transitions["status"], columns)), n)
-    add_counts(cells, (*indices, column_codes(transitions["prev_status"], columns)), -n)
-    return cells.cumsum(axis=0, out=cells)
 
 
 def _last_run(runs: pd.DataFrame, run_period: Ints, periods: int) -> dict[str, Any]:

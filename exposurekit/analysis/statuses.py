@@ -1,6 +1,6 @@
 """Statuses of a listing: the specification's, and those that only a history can infer.
 
-A status outside the specification counts as *open*: the listing still has to be removed.
+A status outside the specification counts as *open*, like discovered and pending removal.
 """
 
 from typing import Any
@@ -10,8 +10,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from exposurekit.contract.types import REMOVED
+from exposurekit.errors import InvalidArgument
 
-OPEN = "open"  # in tables of counts: all listings still to be removed, see `is_open`
+OPEN = "open"  # in tables of counts: all open listings, see `is_open`
 OTHER = "other"  # in tables of counts: all statuses without a column of their own
 LISTED = "listed"  # of a link or an alert that is present: the specification gives them no status
 VANISHED = "vanished"  # was open, then absent from a complete load, without a verified removal
@@ -30,7 +31,12 @@ def is_open(status: "pd.Series[Any]") -> NDArray[np.bool_]:
     Returns:
         One bool per row.
 
+    Raises:
+        InvalidArgument: ``status`` is a table, not its column.
+
     >>> analysis.is_open(pd.Series(["discovered", "verifying", "removed", "vanished", "unknown", None])).tolist()
     [True, True, False, False, False, False]
     """
+    if isinstance(status, pd.DataFrame):
+        raise InvalidArgument("is_open takes a column of statuses, such as records['status'], not a table")
     return (status.notna() & ~status.isin(NOT_OPEN)).to_numpy(dtype="bool")

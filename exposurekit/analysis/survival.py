@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from exposurekit.analysis.grouping import Ints, add_counts, column_codes, group_codes
 from exposurekit.analysis.statuses import UNKNOWN, VANISHED
@@ -12,9 +13,16 @@ from exposurekit.contract.types import REMOVED
 from exposurekit.errors import InvalidArgument, MissingColumns
 
 ENTERED, RETURNED, OPEN = "entered", "returned", "open"
-EXITS = (REMOVED, VANISHED, UNKNOWN, OPEN)
+FIRST_REMOVED = "first_removed"  # removed between two runs, and first observed then
+EXITS = (REMOVED, FIRST_REMOVED, VANISHED, UNKNOWN, OPEN)
 FLOWS = (ENTERED, RETURNED, *EXITS)
-_HALF = 0.5 + 1e-12  # rounding may put a product of fractions just above one half
+MIN_N = 5  # fewer episodes have no headline
+_MEDIAN, _NEVER = ("median_days", "median_low", "median_high"), ("never", "never_low", "never_high")
+_ROUNDING = 1e-12  # rounding may put a product of fractions just above one half
+_CURVATURE = (
+    0.25  # share of the change between neighbouring steps by which a straight line between runs may err
+)
+Floats = NDArray[np.float64]
 
 
 def time_to_removal(
@@ -24,22 +32,29 @@ def time_to_removal(
 
     Args:
         life_table: One row per group, age and flow of episodes (spans of being open): ``days`` (age of the episode,
-            int64, whole days), ``flow`` (``entered``: it began; ``returned``: its user was listed again at this age;
-            ``removed``, ``vanished``, ``unknown``: it ended; ``open``: it is this old now), ``left_censored`` (bool:
-            already open when its user was first loaded, so its true age is higher), ``n`` (int64), and the column
-            named by ``by``.
+            int64, whole days since its first observation), ``flow`` (``entered``: it began; ``returned``: its user was
+            listed again at this age, or its removal was verified after it had vanished; ``removed``, ``vanished``, ``unknown``: it ended; ``first_removed``: it was first
+            observed when it was removed already, and entered at the same age; ``open``: it is this old now),
+            ``left_censored`` (bool: already open when its user was first loaded, so its true age is higher), ``n``
+            (int64), the column named by ``by``, and, if listings are observed at intervals, ``gap_days`` (of entries:
+            the days between the run that first observed them and the run before).
         by: ``site`` or any other column; None for all listings together.
         left_censored: Include left-censored episodes as if they had begun when first observed; times are then too short.
         level: Confidence level of the intervals, between 0 and 1.
 
     Returns:
         One row per group, most episodes first, then by name: the group (text, or int64 if its name ends in ``_id``),
-        ``n`` (episodes), ``removed``, ``vanished``, ``unknown``, ``open`` (how they ended; an episode whose user was
-        listed again ends twice), ``left_out`` (left-censored episodes that are excluded; all int64), ``median_days``
-        (the age at which half are removed), ``median_low``, ``median_high`` (its interval; all Int64, days; missing if
-        the curve, or its band, stays above one half), ``never`` (the share not removed by the longest age observed),
-        ``never_low``, ``never_high`` (its interval; float64, 0 to 1; missing without episodes, and for a share of 0 or
-        1, where Greenwood's formula is undefined), ``followed_days`` (the longest age observed, Int64, days).
+        ``n`` (episodes), ``removed``, ``first_removed`` (of these, the ones that no run observed as open),
+        ``vanished``, ``unknown``, ``open`` (how they ended; an episode that returned ends twice),
+        ``left_out`` (left-censored episodes that are excluded; all int64), ``median_days`` (the age at which half are
+        removed), ``median_low``, ``median_high`` (its interval; all Float64, days; missing if the curve, or its band,
+        stays above one half), ``never`` (the share not removed by the longest age observed), ``never_low``,
+        ``never_high`` (its interval; float64, 0 to 1; missing without episodes), ``followed_days`` (the longest age
+        observed, Int64, days).
+
+    A listing is on average half a gap older than its first observation, and a removal is observed at the next run:
+    the median lies on a straight line between two runs. Its interval allows for a curve there, so it is wider the
+    further apart the runs are.
 
     Raises:
         MissingColumns: ``life_table`` lacks a column.
@@ -48,7 +63,8 @@ def time_to_removal(
     Source: Kaplan and Meier, J. Am. Stat. Assoc. 53 (1958), 457. Delayed entry, Greenwood's variance and the log(-log)
     interval as in Klein and Moeschberger, Survival Analysis, 2nd ed., 4.2 to 4.6, and Kalbfleisch and Prentice, The
     Statistical Analysis of Failure Time Data, 2nd ed., 1.4. The median's interval from that band as in Brookmeyer and
-    Crowley, Biometrics 38 (1982), 29.
+    Crowley, Biometrics 38 (1982), 29. ``never`` of 0 or 1, for which Greenwood's formula is undefined: Fay, Brittain and
+    Proschan, Biostatistics 14 (2013), 723.
 
     >>> life_table = pd.DataFrame(
     ...     {
@@ -61,7 +77,7 @@ def time_to_removal(
     ... )
     >>> [row] = analysis.time_to_removal(life_table).to_dict("records")
     >>> row["n"], row["removed"], row["open"], row["median_days"], round(row["never"], 3)
-    (10, 7, 3, 5, 0.3)
+    (10, 7, 3, 5.0, 0.3)
     """
     _check("time_to_removal", life_table, by, level)
     names, group = group_codes(life_table, by)
@@ -72,12 +88,14 @@ def time_to_removal(
     table = pd.DataFrame(
         {
             "n": _sum_by_group(group, n * (entered & included), len(names)),
-            **{flow: flows[:, FLOWS.index(flow)] for flow in EXITS},
+            REMOVED: flows[:, FLOWS.index(REMOVED)] + flows[:, FLOWS.index(FIRST_REMOVED)],
+            **{flow: flows[:, FLOWS.index(flow)] for flow in EXITS[1:]},
             "left_out": _sum_by_group(group, n * (entered & ~included), len(names)),
         }
     )
     curve = _curve(life_table[included], group[included], level)
-    table = pd.concat([table, _summary(curve, len(names))], axis=1)
+    gaps = _mean_gaps(life_table[entered & included], group[entered & included], len(names))
+    table = pd.concat([table, _summary(curve, gaps, level)], axis=1)
     if by is not None:
         table.insert(0, by, names)
         table = table.sort_values(["n", by], ascending=[False, True], ignore_index=True)
@@ -97,7 +115,8 @@ def survival(
         level: Confidence level of the band, between 0 and 1.
 
     Returns:
-        One row per age (and group) with an entry or an exit, ascending: the group, ``days`` (int64), ``at_risk``
+        One row per age (and group) with an entry or an exit, ascending: the group, ``days`` (int64, days since the first
+        observation; the listing itself is up to the time between two runs older), ``at_risk``
         (episodes under observation at that age), ``removed``, ``censored`` (vanished, unknown or still open at that
         age; all int64, episodes), ``survival`` (the share not removed up to and including that age; float64, 0 to 1),
         ``low``, ``high`` (its pointwise band; missing for a share of 0 or 1).
@@ -154,11 +173,12 @@ def _curve(life_table: pd.DataFrame, group: Ints, level: float) -> pd.DataFrame:
     span = int(days.max(initial=0)) + 1
     steps, row = np.unique(group * span + days, return_inverse=True)
     n = pd.DataFrame(_count_flows(life_table, row.astype("int64"), len(steps)), columns=[*FLOWS])
-    curve = pd.DataFrame({"group": steps // span, "days": steps % span, REMOVED: n[REMOVED]})
+    removed = n[REMOVED] + n[FIRST_REMOVED]
+    curve = pd.DataFrame({"group": steps // span, "days": steps % span, REMOVED: removed})
     exits = n[[*EXITS]].sum(axis=1).astype("int64")
     # Episodes that enter or exit at an age are at risk at that age.
     curve["at_risk"] = (n[ENTERED] + n[RETURNED] - exits).groupby(curve["group"]).cumsum() + exits
-    curve["censored"] = exits - n[REMOVED]
+    curve["censored"] = exits - removed
     hazard = curve[REMOVED] / curve["at_risk"].clip(lower=1)
     curve["survival"] = (1 - hazard).groupby(curve["group"]).cumprod()
     return curve.assign(**_band(curve, level))
@@ -176,20 +196,84 @@ def _band(curve: pd.DataFrame, level: float) -> dict[str, Any]:
     return {"low": share ** np.exp(width), "high": share ** np.exp(-width)}
 
 
-def _summary(curve: pd.DataFrame, groups: int) -> pd.DataFrame:
-    """For each group, the first age at which the curve and its band reach one half, and their last values."""
-    last = curve.groupby("group").tail(1).set_index("group").reindex(range(groups))
-    ends = last.rename(columns={"survival": "never", "low": "never_low", "high": "never_high"})
-    columns = {"median_days": "survival", "median_low": "low", "median_high": "high"}
-    medians = {name: _median(curve, column, groups) for name, column in columns.items()}
-    never = ends[["never", "never_low", "never_high"]].astype("float64").reset_index(drop=True)
-    followed = last["days"].astype("Int64").reset_index(drop=True)
-    return pd.DataFrame(medians).join(never).assign(followed_days=followed)
+def _mean_gaps(entries: pd.DataFrame, group: Ints, groups: int) -> Floats:
+    """The mean days between runs when the episodes of each group were first observed; 0 if observed continuously."""
+    if "gap_days" not in entries:
+        return np.zeros(groups)
+    n = entries["n"].to_numpy("float64")
+    total = np.bincount(group, n * entries["gap_days"].to_numpy("float64"), groups)
+    mean: Floats = total / np.maximum(np.bincount(group, n, groups), 1)
+    return mean
 
 
-def _median(curve: pd.DataFrame, column: str, groups: int) -> "pd.Series[Any]":
-    """The first age at which a share is one half or less."""
-    below = curve[curve[column] <= _HALF]
-    return (
-        below.groupby("group")["days"].first().reindex(range(groups)).astype("Int64").reset_index(drop=True)
+def _summary(curve: pd.DataFrame, gaps: Floats, level: float) -> pd.DataFrame:
+    """For each group, the age at which the curve and its band reach one half, and their last values."""
+    rows = [{"followed_days": None, **dict.fromkeys(_MEDIAN), **dict.fromkeys(_NEVER)} for _ in gaps]
+    for _, ages in curve.groupby("group"):
+        group = int(ages["group"].iloc[0])
+        medians = zip(_MEDIAN, _median(ages, float(gaps[group]), level), strict=True)
+        rows[group] = {**dict(medians), **_never(ages, level), "followed_days": ages["days"].iloc[-1]}
+    dtypes = dict.fromkeys(_MEDIAN, "Float64") | dict.fromkeys(_NEVER, "float64") | {"followed_days": "Int64"}
+    return pd.DataFrame(rows, columns=[*dtypes]).astype(dtypes)
+
+
+def _never(ages: pd.DataFrame, level: float) -> dict[str, float]:
+    """The last share and its interval, also for a share of 0 or 1."""
+    low, high = _limits(ages, level)
+    if not ages[REMOVED].any():
+        low[-1:] = ((1 - level) / 2) ** (1 / max(int(ages["at_risk"].iloc[-1]), 1))
+        high[-1:] = 1
+    return dict(zip(_NEVER, (float(ages["survival"].iloc[-1]), low[-1], high[-1]), strict=True))
+
+
+def _limits(ages: pd.DataFrame, level: float) -> tuple[Floats, Floats]:
+    """The band of a group, also where its curve is 0 and Greenwood's formula is undefined."""
+    low, high = (ages[name].to_numpy("float64", copy=True) for name in ("low", "high"))
+    at_end = np.flatnonzero(ages["survival"] <= 0)
+    if len(at_end):
+        end = int(at_end[0])
+        before = 1.0 if end == 0 or np.isnan(high[end - 1]) else high[end - 1]
+        low[end:] = 0
+        high[end:] = before * (1 - ((1 - level) / 2) ** (1 / int(ages["at_risk"].iloc[end])))
+    return low, high
+
+
+def _median(ages: pd.DataFrame, gap: float, level: float) -> tuple[float | None, ...]:
+    """The age at which half are removed, and its interval; None: not reached."""
+    is_event = (ages[REMOVED] > 0).to_numpy("bool")
+    low, high = (limit[is_event] for limit in _limits(ages, level))
+    days = ages["days"].to_numpy("float64")[is_event]
+    share = ages["survival"].to_numpy("float64")[is_event]
+    error = _CURVATURE * _bend(days, share, gap)
+    crossings = (
+        _crossing(days, share, gap, 0.5),
+        _crossing(days, low, gap, 0.5 + error),
+        _crossing(days, high, gap, 0.5 - error),
     )
+    return tuple(None if age is None else round(age, 1) for age in crossings)
+
+
+def _crossing(days: Floats, share: Floats, gap: float, level: float) -> float | None:
+    """The age at which a curve, straight between the runs before and after each age, comes down to a level."""
+    below = np.flatnonzero(share <= level + _ROUNDING)
+    if not len(below):
+        return None
+    step = int(below[0])
+    before = float(share[step - 1]) if step else 1.0
+    begin = max(days[step] - gap / 2, 0)
+    if not before > level:  # also where the band is missing
+        return float(begin)
+    return float(begin + (before - level) / (before - share[step]) * (days[step] + gap / 2 - begin))
+
+
+def _bend(days: Floats, share: Floats, gap: float) -> float:
+    """How much the share removed between two runs changes around the median: 0 if observed continuously."""
+    below = np.flatnonzero(share <= 0.5 + _ROUNDING)
+    if not len(below) or not gap:
+        return 0.0
+    # The curve rises from 0 within half a gap, so the first step counts for two.
+    ends = days[below[0]] + gap * np.arange(-2, 2)
+    steps = np.append(1.0, share)[np.searchsorted(days, ends + _ROUNDING, side="right")]
+    drops = np.where(ends[1:] < gap, 2 * (1 - steps[1:]), steps[:-1] - steps[1:])
+    drops = np.where(ends[1:] < 0, drops[1], drops)  # nothing before the first run
+    return float(np.abs(np.diff(drops)).max())

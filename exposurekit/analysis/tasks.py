@@ -15,29 +15,30 @@ import numpy as np
 import pandas as pd
 
 from exposurekit.analysis.blockers import FIELD_ALIASES
+from exposurekit.analysis.cautions import age_caution, name_caution, page_cautions
 from exposurekit.errors import MissingColumns
 from exposurekit.frames import LISTS_DTYPE, TEXT_DTYPE
 from exposurekit.text.formatting import is_missing
 
 LISTING = ("name", "age", "locations", "reference_id", "user_fields_required_for_removal")
 NOT_ON_FILE = "not on file"
+LISTED_NAME, PAGE_TITLE = "Name as listed", "Title of the page"
 NO_VALUE_TEXTS = ("not shown", "none")  # for a fact that the listing does not show; for a missing reference
 NO_VALUES = (
-    "Names and form values are missing, because a history does not store personal data. "
-    "Pass exposure= (Python) or --live (command line)."
+    "Names on file and form values are missing, because a history does not store the profiles of users. "
+    "Pass exposure= (in ek.export: source=) in Python, or --live on the command line."
 )
 _REQUIRED = "user_fields_required_for_removal"
 _PAGE_FIELDS = ("name", "email", "phone_number", "address")  # what a page may show
 _FORM_FIELDS = ("name", "first_name", "last_name", "email", "phone_number", "address", "birth_date")
 _FORM_HEADINGS = ("To enter (required)", "Also on file, only if the form asks")
-_PAGE_HEADINGS = ("On file, of the kinds that the page contains", "Also on file")
+_PAGE_HEADINGS = ("On file; check which one is on the page", "Also on file")
 _PAGE_KINDS = {"phone": "phone_number"}
 WHICH_NAME = (
-    "Search by the name as listed. Name the listing by its reference and link. "
-    "As the person's own name, enter the name on file."
+    "Search the site for the name as listed. If the form asks which listing, give its reference and link. "
+    "If it asks for the person's name, enter the name on file."
 )
 _URL = re.compile(r"(?i)(?<![@\w.-])(?:https?://)?(?:[a-z0-9-]+\.)+[a-z]{2,}(?:/[^\s<>\"'()]*)?")
-_CODE = re.compile(r"(?i)<\s*[/!?]?\s*[a-z]|javascript:|&#")
 _ADDRESS_FIELDS = ("address1", "address2", "city", "state", "zip", "country")
 _FIELD_ORDER = (
     "name",
@@ -50,11 +51,11 @@ _FIELD_ORDER = (
     "phone_number",
     "address",
 )
+_NAME_FIELDS = ("first_name", "middle_name", "last_name")
 _ITEM_COLUMNS = {"alias": ("first_name", "last_name"), "email": ("address",), "phone_number": ("number",)}
 _LABELS = {
     "name": "full name",
     "address": "full address",
-    "email": "e-mail",
     "phone_number": "phone",
     "address1": "street",
     "address2": "street, line 2",
@@ -70,7 +71,7 @@ class FormValue:
         name: A field of the specification; ``name`` and ``address`` are the full ones, on one line.
         value: The value on file, or None.
         required: Whether the site requires it for a removal.
-        is_alternative: Whether an earlier value of the same field is the one to use.
+        is_alternative: Whether an earlier value of the same field is the one to enter.
         is_first_choice: Whether other values of the same field follow.
     """
 
@@ -87,15 +88,15 @@ class FormValue:
 
     @property
     def choice_label(self) -> str:
-        """The label that also says which of several values to use: ``e-mail (use this one)``, then ``or e-mail``."""
+        """The label that also says which of several values to use: ``email (use this one)``, then ``or email``."""
         if self.is_alternative:
             return f"or {self.label}"
         return f"{self.label} (use this one)" if self.is_first_choice else self.label
 
     @property
     def is_repeated(self) -> bool:
-        """Whether the full name or address contains this value and the site does not require it separately."""
-        return not self.required and self.name in ("first_name", "middle_name", "last_name", *_ADDRESS_FIELDS)
+        """Whether the person's name or the full address contains this value, and the site does not require it."""
+        return not self.required and self.name in ("name", *_NAME_FIELDS, *_ADDRESS_FIELDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +111,7 @@ class Task:
         entries: Form values, required fields first.
         note: What is missing, and how to get it.
         state: ``open``, ``started``, ``unable`` or ``done``; empty if not known.
-        differences: Where the listing and the data on file differ, such as ``age 74, on file 73``.
-        warning: Why to take care with a page: its title contains program code.
+        cautions: What to check first, such as ``differs: age 74, on file 73``.
         asks_reference: Whether a step asks for the listing's reference.
     """
 
@@ -125,8 +125,7 @@ class Task:
     entries: tuple[FormValue, ...] = field(default=(), repr=False)
     note: str = ""
     state: str = ""
-    differences: tuple[str, ...] = field(default=(), repr=False)
-    warning: str = ""
+    cautions: tuple[str, ...] = field(default=(), repr=False)
     asks_reference: bool = False
 
     @property
@@ -139,7 +138,7 @@ class Task:
     @property
     def other_values(self) -> tuple[FormValue, ...]:
         """The other values on file; a form may ask for them."""
-        return tuple(value for value in self.entries if not self._comes_first(value))
+        return tuple(value for value in self.entries if value.value and not self._comes_first(value))
 
     @property
     def value_headings(self) -> tuple[str, str]:
@@ -149,19 +148,24 @@ class Task:
     @property
     def missing_values(self) -> tuple[str, ...]:
         """The labels of the values that the site requires and that are not on file."""
-        return tuple(value.label for value in self.entries if value.required and value.value is None)
+        return _missing_labels(self.entries)
 
     @property
     def cannot_start(self) -> str:
-        """Why the task cannot be done yet, in words; empty if nothing is missing."""
+        """Which value the task waits for, in words; empty if nothing is missing."""
         if not self.missing_values:
             return ""
-        return (
-            f"Cannot be done yet: no {' and no '.join(self.missing_values)} on file. Ask the person for it."
-        )
+        return f"Waits for a value: no {' and no '.join(self.missing_values)} on file. Ask the person for it."
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to know before starting: that a value is missing, and the cautions."""
+        return (*filter(None, [self.cannot_start]), *self.cautions)
 
     def _comes_first(self, value: FormValue) -> bool:
-        return value.required or (self.site is None and value.name in self.page_fields)
+        return value.required or (
+            self.site is None and value.value is not None and value.name in self.page_fields
+        )
 
     @property
     def page_fields(self) -> tuple[str, ...]:
@@ -177,10 +181,11 @@ class Task:
     @property
     def line(self) -> str:
         """The identifying facts on one line."""
-        first = [pair for label in ("Name", "Reference") for pair in self.facts if pair[0] == label]
+        first = [pair for label in (LISTED_NAME, "Reference") for pair in self.facts if pair[0] == label]
         rest = [pair for pair in self.facts if pair not in first]
         facts = " · ".join(
-            text if label == "Name" else f"{label.lower()} {text}" for label, text in (*first, *rest)
+            text if label in (LISTED_NAME, PAGE_TITLE) else f"{label.lower()} {text}"
+            for label, text in (*first, *rest)
         )
         return facts or self.person
 
@@ -195,7 +200,8 @@ def with_listings(alerts: pd.DataFrame, records: pd.DataFrame, *, by: str = "rec
         by: The column that, with ``user_id``, identifies the record of an alert.
 
     Returns:
-        The same rows with these five columns; missing for an alert about a page.
+        The same rows with these five columns; missing for an alert about a page. Where ``alerts`` has such a column, its
+        value remains if the alert's record is not in ``records``.
 
     Raises:
         MissingColumns: A table lacks a column.
@@ -216,7 +222,14 @@ def with_listings(alerts: pd.DataFrame, records: pd.DataFrame, *, by: str = "rec
         [alerts["user_id"].astype("int64"), alerts[by].astype("Int64").fillna(-1).astype("int64")]
     )
     rows = np.where(alerts[by].notna(), listing_keys.get_indexer(alert_keys), -1)
-    return alerts.assign(**{name: listings[name].array.take(rows, allow_fill=True) for name in LISTING})
+    return alerts.assign(**{name: _from_listing(name, alerts, listings, rows) for name in LISTING})
+
+
+def _from_listing(name: str, alerts: pd.DataFrame, listings: pd.DataFrame, rows: Any) -> Any:
+    if name not in alerts:
+        return listings[name].array.take(rows, allow_fill=True)
+    either = pd.concat([listings[name], alerts[name]]).array
+    return either.take(np.where(rows < 0, len(listings) + np.arange(len(alerts)), rows))
 
 
 def with_pages(rows: pd.DataFrame, links: pd.DataFrame) -> pd.DataFrame:
@@ -292,6 +305,24 @@ def with_people(
     )
 
 
+def with_names(table: pd.DataFrame, users: pd.DataFrame) -> pd.DataFrame:
+    """Add ``person``, the name on file of each row's user, after ``user_id``; missing where there is none.
+
+    Args:
+        table: Any table with ``user_id``.
+        users: A table as returned by `Exposure.users()`.
+
+    Raises:
+        MissingColumns: ``table`` has no ``user_id``.
+    """
+    MissingColumns.check("with_people", table.columns, ("user_id",))
+    names = {int(row["user_id"]): _full_name(row) for row in _dicts(users)}
+    named = table.drop(columns="person", errors="ignore")
+    person = pd.Series([names.get(one) for one in named["user_id"].tolist()], named.index, dtype=TEXT_DTYPE)
+    named.insert([*named.columns].index("user_id") + 1, "person", person)
+    return named
+
+
 def without_people(alerts: pd.DataFrame) -> pd.DataFrame:
     """Add the columns of `with_people` with missing values, for alerts without personal data."""
     missing = pd.Series(pd.NA, alerts.index, dtype=LISTS_DTYPE)
@@ -303,7 +334,7 @@ def tasks(rows: pd.DataFrame, *, as_of: date | None = None) -> list[Task]:
 
     Args:
         rows: ``user_id``, ``alert_number``, and optionally the columns that `with_listings` and `with_people` add.
-        as_of: The day on which ages are compared with birth dates on file; None to compare none.
+        as_of: The day on which ages are compared with birth dates on file; None to compare no ages.
 
     >>> from exposurekit.analysis.tasks import tasks
     >>> tasks(exposure.alerts())[0].user_id in exposure.users()["user_id"].tolist()
@@ -312,12 +343,28 @@ def tasks(rows: pd.DataFrame, *, as_of: date | None = None) -> list[Task]:
     return [_task(row, as_of) for row in _dicts(rows)]
 
 
+def missing_values(rows: pd.DataFrame) -> list[tuple[str, ...]]:
+    """The labels of the values that each row requires and that are not on file, as in `Task`.
+
+    >>> from exposurekit.analysis.tasks import missing_values
+    >>> row = {"form_values": [["email: not on file"]], "user_fields_required_for_removal": [["email"]]}
+    >>> missing_values(pd.DataFrame(row))
+    [('email',)]
+    """
+    needed = [name for name in ("form_values", _REQUIRED) if name in rows]
+    return [_missing_labels(_entries(row)) for row in _dicts(rows[needed])] if needed else [()] * len(rows)
+
+
+def _missing_labels(entries: Iterable[FormValue]) -> tuple[str, ...]:
+    return tuple(value.label for value in entries if value.required and value.value is None)
+
+
 def _task(row: Mapping[str, Any], as_of: date | None) -> Task:
     user_id = int(row["user_id"])
     name, site, url = _text(row.get("person")), _text(row.get("site")), _text(row.get("url"))
     address = _text(row.get("href")) if site else _text(row.get("link_url")) or url
     steps, entries = _texts(row.get("opt_out_procedure")), tuple(_entries(row))
-    title = "" if site else _text(row.get("link_title")) or ""
+    cautions = _listing_cautions(row, entries, as_of) if site else page_cautions(str(row.get("link_title")))
     return Task(
         person=f"{name} (user {user_id})" if name else f"user {user_id}",
         site=site,
@@ -329,26 +376,26 @@ def _task(row: Mapping[str, Any], as_of: date | None) -> Task:
         entries=entries,
         note="" if name else NO_VALUES,
         state=_text(row.get("state")) or "",
-        differences=tuple(_differences(row, entries, as_of)),
-        warning="Suspicious page: its title contains program code." if _CODE.search(title) else "",
+        cautions=tuple(cautions),
         asks_reference=bool(site) and any("reference" in step.casefold() for step in steps),
     )
 
 
-def _differences(row: Mapping[str, Any], entries: Sequence[FormValue], as_of: date | None) -> Iterator[str]:
+def _listing_cautions(
+    row: Mapping[str, Any], entries: Sequence[FormValue], as_of: date | None
+) -> Iterator[str]:
+    """How a listing differs from the data on file."""
+    first = {entry.name: entry.value for entry in reversed(entries)}
+    own = [(first.get("first_name") or "", first.get("last_name") or "")] if first.get("name") else []
+    aliases = [("", entry.value) for entry in entries if entry.name == "alias" and entry.value]
+    yield from name_caution(_text(row.get("name")), [*own, *aliases])
     age = row.get("age")
-    birth_date = next((entry.value for entry in entries if entry.name == "birth_date"), None)
-    if as_of is None or birth_date is None or is_missing(age):
-        return
-    born = date.fromisoformat(birth_date)
-    on_file = as_of.year - born.year - ((as_of.month, as_of.day) < (born.month, born.day))
-    if int(age) != on_file:  # type: ignore[arg-type]
-        yield f"age {int(age)}, on file {on_file}"  # type: ignore[arg-type]
+    yield from age_caution(None if is_missing(age) else int(age), first.get("birth_date"), as_of)  # type: ignore[arg-type]
 
 
 def _facts(row: Mapping[str, Any], site: str | None) -> Iterator[tuple[str, str]]:
     if site is None:
-        yield "Page", _text(row.get("link_title")) or _text(row.get("link_url")) or "no title"
+        yield PAGE_TITLE, _text(row.get("link_title")) or _text(row.get("link_url")) or "no title"
         if kinds := _texts(row.get("link_contains")):
             yield "Contains", ", ".join(kinds)
         return
@@ -356,14 +403,15 @@ def _facts(row: Mapping[str, Any], site: str | None) -> Iterator[tuple[str, str]
         return
     age, reference = row.get("age"), _text(row.get("reference_id"))
     not_shown, none = NO_VALUE_TEXTS
-    yield "Name", _text(row.get("name")) or not_shown
+    yield LISTED_NAME, _text(row.get("name")) or not_shown
     yield "Age", not_shown if is_missing(age) else str(int(age))  # type: ignore[arg-type]
-    yield "Places", "; ".join(_texts(row.get("locations"))) or not_shown
+    yield "Locations", "; ".join(_texts(row.get("locations"))) or not_shown
     yield "Reference", reference or none
 
 
 def _entries(row: Mapping[str, Any]) -> Iterator[FormValue]:
-    required = set(_required_fields(row.get(_REQUIRED)))
+    required = set(_with_address_lines(_required_fields(row.get(_REQUIRED)), _ADDRESS_FIELDS))
+    is_page = _text(row.get("site")) is None  # which value is right, the page tells
     pairs = [line.partition(": ")[::2] for line in _texts(row.get("form_values"))]
     counts, previous = Counter(name for name, _ in pairs), set[str]()
     for name, value in pairs:
@@ -373,8 +421,8 @@ def _entries(row: Mapping[str, Any]) -> Iterator[FormValue]:
             name,
             None if value == NOT_ON_FILE else value,
             name in required,
-            is_alternative,
-            counts[name] > 1 and not is_alternative,
+            is_alternative and not is_page,
+            counts[name] > 1 and not is_alternative and not is_page,
         )
 
 
@@ -407,6 +455,12 @@ def _required_fields(required: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(FIELD_ALIASES.get(name, name) for name in _texts(required)))
 
 
+def _with_address_lines(required: Sequence[str], on_file: Iterable[str]) -> tuple[str, ...]:
+    """The required fields, with all lines of the address if the street is one of them."""
+    lines = [part for part in _ADDRESS_FIELDS if part in on_file] if "address1" in required else []
+    return tuple(dict.fromkeys((*required, *lines)))
+
+
 @dataclass(slots=True)
 class _Profile:
     """The data that one person has on file."""
@@ -437,6 +491,7 @@ class _Profile:
         others = [line for one in self.addresses if (line := _one_line(one)) != full]
         fields["address"] = [full, *others] if full else []
         optional = [name for name in ("middle_name", "alias", *_ADDRESS_FIELDS) if fields.get(name)]
+        required = _with_address_lines(required, address)
         usual = _PAGE_FIELDS if is_page else (*_FORM_FIELDS, *optional)
         rest = sorted({*usual} - {*required}, key=_field_position)
         for name in (*sorted(required, key=_field_position), *rest):
@@ -450,7 +505,6 @@ def _field_position(name: str) -> int:
 
 
 def _one_line(address: Mapping[str, str]) -> str:
-    """An address on one line."""
     street = [address[part] for part in ("address1", "address2") if part in address]
     region = " ".join(address[part] for part in ("state", "zip") if part in address)
     return ", ".join(
@@ -463,8 +517,8 @@ def _profiles(
 ) -> dict[int, _Profile]:
     profiles: dict[int, _Profile] = {}
     for row in _user_rows(users, user_ids):
-        fields = {name: [*_stripped(row.get(name))] for name in ("first_name", "middle_name", "last_name")}
-        fields["name"] = [*_stripped(" ".join(text for texts in fields.values() for text in texts))]
+        fields = {name: [*_stripped(row.get(name))] for name in _NAME_FIELDS}
+        fields["name"] = [*_stripped(_full_name(row))]
         birth_date = row.get("birth_date")
         fields["birth_date"] = [] if is_missing(birth_date) else [f"{birth_date:%Y-%m-%d}"]
         fields["identification"] = (
@@ -482,6 +536,10 @@ def _profiles(
                 {part: text for part in _ADDRESS_FIELDS for text in _stripped(row.get(part))}
             )
     return profiles
+
+
+def _full_name(row: Mapping[str, Any]) -> str | None:
+    return " ".join(text for name in _NAME_FIELDS for text in _stripped(row.get(name))) or None
 
 
 def _user_rows(table: pd.DataFrame, user_ids: set[int]) -> Iterable[dict[str, Any]]:

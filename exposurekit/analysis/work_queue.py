@@ -1,5 +1,7 @@
 """Work queue: manual removals, listings before web pages, in the order that does most per minute."""
 
+from collections.abc import Mapping
+from datetime import date, datetime
 from typing import Any
 
 import numpy as np
@@ -7,7 +9,8 @@ import pandas as pd
 
 from exposurekit.analysis.data_quality import NOT_MINE
 from exposurekit.analysis.grouping import Instants, instants, utc_index
-from exposurekit.analysis.statuses import is_open
+from exposurekit.analysis.statuses import CLOSED, is_open
+from exposurekit.analysis.tasks import missing_values, opt_out_url
 from exposurekit.contract.types import PENDING_REMOVAL
 from exposurekit.errors import InvalidArgument, MissingColumns
 from exposurekit.frames import DETAILS, LISTS_DTYPE
@@ -15,34 +18,44 @@ from exposurekit.frames import DETAILS, LISTS_DTYPE
 DONE, UNABLE, TO_DO, STARTED = "done", "unable", "open", "started"
 STATES = (STARTED, TO_DO, UNABLE, DONE)
 VISIT_MINUTES, STEP_MINUTES = 3.0, 2.0
+STALLED_REMOVALS, STALLED_DAYS = 3, 14  # so many requests, so long ago, and nothing removed
 LISTING, PAGE = "listing", "page"
 _HOST = r"(?i)^\s*https?://(?:[^/\\?#@\s]*@)*(?:www\.)?(\[[^\]\s]*\]|[^/\\:?#@\s]+)"
 
 
 def work_queue(
-    steps: pd.DataFrame, *, visit_minutes: float = VISIT_MINUTES, step_minutes: float = STEP_MINUTES
+    steps: pd.DataFrame,
+    *,
+    visit_minutes: float = VISIT_MINUTES,
+    step_minutes: float = STEP_MINUTES,
+    stalled: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
-    """Rank the manual removals: listings before web pages, then by items per minute.
+    """Rank the manual removals: listings before web pages, then by items per minute; those with a ``reason`` later.
 
     Only the newest of several alerts about the same listing, or the same page (by ``url``), counts. Sites with the same
-    opt-out host form a group, because one visit serves them all. Groups of listings come before groups of pages; then
-    those with the most items per minute, then with the most people. Within a group, started alerts come first.
+    opt-out host, that of the first URL in their steps, form a group, because one visit serves them all. Groups of listings
+    come before groups of pages; then those with the most items per minute, then with the most people, then by name.
+    Within a group, started alerts come first, then it goes by site, user and alert number. After all
+    others come the groups of which more alerts were ticked ``unable`` than done (the site blocks, or its captcha fails)
+    and the sites in ``stalled``; then the alerts that cannot start, because a required value is not on file.
 
     Args:
         steps: A table as returned by `Exposure.steps()` or `History.steps()`. A history adds ``tick`` (``done``,
-            ``unable``, ``open``; without it every step is open) and ``first_seen_at``. Steps for listings that are
+            ``unable``, ``open``; without it every step is open), ``tick_note`` and ``first_seen_at``. Steps for listings that are
             removed, pending removal, no longer listed, or labelled ``not mine`` (column ``label``) are ignored.
         visit_minutes: Assumed minutes per group before its first step; an estimate, not measured.
         step_minutes: Assumed minutes per step.
+        stalled: The sites that do not remove, with the reason: see `stalled_sites`.
 
     Returns:
-        One row per alert, in order: ``place`` (rank from 1), ``group`` (text: the opt-out host, or the site; missing if
-        neither is stated), ``kind`` (``listing`` or ``page``), ``site`` (text; missing: a page), ``user_id``, ``alert_number``, ``record_id`` (Int64),
+        One row per alert, in order: ``rank`` (from 1), ``group`` (text: the opt-out host, or the site if the
+        steps name none; the host of a page; missing if none is stated), ``kind`` (``listing`` or ``page``), ``site`` (text; missing: a page), ``user_id``, ``alert_number``, ``record_id`` (Int64),
         ``state`` (``open``, ``started``, ``unable``: a step cannot be done, ``done``), ``steps``, ``done``, ``unable``
         (int64), ``minutes`` (for its open steps, plus an equal part of the group's visit; float64, adds up to the
         group's time), ``first_seen_at`` (datetime64[us, UTC]), and for its group: ``items`` and ``people`` still to
-        do (int64), ``items_per_minute`` (float64). Alerts that are done or unable come last. Then what is
-        needed to do the work: ``url`` (where to start), ``opt_out_procedure`` (the steps), and those columns of
+        do (int64), ``items_per_minute`` (float64); ``reason`` (text: why the alert comes later, such as ``email is not on
+        file`` or ``2 of 9 could not be done: the form is blocked``; missing if it does not). Alerts that are done or
+        unable come last. Then what is needed to do the work: ``url`` (where to start), ``opt_out_procedure`` (the steps), and those columns of
         `Exposure.steps()` that ``steps`` has: the listing (``name``, ``age``, ``locations``, ``reference_id``,
         ``href``) or page (``link_title``, ``link_url``), the user (``person``), the form values (``form_values``) and
         the ``guide``.
@@ -53,7 +66,7 @@ def work_queue(
 
     Source: specification, "Alert", ``opt_out_procedure``.
 
-    >>> analysis.work_queue(exposure.steps())["place"].head(2).tolist()
+    >>> analysis.work_queue(exposure.steps())["rank"].head(2).tolist()
     [1, 2]
     """
     needed = ("user_id", "alert_number", "step_number", "record_id", "site", "status", "url")
@@ -67,9 +80,36 @@ def work_queue(
     alerts["minutes"] = (
         (n_open * step_minutes).astype("float64").where(alerts["state"].isin((TO_DO, STARTED)), 0)
     )
-    table = _rank(alerts, visit_minutes)
-    table.insert(0, "place", np.arange(1, len(table) + 1))
+    table = _rank(alerts, visit_minutes, stalled or {})
+    table.insert(0, "rank", np.arange(1, len(table) + 1))
     return table
+
+
+def stalled_sites(transitions: pd.DataFrame, as_of: datetime) -> dict[str, str]:
+    """Return the sites that remove nothing, with the reason: requests to them were in vain so far.
+
+    A site is stalled if at least `STALLED_REMOVALS` removals were requested `STALLED_DAYS` days ago or earlier, and no
+    listing ever went from it.
+
+    Args:
+        transitions: How many records of a site came to a status on a day: ``site``, ``status``, ``day`` (days since
+            1970-01-01), ``n``.
+        as_of: The instant up to which they count.
+
+    >>> from exposurekit.analysis.work_queue import stalled_sites
+    >>> moves = pd.DataFrame({"site": ["A"], "status": "pending removal", "day": 20513, "n": 3})
+    >>> stalled_sites(moves, pd.Timestamp("2026-03-20"))
+    {'A': '3 removals requested 14 or more days ago, none removed'}
+    """
+    site, status = transitions["site"].astype("str"), transitions["status"].astype("str")
+    last_day = (as_of.date() - date(1970, 1, 1)).days - STALLED_DAYS
+    requests = transitions["n"].where((status == PENDING_REMOVAL) & (transitions["day"] <= last_day), 0)
+    responsive = {*site[status.isin(CLOSED)]}
+    return {
+        str(name): f"{n:,} removals requested {STALLED_DAYS} or more days ago, none removed"
+        for name, n in requests.groupby(site).sum().items()
+        if n >= STALLED_REMOVALS and name not in responsive
+    }
 
 
 def _actionable(steps: pd.DataFrame) -> pd.DataFrame:
@@ -92,7 +132,7 @@ def _alerts(steps: pd.DataFrame) -> pd.DataFrame:
     columns = pd.DataFrame(
         {
             **{name: first[name].astype("int64") for name in alert},
-            "group": _groups(first),
+            "group": _groups(first, steps),
             "site": first["site"].astype("str"),
             "record_id": first["record_id"].astype("Int64"),
             "page": first["url"].astype("str"),
@@ -104,13 +144,15 @@ def _alerts(steps: pd.DataFrame) -> pd.DataFrame:
     table = counts.merge(columns, on=alert)
     if "step" in steps:
         table = table.merge(_procedures(steps), on=alert)
+    if "tick_note" in steps:
+        notes = steps[tick == UNABLE].astype(dict.fromkeys(alert, "int64")).groupby(alert)["tick_note"].last()
+        table = table.merge(notes.reset_index(), on=alert, how="left")
     cases = [table[UNABLE] > 0, table[DONE] == table["steps"], table[DONE] > 0]
     state = np.select(cases, [UNABLE, DONE, STARTED], default=TO_DO)
     return table.assign(state=pd.Series(state, index=table.index, dtype="str"))
 
 
 def _procedures(steps: pd.DataFrame) -> pd.DataFrame:
-    """The steps of each alert as one list, in order."""
     alert = ["user_id", "alert_number"]
     ordered = steps.astype(dict.fromkeys(alert, "int64")).sort_values([*alert, "step_number"], kind="stable")
     texts = ordered.groupby(alert)["step"].agg(list)
@@ -124,14 +166,34 @@ def _first_seen_at(alerts: pd.DataFrame) -> Instants:
     return np.full(len(alerts), "NaT", "datetime64[us]")
 
 
-def _groups(alerts: pd.DataFrame) -> "pd.Series[Any]":
-    """The group of each alert: the host of its URL, else the site."""
-    host = alerts["url"].astype("str").str.extract(_HOST, expand=False).str.lower()
-    return host.fillna(alerts["site"].astype("str")).astype("str")
+def _groups(alerts: pd.DataFrame, steps: pd.DataFrame) -> "pd.Series[Any]":
+    """The group of each alert: the host of the first URL in its steps, else the site; of a page, its host.
+
+    The URL of a listing's alert may be the listing's, or the service's: it does not tell where to opt out.
+    """
+    site, none = alerts["site"].astype("str"), pd.Series(index=alerts.index, dtype="str")
+    page = _hosts(alerts["link_url"]) if "link_url" in alerts else none
+    page = page.fillna(_hosts(alerts["url"]))
+    is_page = alerts["record_id"].isna() & site.isna()
+    host = _opt_out_hosts(alerts, steps) if "step" in steps else none
+    return host.mask(is_page, page).fillna(site).fillna(page).astype("str")
+
+
+def _opt_out_hosts(alerts: pd.DataFrame, steps: pd.DataFrame) -> "pd.Series[Any]":
+    alert = ["user_id", "alert_number"]
+    texts = steps["step"].astype("str")
+    urls = {text: opt_out_url([text]) for text in texts.dropna().unique()}
+    ordered = steps[[*alert, "step_number"]].assign(host=_hosts(texts.map(urls)))
+    first = ordered.sort_values([*alert, "step_number"], kind="stable").groupby(alert)["host"].first()
+    keys = pd.MultiIndex.from_frame(alerts[alert])
+    return pd.Series(first.reindex(keys).to_numpy("object"), alerts.index, dtype="str")
+
+
+def _hosts(urls: "pd.Series[Any]") -> "pd.Series[Any]":
+    return urls.astype("str").str.extract(_HOST, expand=False).str.lower()
 
 
 def _newest(alerts: pd.DataFrame) -> pd.DataFrame:
-    """The newest alert about each listing or page."""
     page = alerts["page"].where(alerts["record_id"].isna() & (alerts["page"].str.strip() != ""))
     ordered = alerts.assign(page=page).sort_values(["user_id", "alert_number"])
     has_subject = ordered[["record_id", "page"]].notna().any(axis=1)
@@ -139,7 +201,34 @@ def _newest(alerts: pd.DataFrame) -> pd.DataFrame:
     return ordered[~is_older].drop(columns="page")
 
 
-def _rank(alerts: pd.DataFrame, visit_minutes: float) -> pd.DataFrame:
+def _refusals(alerts: pd.DataFrame) -> "pd.Series[Any]":
+    """Why each alert's group comes later: more of it was found impossible than done; missing for other groups."""
+    is_unable, is_done = alerts["state"] == UNABLE, alerts["state"] == DONE
+    notes = alerts["tick_note"] if "tick_note" in alerts else pd.Series(index=alerts.index, dtype="str")
+    group = [alerts["kind"], alerts["group"]]
+    columns = {"unable": is_unable, "done": is_done, "all": 1, "note": notes.where(is_unable & (notes != ""))}
+    sums = {name: "last" if name == "note" else "sum" for name in columns}
+    groups = pd.DataFrame(columns, index=alerts.index).groupby(group).agg(sums)
+    reasons = {
+        key: f"{unable:,} of {total:,} could not be done{f': {note}' if isinstance(note, str) else ''}"
+        for key, unable, done, total, note in groups.itertuples(name=None)
+        if unable > done
+    }
+    keys = zip(*(column.tolist() for column in group), strict=True)
+    return pd.Series([reasons.get(key) for key in keys], alerts.index, dtype="str")
+
+
+def _unstartable(alerts: pd.DataFrame) -> "pd.Series[Any]":
+    """Which required values of each alert are not on file, in words; missing if it can start."""
+    labels = missing_values(alerts)
+    texts = [
+        f"{' and '.join(one)} {'is' if len(one) == 1 else 'are'} not on file" if one else None
+        for one in labels
+    ]
+    return pd.Series(texts, alerts.index, dtype="str")
+
+
+def _rank(alerts: pd.DataFrame, visit_minutes: float, stalled: Mapping[str, str]) -> pd.DataFrame:
     """Sort the alerts group by group: listings first, then most items per minute; unable and done alerts last."""
     is_page = alerts["record_id"].isna() & alerts["site"].isna()
     alerts = alerts.assign(kind=pd.Series(np.where(is_page, PAGE, LISTING), alerts.index, dtype="str"))
@@ -153,22 +242,26 @@ def _rank(alerts: pd.DataFrame, visit_minutes: float) -> pd.DataFrame:
     table = table.fillna({"items": 0, "people": 0}).astype({"items": "int64", "people": "int64"})
     share = visit_minutes / table["items"].where(table["items"] > 0)
     table["minutes"] += share.where(table["state"].isin((TO_DO, STARTED)), 0.0)
-    table["rank"] = table["state"].map({STARTED: 0, TO_DO: 0, UNABLE: 1, DONE: 2})
+    later = _refusals(table).fillna(table["site"].map(stalled).astype("str"))
+    rank = table["state"].map({STARTED: 0, TO_DO: 0, UNABLE: 3, DONE: 4})
+    unstartable = _unstartable(table).where(rank == 0)
+    table["reason"] = unstartable.fillna(later)
+    table["rank"] = rank.mask((rank == 0) & later.notna(), 1).mask(unstartable.notna(), 2)
     order = [
         "rank",
         "kind",
         "items_per_minute",
         "people",
         "group",
-        "site",
         "state",
+        "site",
         "user_id",
         "alert_number",
     ]
-    table = table.sort_values(order, ascending=[True, True, False, False, True, True, False, True, True])
+    table = table.sort_values(order, ascending=[True, True, False, False, True, False, True, True, True])
     columns = [
         "person", "site", "name", "reference_id", "state", "minutes", "group", "kind", "user_id", "alert_number",
-        "record_id", "steps", DONE, UNABLE, "first_seen_at", "items", "people", "items_per_minute", "url",
+        "record_id", "steps", DONE, UNABLE, "first_seen_at", "items", "people", "items_per_minute", "reason", "url",
         "opt_out_procedure", *DETAILS,
     ]  # fmt: skip
     return table[[name for name in dict.fromkeys(columns) if name in table]].reset_index(drop=True)

@@ -14,6 +14,9 @@
     embedding     charts in exported notebooks and reports
 """
 
+import sys
+from typing import TYPE_CHECKING, Any
+
 from exposurekit.charts.bars import MAX_ROWS
 from exposurekit.charts.counts import by_kind, by_site, by_state, by_user, user_by_site
 from exposurekit.charts.data_quality import coverage, precision, site_health
@@ -53,5 +56,16 @@ __all__ = [
 ]
 
 
+_DRAW_DIFF = "draw a diff with charts.changes(diff.why)"
+_OTHER_NAMES = {"diff": _DRAW_DIFF, "why": _DRAW_DIFF}
+
+
 def __dir__() -> list[str]:
     return [*__all__]
+
+
+if not TYPE_CHECKING:  # a type checker refuses a mistyped name only where the module has no `__getattr__`
+
+    def __getattr__(name: str) -> Any:
+        hint = _OTHER_NAMES.get(name, "dir(charts) lists the charts")
+        raise AttributeError(f"There is no chart {name!r}: {hint}", name=name, obj=sys.modules[__name__])

@@ -8,7 +8,19 @@ import pandas as pd
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from exposurekit.charts.theme import BLUE, COLOURS, DASHES, GREY, PATTERNS, SERIES, label_text, pluralize
+from exposurekit.charts.theme import (
+    BLUE,
+    CLEAR,
+    COLOURS,
+    DASHES,
+    GREY,
+    PATTERNS,
+    SERIES,
+    fill_pattern,
+    filled,
+    label_text,
+    pluralize,
+)
 from exposurekit.charts.time_gaps import ObservedSpans, Texts, iso_texts
 
 MAX_LINES = 8
@@ -68,22 +80,13 @@ def _area(status: str, outline: tuple[Texts, Ints, Any], bounds: tuple[Ints, Int
     at, row, lower = outline
     bottom, top = bounds
     colour = COLOURS.get(status, BLUE)
-    return go.Scatter(
+    return filled(
+        at,
+        _with_breaks(np.where(lower, bottom[row], top[row]), row),
+        colour,
         name=label_text(status),
         legendgroup=label_text(status),
-        x=at,
-        y=_with_breaks(np.where(lower, bottom[row], top[row]), row),
-        mode="lines",
-        line={"width": 0},
-        fill="toself",
-        fillcolor=colour,
-        fillpattern={
-            "shape": PATTERNS.get(status, ""),
-            "bgcolor": colour,
-            "fgcolor": "white",
-            "solidity": 0.2,
-        },
-        hoverinfo="skip",
+        fillpattern=fill_pattern(PATTERNS.get(status, ""), colour),
     )
 
 
@@ -113,22 +116,12 @@ def _gap_area(spans: ObservedSpans, top: int) -> list[go.Scatter]:
     if not len(gaps.starts):
         return []
     at, row, lower = gaps.outline()
-    background = go.Scatter(
-        name="no observations",
-        x=at,
-        y=_with_breaks(np.where(lower, 0, max(top, 1)), row),
-        mode="lines",
-        line={"width": 0},
-        fill="toself",
-        fillcolor="rgba(0,0,0,0)",
-        fillpattern={"shape": "+", "bgcolor": "rgba(0,0,0,0)", "fgcolor": GREY, "solidity": 0.2, "size": 6},
-        hoverinfo="skip",
-    )
-    return [background]
+    y = _with_breaks(np.where(lower, 0, max(top, 1)), row)
+    pattern = fill_pattern("+", CLEAR, GREY, size=6)
+    return [filled(at, y, CLEAR, name="no observations", fillpattern=pattern)]
 
 
 def _incomplete_markers(rows: pd.DataFrame, spans: ObservedSpans, top: Ints) -> list[go.Scatter]:
-    """Markers at the periods whose last run did not load everyone completely."""
     if "unseen" not in rows or "people" not in rows:
         return []
     is_incomplete = (rows["unseen"].fillna(0) > 0).to_numpy("bool")

@@ -1,41 +1,55 @@
 """Horizontal charts with one labelled row per group, and a note on the groups that are not drawn."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
 
-from exposurekit.charts.theme import GREY, Chart, bar_marker, escape, pluralize, short
+from exposurekit.charts.theme import GREY, HOVER, Chart, bar_marker, chart, escape, pluralize, short
 
 MAX_ROWS = 25
 MAX_SUMMARY_ROWS = 10
 MAX_TIED_NAMES = 2  # a longer tie is reported as a count
-PANELS = ((0.0, 0.6), (0.68, 1.0))
 TEXT_OUTSIDE = {"textposition": "outside", "cliponaxis": False}
 TEXT_AUTO = {"textposition": "auto", "cliponaxis": False}  # inside the bar if it fits
 _ROW_PX, _FRAME_PX = 26, 190
+_SINGLE_GAP = 0.6  # a single bar is as thick as one of several
 
 
-def rows_px(n: int) -> int:
-    """Height of a chart with this number of rows."""
-    return _FRAME_PX + _ROW_PX * max(n, 2)
+def row_chart(
+    traces: Iterable[Any],
+    labels: Sequence[str],
+    axis: dict[str, Any],
+    *,
+    right: dict[str, Any] | None = None,
+    **words: str,
+) -> Chart:
+    """Create a chart with one labelled row per group, top to bottom.
+
+    Args:
+        traces: Traces whose y is the number of the row, so that equal labels keep rows of their own.
+        labels: The label of each row, already escaped.
+        axis: The x axis.
+        right: The x axis of a second panel beside the first.
+        words: The finding, the summary and the provenance, as in `chart`.
+    """
+    figure = chart(traces, height=_FRAME_PX + _ROW_PX * max(len(labels), 2), barmode="stack", **words)
+    if len(labels) == 1:
+        figure.update_layout(bargap=_SINGLE_GAP)
+    if right is None:
+        figure.update_layout(xaxis=axis)
+    else:
+        figure.update_layout(xaxis2=figure.layout.xaxis, yaxis={"anchor": "x"})
+        left, right = axis | {"domain": (0, 0.6)}, right | {"domain": (0.68, 1), "anchor": "y"}
+        figure.update_layout(xaxis=left, xaxis2=right)
+    return label_rows(figure, labels)
 
 
-def as_rows(figure: Chart, labels: Sequence[str]) -> Chart:
-    """Label the rows, top to bottom. Rows have numbers, so that equal labels keep rows of their own."""
-    ticks = [*range(len(labels))]
-    extent = [len(labels) - 0.5, -0.5]
-    figure.update_yaxes(range=extent, automargin=True, tickvals=ticks, ticktext=[*labels], showgrid=False)
-    return figure
-
-
-def panels(figure: Chart, left: dict[str, Any], right: dict[str, Any]) -> Chart:
-    """Put two x axes side by side over the same rows."""
-    figure.update_layout(xaxis2=figure.layout.xaxis, yaxis={"anchor": "x"})
-    figure.update_layout(
-        xaxis=left | {"domain": PANELS[0]}, xaxis2=right | {"domain": PANELS[1], "anchor": "y"}
-    )
+def label_rows(figure: Chart, labels: Sequence[str]) -> Chart:
+    """Label the rows of a chart, top to bottom."""
+    ticks, extent = [*range(len(labels))], [len(labels) - 0.5, -0.5]
+    figure.update_yaxes(range=extent, tickvals=ticks, ticktext=[*labels], showgrid=False)
     return figure
 
 
@@ -81,25 +95,25 @@ def names_or_count(names: Sequence[str], groups: str) -> str:
     return " and ".join(names) if len(names) <= MAX_TIED_NAMES else f"{len(names):,} {groups}"
 
 
-def leaders(names: Sequence[str], n: Sequence[float], groups: str, has: str, have: str) -> str:
+def leaders(names: Sequence[str], n: Sequence[float], groups: str) -> str:
     """Describe which group has the highest count, naming all groups of a tie.
 
     >>> from exposurekit.charts.bars import leaders
-    >>> leaders(["A", "B", "C"], [4, 2, 1], "sites", "holds", "hold")
-    'A holds most, 4'
-    >>> leaders(["A", "B", "C"], [4, 4, 1], "sites", "holds", "hold")
-    'A and B hold most, 4 each'
-    >>> leaders(["A", "B"], [4, 4], "sites", "holds", "hold")
-    'each of 2 sites holds 4'
+    >>> leaders(["A", "B", "C"], [4, 2, 1], "sites")
+    'A has the most, 4'
+    >>> leaders(["A", "B", "C"], [4, 4, 1], "sites")
+    'A and B have the most, 4 each'
+    >>> leaders(["A", "B"], [4, 4], "sites")
+    'each of 2 sites has 4'
     """
     most = max(n)
     amount = f"{most:,.1f}".removesuffix(".0")
     first = [name for name, count in zip(names, n, strict=True) if count == most]
     if len(first) == 1:
-        return f"{first[0]} {has} most, {amount}"
+        return f"{first[0]} has the most, {amount}"
     if len(first) == len(names):
-        return f"each of {len(names):,} {groups} {has} {amount}"
-    return f"{names_or_count(first, groups)} {have} most, {amount} each"
+        return f"each of {len(names):,} {groups} has {amount}"
+    return f"{names_or_count(first, groups)} have the most, {amount} each"
 
 
 def bars(
@@ -112,7 +126,7 @@ def bars(
         x=[*n],
         orientation="h",
         customdata=[*hover],
-        hovertemplate="%{customdata}<extra></extra>",
+        hovertemplate=HOVER,
         marker=bar_marker(*style),
         **options,
     )
@@ -142,7 +156,7 @@ def points(
         cliponaxis=False,
         showlegend=False,
         customdata=[hover[row] for row in rows],
-        hovertemplate="%{customdata}<extra></extra>",
+        hovertemplate=HOVER,
         **options,
     )
 

@@ -1,29 +1,27 @@
 """Charts of counts: listings by site, user and state, and links by kind of data."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
 from exposurekit.analysis import NOT_STATED, OTHER, UNKNOWN, VANISHED
-from exposurekit.analysis.questions import advice
 from exposurekit.analysis.statuses import OPEN
 from exposurekit.charts.bars import (
     MAX_ROWS,
     TEXT_AUTO,
     annotations,
-    as_rows,
     bars,
     group_rest,
     leaders,
     names_or_count,
     omitted_note,
+    row_chart,
     row_labels,
-    rows_px,
 )
 from exposurekit.charts.heatmap import heatmap, heatmap_px, label_axes
-from exposurekit.charts.input import check_input
+from exposurekit.charts.input import advice, check_input
 from exposurekit.charts.theme import (
     BLUE,
     COLOURS,
@@ -41,20 +39,11 @@ from exposurekit.contract.types import REMOVED, STATUSES
 from exposurekit.errors import MissingColumns
 
 _STATUS_COLUMNS = (*STATUSES, OTHER)
-_TEXT_ROOM = 1.16  # for "12 open" behind the longest bar
+_TEXT_ROOM = 1.22  # for "12 of 37 open" behind the longest bar
 
 
-@dataclass(frozen=True, slots=True)
-class _Wording:
-    """The wording of a simple bar chart.
-
-    Attributes:
-        empty: The title without rows.
-        not_stated: What follows the number of items without a value, singular and plural.
-        subject: The subject of the title.
-        verb: The verb between subject and value.
-        values: The values' noun, plural.
-    """
+class _Wording(NamedTuple):
+    """The wording of a simple bar chart: ``empty`` is the title without rows, ``not_stated`` follows a number of items."""
 
     empty: str
     not_stated: tuple[str, str]
@@ -63,20 +52,10 @@ class _Wording:
     values: str
 
 
-_KINDS = _Wording(
-    "No links",
-    ("link does not state its contents", "links do not state their contents"),
-    "Pages",
-    "show",
-    "kinds",
-)
-_STATES = _Wording(
-    "No open listings",
-    ("open listing names no state", "open listings name no state"),
-    "Open listings",
-    "name",
-    "states",
-)
+_NO_KIND = ("link does not state its contents", "links do not state their contents")
+_KINDS = _Wording("No links", _NO_KIND, "Pages", "show", "kinds")
+_NO_STATE = ("open listing names no state", "open listings name no state")
+_STATES = _Wording("No open listings", _NO_STATE, "Open listings", "name", "states")
 
 
 def by_site(table: pd.DataFrame, *, provenance: str = "") -> Chart:
@@ -160,14 +139,12 @@ def user_by_site(matrix: pd.DataFrame, *, provenance: str = "") -> Chart:
 
 
 def _leading_person(matrix: pd.DataFrame) -> str:
-    """The person with most open listings, as a sentence."""
     n = matrix.sum(axis=1)
-    text = leaders([f"user {user_id}" for user_id in n.index], n.tolist(), "people", "has", "have")
+    text = leaders([f"user {user_id}" for user_id in n.index], n.tolist(), "people")
     return text[0].upper() + text[1:]
 
 
 def _sizes(matrix: pd.DataFrame) -> str:
-    """The numbers of people and sites, and of those that are not drawn."""
     people, sites = matrix.shape
     omitted = (
         pluralize(max(n - MAX_ROWS, 0), *words)
@@ -218,17 +195,15 @@ def _stacked(table: pd.DataFrame, by: str, groups: str, provenance: str) -> Char
     labels = [label_text(group) for group in rows[by]]
     statuses = [status for status in (*STATUSES, OTHER, VANISHED, UNKNOWN) if _is_drawn(status, table)]
     ends = rows[statuses].sum(axis=1).tolist()
-    open_texts = annotations([f"{n:,} open" for n in rows[OPEN]], ends, name=OPEN)
-    figure = chart(
-        [*(_bar(status, rows, labels) for status in statuses), open_texts],
+    texts = [f"{n:,} of {end:,} open" for n, end in zip(rows[OPEN].tolist(), ends, strict=True)]
+    return row_chart(
+        [*(_bar(status, rows, labels) for status in statuses), annotations(texts, ends, name=OPEN)],
+        labels,
+        count_axis("listings", int(max(ends)), room=_TEXT_ROOM),
         finding=_finding(table, by),
         summary=_summary(table, by, groups),
         provenance=provenance,
-        height=rows_px(len(rows)),
-        barmode="stack",
     )
-    figure.update_layout(xaxis=count_axis("listings", int(max(ends)), room=_TEXT_ROOM))
-    return as_rows(figure, labels)
 
 
 def _is_drawn(status: str, table: pd.DataFrame) -> bool:
@@ -256,19 +231,17 @@ def _simple_bars(table: pd.DataFrame, by: str, n_column: str, wording: _Wording,
     ]
     texts = "; ".join(f"{name} {n:,} ({persons})" for name, n, persons in rows)
     omitted = omitted_note(len(table) - MAX_ROWS, by, f"{by}s")
-    figure = chart(
+    return row_chart(
         [bars(n_column, drawn[n_column].tolist(), hover, (BLUE, ""), text=people, **TEXT_AUTO)],
+        labels,
+        count_axis(n_column, int(drawn[n_column].max())),
         finding=_most_frequent(table, by, n_column, wording),
         summary=f"{n_column.capitalize()} by {by}: {texts}.{omitted}",
         provenance=provenance,
-        height=rows_px(len(labels)),
     )
-    figure.update_layout(xaxis=count_axis(n_column, int(drawn[n_column].max())))
-    return as_rows(figure, labels)
 
 
 def _most_frequent(table: pd.DataFrame, by: str, n_column: str, wording: _Wording) -> str:
-    """The number of items without a value, then the most frequent value, or values if tied."""
     is_stated = table[by] != NOT_STATED
     n, stated = int(table.loc[~is_stated, n_column].sum()), table[is_stated]
     not_stated = pluralize(n, *wording.not_stated)
@@ -314,12 +287,11 @@ def _finding(table: pd.DataFrame, by: str) -> str:
     single = _single_groups(table)
     if not single[OPEN].any():
         return total
-    groups, *verbs = ("sites", "holds", "hold") if by == "site" else ("people", "has", "have")
-    return f"{total}; {leaders([short(name) for name in single[by]], single[OPEN].tolist(), groups, *verbs)}"
+    names = [short(name) for name in single[by]]
+    return f"{total}; {leaders(names, single[OPEN].tolist(), 'sites' if by == 'site' else 'people')}"
 
 
 def _first_three(table: pd.DataFrame, by: str) -> str:
-    """The three groups with most open listings, and the number of further groups tied with the third."""
     first = table.head(3)
     rest = table.iloc[3:]
     texts = "; ".join(f"{short(name)} {n:,}" for name, n in zip(first[by], first[OPEN], strict=True))

@@ -10,14 +10,13 @@ from exposurekit.analysis.data_quality import NEVER, OUTCOMES
 from exposurekit.charts.bars import (
     MAX_ROWS,
     annotations,
-    as_rows,
     bars,
     join_rows,
     names_or_count,
     omitted_note,
     points,
+    row_chart,
     row_labels,
-    rows_px,
     whiskers,
 )
 from exposurekit.charts.input import check_input
@@ -32,7 +31,6 @@ from exposurekit.charts.theme import (
     SKY,
     VERMILION,
     Chart,
-    chart,
     count_axis,
     empty_chart,
     format_interval,
@@ -75,26 +73,21 @@ def precision(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     label = interval_label(table)
     names = [label_text(site) for site in drawn["site"]]
     hover = [f"{name}<br>{_precision_text(row, label)}" for name, row in zip(names, rows, strict=True)]
-    figure = chart(
+    return row_chart(
         [
             whiskers(drawn["low"].tolist(), drawn["high"].tolist()),
             points(drawn["precision"].tolist(), hover, symbol="circle", colour=BLUE),
             annotations([_no_precision_reason(row) for row in rows]),
         ],
+        [f"{name} (n = {row['mine'] + row['not mine']:,})" for name, row in zip(names, rows, strict=True)],
+        {"title": {"text": f"precision, with {label}"}, "range": [-0.02, 1.02], "tickformat": ".0%"},
         finding=_precision_finding(table),
         summary=_precision_summary(table, label) + omitted_note(len(table) - MAX_ROWS, "site", "sites"),
         provenance=provenance,
-        height=rows_px(len(drawn)),
-    )
-    figure.update_xaxes(title_text=f"precision, with {label}", range=[-0.02, 1.02], tickformat=".0%")
-    return as_rows(
-        figure,
-        [f"{name} (n = {row['mine'] + row['not mine']:,})" for name, row in zip(names, rows, strict=True)],
     )
 
 
 def _no_precision_reason(row: dict[Any, Any]) -> str:
-    """Why a site has no precision; empty if it has one."""
     if pd.notna(row["precision"]):
         return ""
     unsure = f"{row['unsure']:,} unsure, " if row["unsure"] else ""
@@ -146,23 +139,20 @@ def coverage(table: pd.DataFrame, *, provenance: str = "") -> Chart:
         MissingColumns: ``table`` lacks a column.
 
     >>> charts.coverage(history.coverage())
-    Chart('Last complete load within a day: ...')
+    Chart('All ... people have a complete load within a day')
     """
-    check_input("coverage", table, ("last_seen_well", "people", *OUTCOMES))
+    check_input("coverage", table, ("last_complete_load", "people", *OUTCOMES))
     if table.empty or not table["people"].any():
         return empty_chart("No people to load", provenance=provenance)
-    names = [label_text(age) for age in table["last_seen_well"]]
-    figure = chart(
+    names = [label_text(age) for age in table["last_complete_load"]]
+    return row_chart(
         [_outcome_bars(outcome, table, names) for outcome in OUTCOMES if table[outcome].any()],
+        names,
+        count_axis("people, by outcome of their last load", int(table["people"].max())),
         finding=_coverage_finding(table),
         summary=_coverage_summary(table),
         provenance=provenance,
-        height=rows_px(len(table)),
-        barmode="stack",
     )
-    most = int(table["people"].max())
-    figure.update_layout(xaxis=count_axis("people, by outcome of their last load", most))
-    return as_rows(figure, names)
 
 
 def _outcome_bars(outcome: str, table: pd.DataFrame, names: list[str]) -> go.Bar:
@@ -176,17 +166,19 @@ def _outcome_bars(outcome: str, table: pd.DataFrame, names: list[str]) -> go.Bar
 
 def _coverage_finding(table: pd.DataFrame) -> str:
     people, recent = int(table["people"].sum()), int(table["people"].iloc[0])
-    age = short(table["last_seen_well"].iloc[0])
+    age = short(table["last_complete_load"].iloc[0])
     if recent == people:
-        return f"Last complete load {age}: all {pluralize(people, 'person', 'people')}"
-    never = int(table.loc[table["last_seen_well"] == NEVER, "people"].sum())
-    never_loaded = f"; never: {never:,}" if never else ""
-    return f"Last complete load {age}: {recent:,} of {pluralize(people, 'person', 'people')}{never_loaded}"
+        all_people = f"All {people:,} people have" if people > 1 else "The person has"
+        return f"{all_people} a complete load {age}"
+    never = int(table.loc[table["last_complete_load"] == NEVER, "people"].sum())
+    never_loaded = f"; {never:,} never had one" if never else ""
+    have = f"{recent:,} of {pluralize(people, 'person', 'people')} {'has' if recent == 1 else 'have'}"
+    return f"{have} a complete load {age}{never_loaded}"
 
 
 def _coverage_summary(table: pd.DataFrame) -> str:
     rows = [row for row in table.to_dict("records") if row["people"]]
-    ages = [f"{short(row['last_seen_well'])} {row['people']:,}" for row in rows]
+    ages = [f"{short(row['last_complete_load'])} {row['people']:,}" for row in rows]
     outcomes = ", ".join(
         f"{int(table[outcome].sum()):,} {outcome}" for outcome in OUTCOMES if table[outcome].any()
     )
@@ -219,16 +211,14 @@ def site_health(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     hover = [
         f"{name}<br>{_health_text(row)}" for name, row in zip(names, drawn.to_dict("records"), strict=True)
     ]
-    figure = chart(
+    return row_chart(
         _health_bars(drawn, hover),
+        names,
+        count_axis("listings", int((drawn["open"] + drawn[VANISHED]).max())),
         finding=_health_finding(ranked),
         summary=_health_summary(ranked) + omitted_note(len(ranked) - MAX_ROWS, "site", "sites"),
         provenance=provenance,
-        height=rows_px(len(drawn)),
-        barmode="stack",
     )
-    figure.update_layout(xaxis=count_axis("listings", int((drawn["open"] + drawn[VANISHED]).max())))
-    return as_rows(figure, names)
 
 
 def _health_bars(table: pd.DataFrame, hover: list[str]) -> list[go.Bar]:

@@ -1,9 +1,9 @@
 // Fits figures to the width of their containers, also on a phone and on paper.
 // `paper` returns the width of a container on paper, and the height there of a figure with a given height.
 function drawing(Plotly, figureOf, paper) {
-  const NARROW_PX = 520, CHARACTER_PX = 7, AXIS_PX = 88, SHORT_PX = 110, MAX_TEXT_SHARE = 0.6;
+  const NARROW_PX = 520, CHARACTER_PX = 7, AXIS_PX = 88, SHORT_PX = 110, MAX_TEXT_SHARE = 0.6, LINE_PX = 8, TWO_LINES_PX = 48;
   const TITLE_CHARACTER_PX = 8.6, TITLE_PX = 21, SUBTITLE_CHARACTER_PX = 6.6, SUBTITLE_PX = 16;
-  const SYMBOL_PX = 46, LEGEND_PX = 20;
+  const SYMBOL_PX = 46, LEGEND_PX = 20, BOTTOM_PX = 48;
   const INK = "#000"; // on paper, also from a dark page
   let onPaper = false;
   const figures = new Map(), widths = new Map(); // by container: its figure, and the width at which it was drawn
@@ -35,22 +35,29 @@ function drawing(Plotly, figureOf, paper) {
   addEventListener("beforeprint", () => setPrinting(true));
   addEventListener("afterprint", () => setPrinting(false));
 
-  // Title, subtitle and legend wrapped to the width, and the margin and height that they need.
+  // Title and subtitle wrapped to the width, and the margins and height that they and the legend need.
   function header({ data, layout }, width) {
-    if (!layout.title || !layout.title.text) return {};
+    const { margin, height } = layout;
+    const isBelow = layout.showlegend && layout.legend.orientation === "h";
+    const rows = isBelow ? legendRows(data, width - margin.l - margin.r - labelsPx(layout)) : 0;
+    const b = isBelow ? BOTTOM_PX + LEGEND_PX * rows : margin.b;
+    const framed = { margin: { ...margin, b }, height: height + b - margin.b };
+    if (!layout.title || !layout.title.text) return framed;
     const { title } = layout, inner = width - 32;
     const lines = (text, characterPx) => (text ? wrap(text.replaceAll("<br>", " "), inner / characterPx) : []);
     const titleLines = lines(title.text, TITLE_CHARACTER_PX);
     const subtitleLines = lines(title.subtitle?.text, SUBTITLE_CHARACTER_PX);
-    const rows = layout.showlegend ? legendRows(data, width - layout.margin.l - layout.margin.r - 40) : 0;
-    const t = 40 + TITLE_PX * titleLines.length + SUBTITLE_PX * subtitleLines.length + LEGEND_PX * rows;
+    const t = 40 + TITLE_PX * titleLines.length + SUBTITLE_PX * subtitleLines.length;
     return {
       title: { ...title, text: titleLines.join("<br>"),
         subtitle: { ...title.subtitle, text: subtitleLines.join("<br>") },
         pad: { ...title.pad, t: titleLines.length < 2 ? 16 : 16 + 12 * (titleLines.length - 1) } },
-      margin: { ...layout.margin, t },
-      height: layout.height + t - layout.margin.t,
+      margin: { ...framed.margin, t },
+      height: framed.height + t - margin.t,
     };
+  }
+  function labelsPx({ yaxis }) {
+    return Math.max(40, ...(yaxis.ticktext || []).map((text) => CHARACTER_PX * text.length));
   }
   function legendRows(data, width) {
     const names = data.filter((trace) => trace.name && trace.showlegend !== false).map((trace) => trace.name);
@@ -59,16 +66,23 @@ function drawing(Plotly, figureOf, paper) {
     if (names.length < 2 || total <= width) return Number(names.length > 1);
     return Math.ceil(names.length / Math.max(Math.floor(width / Math.max(...entryWidths)), 1));
   }
-  // On a narrow screen: stack two panels vertically, and wrap axis titles and texts in rows.
+  // On a narrow screen: stack two panels vertically, wrap axis titles and texts in rows, and put the legend below.
   function fit(data, layout, width) {
     if (width >= NARROW_PX) return { data, layout };
     const axes = Object.keys(layout).filter((name) => /^[xy]axis\d*$/.test(name));
     const wrapped = axes.map((name) => [name, { ...layout[name], title: wrapTitle(layout[name].title, width / 2) }]);
     const narrow = { ...layout, ...Object.fromEntries(wrapped) };
-    // At an oblique angle the last label would be cut off.
-    if (narrow.xaxis.ticktext && narrow.xaxis.tickangle === undefined) narrow.xaxis.tickangle = 90;
+    const { ticktext } = narrow.xaxis;
+    if (ticktext && narrow.xaxis.tickangle === undefined) {
+      narrow.xaxis.tickangle = 90; // at an oblique angle the last label would be cut off
+      const isDense = ticktext.length * TWO_LINES_PX > width;
+      if (isDense) narrow.xaxis.ticktext = ticktext.map((text) => text.replaceAll("<br>", " "));
+    }
     const hasText = (trace) => trace.mode === "text" || trace.textposition === "outside" && trace.orientation === "h";
     const traces = data.map((trace) => (hasText(trace) ? wrapText(trace, narrow, width / 3) : trace));
+    const isWrapped = traces.some((trace) => hasText(trace) && trace.text.some((text) => text.includes("<br>")));
+    if (isWrapped && narrow.yaxis.ticktext) narrow.height += LINE_PX * narrow.yaxis.ticktext.length;
+    if (narrow.legend) narrow.legend = { ...narrow.legend, orientation: "h", yref: "container", x: 0, y: 0, yanchor: "bottom" };
     if (!narrow.xaxis2 || narrow.yaxis2) return { data: traces, layout: narrow };
     stackPanels(narrow);
     return { data: traces.map((trace) => (trace.xaxis === "x2" ? { ...trace, yaxis: "y2" } : trace)), layout: narrow };

@@ -1,4 +1,4 @@
-// Draws all charts of an exported notebook with the plotly.js that the first one contains.
+// Draws all charts of an exported notebook with the plotly.js that the first one contains, once they are visible.
 (() => {
   "use strict";
   const bytes = (text) => Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
@@ -22,10 +22,13 @@
     figures.set(plot, figure);
     draw(plot);
   }
+  const resizeObserver = new ResizeObserver((entries) => {
+    for (const { target } of entries) if (target.clientWidth) { resizeObserver.unobserve(target); drawIn(target); }
+  });
   globalThis.exposurekitCharts = () => {
     for (const container of document.querySelectorAll("figure.exposurekit-chart:not([data-drawing])")) {
       container.dataset.drawing = "";
-      drawIn(container);
+      resizeObserver.observe(container);
     }
   };
   if (document.readyState === "loading") addEventListener("DOMContentLoaded", globalThis.exposurekitCharts);

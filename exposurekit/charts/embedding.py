@@ -1,7 +1,8 @@
 """Self-contained chart HTML for exported notebooks and reports, drawn offline.
 
 nbconvert does not draw Plotly figures, so the HTML of a chart contains its compressed figure. The first chart of a
-notebook also contains plotly.js, which all charts of the notebook share.
+notebook also contains plotly.js, which all charts of the notebook share. The first widget with charts contains it again:
+JupyterLab shows the HTML of widgets, but not that of charts.
 """
 
 import base64
@@ -58,7 +59,7 @@ class _Session:
         return metadata
 
 
-_session = _Session()
+_charts, _widgets = _Session(), _Session()
 
 
 def in_terminal() -> bool:
@@ -69,17 +70,26 @@ def in_terminal() -> bool:
 
 
 def embed_html(figure: dict[str, Any], fallback: str) -> str:
-    """Return a figure as HTML for a kernel's output, with plotly.js unless another output of the notebook has it.
+    """Return a figure as HTML for a kernel's output, with plotly.js unless another chart of the notebook has it.
 
     Args:
         figure: ``data``, ``layout`` and ``config``.
         fallback: HTML to show until the figure is drawn; then its text is the alternative text.
     """
+    return embed_figure(figure, fallback) + (_library() if _charts.needs_library() else "")
+
+
+def embed_figure(figure: dict[str, Any], fallback: str) -> str:
+    """Return a figure as HTML as `embed_html` does, but without plotly.js, which another output has."""
     # The metadata repeats the fallback's text.
     layout = {name: part for name, part in figure["layout"].items() if name != "meta"}
     packed = _gzip_base64(json.dumps(figure | {"layout": layout}, separators=(",", ":")))
-    chart = f'<figure class="exposurekit-chart" style="margin:0">{fallback}<script type="text/plain">{packed}</script></figure>'
-    return chart + (_library() if _session.needs_library() else _DRAW)
+    return f'<figure class="exposurekit-chart" style="margin:0">{fallback}<script type="text/plain">{packed}</script></figure>{_DRAW}'
+
+
+def widget_library() -> str:
+    """Return plotly.js as HTML for the output of a widget, unless another widget of the notebook has it."""
+    return _library() if _widgets.needs_library() else ""
 
 
 def plotly_js(installed: str | None = None) -> str:

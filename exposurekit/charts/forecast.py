@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 from exposurekit.charts.theme import (
     BLUE,
     GREY,
+    HOVER,
     PALE,
     SKY,
     VERMILION,
@@ -16,6 +17,7 @@ from exposurekit.charts.theme import (
     bar_marker,
     chart,
     count_axis,
+    filled,
     format_interval,
     interval_label,
     pluralize,
@@ -67,7 +69,7 @@ def _part(rows: pd.DataFrame, part: tuple[str, str, str, str], now: int, width: 
         y=n,
         width=width,
         customdata=[f"{count:,.0f} {name}" for count in n],
-        hovertemplate="%{customdata}<extra></extra>",
+        hovertemplate=HOVER,
         marker=bar_marker(colour, shape),
     )
 
@@ -78,16 +80,7 @@ def _band(rows: pd.DataFrame, now: int, label: str) -> list[go.Scatter]:
         return []
     x = [0, *forecasts["x"].tolist()]
     low, high, expected = ([now, *forecasts[name].tolist()] for name in ("low", "high", "open"))
-    band = go.Scatter(
-        name=label,
-        x=[*x, *x[::-1]],
-        y=[*low, *high[::-1]],
-        mode="lines",
-        line={"width": 0},
-        fill="toself",
-        fillcolor=PALE,
-        hoverinfo="skip",
-    )
+    band = filled([*x, *x[::-1]], [*low, *high[::-1]], PALE, name=label)
     hover = [
         f"{n:,.0f} open{format_interval(start, end, '{:,.0f}'.format, label)}"
         for n, start, end in zip(expected, low, high, strict=True)
@@ -113,12 +106,11 @@ def _expected_line(
             "arrayminus": [n - start for n, start in zip(expected, low, strict=True)],
             "color": GREY,
         },
-        hovertemplate="%{customdata}<extra></extra>",
+        hovertemplate=HOVER,
     )
 
 
 def _no_forecast(rows: pd.DataFrame) -> list[go.Scatter]:
-    """A text at each horizon without a forecast."""
     missing = rows[rows["open"].isna()]
     if missing.empty:
         return []

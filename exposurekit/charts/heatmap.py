@@ -7,8 +7,8 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from exposurekit.charts.bars import as_rows
-from exposurekit.charts.theme import BLACK, Chart
+from exposurekit.charts.bars import label_rows
+from exposurekit.charts.theme import BLACK, HOVER, Chart
 
 # Both scales keep black text readable in light and dark themes.
 ORANGES = ((0.0, "#FBE8DA"), (1.0, "#D55E00"))
@@ -43,7 +43,7 @@ def heatmap(
         x=[*range(n.shape[1])],
         y=[*range(n.shape[0])],
         customdata=[[*row] for row in hover],
-        hovertemplate="%{customdata}<extra></extra>",
+        hovertemplate=HOVER,
         hoverongaps=False,
         colorscale=[[*step] for step in scale],
         zmin=0,
@@ -62,4 +62,4 @@ def label_axes(figure: Chart, rows: Sequence[str], columns: Sequence[str]) -> Ch
     ticks = [*range(len(columns))]
     extent = [-0.5, max(len(columns), 6) - 0.5]  # few columns do not stretch over the whole width
     figure.update_xaxes(range=extent, tickvals=ticks, ticktext=[*columns], tickangle=-45, showgrid=False)
-    return as_rows(figure, rows)
+    return label_rows(figure, rows)

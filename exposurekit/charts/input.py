@@ -1,11 +1,24 @@
 """Input checks of the charts, with advice on the table to pass."""
 
+import inspect
 from collections.abc import Iterable
 
 import pandas as pd
 
-from exposurekit.analysis.questions import advice
+from exposurekit import analysis
 from exposurekit.errors import InvalidArgument, MissingColumns
+
+_TABLES = {
+    "records",
+    "links",
+    "steps",
+    "on_file",
+}  # of an `Exposure`; analysis functions name their parameters so
+_HISTORY_CALLS = {  # calls that differ from the chart's name
+    "changes": 'history.diff("2026-11-13").why',
+    "score_changes": 'history.score_changes("2026-11-13")',
+    "precision": "history.precision()",
+}
 
 
 def check_input(chart: str, table: pd.DataFrame, columns: Iterable[str]) -> None:
@@ -23,3 +36,20 @@ def check_input(chart: str, table: pd.DataFrame, columns: Iterable[str]) -> None
         raise InvalidArgument(f"charts.{chart} needs a DataFrame: {advice(chart)}")
     if missing := [column for column in columns if column not in table]:
         raise MissingColumns(f"charts.{chart}", missing, advice=advice(chart))
+
+
+def advice(chart: str) -> str:
+    """Return the calls that produce the table of a chart, as advice for an error message.
+
+    >>> from exposurekit.charts.input import advice
+    >>> advice("by_site")
+    "pass analysis.by_site(records), or call records.exposure.chart('by_site')"
+    >>> advice("forecast")
+    'pass history.forecast()'
+    """
+    parameters = inspect.signature(getattr(analysis, chart)).parameters.values()
+    table, *rest = [one.name for one in parameters if one.default is one.empty]
+    if chart in _HISTORY_CALLS or not {table, *rest} <= _TABLES:
+        return f"pass {_HISTORY_CALLS.get(chart, f'history.{chart}()')}"
+    call = ", ".join((repr(chart), *rest))
+    return f"pass analysis.{chart}({', '.join((table, *rest))}), or call {table}.exposure.chart({call})"

@@ -6,16 +6,15 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from exposurekit import analysis
 from exposurekit.charts.bars import (
     MAX_ROWS,
     annotations,
-    as_rows,
     join_rows,
     omitted_note,
-    panels,
     points,
+    row_chart,
     row_labels,
-    rows_px,
     whiskers,
 )
 from exposurekit.charts.theme import (
@@ -24,7 +23,6 @@ from exposurekit.charts.theme import (
     NOT_KNOWN,
     VERMILION,
     Chart,
-    chart,
     count_axis,
     format_interval,
     interval_label,
@@ -41,20 +39,18 @@ def medians(table: pd.DataFrame, by: str | None, provenance: str) -> Chart:
     drawn = table.head(MAX_ROWS)
     names = [label_text(name) for name in row_labels(drawn, by)]
     group, groups = _GROUPS.get(by or "", ("group", "groups"))
-    figure = chart(
+    room = 1.4 if drawn["median_days"].isna().any() else 1  # for the text behind the arrows
+    most = drawn[["median_days", "median_high", "followed_days"]].max().max()
+    shares = {"range": [-0.02, 1.45], "tickvals": [0, 0.5, 1], "tickformat": ".0%"}
+    return row_chart(
         [*_medians(drawn, names), *_shares(drawn, names)],
+        [f"{name} (n = {n:,})" for name, n in zip(names, drawn["n"], strict=True)],
+        count_axis("median time to removal (days)", room * (0 if pd.isna(most) else float(most))),
+        right=shares | {"title": {"text": "share not removed"}},
         finding=_finding(table, groups),
         summary=_summary(drawn, by) + omitted_note(len(table) - MAX_ROWS, group, groups),
         provenance=provenance,
-        height=rows_px(len(drawn)),
     )
-    room = 1.4 if drawn["median_days"].isna().any() else 1  # for the text behind the arrows
-    most = drawn[["median_days", "median_high", "followed_days"]].max().max()
-    days = count_axis("median time to removal (days)", room * (0 if pd.isna(most) else int(most)))
-    shares = {"range": [-0.02, 1.45], "tickvals": [0, 0.5, 1], "tickformat": ".0%"}
-    panels(figure, days, shares | {"title": {"text": "share not removed"}})
-    labels = [f"{name} (n = {n:,})" for name, n in zip(names, drawn["n"], strict=True)]
-    return as_rows(figure, labels)
 
 
 def _medians(table: pd.DataFrame, names: list[str]) -> list[go.Scatter]:
@@ -88,12 +84,11 @@ def _no_median_reason(row: dict[Any, Any]) -> str:
 def _median_text(row: dict[Any, Any], label: str) -> str:
     if pd.isna(row["median_days"]):
         return f"median {_no_median_reason(row)}" if row["n"] else _no_median_reason(row)
-    band = format_interval(row["median_low"], row["median_high"], "{:,}".format, label)
-    return f"median {pluralize(int(row['median_days']), 'day')}{band}"
+    band = format_interval(row["median_low"], row["median_high"], "{:,g}".format, label)
+    return f"median {_days(row['median_days'])}{band}"
 
 
 def _shares(table: pd.DataFrame, names: list[str]) -> list[go.Scatter]:
-    """The shares not removed, with their intervals."""
     rows, label = table.to_dict("records"), interval_label(table)
     hover = [f"{name}<br>{_share_text(row, label)}" for name, row in zip(names, rows, strict=True)]
     axes = {"xaxis": "x2", "yaxis": "y"}
@@ -113,20 +108,27 @@ def _share_text(row: dict[Any, Any], label: str) -> str:
     return f"{percent(row['never'])}{band} not removed after {pluralize(int(row['followed_days']), 'day')}"
 
 
+def _days(days: float) -> str:
+    return f"{days:,g} {'day' if days == 1 else 'days'}"
+
+
 def _finding(table: pd.DataFrame, groups: str) -> str:
-    medians, n = table["median_days"].dropna(), int(table["n"].sum())
+    n, enough = int(table["n"].sum()), table[table["n"] >= analysis.MIN_N]
     if not n:
         return "Median time to removal: no listing was observed from its start"
+    if enough.empty:
+        return f"Median time to removal: too few listings (n = {n:,})"
+    medians = enough["median_days"].dropna()
     if medians.empty:
         where = f" on any of {len(table):,} {groups}" if len(table) > 1 else ""
         return f"Median time to removal: not reached{where} (n = {n:,})"
-    least, most = int(medians.min()), int(medians.max())
-    days = f"{least:,} to {pluralize(most, 'day')}" if most > least else pluralize(most, "day")
+    least, most = float(medians.min()), float(medians.max())
+    days = f"{least:,g} to {_days(most)}" if most > least else _days(most)
     if len(table) == 1:
         row = table.to_dict("records")[0]
-        band = format_interval(row["median_low"], row["median_high"], "{:,}".format, interval_label(table))
+        band = format_interval(row["median_low"], row["median_high"], "{:,g}".format, interval_label(table))
         return f"Median time to removal: {days}{band.removesuffix(')')}; n = {n:,})"
-    rest = len(table) - len(medians)
+    rest = len(enough) - len(medians)
     not_reached = f"; not reached on {rest:,}" if rest else ""
     return f"Median time to removal: {days} on {len(medians):,} of {len(table):,} {groups}{not_reached} (n = {n:,})"
 

@@ -3,22 +3,12 @@
 import pandas as pd
 import plotly.graph_objects as go
 
-from exposurekit.charts.bars import (
-    MAX_ROWS,
-    as_rows,
-    bars,
-    join_rows,
-    leaders,
-    omitted_note,
-    row_labels,
-    rows_px,
-)
+from exposurekit.charts.bars import MAX_ROWS, bars, join_rows, leaders, omitted_note, row_chart, row_labels
 from exposurekit.charts.input import check_input
 from exposurekit.charts.theme import (
     BLUE,
     GREY,
     Chart,
-    chart,
     count_axis,
     definition_lines,
     empty_chart,
@@ -41,7 +31,7 @@ def score(table: pd.DataFrame, *, provenance: str = "") -> Chart:
         MissingColumns: ``table`` lacks a column.
 
     >>> charts.score(analysis.score(exposure.records(), exposure.links()))
-    Chart('... points in total; user ... has most, ...')
+    Chart('... points in total; user ... has the most, ...')
     """
     check_input("score", table, ("user_id", "of_listings", "of_pages", "score"))
     if not table["score"].any():
@@ -50,18 +40,16 @@ def score(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     people = row_labels(drawn, "user_id")
     labels = [label_text(person) for person in people]
     texts = [f"{person} {amount(n)}" for person, n in zip(people, drawn["score"], strict=True)]
-    figure = chart(
+    return row_chart(
         [_bar(part, drawn, labels) for part in _PARTS],
+        labels,
+        count_axis("points", int(drawn["score"].max())),
         finding=f"{amount(table['score'].sum())} points in total; "
-        + leaders(row_labels(table, "user_id"), table["score"].tolist(), "people", "has", "have"),
+        + leaders(row_labels(table, "user_id"), table["score"].tolist(), "people"),
         summary=f"Points of {pluralize(len(table), 'person', 'people')}: {join_rows(texts)}"
         f"{omitted_note(len(table) - MAX_ROWS, 'person', 'people')}",
         provenance=provenance,
-        height=rows_px(len(drawn)),
-        barmode="stack",
     )
-    figure.update_layout(xaxis=count_axis("points", int(drawn["score"].max())))
-    return as_rows(figure, labels)
 
 
 def _bar(part: str, table: pd.DataFrame, labels: list[str]) -> go.Bar:

@@ -7,24 +7,27 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from exposurekit.analysis import OTHER, UNKNOWN, VANISHED
+from exposurekit.analysis.statuses import OPEN
 from exposurekit.charts.area import MAX_LINES, areas, lines
 from exposurekit.charts.bars import leaders, rest_label, row_labels
 from exposurekit.charts.forecast import horizons
 from exposurekit.charts.input import check_input
 from exposurekit.charts.theme import Chart, chart, empty_chart, pluralize, short
 from exposurekit.charts.time_gaps import ObservedSpans, observed_spans
-from exposurekit.charts.waterfall import OPEN, SCORE, waterfall
+from exposurekit.charts.waterfall import OPEN as OPEN_SCALE
+from exposurekit.charts.waterfall import SCORE, waterfall
 from exposurekit.contract.types import REMOVED
 
-_OTHER_COLUMNS = ("period", "at", "site", "user_id", "total", "people", "unseen", VANISHED, UNKNOWN)
-_REQUIRED = ("period", "at", "total", VANISHED, UNKNOWN)
-_GROUPS = {"site": ("site", "sites", "holds", "hold"), "user_id": ("person", "people", "has", "have")}
+_OTHER_COLUMNS = ("period", "at", "site", "user_id", OPEN, "total", "people", "unseen", VANISHED, UNKNOWN)
+_REQUIRED = ("period", "at", OPEN, "total", VANISHED, UNKNOWN)
+_GROUPS = {"site": ("site", "sites"), "user_id": ("person", "people")}
 
 
 def status_over_time(table: pd.DataFrame, *, provenance: str = "") -> Chart:
-    """Draw status counts over time as stacked areas; with groups, open items of the eight largest as lines.
+    """Draw status counts over time as stacked areas; with groups, open items as lines.
 
-    Gaps without observations are hatched in grey. Markers show periods whose last run was incomplete.
+    Eight groups have a line of their own: those with the most open items at the end, then those whose number of open
+    items changed most. Groups without open items in the whole period are left out. Gaps without observations are hatched in grey. Markers show periods whose last run was incomplete.
 
     Args:
         table: A table as returned by `analysis.status_over_time` or `History.status_over_time`, with any ``by``.
@@ -47,7 +50,7 @@ def status_over_time(table: pd.DataFrame, *, provenance: str = "") -> Chart:
 def changes(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     """Draw the causes of a change in the number of open items as a waterfall.
 
-    Items that came into view or went out of view have a colour of their own, as the exposure itself did not change.
+    Items that entered scope or left it have a colour of their own, as the exposure itself did not change.
 
     Args:
         table: A table as returned by `analysis.changes`: ``why`` of `History.diff`.
@@ -63,7 +66,7 @@ def changes(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     check_input("changes", table, ("cause", "n", "open"))
     if table.empty:
         return empty_chart("No changes", provenance=provenance)
-    return waterfall(table, provenance, OPEN)
+    return waterfall(table, provenance, OPEN_SCALE)
 
 
 def score_changes(table: pd.DataFrame, *, provenance: str = "") -> Chart:
@@ -79,7 +82,7 @@ def score_changes(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     >>> charts.score_changes(history.score_changes(history.last_run().finished_at))
     Chart('... points in total, as many as before')
     """
-    check_input("score_changes", table, ("cause", "n", "score"))
+    check_input("score_changes", table, ("cause", "points", "score"))
     if table.empty:
         return empty_chart("No changes", provenance=provenance)
     return waterfall(table, provenance, SCORE)
@@ -126,11 +129,6 @@ def _statuses(table: pd.DataFrame) -> list[str]:
     return [*listed, *(name for name in (VANISHED, UNKNOWN) if table[name].any())]
 
 
-def _open(table: pd.DataFrame) -> "pd.Series[int]":
-    """The number of items that are listed and not removed."""
-    return table["total"] - table[REMOVED] if REMOVED in table else table["total"]
-
-
 def _with_time_axis(figure: Chart, counted: str) -> Chart:
     figure.update_yaxes(title_text=counted, rangemode="tozero", tickformat=",d")
     figure.update_xaxes(type="date", title_text="UTC", hoverformat="%Y-%m-%d %H:%M")
@@ -138,7 +136,7 @@ def _with_time_axis(figure: Chart, counted: str) -> Chart:
 
 
 def _finding(rows: pd.DataFrame) -> str:
-    open_, total = _open(rows), int(rows["total"].iloc[-1])
+    open_, total = rows[OPEN], int(rows["total"].iloc[-1])
     if not rows["total"].any():
         return "Nothing listed so far"
     now, most = int(open_.iloc[-1]), int(open_.max())
@@ -159,7 +157,6 @@ def _summary(rows: pd.DataFrame, statuses: list[str], spans: ObservedSpans) -> s
 
 
 def _observation(spans: ObservedSpans) -> str:
-    """The number of observed periods, their first and last day, and the number of gaps."""
     missing, kind = spans.count_unobserved(), spans.kind
     one, many = (
         ("long gap", "long gaps") if kind == "run" else (f"{kind} without a run", f"{kind}s without a run")
@@ -186,20 +183,22 @@ def _day(at: Any) -> str:
 def _by_group(table: pd.DataFrame, by: str, provenance: str) -> Chart:
     rows = table if table["period"].is_monotonic_increasing else table.sort_values("period", kind="stable")
     period, periods = pd.factorize(rows["period"])
-    newest = rows[period == len(periods) - 1]
-    newest = newest.assign(open=_open(newest)).sort_values("open", ascending=False, kind="stable")
-    counts = _counts(rows, by, period, newest[by].head(MAX_LINES).tolist())
+    groups = _groups(rows, by, len(periods))
+    drawn = groups.head(MAX_LINES)
+    counts = _counts(rows, by, period, drawn[by].tolist())
     spans = observed_spans(pd.Series(periods))
-    names = row_labels(newest.head(MAX_LINES), by)
-    if len(newest) > MAX_LINES:
-        total = np.bincount(period, weights=_open(rows).to_numpy("float64"), minlength=len(periods))
+    names, newest = row_labels(drawn, by), drawn[OPEN].tolist()
+    if len(groups) > MAX_LINES:
+        total = np.bincount(period, weights=rows[OPEN].to_numpy("float64"), minlength=len(periods))
         counts = np.column_stack([counts, total - np.nansum(counts, axis=1)])
-        names.append(rest_label(len(newest) - MAX_LINES, _GROUPS[by][1]))
-    n_groups = pluralize(len(newest), *_GROUPS[by][:2])
+        names.append(rest_label(len(groups) - MAX_LINES, _GROUPS[by][1]))
+        newest.append(groups[OPEN].sum() - sum(newest))
+    at_the_end = "; ".join(f"{name} {n:,}" for name, n in zip(names, newest, strict=True))
+    n_groups = pluralize(len(groups), *_GROUPS[by])
     figure = chart(
         lines(counts, names, spans),
-        finding=_group_finding(newest, by),
-        summary=f"{n_groups}. {_observation(spans)} {_last_counts(names, newest['open'])}",
+        finding=_group_finding(groups, by),
+        summary=f"{n_groups}. {_observation(spans)} Open at the end: {at_the_end}.",
         provenance=provenance,
         hovermode="x unified",
         legend={"orientation": "v", "x": 1.01, "y": 1, "yanchor": "top"},
@@ -208,17 +207,24 @@ def _by_group(table: pd.DataFrame, by: str, provenance: str) -> Chart:
     return _with_time_axis(figure, "open listings" if REMOVED in rows else "items")
 
 
-def _group_finding(newest: pd.DataFrame, by: str) -> str:
-    now, (_, groups, *verbs) = int(newest["open"].sum()), _GROUPS[by]
-    most = leaders(row_labels(newest, by), newest["open"].tolist(), groups, *verbs)
+def _groups(rows: pd.DataFrame, by: str, periods: int) -> pd.DataFrame:
+    """The groups that had open items, and how many they have at the end; first those with most, then with most change.
+
+    A group that was observed later than the first period counts from 0.
+    """
+    groups = rows.groupby(by, observed=True)[OPEN].agg(["max", "min", "size", "last"])
+    if groups["max"].any():
+        groups = groups[groups["max"] > 0]
+    change = groups["max"] - groups["min"].where(groups["size"] == periods, 0)
+    groups = groups.assign(change=change).rename(columns={"last": OPEN})
+    ranked = groups.sort_values([OPEN, "change"], ascending=False, kind="stable")
+    return ranked[[OPEN]].reset_index()
+
+
+def _group_finding(groups: pd.DataFrame, by: str) -> str:
+    now = int(groups[OPEN].sum())
+    most = leaders(row_labels(groups, by), groups[OPEN].tolist(), _GROUPS[by][1])
     return f"{pluralize(now, 'is', 'are')} open; {most}" if now else "Nothing is open"
-
-
-def _last_counts(names: list[str], n: "pd.Series[int]") -> str:
-    """The open items of each group, and of the rest together, at the end."""
-    last = [*n.head(MAX_LINES), *([n.iloc[MAX_LINES:].sum()] if len(n) > MAX_LINES else [])]
-    texts = [f"{name} {int(count):,}" for name, count in zip(names, last, strict=True)]
-    return f"Open at the end: {'; '.join(texts)}."
 
 
 def _counts(rows: pd.DataFrame, by: str, period: Any, names: list[Any]) -> NDArray[np.float64]:
@@ -226,5 +232,5 @@ def _counts(rows: pd.DataFrame, by: str, period: Any, names: list[Any]) -> NDArr
     selected = rows[by].isin(names).to_numpy("bool")
     group = pd.Index(names).get_indexer(pd.Index(rows.loc[selected, by]))
     counts = np.full((int(period.max()) + 1, len(names)), np.nan)
-    counts[period[selected], group] = _open(rows[selected]).to_numpy("float64")
+    counts[period[selected], group] = rows.loc[selected, OPEN].to_numpy("float64")
     return counts

@@ -9,15 +9,13 @@ from exposurekit.analysis import UNKNOWN, VANISHED
 from exposurekit.charts.bars import (
     MAX_ROWS,
     annotations,
-    as_rows,
     bars,
     join_rows,
     leaders,
-    panels,
     points,
     rest_label,
+    row_chart,
     row_labels,
-    rows_px,
     whiskers,
 )
 from exposurekit.charts.input import check_input
@@ -29,7 +27,6 @@ from exposurekit.charts.theme import (
     NOT_KNOWN,
     PATTERNS,
     Chart,
-    chart,
     count_axis,
     empty_chart,
     label_text,
@@ -39,7 +36,7 @@ from exposurekit.contract.types import REMOVED
 
 _TIMES = ("n", "left_out", "median_days", "median_low", "median_high")
 _NEVER = ("never", "never_low", "never_high", "followed_days")
-_EXITS = (REMOVED, VANISHED, UNKNOWN, "open")
+_EXITS = (REMOVED, "first_removed", VANISHED, UNKNOWN, "open")
 _CURVE = ("days", "at_risk", "censored", "survival", "low", "high")
 
 
@@ -107,17 +104,16 @@ def relistings(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     sites = _by_site(table)
     names = [label_text(site) for site in sites["site"]]
     rows = zip(row_labels(sites, "site"), sites.to_dict("records"), strict=True)
-    figure = chart(
+    longest = sites["most"].max()
+    return row_chart(
         [*(_bars(sites, names, status) for status in (REMOVED, VANISHED)), *_gone_days(sites, names)],
+        names,
+        count_axis("relistings", int(sites["n"].max())),
+        right=count_axis("days gone: median and range", 0 if pd.isna(longest) else float(longest)),
         finding=_finding(table, sites),
         summary=join_rows([f"{name}: {_row_text(row)}" for name, row in rows]),
         provenance=provenance,
-        height=rows_px(len(sites)),
-        barmode="stack",
     )
-    longest = sites["most"].max()
-    days = count_axis("days gone: median and range", 0 if pd.isna(longest) else float(longest))
-    return as_rows(panels(figure, count_axis("relistings", int(sites["n"].max())), days), names)
 
 
 def _by_site(table: pd.DataFrame) -> pd.DataFrame:
@@ -177,9 +173,5 @@ def _row_text(row: dict[Any, Any]) -> str:
 def _finding(table: pd.DataFrame, sites: pd.DataFrame) -> str:
     removed = int(sites[REMOVED].sum())
     single = sites.head(MAX_ROWS)  # without the row of the rest
-    most = (
-        f"; {leaders(row_labels(single, 'site'), single['n'].tolist(), 'sites', 'has', 'have')}"
-        if len(sites) > 1
-        else ""
-    )
+    most = f"; {leaders(row_labels(single, 'site'), single['n'].tolist(), 'sites')}" if len(sites) > 1 else ""
     return f"{pluralize(len(table), 'relisting')}, {removed:,} after a verified removal{most}"

@@ -9,9 +9,11 @@ import plotly.graph_objects as go
 from exposurekit.charts.bars import join_rows, names_or_count, omitted_note, row_labels
 from exposurekit.charts.theme import (
     DASHES,
+    HOVER,
     SERIES,
     Chart,
     chart,
+    filled,
     format_interval,
     interval_label,
     label_text,
@@ -50,7 +52,6 @@ def _largest(table: pd.DataFrame, by: str | None) -> tuple[list[str], list[pd.Da
 
 
 def _curve_text(rows: pd.DataFrame, label: str) -> str:
-    """The median, the last share and the size of a curve."""
     last = rows.iloc[-1]
     band = format_interval(last["low"], last["high"], percent, label)
     below = rows.loc[rows["survival"] <= 0.5 + 1e-12, "days"]
@@ -75,7 +76,6 @@ def _finding(names: list[str], groups: list[pd.DataFrame]) -> str:
 
 
 def _traces(names: list[str], groups: list[pd.DataFrame], label: str) -> list[go.Scatter]:
-    """The bands, the curves, and markers at the ages with censored episodes."""
     bands = [_band(rows, number) for number, rows in enumerate(groups)]
     lines = [
         _line(name, rows, number, label)
@@ -97,7 +97,7 @@ def _line(name: str, rows: pd.DataFrame, number: int, label: str) -> go.Scatter:
         customdata=[f"{name}<br>{text}" for text in texts],
         mode="lines",
         line={"color": SERIES[number], "dash": DASHES[number], "shape": "hv", "width": 2},
-        hovertemplate="%{customdata}<extra></extra>",
+        hovertemplate=HOVER,
     )
 
 
@@ -123,17 +123,7 @@ def _band(rows: pd.DataFrame, number: int) -> go.Scatter:
         y += [float(low[row]), float(low[row]), float(high[row]), float(high[row]), None]
     colour = SERIES[number]
     red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
-    return go.Scatter(
-        legendgroup=str(number),
-        showlegend=False,
-        x=x,
-        y=y,
-        mode="lines",
-        line={"width": 0},
-        fill="toself",
-        fillcolor=f"rgba({red},{green},{blue},0.15)",
-        hoverinfo="skip",
-    )
+    return filled(x, y, f"rgba({red},{green},{blue},0.15)", legendgroup=str(number), showlegend=False)
 
 
 def _censored(rows: pd.DataFrame, number: int) -> go.Scatter:

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from exposurekit.analysis import NOT_STATED, OTHER, UNKNOWN, VANISHED
 from exposurekit.analysis.definitions import definition
-from exposurekit.charts.embedding import embed_html, in_terminal
+from exposurekit.charts.embedding import embed_figure, embed_html, in_terminal
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.text.sanitize import escaped, label, plain
 
@@ -20,7 +20,7 @@ YELLOW, BLUE, VERMILION, PURPLE = "#F0E442", "#0072B2", "#D55E00", "#CC79A7"
 GREY = "#7F7F7F"  # of lines and markers: visible on white and on black
 # Text needs a background of its own: no colour has a contrast of 4.5:1 on both white and JupyterLab's dark #111111.
 INK, PAPER = "#444444", "#FFFFFF"
-PALE = "rgba(127,127,127,0.25)"
+PALE, CLEAR = "rgba(127,127,127,0.25)", "rgba(0,0,0,0)"
 SERIES = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY)
 SHAPES = ("", "/", ".", "x", "\\", "-")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
@@ -34,7 +34,7 @@ COLOURS = {
 }
 PATTERNS = {DISCOVERED: "", PENDING_REMOVAL: "/", REMOVED: ".", VANISHED: "\\", OTHER: "x", UNKNOWN: "-"}
 LABEL_MAX = 40
-TITLE_WIDTH, PROVENANCE_WIDTH = 66, 84  # characters per line: Plotly does not wrap titles
+TITLE_WIDTH, PROVENANCE_WIDTH = 66, 64  # characters per line: Plotly does not wrap titles
 _HOVER_WIDTH = 60
 _TITLE_PX, _PROVENANCE_PX, _LEGEND_PX = 21, 16, 20  # heights of a line
 _CHARACTER_PX, _SYMBOL_PX, _WIDTH_PX = 7, 46, 500  # of a legend: a character, a symbol, and the minimum width
@@ -48,7 +48,9 @@ CONFIG = {
     "plotlyServerURL": "",
     "displaylogo": False,
     "typesetMath": False,
+    "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"],
 }
+HOVER = "%{customdata}<extra></extra>"
 MIME = "application/vnd.plotly.v1+json"
 
 
@@ -71,7 +73,7 @@ class Chart(go.Figure):  # type: ignore[misc]  # Plotly is untyped
         return f"<p>{escaped(describe(self))}</p>"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None, **_: Any) -> dict[str, Any]:  # noqa: ARG002
-        figure = json.loads(self.to_json(validate=False, engine="json")) | {"config": CONFIG}
+        figure = _with_config(self)
         html = self._repr_html_() if in_terminal() else embed_html(figure, self._repr_html_())
         # Renderers of this MIME type do not know the notebook's theme.
         on_paper = figure | {"layout": figure["layout"] | {"paper_bgcolor": PAPER}}
@@ -115,6 +117,16 @@ def describe(figure: go.Figure) -> str:
     """
     meta = _meta(figure)
     return f"{meta['finding']}. {meta['summary']}" if meta["finding"] else ""
+
+
+def embed(figure: Chart, fallback: str) -> str:
+    """Return HTML that draws a chart in a notebook with plotly.js, and shows the fallback elsewhere.
+
+    Args:
+        figure: The chart.
+        fallback: HTML whose first paragraph is the alternative text.
+    """
+    return fallback if in_terminal() else embed_figure(_with_config(figure), fallback)
 
 
 def empty_chart(finding: str, *, summary: str = "", provenance: str = "") -> Chart:
@@ -236,12 +248,25 @@ def percent(share: float) -> str:
     return "over 99%" if 0.995 <= share < 1 else f"{share:.0%}"  # noqa: PLR2004  would round to 100%
 
 
+def filled(x: Any, y: Any, fillcolor: str, **options: Any) -> go.Scatter:
+    """Create a filled shape without an outline and without hover text."""
+    outline = {"mode": "lines", "line": {"width": 0}, "hoverinfo": "skip"}
+    return go.Scatter(x=x, y=y, fill="toself", fillcolor=fillcolor, **outline, **options)
+
+
+def fill_pattern(shape: str, colour: str, foreground: str = "white", **options: Any) -> dict[str, Any]:
+    """The pattern of an area or a bar."""
+    return {"shape": shape, "bgcolor": colour, "fgcolor": foreground, "solidity": 0.2, **options}
+
+
 def bar_marker(colour: str, shape: str) -> dict[str, Any]:
     """The marker of a bar: a colour and a pattern."""
-    return {
-        "color": colour,
-        "pattern": {"shape": shape, "bgcolor": colour, "fgcolor": "white", "solidity": 0.2},
-    }
+    return {"color": colour, "pattern": fill_pattern(shape, colour)}
+
+
+def _with_config(figure: Chart) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(figure.to_json(validate=False, engine="json"))
+    return content | {"config": CONFIG}
 
 
 def _meta(figure: go.Figure) -> dict[str, str]:
@@ -264,7 +289,8 @@ def _legend_rows(traces: list[Any]) -> int:
 
 def _layout(finding: str, provenance: str, height: int, legend_rows: int) -> dict[str, Any]:
     title, subtitle = _lines(finding, TITLE_WIDTH), _lines(provenance, PROVENANCE_WIDTH)
-    top = 40 + _TITLE_PX * len(title) + _PROVENANCE_PX * len(subtitle) + _LEGEND_PX * legend_rows
+    top = 40 + _TITLE_PX * len(title) + _PROVENANCE_PX * len(subtitle)
+    bottom = 48 + _LEGEND_PX * legend_rows
     axis = {"gridcolor": PALE, "zeroline": False, "linecolor": PALE, "automargin": True}
     return {
         "template": "none",
@@ -277,16 +303,25 @@ def _layout(finding: str, provenance: str, height: int, legend_rows: int) -> dic
             "yanchor": "top",
             "pad": {"l": 16, "t": 16 if len(title) < 2 else 28},  # noqa: PLR2004  a second line raises the first
         },
-        "height": height + top - 112,
-        "margin": {"l": 16, "r": 28, "t": top, "b": 48},
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)",
+        "height": height + top + bottom - 160,
+        "margin": {"l": 16, "r": 28, "t": top, "b": bottom},
+        "paper_bgcolor": CLEAR,
+        "plot_bgcolor": CLEAR,
         "font": {"color": INK, "family": "system-ui, sans-serif"},
         "hoverlabel": {"bgcolor": PAPER, "bordercolor": GREY, "font": {"color": INK}},
-        "legend": {"orientation": "h", "y": 1, "yanchor": "bottom", "x": 0, "traceorder": "normal"},
+        # Below the plot: above it, further rows in a narrow window would cover the provenance.
+        "legend": {
+            "orientation": "h",
+            "yref": "container",
+            "y": 0,
+            "yanchor": "bottom",
+            "x": 0,
+            "traceorder": "normal",
+        },
         "xaxis": axis | {"ticklabelstandoff": 4},  # keeps a wide first label off the other axis
         "yaxis": axis,
         "showlegend": legend_rows > 0,
         "bargap": 0.25,
-        "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": GREY, "activecolor": GREY},
+        # Upright at the right edge, as a row of buttons would cover the title.
+        "modebar": {"bgcolor": CLEAR, "color": GREY, "activecolor": GREY, "orientation": "v"},
     }

@@ -9,15 +9,13 @@ from exposurekit.analysis.work_queue import DONE, LISTING, STARTED, TO_DO, UNABL
 from exposurekit.charts.bars import (
     MAX_ROWS,
     TEXT_OUTSIDE,
-    as_rows,
     bars,
     join_rows,
     names_or_count,
     omitted_note,
-    panels,
     rest_label,
+    row_chart,
     row_labels,
-    rows_px,
 )
 from exposurekit.charts.heatmap import GREYS, ORANGES, heatmap, heatmap_px, label_axes
 from exposurekit.charts.input import check_input
@@ -38,9 +36,9 @@ from exposurekit.charts.theme import (
 )
 
 _STATES = {STARTED: (ORANGE, "/"), TO_DO: (VERMILION, ""), UNABLE: (GREY, "x"), DONE: (GREEN, ".")}
-_BLOCKERS = ("user_id", "field", "records", "unlocks", "is_known")
-_REQUESTS = ("place", "user_id", "fields", "removals", "together")
-_QUEUE = ("place", "group", "kind", "state", "user_id", "minutes")
+_BLOCKERS = ("user_id", "field", "records", "unlocks", "is_profile_field")
+_REQUESTS = ("rank", "user_id", "fields", "removals", "together")
+_QUEUE = ("rank", "group", "kind", "state", "user_id", "minutes")
 
 
 def blockers(table: pd.DataFrame, *, provenance: str = "") -> Chart:
@@ -72,20 +70,20 @@ def blockers(table: pd.DataFrame, *, provenance: str = "") -> Chart:
         height=heatmap_px(len(people)),
     )
     labels = [
-        label_text(name) + ("" if is_known else " (not known)")
-        for name, is_known in zip(drawn.index, drawn["is_known"], strict=True)
+        label_text(name) + ("" if is_profile_field else " (not a profile field)")
+        for name, is_profile_field in zip(drawn.index, drawn["is_profile_field"], strict=True)
     ]
     figure.update_xaxes(title={"text": "removals unlocked by this field alone", "standoff": 12})
     return label_axes(figure, [label_text(name) for name in people], labels)
 
 
 def _by_field(table: pd.DataFrame) -> pd.DataFrame:
-    """One row per field: fields known to be missing first, then by removals unlocked."""
+    """One row per field: profile fields first, then by removals unlocked."""
     rows = table.assign(people=1, people_unlocked=table["unlocks"] > 0)
     groups = rows.groupby(rows["field"].astype("str"), dropna=False)
     fields = groups[["records", "unlocks", "people", "people_unlocked"]].sum()
-    fields["is_known"] = groups["is_known"].all()
-    return fields.sort_values(["is_known", "unlocks", "records"], ascending=False, kind="stable")
+    fields["is_profile_field"] = groups["is_profile_field"].all()
+    return fields.sort_values(["is_profile_field", "unlocks", "records"], ascending=False, kind="stable")
 
 
 def _people(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
@@ -99,7 +97,7 @@ def _people(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
 
 
 def _heatmaps(rows: pd.DataFrame, fields: pd.DataFrame, people: list[str]) -> list[go.Heatmap]:
-    """One heat map of the fields known to be missing, and a grey one of the others."""
+    """One heat map of the profile fields, and a grey one of the others."""
     unlocks, records = (_matrix(rows, fields, len(people), name) for name in ("unlocks", "records"))
     names = [label_text(field) for field in fields.index]
     hover = [
@@ -107,11 +105,16 @@ def _heatmaps(rows: pd.DataFrame, fields: pd.DataFrame, people: list[str]) -> li
         for person, *row in zip(people, unlocks, records, strict=True)
     ]
     zmax = float(unlocks[:MAX_ROWS].max())  # the row of the rest may exceed it
-    is_known = fields["is_known"].to_numpy("bool")
+    is_profile_field = fields["is_profile_field"].to_numpy("bool")
     return [
-        heatmap(np.where((records > 0) & (is_known == kind), unlocks, np.nan), hover, zmax=zmax, scale=scale)
+        heatmap(
+            np.where((records > 0) & (is_profile_field == kind), unlocks, np.nan),
+            hover,
+            zmax=zmax,
+            scale=scale,
+        )
         for kind, scale in ((True, ORANGES), (False, GREYS))
-        if (is_known == kind).any()
+        if (is_profile_field == kind).any()
     ]
 
 
@@ -136,19 +139,24 @@ def _blockers_finding(fields: pd.DataFrame) -> str:
     tied = fields[fields["unlocks"] == n]
     if len(tied) > 1:
         names = names_or_count([short(field) for field in tied.index], "fields")
-        return f"{names} block most: each alone unlocks {pluralize(n, 'removal')}"
+        return f"{names} each unlock {pluralize(n, 'removal')}"
     whom = pluralize(people, "person", "people")
-    return f"{name} blocks most: alone it unlocks {pluralize(n, 'removal')} for {whom}"
+    return f"Adding {name} unlocks {pluralize(n, 'removal')} for {whom}"
 
 
 def _blockers_summary(fields: pd.DataFrame, people: int) -> str:
     rows = zip(
-        fields.index, fields["unlocks"], fields["records"], fields["people"], fields["is_known"], strict=True
+        fields.index,
+        fields["unlocks"],
+        fields["records"],
+        fields["people"],
+        fields["is_profile_field"],
+        strict=True,
     )
     texts = [
         f"{short(name)}: alone unlocks {pluralize(int(unlocks), 'removal')}, required by {pluralize(int(records), 'listing')} of {pluralize(int(n), 'person', 'people')}"
-        + ("" if is_known else " (may be on file)")
-        for name, unlocks, records, n, is_known in rows
+        + ("" if is_profile_field else " (may be on file)")
+        for name, unlocks, records, n, is_profile_field in rows
     ]
     omitted = omitted_note(len(fields) - MAX_ROWS, "field", "fields")
     return f"{pluralize(people, 'person lacks', 'people lack')} a field. {join_rows(texts)}{omitted}"
@@ -171,43 +179,41 @@ def best_next_fields(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     if table.empty:
         return empty_chart("No missing field blocks a removal", provenance=provenance)
     drawn = table.head(MAX_ROWS)
-    requests = zip(drawn["place"], drawn["user_id"], drawn["fields"], strict=True)
+    requests = zip(drawn["rank"], drawn["user_id"], drawn["fields"], strict=True)
     labels = [f"{rank:,}. user {user_id}: {label_text(fields)}" for rank, user_id, fields in requests]
-    figure = chart(
+    return row_chart(
         _request_bars(drawn, labels),
+        labels,
+        count_axis("removals unlocked", int(drawn["together"].max())),
         finding=_request_finding(table),
         summary=_request_summary(table),
         provenance=provenance,
-        height=rows_px(len(drawn)),
-        barmode="stack",
     )
-    figure.update_layout(xaxis=count_axis("removals unlocked", int(drawn["together"].max())))
-    return as_rows(figure, labels)
 
 
 def _request_bars(table: pd.DataFrame, labels: list[str]) -> list[go.Bar]:
-    """The removals unlocked by the requests above, and by each request."""
     removals, cumulative = table["removals"], table["together"]
     hover = [
         f"{label}<br>unlocks {pluralize(n, 'removal')}, {total:,} cumulative"
         for label, n, total in zip(labels, removals, cumulative, strict=True)
     ]
     totals = [f"{n:,}" for n in cumulative]
+    previous = (cumulative - removals).tolist()
+    style = BLUE, "/" if any(previous) else ""
     return [
-        bars("previous requests", (cumulative - removals).tolist(), hover, (GREY, "")),
-        bars("this request", removals.tolist(), hover, (BLUE, "/"), text=totals, **TEXT_OUTSIDE),
+        bars("previous requests", previous, hover, (GREY, ""), showlegend=any(previous)),
+        bars("this request", removals.tolist(), hover, style, text=totals, **TEXT_OUTSIDE),
     ]
 
 
 def _request_finding(table: pd.DataFrame) -> str:
-    """The fields whose requests unlock most removals, in one sentence."""
     requests = table.groupby(table["fields"].astype("str"), sort=False).agg(
         people=("user_id", "nunique"), removals=("removals", "sum")
     )
     best = requests.iloc[int(requests["removals"].argmax())]
     people, removals = int(best["people"]), int(best["removals"])
     whom = pluralize(people, "person", "people")
-    return f"Ask {whom} for {short(best.name)} to unlock {pluralize(removals, 'removal')}"
+    return f"Ask {whom} for {short(best.name)}: this unlocks {pluralize(removals, 'removal')}"
 
 
 def _request_summary(table: pd.DataFrame) -> str:
@@ -217,7 +223,7 @@ def _request_summary(table: pd.DataFrame) -> str:
     ]
     total = pluralize(int(table["together"].iloc[-1]), "removal")
     rest = omitted_note(len(table) - MAX_ROWS, "request", "requests")
-    return f"{pluralize(len(table), 'request')} to unlock {total}: {join_rows(texts)}{rest}"
+    return f"{pluralize(len(table), 'request unlocks', 'requests unlock')} {total}: {join_rows(texts)}{rest}"
 
 
 def work_queue(table: pd.DataFrame, *, provenance: str = "") -> Chart:
@@ -239,39 +245,51 @@ def work_queue(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     groups = _by_group(table)
     drawn = groups.head(MAX_ROWS)
     names = [f"{rank:,}. {label_text(name)}" for rank, name in enumerate(drawn["group"], 1)]
-    figure = chart(
+    return row_chart(
         [*(_state_bars(state, drawn, names) for state in _STATES), _minutes(drawn, names)],
+        names,
+        count_axis("listings or pages", int(drawn[[*_STATES]].sum(axis=1).max())),
+        right=count_axis("estimated minutes", float(drawn["minutes"].max())),
         finding=_queue_finding(groups),
         summary=_queue_summary(groups, table),
         provenance=provenance,
-        height=rows_px(len(names)),
-        barmode="stack",
     )
-    items = count_axis("listings or pages", int(drawn[[*_STATES]].sum(axis=1).max()))
-    minutes = count_axis("estimated minutes", float(drawn["minutes"].max()))
-    return as_rows(panels(figure, items, minutes), names)
 
 
 def _by_group(table: pd.DataFrame) -> pd.DataFrame:
-    """One row per group, in the table's order: alerts per state, open items, their people, and minutes."""
     codes, groups = pd.factorize(table["group"], use_na_sentinel=False)
     states = pd.crosstab(codes, table["state"].astype("str").to_numpy()).reindex(
         columns=[*_STATES], fill_value=0
     )
     is_open = table["state"].isin((TO_DO, STARTED)).to_numpy()
-    people = table["user_id"][is_open].groupby(codes[is_open]).nunique().reindex(states.index, fill_value=0)
     return states.assign(
         group=groups,
         kind=table["kind"].groupby(codes).first(),
         items=states[[TO_DO, STARTED]].sum(axis=1),
-        people=people,
         minutes=table["minutes"].groupby(codes).sum(),
+        **_startable(table, codes, is_open, states.index),
     )
+
+
+def _startable(
+    table: pd.DataFrame, codes: NDArray[np.intp], is_open: NDArray[np.bool_], groups: pd.Index
+) -> dict[str, pd.Series]:
+    """What can be done first in each group: what nothing speaks against, or all of it where something always does."""
+    doubtful = table["reason"].notna().to_numpy() if "reason" in table else np.zeros(len(table), bool)
+    is_first = is_open & (~doubtful | np.isin(codes, codes[is_open & ~doubtful], invert=True))
+    first = table[is_first].groupby(codes[is_first])
+    sums = {
+        "first_items": first.size(),
+        "people": first["user_id"].nunique(),
+        "first_minutes": first["minutes"].sum(),
+    }
+    return {name: column.reindex(groups, fill_value=0) for name, column in sums.items()}
 
 
 def _state_bars(state: str, groups: pd.DataFrame, names: list[str]) -> go.Bar:
     hover = [f"{name}<br>{n:,} {state}" for name, n in zip(names, groups[state], strict=True)]
-    return bars(state, groups[state].tolist(), hover, _STATES[state])
+    n = groups[state].tolist()
+    return bars(state, n, hover, _STATES[state], showlegend=any(n))
 
 
 def _minutes(groups: pd.DataFrame, names: list[str]) -> go.Bar:
@@ -287,9 +305,9 @@ def _queue_finding(groups: pd.DataFrame) -> str:
     first = groups.iloc[0]
     if not first["items"]:
         return "All manual work is done or marked unable"
-    items = pluralize(int(first["items"]), first["kind"])
+    items = pluralize(int(first["first_items"]), first["kind"])
     people = pluralize(int(first["people"]), "person", "people")
-    minutes = pluralize(round(first["minutes"]), "minute")
+    minutes = pluralize(round(first["first_minutes"]), "minute")
     return f"Start with {short(first['group'])}: {items} of {people}, about {minutes}"
 
 

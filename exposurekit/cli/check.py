@@ -9,7 +9,7 @@ import click
 
 from exposurekit.cli import output
 from exposurekit.cli.history import existing_history
-from exposurekit.cli.options import When, history_option, json_option
+from exposurekit.cli.options import history_option, json_option, since_option
 from exposurekit.errors import ConfigurationError
 
 EXIT_MATCHED = 3
@@ -64,12 +64,9 @@ def _number(name: str | None, text: str) -> dict[str, float]:
     help="The conditions, separated by commas: new, relisted, removed, refused, site_broken, stuck:DAYS, not_seen:DAYS, "
     "score:POINTS (an increase).",
 )
-@click.option(
-    "--since",
-    metavar="TIME",
-    type=When(),
-    help="Count changes since then: 14d, 36h, yesterday, the end of a day such as 2026-11-13, or an instant. Default: the "
-    "run before the last one.",
+@since_option(
+    "Count changes since then: 14d, 36h, yesterday, the end of a day such as 2026-11-13, or an instant. Default: the "
+    "run before the last one."
 )
 @json_option
 def check(*, history: str, conditions: tuple[Any, ...], since: str | None, as_json: bool) -> None:
@@ -103,8 +100,8 @@ def _result(rule: Any, triggers: Sequence[Any]) -> dict[str, Any]:
 
 def _since(history: Any, text: str | None) -> datetime:
     """Parse `--since`; default: the end of the complete run before the last one."""
-    from exposurekit.history.times import end_of_day, parse_time
     from exposurekit.monitor.notifications.evaluate import last_run_at
+    from exposurekit.text.times import end_of_day, parse_time
 
     if text is not None:
         now = datetime.now(UTC)

@@ -40,7 +40,7 @@ _CELL_MAX, _CELL_MIN = 48, 8
 
 @click.command()
 @click.option("--people", default=25, type=click.IntRange(0, 5000), help="The number of invented people.")
-@click.option("--days", default=14, type=click.IntRange(0, 3650), help="The number of simulated days.")
+@click.option("--days", default=15, type=click.IntRange(0, 3650), help="The number of simulated days.")
 @click.option("--seed", default=7, help="The same seed gives the same people and listings.")
 @click.option("--no-cache", is_flag=True, help="Do not use the cache of an earlier demo.")
 @click.option(
@@ -73,6 +73,7 @@ def demo(
 
     Example: exposurekit demo --days 90 --history ./demo-history
     """
+    from exposurekit.reports import report
     from exposurekit.sandbox.demo import demo as running_demo
 
     check_writable(out)
@@ -82,22 +83,26 @@ def demo(
             f"Simulating {days} days for {people} people: up to {days * 2 / 60:.0f} minutes, less with a cache.",
             err=True,
         )
-    with (
-        _retries_in_words(),
-        running_demo(people, days=days, seed=seed, cache=not no_cache) as sandbox,
-    ):
+    with _retries_in_words(), running_demo(people, days=days, seed=seed, cache=not no_cache) as sandbox:
         _print_text(
             f"The service runs at {sandbox.connection['base_url']} with {people} invented people, after {days} simulated "
             "days. Their sites are invented, too: addresses that end in .example do not open in a browser."
         )
+        stopping = _stop_event() if serve else None  # before the output says how to connect
+        saved = _save_history(Path(sandbox.history.path), history)
+        if serve:
+            _print_environment(sandbox, saved, serve=True)
         _print_tables(sandbox.exposure)
         _print_agreement(sandbox)
         _print_history(sandbox)
-        _write_page(sandbox, out)
+        try:
+            report(sandbox.history, out, exposure=sandbox.exposure)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"--out: {error}") from None
         click.echo(f"\nWrote {label_of(out)}, a report on everyone. Open it in any browser.")
-        saved = _save_history(Path(sandbox.history.path), history)
-        stopping = _stop_event() if serve else None  # before the output says how to connect
-        _print_next(sandbox, saved, serve=serve)
+        if not serve:
+            _print_environment(sandbox, saved, serve=False)
+        _print_next(sandbox, serve=serve)
         if as_json:
             files = {"people": people, "days": days, "out": str(out), "history": str(saved)}
             results = {
@@ -172,9 +177,8 @@ def _save_history(source: Path, directory: Path) -> Path:
     return target
 
 
-def _print_next(sandbox: Any, saved: Path, *, serve: bool) -> None:
-    """Print lines to copy into a shell: the environment, then commands that use it."""
-    command = _command()
+def _print_environment(sandbox: Any, saved: Path, *, serve: bool) -> None:
+    """Print lines to copy into a shell, with which the other commands use this demo."""
     environment = {"EXPOSUREKIT_HISTORY": str(saved)}
     if serve:
         environment |= {f"EXPOSUREKIT_{name.upper()}": value for name, value in sandbox.connection.items()}
@@ -182,13 +186,19 @@ def _print_next(sandbox: Any, saved: Path, *, serve: bool) -> None:
     shell = "another shell" if serve else "this shell"
     _print_text(f"Run these lines in {shell} to make the other commands use {target} of this demo:", before=1)
     _print_block(f"export {name}={shlex.quote(value)}" for name, value in environment.items())
+
+
+def _print_next(sandbox: Any, *, serve: bool) -> None:
+    """Print commands that use this demo."""
+    command = _command()
     days = sandbox.history.runs()["finished_at"].dt.date.drop_duplicates()
     live = " --live" if serve else ""
+    names = " --personal --live" if serve else ""  # a history alone has no names
     commands = [
         *([f"report{live} --since {days.iloc[-min(8, len(days))]} --out week.html"] if len(days) > 1 else []),
         "check --fail-on relisted,stuck:7",
         "open",
-        f"export queue --personal{live} --out queue.xlsx",
+        f"export queue{names} --out queue.xlsx",
         *(["collect"] if serve else []),
     ]
     _print_text("Then try (check exits with 3 if a condition matched):", before=1)
@@ -198,7 +208,7 @@ def _print_next(sandbox: Any, saved: Path, *, serve: bool) -> None:
         _print_block(["import exposurekit as ek", f"exposure = ek.connect({_arguments(sandbox.connection)})"])
     else:
         _print_text(
-            "The service has stopped. To keep it running, for notebooks and for commands with --live, start the demo with --serve:",
+            "The service has stopped. To keep it running, for notebooks and for the names in the work queue, start the demo with --serve:",
             before=1,
         )
         _print_block([f"{command} demo --serve"])
@@ -224,7 +234,6 @@ def _print_text(text: str, *, before: int = 0) -> None:
 
 
 def _width() -> int:
-    """Return the terminal's width; 80 without a terminal."""
     return max(shutil.get_terminal_size().columns, 40)
 
 
@@ -250,27 +259,34 @@ def _print_table(table: "pd.DataFrame") -> None:
         click.echo("  (none)")
         return
     cells = table.map(lambda value: plain(value) if isinstance(value, str) else value)
+    for line in _lines_within(cells, _width()):
+        click.echo(plain(line))
+
+
+def _lines_within(cells: "pd.DataFrame", width: int) -> list[str]:
     for last in range(cells.shape[1], 0, -1):
-        for width in range(_CELL_MAX, _CELL_MIN - 1, -4):
-            lines = cells.iloc[:, :last].to_string(index=False, max_colwidth=width).splitlines()
-            if max(map(len, lines)) <= _width():
-                _print_lines("\n".join(lines))
-                return
-    _print_lines("\n".join(lines))
+        for cell_max in range(_CELL_MAX, _CELL_MIN - 1, -4):
+            lines = cells.iloc[:, :last].to_string(index=False, max_colwidth=cell_max).splitlines()
+            if max(map(len, lines)) <= width:
+                return lines
+    return lines
 
 
 def _print_agreement(sandbox: Any) -> None:
-    """Compare the service's findings with the invented sites."""
     evaluation, received = sandbox.agreement(), sandbox.integrator.items
     precision, recall = _share(evaluation.precision), _share(evaluation.recall)
     groups = ", ".join(f"{count} {group}" for group, count in sorted(received.items()))
     pending = sandbox.pending_events()
-    later = f"; {pending} more events wait: a delivery groups the events of ten minutes" if pending else ""
+    later = (
+        f"; {pending} more events are waiting: a delivery contains the events of ten minutes"
+        if pending
+        else ""
+    )
     lines = (
         f"{evaluation.records} records, {evaluation.correct} of them correct (precision {precision})",
         f"{evaluation.nonexistent} records of people whom no site ever listed",
-        f"{evaluation.matched} of {evaluation.reachable} listings found (recall {recall})",
-        f"{evaluation.unreachable} more listings on sites that forbid or block scans, or list anybody",
+        f"{evaluation.matched} of the {evaluation.reachable} listings that can be found were found (recall {recall})",
+        f"{evaluation.unreachable} more listings cannot be found: their sites forbid or block scans, or list invented names",
         f"{evaluation.removed} records removed, {evaluation.verified_removed} of them no longer on their sites",
         f"{sandbox.integrator.deliveries} webhooks: {groups}{later}",
     )
@@ -287,19 +303,11 @@ def _print_history(sandbox: Any) -> None:
 
     days = sandbox.agreement_by_day()
     counts = sandbox.history.status_over_time(every="run")
-    table = pd.DataFrame(
-        {
-            "day": counts["at"].dt.strftime("%Y-%m-%d"),
-            "discovered": counts[DISCOVERED],
-            "pending": counts[PENDING_REMOVAL],
-            "removed": counts[REMOVED],
-            "total": counts["total"],
-            "listed": days["listed"],
-            "gone": days["gone"],
-            "late": days["late"],
-            "wrong": days["wrong"],
-        }
+    statuses = counts[[DISCOVERED, PENDING_REMOVAL, REMOVED, "total"]].rename(
+        columns={PENDING_REMOVAL: "pending"}
     )
+    table = pd.concat([statuses, days[["listed", "gone", "late", "wrong"]]], axis=1)
+    table.insert(0, "day", counts["at"].dt.strftime("%Y-%m-%d"))
     every = -(-len(table) // DAYS_MAX)
     click.echo()
     _print_text(
@@ -319,27 +327,12 @@ def _share(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.2f}"
 
 
-def _print_lines(text: str) -> None:
-    for line in text.splitlines():
-        click.echo(plain(line))
-
-
-def _write_page(sandbox: Any, out: Path) -> None:
-    from exposurekit.reports import report
-
-    try:
-        report(sandbox.history, out, exposure=sandbox.exposure)
-    except ConfigurationError as error:
-        raise ConfigurationError(f"--out: {error}") from None
-
-
 def _arguments(connection: dict[str, str]) -> str:
     rest = ", ".join(f"{name}={value!r}" for name, value in connection.items() if name != "base_url")
     return f"{connection['base_url']!r}, {rest}"
 
 
 def _stop_event() -> threading.Event:
-    """Return an event that Ctrl-C and SIGTERM set from now on."""
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())

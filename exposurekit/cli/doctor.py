@@ -69,51 +69,55 @@ def doctor(*, history: str, as_json: bool) -> None:
         sys.exit(1)
 
 
+def _ok(check: str, message: str) -> CheckResult:
+    return CheckResult(check, OK, message)
+
+
+def _warn(check: str, message: str, fix: str) -> CheckResult:
+    return CheckResult(check, WARN, message, fix)
+
+
+def _fail(check: str, message: str, fix: str) -> CheckResult:
+    return CheckResult(check, FAIL, message, fix)
+
+
 def _versions(_history: str) -> Iterator[CheckResult]:
     packages = ", ".join(f"{name} {_version(name)}" for name in ("exposurekit", *_PACKAGES))
-    yield CheckResult("versions", OK, f"Python {platform.python_version()}, {packages}")
+    yield _ok("versions", f"Python {platform.python_version()}, {packages}")
     from exposurekit.charts.embedding import VENDORED_VERSION, is_vendored_compatible
 
     if not is_vendored_compatible():
-        yield CheckResult(
-            "reports", WARN, f"the installed Plotly needs another plotly.js than {VENDORED_VERSION}",
+        yield _warn(
+            "reports",
+            f"the installed Plotly needs another plotly.js than {VENDORED_VERSION}",
             "nothing: reports include Plotly's own, which makes them 4 MB larger",
-        )  # fmt: skip
+        )
 
 
 def _notebook(_history: str) -> Iterator[CheckResult]:
     installed = [f"{name} {_version(name)}" for name in _NOTEBOOKS if _version(name) != MISSING]
     if not installed:
-        yield CheckResult(
-            "notebook", WARN, "Jupyter is not installed", "pip install jupyterlab, if you want notebooks"
-        )
+        yield _warn("notebook", "Jupyter is not installed", "pip install jupyterlab, if you want notebooks")
         return
     missing = [name for name in _WIDGETS if _version(name) == MISSING]
     if missing:
-        yield CheckResult(
-            "notebook", FAIL, f"{', '.join(missing)} is missing", f"pip install {' '.join(missing)}"
-        )
+        yield _fail("notebook", f"{', '.join(missing)} is missing", f"pip install {' '.join(missing)}")
     else:
-        yield CheckResult("notebook", OK, f"{', '.join(installed)}, with widgets")
+        yield _ok("notebook", f"{', '.join(installed)}, with widgets")
 
 
 def _browser(_history: str) -> Iterator[CheckResult]:
     from exposurekit.reports import pdf
 
     try:
-        yield CheckResult("browser", OK, f"reports open with {webbrowser.get().__class__.__name__}")
+        yield _ok("browser", f"reports open with {webbrowser.get().__class__.__name__}")
     except webbrowser.Error:
-        yield CheckResult(
-            "browser", WARN, "no browser can be started", "open report files on a machine with a browser"
-        )
+        yield _warn("browser", "no browser can be started", "open report files on a machine with a browser")
     if path := pdf.find_browser():
-        yield CheckResult("print", OK, f"{Path(path).name} prints reports as PDF")
+        yield _ok("print", f"{Path(path).name} prints reports as PDF")
     else:
-        yield CheckResult(
-            "print",
-            WARN,
-            "Chromium, Chrome or Edge is not installed",
-            "install one, if you want reports as PDF",
+        yield _warn(
+            "print", "Chromium, Chrome or Edge is not installed", "install one, if you want reports as PDF"
         )
 
 
@@ -124,15 +128,12 @@ def _service(_history: str) -> Iterator[CheckResult]:
     try:
         settings = environment_settings()
     except (OSError, UnicodeDecodeError) as error:
-        yield CheckResult(
-            "credentials", FAIL, f".env cannot be read: {type(error).__name__}", "save it as UTF-8 text"
-        )
+        yield _fail("credentials", f".env cannot be read: {type(error).__name__}", "save it as UTF-8 text")
         return
     if missing := [f"EXPOSUREKIT_{name.upper()}" for name, value in settings.items() if not value]:
         message = f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set"
-        yield CheckResult(
+        yield _warn(
             "credentials",
-            WARN,
             message,
             "set them in the environment or .env, or try `exposurekit demo`, which needs none",
         )
@@ -141,7 +142,7 @@ def _service(_history: str) -> Iterator[CheckResult]:
         with Client(retries=RetryPolicy(max_retries=0, initial_delay=0)) as client:
             yield from _request_check(client)
     except ExposureError as error:
-        yield CheckResult("credentials", FAIL, str(error), "correct this setting")
+        yield _fail("credentials", str(error), "correct this setting")
 
 
 def _request_check(client: Any) -> Iterator[CheckResult]:
@@ -154,23 +155,22 @@ def _request_check(client: Any) -> Iterator[CheckResult]:
     try:
         protocol.plain_values(call, client.config, result)
     except ConnectionFailed as error:
-        yield CheckResult(
+        yield _fail(
             "service",
-            FAIL,
             str(error),
             "check that it runs, and that EXPOSUREKIT_BASE_URL is the part before /api/",
         )
         return
     except Unauthorized as error:
-        yield CheckResult("service", OK, f"responds in {duration_ms:.0f} ms")
-        yield CheckResult("credentials", FAIL, str(error), "check integration name, key and secret")
+        yield _ok("service", f"responds in {duration_ms:.0f} ms")
+        yield _fail("credentials", str(error), "check integration name, key and secret")
         return
     except ExposureError as error:
-        yield CheckResult(
-            "service", FAIL, str(error), "ask its operator; `exposurekit.Client.probe()` shows its responses"
+        yield _fail(
+            "service", str(error), "ask its operator; `exposurekit.Client.probe()` shows its responses"
         )
         return
-    yield CheckResult("service", OK, f"responds in {duration_ms:.0f} ms and accepts the credentials")
+    yield _ok("service", f"responds in {duration_ms:.0f} ms and accepts the credentials")
     if isinstance(result, Response):
         yield from _clock(result.headers.get("date"))
     yield from _deviations(client)
@@ -180,18 +180,19 @@ def _deviations(client: Any) -> Iterator[CheckResult]:
     from exposurekit.client import probe
 
     try:
-        deviations = list(map(probe.describe, probe.deviations(client)))
+        deviations = probe.deviations(client)
     except ExposureError as error:
-        yield CheckResult("responses", FAIL, str(error), "ask the service's operator")
+        yield _fail("responses", str(error), "ask the service's operator")
         return
     if deviations:
         more = f", and {len(deviations) - DEVIATIONS_MAX:,} more" if len(deviations) > DEVIATIONS_MAX else ""
-        yield CheckResult(
-            "responses", WARN, f"they deviate from the specification: {'; '.join(deviations[:DEVIATIONS_MAX])}{more}",
+        yield _warn(
+            "responses",
+            f"they deviate from the specification: {'; '.join(deviations[:DEVIATIONS_MAX])}{more}",
             "nothing: they are read anyway; `exposure.deviations()` counts them",
-        )  # fmt: skip
+        )
     else:
-        yield CheckResult("responses", OK, "match the specification")
+        yield _ok("responses", "match the specification")
 
 
 def _clock(date: str | None) -> Iterator[CheckResult]:
@@ -199,9 +200,9 @@ def _clock(date: str | None) -> Iterator[CheckResult]:
         apart = abs((parsedate_to_datetime(date or "") - datetime.now(UTC)).total_seconds())
         if apart > CLOCK_MAX_S:
             message = f"this machine's clock and the service's are {apart:,.0f} s apart"
-            yield CheckResult("clock", FAIL, message, "set it by NTP: the history would get wrong times")
+            yield _fail("clock", message, "set it by NTP: the history would get wrong times")
         else:
-            yield CheckResult("clock", OK, "agrees with the service's")
+            yield _ok("clock", "agrees with the service's")
 
 
 def _history(history: str) -> Iterator[CheckResult]:
@@ -209,55 +210,46 @@ def _history(history: str) -> Iterator[CheckResult]:
 
     directory = local_option(history)
     if directory is not None and not directory.is_dir():
-        yield CheckResult("history", WARN, "does not exist yet", "exposurekit collect")
+        yield _warn("history", "does not exist yet", "exposurekit collect")
         return
     try:
         with History(history) as opened:
             yield from _history_check(opened)
     except NotFound:
-        yield CheckResult("history", WARN, "has no runs yet", "exposurekit collect")
+        yield _warn("history", "has no runs yet", "exposurekit collect")
     except ExposureError as error:
-        yield CheckResult(
-            "history",
-            FAIL,
-            str(error),
-            "exposurekit history verify, or name another directory with --history",
+        yield _fail(
+            "history", str(error), "exposurekit history verify, or name another directory with --history"
         )
     except OSError as error:
-        yield CheckResult(
-            "history", FAIL, f"cannot be read: {error.strerror}", "name another directory with --history"
-        )
+        yield _fail("history", f"cannot be read: {error.strerror}", "name another directory with --history")
 
 
 def _history_check(history: Any) -> Iterator[CheckResult]:
     violations, last = history.verify(), history.last_run()
     if violations:
-        yield CheckResult("history", FAIL, f"damaged: {', '.join(violations)}", "restore it from a backup")
+        yield _fail("history", f"damaged: {', '.join(violations)}", "restore it from a backup")
     days = (datetime.now(UTC) - (last.finished_at or last.started_at)).total_seconds() / 86_400
     message = f"{last.seq:,} runs, the last {days:,.1f} days ago"
     if days > RUN_AGE_MAX_DAYS:
-        yield CheckResult(
-            "history", WARN, message, "exposurekit watch install prints how to collect automatically"
-        )
+        yield _warn("history", message, "exposurekit watch install prints how to collect automatically")
     elif not violations:
-        yield CheckResult("history", OK, f"{message}; not damaged")
+        yield _ok("history", f"{message}; not damaged")
     if pending := history.pending_runs():
-        yield CheckResult(
+        yield _warn(
             "runs",
-            WARN,
             f"{len(pending):,} wait for a shard",
             "collect the shard, or run exposurekit history finish RUN",
         )
     stale = len(history.stale())
     if stale:
-        yield CheckResult(
+        yield _warn(
             "people",
-            WARN,
             f"{stale:,} were not loaded completely in the last run",
             "exposurekit export stale --out stale.csv",
         )
     else:
-        yield CheckResult("people", OK, "everyone was loaded completely in the last run")
+        yield _ok("people", "everyone was loaded completely in the last run")
 
 
 def _watch(history: str) -> Iterator[CheckResult]:
@@ -270,17 +262,15 @@ def _watch(history: str) -> Iterator[CheckResult]:
     try:
         problem = read(directory / STATUS_FILE)["problem"]
     except NotFound:
-        yield CheckResult(
-            "watch", WARN, "none was started here", "exposurekit watch install, unless cron collects"
-        )
+        yield _warn("watch", "none was started here", "exposurekit watch install, unless cron collects")
         return
     except ExposureError as error:
-        yield CheckResult("watch", FAIL, str(error), "exposurekit watch run")
+        yield _fail("watch", str(error), "exposurekit watch run")
         return
     if problem:
-        yield CheckResult("watch", FAIL, problem, "exposurekit watch status")
+        yield _fail("watch", problem, "exposurekit watch status")
     else:
-        yield CheckResult("watch", OK, "runs without problems")
+        yield _ok("watch", "runs without problems")
 
 
 def _files(_history: str) -> Iterator[CheckResult]:
@@ -288,11 +278,11 @@ def _files(_history: str) -> Iterator[CheckResult]:
 
     for file in sorted(paths.config_dir().glob("*.key")) if paths.config_dir().is_dir() else ():
         if not file.is_file():
-            yield CheckResult("keys", FAIL, f"{file.name} is a broken link", "restore it from a backup")
+            yield _fail("keys", f"{file.name} is a broken link", "restore it from a backup")
         elif os.name == "posix" and file.stat().st_mode & 0o077:
-            yield CheckResult("keys", FAIL, f"{file.name} can be read by others", f"chmod 600 {file}")
+            yield _fail("keys", f"{file.name} can be read by others", f"chmod 600 {file}")
     if Path(".env").is_file() and os.name == "posix" and Path(".env").stat().st_mode & 0o077:
-        yield CheckResult("keys", WARN, ".env can be read by others", "chmod 600 .env")
+        yield _warn("keys", ".env can be read by others", "chmod 600 .env")
 
 
 MISSING = "missing"

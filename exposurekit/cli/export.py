@@ -4,33 +4,68 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from exposurekit.cli.history import existing_history, missing_names_hint
-from exposurekit.cli.options import ID, check_writable, history_option
+from exposurekit.cli.options import ID, When, check_writable, history_option
 from exposurekit.cli.output import label_of
 from exposurekit.errors import ConfigurationError
+from exposurekit.questions import QUESTIONS
 
 QUEUE = "queue"
 _QUEUE_ONLY = (".md", ".ics")  # formats of the queue alone
-TABLES = (
-    *(
-        "records",
-        "links",
-        "alerts",
-        "steps",
-        "runs",
-        "people",
-        "by_site",
-        "status_over_time",
-        "time_to_removal",
-    ),
-    *("relistings", "stale", "coverage", "site_health", "precision", "work_queue", "score"),
+_STORED = ("records", "links", "alerts", "steps", "runs", "people")  # tables of a history
+_LOADED = (
+    "users",
+    "aliases",
+    "emails",
+    "phone_numbers",
+    "addresses",
+    "on_file",
+    "service_history",
+    "failures",
 )
-LIVE = ("users", "aliases", "emails", "phone_numbers", "addresses", "on_file", "service_history", "failures")
 
 
-@click.command("export")
-@click.argument("table", type=click.Choice((*TABLES, *LIVE, QUEUE)), metavar="TABLE")
+class _TableName(click.ParamType[str]):
+    """The name of a table or a question, or ``queue``."""
+
+    name = "table"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value not in _names():
+            self.fail(f"{value!r} is not one of {', '.join(_names())}.", param, ctx)
+        return value
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:  # noqa: ARG002
+        return [CompletionItem(name) for name in _names() if name.startswith(incomplete)]
+
+
+def _names() -> list[str]:
+    return [*_STORED, *QUESTIONS, *_LOADED, QUEUE]
+
+
+def _listed(*, live: bool) -> str:
+    """The names of the tables that come from the history, or from the service."""
+    questions = (name for name, question in QUESTIONS.items() if question.needs_exposure == live)
+    return ", ".join([*(_LOADED if live else _STORED), *questions])
+
+
+_HELP = f"""Write a table or the manual work to a file for other programs.
+
+    A table becomes .csv, .xlsx or .parquet; "queue", the manual work as a list, becomes .md, .ics or .xlsx.
+
+    Tables from the history: {_listed(live=False)}. Loaded from the service now: {_listed(live=True)}.
+
+    Without --personal only columns without personal data are written, and only those steps of the queue that at least
+    five people share word for word; the result is then searched for personal data. In CSV and Excel no text is a formula.
+
+    Example: exposurekit export queue --personal --live --out queue.xlsx
+    """
+
+
+@click.command("export", help=_HELP)
+@click.argument("table", type=_TableName(), metavar="TABLE")
 @history_option
 @click.option(
     "--out",
@@ -39,26 +74,15 @@ LIVE = ("users", "aliases", "emails", "phone_numbers", "addresses", "on_file", "
     help="The file to write; its extension selects the format.",
 )
 @click.option("--user", type=ID, help="With queue: only the work for this person.")
+@click.option("--since", type=When(), help="Of what changed: from then on, such as 14d.")
 @click.option("--personal", is_flag=True, help="Include personal data.")
 @click.option(
-    "--live",
-    is_flag=True,
-    help="With queue: load everyone now, which adds names and what to enter.",
+    "--live", is_flag=True, help="With queue: load everyone now, which adds names and what to enter."
 )
-def export(*, table: str, history: str, out: Path, user: int | None, personal: bool, live: bool) -> None:
-    """Write a table or the manual work to a file for other programs.
-
-    A table becomes .csv, .xlsx or .parquet; "queue", the manual work as a list, becomes .md, .ics or .xlsx.
-
-    Tables from the history: records, links, alerts, steps, runs, people, by_site, status_over_time, time_to_removal,
-    relistings, stale, coverage, site_health, precision, work_queue, score. Loaded from the service now: users, aliases,
-    emails, phone_numbers, addresses, on_file, service_history, failures.
-
-    Without --personal only columns without personal data are written, and only those steps of the queue that at least
-    five people share word for word; the result is then searched for personal data. In CSV and Excel no text is a formula.
-
-    Example: exposurekit export queue --personal --live --out queue.xlsx
-    """
+def export(
+    *, table: str, history: str, out: Path, user: int | None, since: str | None, personal: bool, live: bool
+) -> None:
+    """Write a table, the answer of a question, or the manual work to a file."""
     import exposurekit
 
     if (user is not None or live) and table != QUEUE:
@@ -69,14 +93,20 @@ def export(*, table: str, history: str, out: Path, user: int | None, personal: b
             "work_queue is a table (.csv, .xlsx or .parquet). For the manual work as a list use "
             "exposurekit export queue (.md, .ics or .xlsx)"
         )
+    question = QUESTIONS.get(table)
+    options = _history_options(table, since)
     check_writable(out)
-    if table in LIVE:
+    if table in _LOADED or (question is not None and question.needs_exposure):
         exposure = exposurekit.connect()
-        file = exposurekit.export(exposure[table], out, include_personal=personal, source=exposure)
+        content: Any = exposure[table] if question is None else question.answer(exposure.__getitem__)
+        file = exposurekit.export(content, out, include_personal=personal, source=exposure)
         lacks_names = False
     else:
         with existing_history(history) as opened:
-            content: Any = opened if table == QUEUE else getattr(opened, table)()
+            if question is not None:
+                content = question.ask(opened, **options)
+            else:
+                content = opened if table == QUEUE else opened[table]
             source: Any = exposurekit.connect() if live else opened
             file = exposurekit.export(content, out, user=user, include_personal=personal, source=source)
             lacks_names = table == QUEUE and personal and not live and _has_work(opened, user)
@@ -84,6 +114,22 @@ def export(*, table: str, history: str, out: Path, user: int | None, personal: b
     click.echo(f"Wrote {label_of(file)}, {file.stat().st_size:,} bytes.{note}")
     if lacks_names:
         click.echo(missing_names_hint(history), err=True)
+
+
+def _history_options(table: str, since: str | None) -> dict[str, str]:
+    """Return the options of a question, checked.
+
+    Raises:
+        click.UsageError: --since is missing, or the table does not take it.
+    """
+    question = QUESTIONS.get(table)
+    if since is None:
+        if question is not None and question.required:
+            raise click.UsageError(f"{table} needs --since, such as --since 14d")
+        return {}
+    if question is None or "since" not in question.options:
+        raise click.UsageError(f"{table} does not take --since")
+    return {"since": since}
 
 
 def _has_work(history: Any, user: int | None) -> bool:

@@ -62,14 +62,11 @@ def collect(
             raise
         unknown = _unknown_users(opened, collected, users)
     if as_json:
-        fields = {
-            "run": collected.run,
-            "seq": collected.seq,
-            "started_at": collected.started_at,
-            "finished_at": collected.finished_at,
-        }
-        fields |= dict(collected.people) | dict(collected.counts) | {"waits_for": collected.waits_for}
-        output.print_json(fields | {"was_there": collected.was_there, "not_registered": unknown})
+        fields = output.fields(collected, "run", "seq", "started_at", "finished_at")
+        fields |= {**collected.people, **collected.counts} | output.fields(
+            collected, "waits_for", "was_there"
+        )
+        output.print_json(fields | {"not_registered": unknown})
     elif collected.was_there:
         click.echo(f"{collected} (it was there already; nothing was added)")
     else:
@@ -236,7 +233,7 @@ def missing_names_hint(path: str) -> str:
     """Say why a report or a list of manual work lacks names, and how to add them."""
     directory = local_option(path)
     if directory is not None and (directory / DEMO_MARKER).is_file():
-        way = "This history is from a demo: run exposurekit demo --serve and add --live"
+        way = "This history is from a demo: run exposurekit demo --serve, set the variables that it prints, and add --live"
     else:
         way = "Add --live"
     return (
@@ -271,7 +268,6 @@ def _find_inbox(history: str, inbox: Path | None) -> Path | None:
 
 
 def _erase_notifications(history: str, user: int) -> int:
-    """Erase unsent notifications about a user; return their number."""
     from exposurekit.monitor.notifications.outbox import FILE, NotificationOutbox
 
     directory = local_option(history)

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from exposurekit.cli.options import history_option, json_option, local_option
-from exposurekit.cli.output import print_rows
+from exposurekit.cli.output import fields, print_rows
 from exposurekit.cli.sections import Group
 from exposurekit.errors import ConfigurationError, ExposureError
 from exposurekit.system.atomic_files import write_file
@@ -21,38 +21,37 @@ from exposurekit.text.sanitize import plain
 _IN_CLEAR = "Other users of this machine can see a command line: prefer the variable or a .env file."
 
 
-def inbox_options(command: Any) -> Any:
-    """The options that say where the inbox is and who may post to it."""
-    for option in reversed(_INBOX_OPTIONS):
-        command = option(command)
-    return command
-
-
 _inbox_option = click.option(
     "--inbox",
     type=click.Path(path_type=Path, dir_okay=False),
     help="The inbox file. Default: inbox.db in the history's directory.",
 )
-_INBOX_OPTIONS = (
-    _inbox_option,
-    click.option("--host", default="127.0.0.1", help="The address to listen on."),
-    click.option(
-        "--path-secret",
-        envvar="EXPOSUREKIT_WEBHOOK_PATH_SECRET",
-        show_envvar=True,
-        help="The secret path that senders post to: 16 letters or more. Default, without a signing secret: generated "
-        f"once and stored beside the inbox. {_IN_CLEAR}",
-    ),
-    click.option(
-        "--signing-secret",
-        "signing_secrets",
-        multiple=True,
-        envvar="EXPOSUREKIT_WEBHOOK_SIGNING_SECRET",
-        show_envvar=True,
-        help="Accept only deliveries signed with this secret (Standard Webhooks). Repeat it while secrets change; in the "
-        f"variable separate them by spaces. {_IN_CLEAR}",
-    ),
-)
+
+
+def inbox_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that say where the inbox is and who may post to it."""
+    for option in (
+        click.option(
+            "--signing-secret",
+            "signing_secrets",
+            multiple=True,
+            envvar="EXPOSUREKIT_WEBHOOK_SIGNING_SECRET",
+            show_envvar=True,
+            help="Accept only deliveries signed with this secret (Standard Webhooks). Repeat it while secrets change; in "
+            f"the variable separate them by spaces. {_IN_CLEAR}",
+        ),
+        click.option(
+            "--path-secret",
+            envvar="EXPOSUREKIT_WEBHOOK_PATH_SECRET",
+            show_envvar=True,
+            help="The secret path that senders post to: 16 letters or more. Default, without a signing secret: generated "
+            f"once and stored beside the inbox. {_IN_CLEAR}",
+        ),
+        click.option("--host", default="127.0.0.1", help="The address to listen on."),
+        _inbox_option,
+    ):
+        command = option(command)
+    return command
 
 
 @click.group(cls=Group)
@@ -102,12 +101,7 @@ def inbox_list(*, history: str, inbox: Path | None, as_json: bool) -> None:
     """
     with closing(_existing_inbox(history, inbox)) as messages:
         rows = [
-            {
-                "number": message.number,
-                "received_at": message.received_at,
-                "webhook_id": message.webhook_id,
-                "size": len(message.body),
-            }
+            fields(message, "number", "received_at", "webhook_id") | {"size": len(message.body)}
             for message in messages.unprocessed()
         ]
     print_rows(rows, as_json=as_json, none="Nothing is waiting.")
@@ -190,12 +184,7 @@ class Receiver:
 
 
 def create_receiver(
-    history: str,
-    *,
-    inbox: Path | None,
-    path_secret: str | None,
-    signing_secrets: tuple[str, ...],
-    **_: Any,
+    history: str, *, inbox: Path | None, path_secret: str | None, signing_secrets: tuple[str, ...], **_: Any
 ) -> Receiver:
     """The receiver of a history's inbox; secrets that are not given come from the environment or ``.env``."""
     from exposurekit.client.config import webhook_secrets
@@ -247,10 +236,7 @@ def _make_directory(directory: Path) -> None:
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        problem = error.strerror
-    else:
-        return
-    raise ConfigurationError(f"cannot create the inbox's directory: {problem}")
+        raise ConfigurationError(f"cannot create the inbox's directory: {error.strerror}") from None
 
 
 def _stored_path(file: Path) -> tuple[str, bool]:
@@ -288,11 +274,7 @@ def _print_body(body: bytes | None) -> None:
         )
     text = body.decode("utf-8", "backslashreplace")
     escaped = "".join(
-        character if character.isprintable() or character in "\n\t" else _escaped(character)
-        for character in text
+        one if one.isprintable() or one in "\n\t" else one.encode("unicode_escape").decode("ascii")
+        for one in text
     )
     click.echo(escaped, nl=not escaped.endswith("\n"))
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")

@@ -2,21 +2,14 @@
 
 import asyncio
 import sys
-from pathlib import Path
 from typing import Any
 
 import click
 
-from exposurekit.cli import output, session
-from exposurekit.cli.options import (
-    callback_network_option,
-    database_option,
-    json_option,
-    key_option,
-    on_a_terminal,
-    parse_name,
-)
+from exposurekit.cli import output
+from exposurekit.cli.options import callback_network_option, json_option, on_a_terminal, parse_name
 from exposurekit.cli.sections import Group
+from exposurekit.cli.session import ServiceDatabase, service_options
 from exposurekit.text.sanitize import plain
 
 FROM_STDIN = "-"
@@ -43,17 +36,10 @@ def integrator() -> None:
     is_flag=True,
     help="Nobody attests: each person is scanned only after their consent is recorded.",
 )
-@database_option
-@key_option
+@service_options
 @json_option
 def integrator_add(
-    *,
-    name: str,
-    attested_by: str | None,
-    no_attestation: bool,
-    database: str,
-    key_file: Path | None,
-    as_json: bool,
+    *, name: str, attested_by: str | None, no_attestation: bool, database: ServiceDatabase, as_json: bool
 ) -> None:
     """Register an integrator and show its credentials.
 
@@ -64,9 +50,7 @@ def integrator_add(
     from exposurekit.service.accounts import integrators
 
     who = _attester(name, attested_by, nobody=no_attestation)
-    credentials = session.transaction(
-        database, key_file, lambda db: integrators.add(db, name, attested_by=who), create=True
-    )
+    credentials = database.write(lambda db: integrators.add(db, name, attested_by=who), create=True)
     _print_credentials(credentials, as_json=as_json)
     if who is None:
         click.echo(UNATTESTED.format(name=name), err=True)
@@ -78,11 +62,8 @@ def integrator_add(
     "--by", "who", metavar="WHO", type=parse_name, help="Who attests from now on: a name or a role."
 )
 @click.option("--nobody", is_flag=True, help="Nobody attests from now on.")
-@database_option
-@key_option
-def integrator_attest(
-    *, name: str, who: str | None, nobody: bool, database: str, key_file: Path | None
-) -> None:
+@service_options
+def integrator_attest(*, name: str, who: str | None, nobody: bool, database: ServiceDatabase) -> None:
     """Set who attests the consent of the people it registers.
 
     Consents of people whom it registered before do not change.
@@ -93,7 +74,7 @@ def integrator_attest(
 
     if (who is None) is not nobody:
         raise click.UsageError("use either --by WHO or --nobody")
-    session.transaction(database, key_file, lambda db: integrators.attest(db, name, attested_by=who))
+    database.write(lambda db: integrators.attest(db, name, attested_by=who))
     if who is None:
         click.echo(UNATTESTED.format(name=name), err=True)
     else:
@@ -101,45 +82,38 @@ def integrator_attest(
 
 
 @integrator.command("list")
-@database_option
-@key_option
+@service_options
 @json_option
-def integrator_list(*, database: str, key_file: Path | None, as_json: bool) -> None:
+def integrator_list(*, database: ServiceDatabase, as_json: bool) -> None:
     """List integrators and how many people each has.
 
     Example: exposurekit integrator list --json
     """
     from exposurekit.service.accounts import integrators
 
-    integrators_list = session.read_session(database, key_file, integrators.all)
+    registered = database.read(integrators.all)
     if as_json:
         output.print_json(
             [
-                {
-                    "integration_name": one.name,
-                    "users": one.users,
-                    "since": one.created_at,
-                    "attested_by": one.attested_by,
-                    "has_callback": one.has_callback,
-                }
-                for one in integrators_list
+                {"integration_name": one.name, "users": one.users, "since": one.created_at}
+                | output.fields(one, "attested_by", "has_callback")
+                for one in registered
             ]
         )
         return
-    for one in integrators_list:
+    for one in registered:
         attested = f"attested by {plain(one.attested_by)}" if one.attested_by else "nobody attests"
         callback = "has a callback" if one.has_callback else "no callback"
         click.echo(f"{one.name}  {one.users} users  since {one.created_at:%Y-%m-%d}  {attested}  {callback}")
-    if not integrators_list:
+    if not registered:
         click.echo("No integrators. exposurekit integrator add NAME registers one.", err=True)
 
 
 @integrator.command("rotate")
 @click.argument("name")
-@database_option
-@key_option
+@service_options
 @json_option
-def integrator_rotate(*, name: str, database: str, key_file: Path | None, as_json: bool) -> None:
+def integrator_rotate(*, name: str, database: ServiceDatabase, as_json: bool) -> None:
     """Replace an integrator's key and secret.
 
     The old ones stop working now.
@@ -148,7 +122,7 @@ def integrator_rotate(*, name: str, database: str, key_file: Path | None, as_jso
     """
     from exposurekit.service.accounts import integrators
 
-    credentials = session.transaction(database, key_file, lambda db: integrators.rotate(db, name))
+    credentials = database.write(lambda db: integrators.rotate(db, name))
     _print_credentials(credentials, as_json=as_json)
 
 
@@ -157,9 +131,8 @@ def integrator_rotate(*, name: str, database: str, key_file: Path | None, as_jso
 @click.option(
     "--with-users", is_flag=True, help="Also delete the people it registered and everything found about them."
 )
-@database_option
-@key_option
-def integrator_remove(*, name: str, with_users: bool, database: str, key_file: Path | None) -> None:
+@service_options
+def integrator_remove(*, name: str, with_users: bool, database: ServiceDatabase) -> None:
     """Remove an integrator.
 
     The people whom it registered are deleted only with --with-users.
@@ -168,9 +141,7 @@ def integrator_remove(*, name: str, with_users: bool, database: str, key_file: P
     """
     from exposurekit.service.accounts import integrators
 
-    removed = session.transaction(
-        database, key_file, lambda db: integrators.remove(db, name, with_users=with_users)
-    )
+    removed = database.write(lambda db: integrators.remove(db, name, with_users=with_users))
     click.echo(f"Removed {name} and {removed} users.")
 
 
@@ -180,8 +151,7 @@ def integrator_remove(*, name: str, with_users: bool, database: str, key_file: P
 @click.option("--secret", help="The signing secret: whsec_ and base64. A hyphen reads it from stdin.")
 @click.option("--new-secret", is_flag=True, help="Generate a signing secret and show it once.")
 @callback_network_option
-@database_option
-@key_option
+@service_options
 @json_option
 def integrator_set_callback(
     *,
@@ -190,8 +160,7 @@ def integrator_set_callback(
     secret: str | None,
     new_secret: bool,
     callback_networks: tuple[str, ...],
-    database: str,
-    key_file: Path | None,
+    database: ServiceDatabase,
     as_json: bool,
 ) -> None:
     """Set the https address for an integrator's webhooks.
@@ -205,9 +174,7 @@ def integrator_set_callback(
 
     if secret is not None and new_secret:
         raise click.UsageError("use either --secret or --new-secret")
-    session.read_session(
-        database, key_file, lambda db: endpoints.get_callback(db, name)
-    )  # fails if there is no such integrator
+    database.read(lambda db: endpoints.get_callback(db, name))  # fails if there is no such integrator
     chosen = endpoints.new_secret() if new_secret else _read_secret(secret)
     asyncio.run(endpoints.vet(url, callback_networks=callback_networks))
 
@@ -217,7 +184,7 @@ def integrator_set_callback(
         await endpoints.set_callback(db, name, endpoints.Callback(url, signing_secret))
         return signing_secret is not None
 
-    signed = session.transaction(database, key_file, put)
+    signed = database.write(put)
     generated = chosen if new_secret else None
     if as_json:
         output.print_json({"integration_name": name, "signed": signed, "webhook_secret": generated})
@@ -234,9 +201,8 @@ def integrator_set_callback(
 
 @integrator.command("clear-callback")
 @click.argument("name")
-@database_option
-@key_option
-def integrator_clear_callback(*, name: str, database: str, key_file: Path | None) -> None:
+@service_options
+def integrator_clear_callback(*, name: str, database: ServiceDatabase) -> None:
     """Stop sending webhooks to an integrator.
 
     Pending deliveries become dead.
@@ -245,7 +211,7 @@ def integrator_clear_callback(*, name: str, database: str, key_file: Path | None
     """
     from exposurekit.service.webhooks import endpoints
 
-    session.transaction(database, key_file, lambda db: endpoints.set_callback(db, name, None))
+    database.write(lambda db: endpoints.set_callback(db, name, None))
     click.echo(f"{name} receives no more webhooks.")
 
 
@@ -272,7 +238,7 @@ def _read_secret(secret: str | None) -> str | None:
 
 
 def _print_credentials(credentials: Any, *, as_json: bool) -> None:
-    fields = {name: getattr(credentials, name) for name in ("integration_name", "api_key", "api_secret")}
+    fields = output.fields(credentials, "integration_name", "api_key", "api_secret")
     if as_json:
         output.print_json(fields)
         return

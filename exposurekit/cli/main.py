@@ -32,20 +32,9 @@ from exposurekit.errors import NEEDS_SERVICE, ExposureError
 from exposurekit.text.sanitize import plain
 
 SERVICE_PACKAGES = (
-    *("starlette", "uvicorn", "sqlalchemy", "cryptography", "python_multipart", "alembic", "limits"),
-    *(
-        "yaml",
-        "apprise",
-        "selectolax",
-        "jmespath",
-        "protego",
-        "rapidfuzz",
-        "nameparser",
-        "nicknames",
-        "phonenumbers",
-    ),
+    *("starlette", "uvicorn", "sqlalchemy", "cryptography", "python_multipart", "alembic", "limits", "yaml"),
+    *("apprise", "selectolax", "jmespath", "protego", "rapidfuzz", "nameparser", "nicknames", "phonenumbers"),
 )
-
 
 SECTIONS = {
     "Get started": (demo.demo, doctor.doctor, completion.completion),

@@ -4,7 +4,7 @@ import click
 
 from exposurekit.cli import browser
 from exposurekit.cli.history import existing_history
-from exposurekit.cli.options import ID, When, history_option
+from exposurekit.cli.options import ID, history_option, since_option
 from exposurekit.errors import ConfigurationError
 from exposurekit.text.sanitize import plain
 
@@ -12,12 +12,7 @@ from exposurekit.text.sanitize import plain
 @click.command("open")
 @history_option
 @click.option("--user", type=ID, help="Report on this person only.")
-@click.option(
-    "--since",
-    metavar="TIME",
-    type=When(),
-    help="Report what changed since then: 14d, yesterday, a day such as 2026-11-13, or an instant.",
-)
+@since_option("Report what changed since then: 14d, yesterday, a day such as 2026-11-13, or an instant.")
 def open_page(*, history: str, user: int | None, since: str | None) -> None:
     """Open a report of the history in the browser.
 

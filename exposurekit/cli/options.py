@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,9 +14,9 @@ import click
 from exposurekit.errors import ConfigurationError, InvalidArgument
 from exposurekit.service.constants import PERSON_NAME_MAX
 from exposurekit.text.sanitize import plain
+from exposurekit.text.times import UNITS
 
 ID_MAX = 2**63 - 1
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def parse_name(text: str) -> str:
@@ -39,22 +40,6 @@ class IdType(click.ParamType[int]):
 
 ID = IdType()
 
-database_option = click.option(
-    "--database",
-    default="sqlite:///service.db",
-    show_default=True,
-    envvar="EXPOSUREKIT_DATABASE",
-    show_envvar=True,
-    help="The service's database: sqlite:///FILE, or postgresql+psycopg:// and its address.",
-)
-key_option = click.option(
-    "--key-file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    envvar="EXPOSUREKIT_SERVICE_KEY_FILE",
-    show_envvar=True,
-    help="The key that encrypts personal data; created at first use. Default: exposurekit/service.key in the "
-    "configuration directory. Keep a copy: without it the data cannot be read.",
-)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 sites_option = click.option(
     "--sites",
@@ -116,22 +101,10 @@ class Span(click.ParamType[timedelta]):
         if isinstance(value, timedelta):
             return value
         match = re.fullmatch(r"(\d{1,6}(?:\.\d+)?)([smhd])", str(value).strip())
-        seconds = float(match[1]) * _SECONDS[match[2]] if match else 0
+        seconds = float(match[1]) * UNITS[match[2]] if match else 0
         if seconds < 1:
             self.fail("use a number and its unit, such as 90s, 30m, 6h or 1d", param, ctx)
         return timedelta(seconds=seconds)
-
-    @staticmethod
-    def format(span: timedelta) -> str:
-        """Format a duration as the option takes it, in the largest unit that fits.
-
-        >>> from exposurekit.cli.options import Span
-        >>> Span.format(timedelta(hours=6)), Span.format(timedelta(minutes=90))
-        ('6h', '90m')
-        """
-        seconds = span.total_seconds()
-        unit = next(unit for unit in "dhms" if seconds % _SECONDS[unit] == 0 or unit == "s")
-        return f"{seconds / _SECONDS[unit]:g}{unit}"
 
 
 class When(click.ParamType[str]):
@@ -141,13 +114,18 @@ class When(click.ParamType[str]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Check the text and return it."""
-        from exposurekit.history.times import parse_time
+        from exposurekit.text.times import parse_time
 
         try:
             parse_time(value, now=datetime.now(UTC))
         except InvalidArgument as error:
             self.fail(str(error), param, ctx)
         return str(value)
+
+
+def since_option(text: str) -> Callable[[Any], Any]:
+    """Return the --since option with a command's own help."""
+    return click.option("--since", metavar="TIME", type=When(), help=text)
 
 
 record_key_option = click.option(

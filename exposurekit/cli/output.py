@@ -37,6 +37,11 @@ def print_rows(rows: Sequence[Row], *, as_json: bool, none: str) -> None:
         click.echo(none, err=True)
 
 
+def fields(value: Any, *names: str) -> dict[str, Any]:
+    """Return attributes of an object by name."""
+    return {name: getattr(value, name) for name in names}
+
+
 def print_columns(rows: Sequence[Row]) -> None:
     """Print rows in columns under their keys."""
     headers = [name.replace("_", " ") for name in rows[0]]

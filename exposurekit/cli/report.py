@@ -8,7 +8,7 @@ from click.core import ParameterSource
 
 from exposurekit.cli import browser, output
 from exposurekit.cli.history import existing_history, is_begun, missing_names_hint
-from exposurekit.cli.options import ID, When, check_writable, history_option, json_option
+from exposurekit.cli.options import ID, check_writable, history_option, json_option, since_option
 
 KINDS = ("fleet", "person", "changes", "sites")
 
@@ -17,11 +17,8 @@ KINDS = ("fleet", "person", "changes", "sites")
 @history_option
 @click.option("--kind", type=click.Choice(KINDS), help="Default: what --user and --since imply, else fleet.")
 @click.option("--user", type=ID, help="Report on this person only.")
-@click.option(
-    "--since",
-    metavar="TIME",
-    type=When(),
-    help="Report what changed since then: 14d, 2w, 36h, yesterday, the end of a day such as 2026-11-13, or an instant.",
+@since_option(
+    "Report what changed since then: 14d, 2w, 36h, yesterday, the end of a day such as 2026-11-13, or an instant."
 )
 @click.option(
     "--live",
@@ -32,6 +29,11 @@ KINDS = ("fleet", "person", "changes", "sites")
     "--share-safe",
     is_flag=True,
     help="For readers who may not know whom it is about: pseudonyms and rounded values, checked before it is written.",
+)
+@click.option(
+    "--rows",
+    is_flag=True,
+    help="With --share-safe: also tables with one row per listing or person, which are pseudonymised and not anonymous.",
 )
 @click.option(
     "--out", required=True, type=click.Path(path_type=Path), help="The file to write, such as fleet.html."
@@ -47,6 +49,7 @@ def report(
     since: str | None,
     live: bool,
     share_safe: bool,
+    rows: bool,
     out: Path,
     pdf: bool,
     opens: bool,
@@ -68,7 +71,13 @@ def report(
     _check(kind, user, since)
     check_writable(out)
     exposure = connect() if live else None
-    options: dict[str, Any] = {"kind": kind, "user": user, "since": since, "share_safe": share_safe}
+    options: dict[str, Any] = {
+        "kind": kind,
+        "user": user,
+        "since": since,
+        "share_safe": share_safe,
+        "rows": rows,
+    }
     if exposure is not None and _needs_no_history(history):
         written = write_report(exposure, out, **options)
     else:
@@ -97,7 +106,6 @@ def _needs_no_history(history: str) -> bool:
 
 
 def _check(kind: str | None, user: int | None, since: str | None) -> None:
-    """Check that --kind, --user and --since fit together."""
     if user is not None and since is not None:
         raise click.UsageError("use --user (one person) or --since (everyone), not both")
     for option, value, option_kind in (("--user ID", user, "person"), ("--since TIME", since, "changes")):

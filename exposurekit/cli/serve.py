@@ -10,29 +10,21 @@ from typing import Any
 import click
 
 from exposurekit.cli import session
-from exposurekit.cli.options import (
-    callback_network_option,
-    database_option,
-    key_option,
-    search_engine_option,
-    sites_option,
-)
+from exposurekit.cli.options import callback_network_option, search_engine_option, sites_option
+from exposurekit.cli.session import ServiceDatabase, service_options
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.constants import REQUESTS_PER_SECOND
 
 
 @click.command()
-@database_option
-@key_option
+@service_options
 @click.option("--host", default="127.0.0.1", help="The address to listen on.")
 @click.option("--port", default=8642, type=click.IntRange(0, 65535), help="The port; 0: any free one.")
 @sites_option
 @search_engine_option
 @callback_network_option
 @click.option(
-    "--no-worker",
-    is_flag=True,
-    help="Serve the API only; run the background jobs with exposurekit worker.",
+    "--no-worker", is_flag=True, help="Serve the API only; run the background jobs with exposurekit worker."
 )
 @click.option(
     "--requests-per-second",
@@ -43,8 +35,7 @@ from exposurekit.service.constants import REQUESTS_PER_SECOND
 )
 def serve(
     *,
-    database: str,
-    key_file: Path | None,
+    database: ServiceDatabase,
     host: str,
     port: int,
     sites_directory: Path | None,
@@ -63,22 +54,20 @@ def serve(
     from exposurekit.service.api.rate_limits import Limits
     from exposurekit.service.api.server import serve as serve_database
 
-    opened = session.database(database, key_file, create=True)
+    opened = database.unopened(create=True)
     worker = None if no_worker else _worker(opened, sites_directory, search_engine, callback_networks)
     limits = Limits(requests_per_second=requests_per_second) if requests_per_second else None
     serve_database(opened, host, port, worker=worker, limits=limits)
 
 
 @click.command()
-@database_option
-@key_option
+@service_options
 @sites_option
 @search_engine_option
 @callback_network_option
 def worker(
     *,
-    database: str,
-    key_file: Path | None,
+    database: ServiceDatabase,
     sites_directory: Path | None,
     search_engine: str | None,
     callback_networks: tuple[str, ...],
@@ -94,10 +83,10 @@ def worker(
     """
     from exposurekit.service import log_setup
 
-    opened = session.database(database, key_file)
+    opened = database.unopened()
     background_worker = _worker(opened, sites_directory, search_engine, callback_networks)
     log_setup.to_stderr()
-    if database.startswith("sqlite"):
+    if database.url.startswith("sqlite"):
         click.echo("On SQLite, serve already includes a worker; the two take turns writing.", err=True)
     asyncio.run(_run_until_signal(opened, background_worker))
 

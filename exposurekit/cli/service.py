@@ -1,13 +1,13 @@
 """`exposurekit service`: users, due jobs, deliveries and site health, without personal data."""
 
-from pathlib import Path
 from typing import Any
 
 import click
 
-from exposurekit.cli import output, session
-from exposurekit.cli.options import database_option, json_option, key_option
+from exposurekit.cli import output
+from exposurekit.cli.options import json_option
 from exposurekit.cli.sections import Group
+from exposurekit.cli.session import ServiceDatabase, service_options
 
 NO_SCANS = "No site was scanned yet."
 
@@ -18,15 +18,14 @@ def service() -> None:
 
 
 @service.command("status")
-@database_option
-@key_option
+@service_options
 @json_option
-def service_status(*, database: str, key_file: Path | None, as_json: bool) -> None:
+def service_status(*, database: ServiceDatabase, as_json: bool) -> None:
     """Show people, due jobs, deliveries and the health of sites.
 
     Example: exposurekit service status --json
     """
-    status = session.read_session(database, key_file, _status)
+    status = database.read(_status)
     if as_json:
         output.print_json(status)
         return
@@ -53,10 +52,7 @@ async def _status(db: Any) -> dict[str, Any]:
     return {
         "people": await consent.counts(db),
         "work": {
-            kind: {
-                **await leases.counts(db, table),
-                "oldest_due_at": await leases.oldest_due(db, table),
-            }
+            kind: await leases.counts(db, table) | {"oldest_due_at": await leases.oldest_due(db, table)}
             for kind, table in kinds.items()
         },
         "deliveries": await outbox.counts(db),
@@ -69,16 +65,9 @@ async def site_health(db: Any) -> list[dict[str, Any]]:
     from exposurekit.service.sites import statistics
 
     return [
-        {
-            "site": one.site,
-            "scans": one.scans,
-            "inconclusive_scans": one.inconclusive_scans,
-            "inconclusive_rate": None if one.inconclusive_rate is None else round(one.inconclusive_rate, 3),
-            "untrusted_scans": one.untrusted_scans,
-            "last_scan_at": one.last_scan_at,
-            "last_good_scan_at": one.last_good_scan_at,
-            "last_reason": one.last_reason,
-        }
+        output.fields(one, "site", "scans", "inconclusive_scans")
+        | {"inconclusive_rate": None if one.inconclusive_rate is None else round(one.inconclusive_rate, 3)}
+        | output.fields(one, "untrusted_scans", "last_scan_at", "last_good_scan_at", "last_reason")
         for one in await statistics.all(db)
         if one.scans
     ]

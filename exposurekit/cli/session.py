@@ -1,9 +1,13 @@
-"""Open the service's database and load its site definitions, for commands."""
+"""The service's database and site definitions, as a command's options name them."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
+
+import click
 
 from exposurekit.errors import ConfigurationError
 
@@ -11,52 +15,82 @@ T = TypeVar("T")
 Task = Callable[[Any], Awaitable[T]]  # takes a `Session`
 
 
-def database(url: str, key_file: Path | None, *, create: bool = False) -> Any:
-    """Return the service's database, not yet open; a key is created only with a new database.
+@dataclass(frozen=True, slots=True)
+class ServiceDatabase:
+    """The database that `service_options` name; each method but `unopened` opens and closes it."""
 
-    Raises:
-        ConfigurationError: It does not exist and ``create`` is false, or its key is missing.
-    """
-    from exposurekit.service.clock import Clock
-    from exposurekit.service.storage.database import Database, exists
-    from exposurekit.service.storage.encryption import Vault, load_key
+    url: str
+    key_file: Path | None
 
-    is_there = exists(url)  # None: not known before connecting
-    if is_there is False and not create:
-        raise ConfigurationError("there is no such database: exposurekit integrator add NAME creates one")
-    create_key = create and is_there is not True
-    return Database(url, vault=Vault(load_key(key_file, create=create_key)), clock=Clock())
+    def unopened(self, *, create: bool = False) -> Any:
+        """Return the database, not yet open; a key is created only with a new database.
+
+        Raises:
+            ConfigurationError: It does not exist and ``create`` is false, or its key is missing.
+        """
+        from exposurekit.service.clock import Clock
+        from exposurekit.service.storage.database import Database, exists
+        from exposurekit.service.storage.encryption import Vault, load_key
+
+        is_there = exists(self.url)  # None: not known before connecting
+        if is_there is False and not create:
+            raise ConfigurationError("there is no such database: exposurekit integrator add NAME creates one")
+        key = load_key(self.key_file, create=create and is_there is not True)
+        return Database(self.url, vault=Vault(key), clock=Clock())
+
+    def read(self, task: Task[T]) -> T:
+        """Run a task in a read session."""
+
+        async def read(opened: Any) -> T:
+            async with opened.reading() as session:
+                return await task(session)
+
+        return _run_session(self.unopened(), read)
+
+    def write(self, task: Task[T], *, create: bool = False) -> T:
+        """Run a task in a write transaction."""
+
+        async def write(opened: Any) -> T:
+            async with opened.writing() as session:
+                return await task(session)
+
+        return _run_session(self.unopened(create=create), write)
+
+    def erase(self, task: Task[None]) -> bool:
+        """Run an erasing transaction; return whether the database's log is scrubbed too."""
+
+        async def erase(opened: Any) -> bool:
+            async with opened.writing() as session:
+                await task(session)
+            return bool(await opened.scrub())
+
+        return _run_session(self.unopened(), erase)
 
 
-def transaction(url: str, key_file: Path | None, task: Task[T], *, create: bool = False) -> T:
-    """Run a task in a write transaction on the service's database."""
+def service_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add --database and --key-file, which the command receives as one `ServiceDatabase`."""
 
-    async def write(opened: Any) -> T:
-        async with opened.writing() as session:
-            return await task(session)
+    @click.option(
+        "--database",
+        default="sqlite:///service.db",
+        show_default=True,
+        envvar="EXPOSUREKIT_DATABASE",
+        show_envvar=True,
+        help="The service's database: sqlite:///FILE, or postgresql+psycopg:// and its address.",
+    )
+    @click.option(
+        "--key-file",
+        type=click.Path(path_type=Path, dir_okay=False),
+        envvar="EXPOSUREKIT_SERVICE_KEY_FILE",
+        show_envvar=True,
+        help="The key that encrypts personal data; created at first use. Default: exposurekit/service.key in the "
+        "configuration directory. Keep a copy: without it the data cannot be read.",
+    )
+    @wraps(command)
+    def run(*args: Any, database: str, key_file: Path | None, **values: Any) -> None:
+        command(*args, database=ServiceDatabase(database, key_file), **values)
 
-    return _run_session(database(url, key_file, create=create), write)
-
-
-def erase_with(url: str, key_file: Path | None, task: Task[None]) -> bool:
-    """Run an erasing transaction; return whether the database's log is scrubbed too."""
-
-    async def erase(opened: Any) -> bool:
-        async with opened.writing() as session:
-            await task(session)
-        return bool(await opened.scrub())
-
-    return _run_session(database(url, key_file), erase)
-
-
-def read_session(url: str, key_file: Path | None, task: Task[T]) -> T:
-    """Run a task in a read session on the service's database."""
-
-    async def read(opened: Any) -> T:
-        async with opened.reading() as session:
-            return await task(session)
-
-    return _run_session(database(url, key_file), read)
+    return run
 
 
 def definitions(directory: Path | None) -> dict[str, Any]:

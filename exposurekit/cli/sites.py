@@ -13,9 +13,10 @@ from typing import Any
 import click
 
 from exposurekit.cli import output, session
-from exposurekit.cli.options import database_option, json_option, key_option, sites_option
+from exposurekit.cli.options import json_option, sites_option
 from exposurekit.cli.sections import Group
 from exposurekit.cli.service import NO_SCANS, site_health
+from exposurekit.cli.session import ServiceDatabase, service_options
 from exposurekit.errors import ConfigurationError
 from exposurekit.text.sanitize import plain
 
@@ -123,34 +124,32 @@ def sites_list(*, sites_directory: Path | None, as_json: bool) -> None:
 
 
 @sites.command("health")
-@database_option
-@key_option
+@service_options
 @json_option
-def sites_health(*, database: str, key_file: Path | None, as_json: bool) -> None:
+def sites_health(*, database: ServiceDatabase, as_json: bool) -> None:
     """Show scans per site: inconclusive and untrusted ones.
 
     Example: exposurekit sites health
     """
-    output.print_rows(session.read_session(database, key_file, site_health), as_json=as_json, none=NO_SCANS)
+    output.print_rows(database.read(site_health), as_json=as_json, none=NO_SCANS)
 
 
 async def _check_files(files: Iterable[Path], networks: tuple[str, ...], *, offline: bool) -> list[SiteCheck]:
-    """Check files one after the other."""
     from exposurekit.service.clock import Clock
-    from exposurekit.service.http.client import Outbound
+    from exposurekit.service.http.client import HttpClient
     from exposurekit.service.scanning.politeness import PoliteFetcher
     from exposurekit.service.storage.database import Database
     from exposurekit.service.storage.encryption import Vault
 
-    outbound = Outbound(allowed_networks=networks)
+    http = HttpClient(allowed_networks=networks)
     with tempfile.TemporaryDirectory(prefix="exposurekit-check-") as directory:
         url = f"sqlite:///{Path(directory) / 'turns.db'}"
         database = await Database(url, vault=Vault(Vault.generate_key()), clock=Clock()).open()
         try:
-            fetcher = None if offline else PoliteFetcher(outbound, database)
+            fetcher = None if offline else PoliteFetcher(http, database)
             return [await _check(file, fetcher) for file in files]
         finally:
-            await outbound.close()
+            await http.close()
             await database.close()
 
 
@@ -167,7 +166,6 @@ async def _check(file: Path, fetcher: Any) -> SiteCheck:
 
 
 async def _run_controls(file: Path, site: Any, fetcher: Any) -> SiteCheck:
-    """Run a definition's controls on the site."""
     from exposurekit.service.accounts.subject import Place
     from exposurekit.service.scanning import matching, site_scan
     from exposurekit.service.scanning.control import decoy_subject

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
-from exposurekit.cli.options import Span
+from exposurekit.text.times import interval
 
 _HOURS = (1, 2, 3, 4, 6, 8, 12, 24)
 _SYSTEMD = """# 1. systemd: /etc/systemd/system/exposurekit-watch.service
@@ -73,7 +73,7 @@ def install_instructions(
         command=shlex.quote(str(command)),
         history=shlex.quote(str(directory or history)),
         environment=shlex.quote(str(Path.cwd() / environment)),
-        options=shlex.join(["--every", Span.format(every), *options]),
+        options=shlex.join(["--every", interval(every), *options]),
         hours="*" if hours == 1 else f"*/{hours}" if hours < _HOURS[-1] else "3",
         writable=shlex.quote(str(directory.parent if directory else Path.cwd())),
     )

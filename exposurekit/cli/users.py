@@ -6,19 +6,13 @@ from typing import Any
 import click
 
 from exposurekit.cli import output, session
-from exposurekit.cli.options import (
-    ID,
-    by_option,
-    database_option,
-    json_option,
-    key_option,
-    limit_option,
-    on_a_terminal,
-    sites_option,
-)
+from exposurekit.cli.options import ID, by_option, json_option, limit_option, on_a_terminal, sites_option
 from exposurekit.cli.sections import Group
+from exposurekit.cli.session import ServiceDatabase, service_options
 from exposurekit.service.constants import VERDICTS
 from exposurekit.text.sanitize import plain
+
+_user_argument = click.argument("user_id", metavar="ID", type=ID)
 
 
 @click.group(cls=Group)
@@ -27,96 +21,81 @@ def users() -> None:
 
 
 @users.command("consent")
-@click.argument("user_id", metavar="ID", type=ID)
+@_user_argument
 @by_option
-@database_option
-@key_option
-def users_consent(*, user_id: int, who: str, database: str, key_file: Path | None) -> None:
+@service_options
+def users_consent(*, user_id: int, who: str, database: ServiceDatabase) -> None:
     """Record a person's consent to scans and removals.
 
     A scan is due immediately.
 
     Example: exposurekit users consent 7 --by "the person, by letter"
     """
-    from exposurekit.service.accounts import consent as accounts_consent
+    from exposurekit.service.accounts import consent
 
-    async def consent(db: Any) -> bool:
-        await accounts_consent.consent(db, user_id, given_by=who)
-        return await accounts_consent.may_scan(db, user_id)
-
-    may_scan = session.transaction(database, key_file, consent)
+    scan = _scan_after(database, user_id, lambda db: consent.consent(db, user_id, given_by=who))
     click.echo(
-        f"Consent is recorded for {user_id}. {_scan_note(may_scan, 'the service is not activated for them')}"
+        f"Consent is recorded for {user_id}. {scan or 'No scan is due: the service is not activated for them.'}"
     )
 
 
 @users.command("withdraw")
-@click.argument("user_id", metavar="ID", type=ID)
+@_user_argument
 @by_option
-@database_option
-@key_option
-def users_withdraw(*, user_id: int, who: str, database: str, key_file: Path | None) -> None:
+@service_options
+def users_withdraw(*, user_id: int, who: str, database: ServiceDatabase) -> None:
     """Record that a person has withdrawn consent.
 
     Scans and removals stop. Existing records remain.
 
     Example: exposurekit users withdraw 7 --by "the person, by phone"
     """
-    from exposurekit.service.accounts import consent as accounts_consent
+    from exposurekit.service.accounts import consent
 
-    withdrawn = session.transaction(
-        database, key_file, lambda db: accounts_consent.withdraw(db, user_id, withdrawn_by=who)
-    )
+    withdrawn = database.write(lambda db: consent.withdraw(db, user_id, withdrawn_by=who))
     outcome = "is withdrawn" if withdrawn else "was not recorded"
     click.echo(f"Consent {outcome} for {user_id}. Scans and removals have stopped.")
 
 
 @users.command("activate")
-@click.argument("user_id", metavar="ID", type=ID)
-@database_option
-@key_option
-def users_activate(*, user_id: int, database: str, key_file: Path | None) -> None:
+@_user_argument
+@service_options
+def users_activate(*, user_id: int, database: ServiceDatabase) -> None:
     """Activate the service for a person.
 
     A scan is due immediately if consent is recorded.
 
     Example: exposurekit users activate 7
     """
-    from exposurekit.service.accounts import consent as accounts_consent
+    from exposurekit.service.accounts import consent
 
-    async def activate(db: Any) -> bool:
-        await accounts_consent.activate(db, user_id)
-        return await accounts_consent.may_scan(db, user_id)
-
-    may_scan = session.transaction(database, key_file, activate)
+    scan = _scan_after(database, user_id, lambda db: consent.activate(db, user_id))
     click.echo(
-        f"The service is activated for {user_id}. {_scan_note(may_scan, 'their consent is not recorded')}"
+        f"The service is activated for {user_id}. {scan or 'No scan is due: their consent is not recorded.'}"
     )
 
 
 @users.command("deactivate")
-@click.argument("user_id", metavar="ID", type=ID)
-@database_option
-@key_option
-def users_deactivate(*, user_id: int, database: str, key_file: Path | None) -> None:
+@_user_argument
+@service_options
+def users_deactivate(*, user_id: int, database: ServiceDatabase) -> None:
     """Deactivate the service for a person.
 
     Scans and removals stop. Existing records remain.
 
     Example: exposurekit users deactivate 7
     """
-    from exposurekit.service.accounts import consent as accounts_consent
+    from exposurekit.service.accounts import consent
 
-    session.transaction(database, key_file, lambda db: accounts_consent.deactivate(db, user_id))
+    database.write(lambda db: consent.deactivate(db, user_id))
     click.echo(f"The service is deactivated for {user_id}. Scans and removals have stopped.")
 
 
 @users.command("purge")
-@click.argument("user_id", metavar="ID", type=ID)
+@_user_argument
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-@database_option
-@key_option
-def users_purge(*, user_id: int, yes: bool, database: str, key_file: Path | None) -> None:
+@service_options
+def users_purge(*, user_id: int, yes: bool, database: ServiceDatabase) -> None:
     """Delete a person and everything found about them.
 
     Nothing about them remains in any table. This cannot be undone.
@@ -125,14 +104,14 @@ def users_purge(*, user_id: int, yes: bool, database: str, key_file: Path | None
 
     Example: exposurekit users purge 7 --yes
     """
-    from exposurekit.service.accounts import consent as accounts_consent
+    from exposurekit.service.accounts import consent
 
     if not yes:
         if not on_a_terminal():
             raise click.UsageError("cannot prompt for confirmation here: use --yes")
         if not click.confirm(f"Delete person {user_id} and everything found about them", err=True):
             raise click.ClickException("nothing was deleted")
-    scrubbed = session.erase_with(database, key_file, lambda db: accounts_consent.purge(db, user_id))
+    scrubbed = database.erase(lambda db: consent.purge(db, user_id))
     click.echo(f"Deleted {user_id} from every table.")
     if not scrubbed:
         click.echo(
@@ -146,17 +125,10 @@ def users_purge(*, user_id: int, yes: bool, database: str, key_file: Path | None
 @click.argument("user_id", metavar="[ID]", type=ID, required=False)
 @click.option("--verdict", type=click.Choice(VERDICTS), help="Only those with this verdict.")
 @limit_option
-@database_option
-@key_option
+@service_options
 @json_option
 def users_candidates(
-    *,
-    user_id: int | None,
-    verdict: str | None,
-    limit: int,
-    database: str,
-    key_file: Path | None,
-    as_json: bool,
+    *, user_id: int | None, verdict: str | None, limit: int, database: ServiceDatabase, as_json: bool
 ) -> None:
     """List possible matches that need a decision.
 
@@ -168,26 +140,11 @@ def users_candidates(
     """
     from exposurekit.service.findings import candidates
 
-    matches = session.read_session(
-        database,
-        key_file,
-        lambda db: candidates.all(db, user_id=user_id, verdict=verdict, limit=limit),
-    )
     rows = [
-        {
-            "id": one.id,
-            "user_id": one.user_id,
-            "site": one.site,
-            "verdict": one.verdict,
-            "score": one.score,
-            "seen_at": one.seen_at,
-            "name": one.listing.name,
-            "age": one.listing.age,
-            "places": one.listing.locations,
-            "reasons": one.reasons,
-            "href": one.listing.href,
-        }
-        for one in matches
+        output.fields(one, "id", "user_id", "site", "verdict", "score", "seen_at")
+        | {"name": one.listing.name, "age": one.listing.age, "places": one.listing.locations}
+        | {"reasons": one.reasons, "href": one.listing.href}
+        for one in database.read(lambda db: candidates.all(db, user_id=user_id, verdict=verdict, limit=limit))
     ]
     output.print_rows(rows, as_json=as_json, none="No candidates.")
 
@@ -195,11 +152,8 @@ def users_candidates(
 @users.command("accept")
 @click.argument("candidate_id", type=ID)
 @sites_option
-@database_option
-@key_option
-def users_accept(
-    *, candidate_id: int, sites_directory: Path | None, database: str, key_file: Path | None
-) -> None:
+@service_options
+def users_accept(*, candidate_id: int, sites_directory: Path | None, database: ServiceDatabase) -> None:
     """Accept a candidate: it becomes a record.
 
     The record gets an alert and is removed like any other.
@@ -212,16 +166,16 @@ def users_accept(
 
     definitions = session.definitions(sites_directory)
 
-    async def accept(db: Any) -> tuple[int, str, bool]:
+    async def accept(db: Any) -> tuple[int, str]:
         candidate = await candidates.find(db, candidate_id)
         definition = definitions.get(candidate.site)
         subject = await people.get_subject(db, candidate.user_id)
         site = definition.site(subject) if definition and subject else Site(name=candidate.site)
-        return await candidates.accept(db, candidate_id, site), candidate.site, definition is not None
+        return await candidates.accept(db, candidate_id, site), candidate.site
 
-    record_id, site, has_definition = session.transaction(database, key_file, accept)
+    record_id, site = database.write(accept)
     click.echo(f"Candidate {candidate_id} is now record {record_id}.")
-    if not has_definition:
+    if site not in definitions:
         click.echo(
             f"There is no definition of {plain(site)}, so the alert does not say how to opt out: name the directory "
             "with --sites",
@@ -231,9 +185,8 @@ def users_accept(
 
 @users.command("reject")
 @click.argument("candidate_id", type=ID)
-@database_option
-@key_option
-def users_reject(*, candidate_id: int, database: str, key_file: Path | None) -> None:
+@service_options
+def users_reject(*, candidate_id: int, database: ServiceDatabase) -> None:
     """Reject a candidate: it is about somebody else.
 
     It is not listed again; --verdict rejected shows rejected candidates.
@@ -242,9 +195,16 @@ def users_reject(*, candidate_id: int, database: str, key_file: Path | None) -> 
     """
     from exposurekit.service.findings import candidates
 
-    session.transaction(database, key_file, lambda db: candidates.reject(db, candidate_id))
+    database.write(lambda db: candidates.reject(db, candidate_id))
     click.echo(f"Candidate {candidate_id} is rejected.")
 
 
-def _scan_note(may_scan: bool, reason: str) -> str:  # noqa: FBT001
-    return "A scan is due." if may_scan else f"No scan is due: {reason}."
+def _scan_after(database: ServiceDatabase, user_id: int, change: session.Task[None]) -> str:
+    """Change a person's state; return the sentence that a scan is due, empty if none is."""
+    from exposurekit.service.accounts import consent
+
+    async def run(db: Any) -> bool:
+        await change(db)
+        return await consent.may_scan(db, user_id)
+
+    return "A scan is due." if database.write(run) else ""

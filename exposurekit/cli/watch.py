@@ -2,8 +2,11 @@
 
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,7 @@ from exposurekit.cli.options import Span, history_option, json_option, local_opt
 from exposurekit.cli.sections import Group
 from exposurekit.errors import ConfigurationError
 from exposurekit.text.sanitize import plain
+from exposurekit.text.times import interval
 
 STATUS_FILE = "watch.json"
 _STATUS_LINES = {
@@ -28,26 +32,52 @@ _STATUS_LINES = {
 }
 
 
-def _watch_options(command: Any) -> Any:
+@dataclass(frozen=True, slots=True)
+class _Settings:
     """The options that a running and an installed watch share."""
-    for option in reversed(
-        (
-            history_option,
-            record_key_option,
-            click.option("--every", default="6h", type=Span(), help="The time between two collections."),
-            click.option(
-                "--receive",
-                "port",
-                metavar="PORT",
-                type=click.IntRange(0, 65535),
-                help="Also receive webhooks on this port.",
-            ),
-            inbox_options,
-            rules_option,
-        )
-    ):
-        command = option(command)
-    return command
+
+    history: str
+    record_key: str | None
+    every: timedelta
+    port: int | None
+    rules: Path | None
+    host: str
+    inbox: Path | None
+    path_secret: str | None = field(repr=False)
+    signing_secrets: tuple[str, ...] = field(repr=False)
+
+    def command_line(self) -> list[str]:
+        """Return the options for a unit file, without the history, the interval and the secrets."""
+        values = {
+            "--record-key": self.record_key,
+            "--receive": self.port,
+            "--host": None if self.port is None else self.host,
+            "--inbox": self.inbox and self.inbox.resolve(),
+            "--rules": self.rules and self.rules.resolve(),
+        }
+        return [
+            word for option, value in values.items() if value is not None for word in (option, str(value))
+        ]
+
+
+def _watch_options(command: Callable[[_Settings], None]) -> Callable[..., None]:
+    @history_option
+    @record_key_option
+    @click.option("--every", default="6h", type=Span(), help="The time between two collections.")
+    @click.option(
+        "--receive",
+        "port",
+        metavar="PORT",
+        type=click.IntRange(0, 65535),
+        help="Also receive webhooks on this port.",
+    )
+    @inbox_options
+    @rules_option
+    @wraps(command)
+    def run(**values: Any) -> None:
+        command(_Settings(**values))
+
+    return run
 
 
 @click.group(cls=Group)
@@ -57,15 +87,7 @@ def watch() -> None:
 
 @watch.command("run")
 @_watch_options
-def watch_run(
-    *,
-    history: str,
-    record_key: str | None,
-    every: timedelta,
-    port: int | None,
-    rules: Path | None,
-    **inbox: Any,
-) -> None:
+def watch_run(settings: _Settings) -> None:
     """Run the watch until Ctrl-C or SIGTERM.
 
     The connection comes from EXPOSUREKIT_BASE_URL, _INTEGRATION_NAME, _API_KEY and _API_SECRET, or a .env file. Failures
@@ -74,7 +96,7 @@ def watch_run(
 
     Example: exposurekit watch run --every 6h --receive 8787 --rules rules.yaml
     """
-    status_file = _status_file(history)
+    status_file = _status_file(settings.history)
     from exposurekit.exposure import connect
     from exposurekit.monitor.status import WatchStatus
     from exposurekit.monitor.watch import Watch
@@ -82,17 +104,22 @@ def watch_run(
 
     with ExitStack() as stack:
         exposure = connect(progress=False)
-        opened = stack.enter_context(open_history(history, record_key))
+        opened = stack.enter_context(open_history(settings.history, settings.record_key))
         log_setup.to_stderr()
         notifier = None
-        if rules is not None:
-            notifier = open_notifier(rules, stack.enter_context(closing(_outbox(status_file))))
+        if settings.rules is not None:
+            notifier = open_notifier(settings.rules, stack.enter_context(closing(_outbox(status_file))))
         messages, receiver_running = None, None
-        if port is not None:
-            receiver = create_receiver(history, **inbox)
+        if settings.port is not None:
+            receiver = create_receiver(
+                settings.history,
+                inbox=settings.inbox,
+                path_secret=settings.path_secret,
+                signing_secrets=settings.signing_secrets,
+            )
             messages = stack.enter_context(closing(receiver.messages))
-            receiver_running = receiving(receiver, inbox["host"], port)
-        running = Watch(opened, exposure, every, WatchStatus(status_file), messages, notifier)
+            receiver_running = receiving(receiver, settings.host, settings.port)
+        running = Watch(opened, exposure, settings.every, WatchStatus(status_file), messages, notifier)
         _stop_on_signals(running)
         running.run(receiver_running)
     click.echo("Stopped. Everything collected so far is stored.", err=True)
@@ -119,36 +146,20 @@ def watch_status(*, history: str, as_json: bool) -> None:
 
 @watch.command("install")
 @_watch_options
-def watch_install(
-    *,
-    history: str,
-    record_key: str | None,
-    every: timedelta,
-    port: int | None,
-    rules: Path | None,
-    **inbox: Any,
-) -> None:
+def watch_install(settings: _Settings) -> None:
     """Print a systemd unit and a cron line that run this watch.
 
     It changes nothing on the machine. Secrets are not printed: put them into the file that the unit names.
 
     Example: exposurekit watch install --every 6h --receive 8787 >exposurekit-watch.txt
     """
-    values = {
-        "--record-key": record_key,
-        "--receive": port,
-        "--host": None if port is None else inbox["host"],
-        "--inbox": inbox["inbox"] and inbox["inbox"].resolve(),
-        "--rules": rules and rules.resolve(),
-    }
-    options = [word for option, value in values.items() if value is not None for word in (option, str(value))]
-    click.echo(systemd.install_instructions(history, every, options))
+    click.echo(systemd.install_instructions(settings.history, settings.every, settings.command_line()))
 
 
 def _print_status(status: dict[str, Any]) -> None:
     click.echo(f"Problem: {status['problem']}." if status["problem"] else "ok: the watch is running.")
     if status.get("every_s"):
-        click.echo(f"Interval: {Span.format(timedelta(seconds=status['every_s']))}")
+        click.echo(f"Interval: {interval(timedelta(seconds=status['every_s']))}")
     for label, name in _STATUS_LINES.items():
         if status.get(name) is not None:
             click.echo(f"{label}: {status[name]}")

@@ -1,14 +1,14 @@
 """`exposurekit webhooks`: list and replay deliveries, without their content or address."""
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import click
 
-from exposurekit.cli import output, session
-from exposurekit.cli.options import database_option, json_option, key_option, limit_option
+from exposurekit.cli import output
+from exposurekit.cli.options import json_option, limit_option
 from exposurekit.cli.sections import Group
+from exposurekit.cli.session import ServiceDatabase, service_options
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.constants import STATES
 
@@ -21,12 +21,9 @@ def webhooks() -> None:
 @webhooks.command("list")
 @click.option("--state", type=click.Choice(STATES), help="Only those in this state.")
 @limit_option
-@database_option
-@key_option
+@service_options
 @json_option
-def webhooks_list(
-    *, state: str | None, limit: int, database: str, key_file: Path | None, as_json: bool
-) -> None:
+def webhooks_list(*, state: str | None, limit: int, database: ServiceDatabase, as_json: bool) -> None:
     """List the newest deliveries.
 
     Their state is open (events are still added), pending (being sent), or dead (every attempt failed).
@@ -35,7 +32,7 @@ def webhooks_list(
     """
     from exposurekit.service.webhooks import outbox
 
-    deliveries = session.read_session(database, key_file, lambda db: outbox.all(db, state=state, limit=limit))
+    deliveries = database.read(lambda db: outbox.all(db, state=state, limit=limit))
     rows = [{name: value for name, value in asdict(one).items() if name != "id"} for one in deliveries]
     output.print_rows(rows, as_json=as_json, none="No deliveries.")
 
@@ -43,11 +40,8 @@ def webhooks_list(
 @webhooks.command("replay")
 @click.argument("webhook_ids", metavar="[WEBHOOK_ID]...", nargs=-1)
 @click.option("--all", "replay_all", is_flag=True, help="Replay every dead delivery.")
-@database_option
-@key_option
-def webhooks_replay(
-    *, webhook_ids: tuple[str, ...], replay_all: bool, database: str, key_file: Path | None
-) -> None:
+@service_options
+def webhooks_replay(*, webhook_ids: tuple[str, ...], replay_all: bool, database: ServiceDatabase) -> None:
     """Send dead deliveries again.
 
     They keep their ids and bytes. If one of them cannot be replayed, none is.
@@ -70,5 +64,5 @@ def webhooks_replay(
                 raise ConfigurationError(f"{webhook_id}: {error}") from None
         return len(ids)
 
-    count = session.transaction(database, key_file, replay)
+    count = database.write(replay)
     click.echo(f"{count} deliveries will be sent again.")

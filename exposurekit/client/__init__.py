@@ -6,7 +6,7 @@
     base        what both share                        calls       one operation as a value
     protocol    a call as a request, and back          retry       whether and when to retry
     bulk        load everyone                          payloads    the fields of a person, ready to send
-    unpacking   decompress a body, bounded             background  run a coroutine from blocking code
+    unpacking   decompress a body, bounded             background  an async iterator from blocking code
     progress    progress bar                           log_filter  keep secrets out of logs
     probe       how a service reads the specification's open points
     transports/ httpx and aiohttp

@@ -1,57 +1,64 @@
-"""Run a coroutine from blocking code, inside a running event loop too, and cancel it on Ctrl-C."""
+"""Iterate over an async iterator from blocking code, inside a running event loop too; Ctrl-C cancels it."""
 
 import asyncio
-import contextlib
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future, wait
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 TICK_S = 0.1
+_END: Any = object()
 
 
-def run_in_background(coro: Coroutine[Any, Any, None], on_tick: Callable[[], None]) -> None:
-    """Run a coroutine to its end in a thread of its own.
+def iterate(source: AsyncIterator[T], on_tick: Callable[[], None]) -> Iterator[T]:
+    """Yield the items of an async iterator, which runs in a thread of its own.
 
-    The calling thread only waits, so Ctrl-C interrupts it immediately; the coroutine is then cancelled and awaited,
+    The calling thread only waits, so Ctrl-C interrupts it immediately; the iterator is then cancelled and awaited,
     so no request starts after the cell has stopped.
 
     Args:
-        coro: The coroutine.
-        on_tick: Called in the calling thread ten times a second, and once more at the end.
+        source: The async iterator.
+        on_tick: Called in the calling thread ten times a second while it waits, and after each item.
     """
-    started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[None]]] = Future()
-    finished: Future[None] = Future()
-    thread = threading.Thread(target=_run, args=(coro, started, finished), name="exposurekit", daemon=True)
+    started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
+    thread = threading.Thread(target=_run, args=(started,), name="exposurekit", daemon=True)
     thread.start()
     try:
-        while not wait([finished], timeout=TICK_S).done:
+        loop, _ = started.result()
+        while True:
+            step = asyncio.run_coroutine_threadsafe(_next(source), loop)
+            while not wait([step], timeout=TICK_S).done:
+                on_tick()
             on_tick()
-        on_tick()
-    except BaseException:
-        loop, task = started.result()
-        with contextlib.suppress(RuntimeError):  # the loop has just closed
-            loop.call_soon_threadsafe(task.cancel)
-        raise
+            if (item := step.result()) is _END:
+                return
+            yield item
     finally:
+        if not started.exception():
+            loop, stopped = started.result()
+            loop.call_soon_threadsafe(stopped.set)
         thread.join()
-    finished.result()
 
 
-def _run(
-    coro: Coroutine[Any, Any, None],
-    started: "Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[None]]]",
-    finished: "Future[None]",
-) -> None:
-    async def main() -> None:
-        task = asyncio.current_task()
-        assert task is not None  # noqa: S101  a running coroutine has a task
-        started.set_result((asyncio.get_running_loop(), task))
-        await coro
-
+def _run(started: "Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]]") -> None:
     try:
-        asyncio.run(main())
-    except BaseException as error:  # noqa: BLE001  carried over to the waiting thread
-        finished.set_exception(error)
-    else:
-        finished.set_result(None)
+        asyncio.run(_until_stopped(started))
+    except BaseException as error:
+        if started.done():
+            raise
+        started.set_exception(error)  # no loop, such as without file descriptors
+
+
+async def _until_stopped(
+    started: "Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]]",
+) -> None:
+    """Run the loop; `asyncio.run` then cancels what it still runs, and closes async generators."""
+    stopped = asyncio.Event()
+    started.set_result((asyncio.get_running_loop(), stopped))
+    await stopped.wait()
+
+
+async def _next(source: AsyncIterator[T]) -> T:
+    return await anext(source, _END)

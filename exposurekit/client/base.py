@@ -75,7 +75,7 @@ class BaseClient:
             credentials_in: Where ``api_secret`` and ``secret`` are sent. None: in the query of GET, in the body of
                 POST and PUT; or ``"query"``, ``"body"`` (if the request has one), ``"header"``.
             body_encoding: ``"json"``, or ``"form"`` for Rails-style form fields.
-            lists: ``"objects"``, or ``"csv"``: aliases, e-mails and phone numbers as comma-separated strings.
+            lists: ``"objects"``, or ``"csv"``: aliases, emails and phone numbers as comma-separated strings.
             strict: Whether a response that deviates from the specification is an error. If False, a field that is
                 null, missing or of another type is dropped, and the rest is read.
             timeout: Seconds that one try of a call may take. The blocking `Client` applies it to each read of the

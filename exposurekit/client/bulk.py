@@ -1,21 +1,24 @@
-"""Bulk load: all users, with concurrent requests, as an async iterator of parsed batches."""
+"""Bulk load: all users, with concurrent requests, as an iterator of parsed batches."""
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from exposurekit.client import calls, protocol
-from exposurekit.client.client import AsyncClient
+from exposurekit.client import background, calls, protocol
+from exposurekit.client.client import AsyncClient, Client
+from exposurekit.client.progress import progress_bar
 from exposurekit.client.retry import Result, TransportFailure
 from exposurekit.contract.deviations import Deviation
 from exposurekit.contract.models import UserKey
+from exposurekit.contract.operations import LIST_USERS
 from exposurekit.errors import APIStatusError, ExposureError
 
 CONCURRENCY = 8
 PREFETCH = 200  # users whose responses are held as bytes
 PARSE_CHUNK = 25  # users who are parsed together
+WITHOUT_KEY = "its item in List users has no secret, or none that can be read"
 _FINDINGS = ("records", "links", "alerts")
 
 UserFilter = Callable[[int], bool]
@@ -29,12 +32,14 @@ class UserListing:
         returned: Number of users returned.
         reported_total: The service's own count of users; None if it reports none.
         unreadable: Number of further users whose id or secret could not be read.
+        unidentified: Number of those of them whose id could not be read; each of the others has a `Failure`.
         deviations: Deviations from the specification, each with the number of users it affects.
     """
 
     returned: int
     reported_total: int | None
     unreadable: int = 0
+    unidentified: int = 0
     deviations: Mapping[Deviation, int] = field(default_factory=dict)
 
     @property
@@ -58,14 +63,19 @@ class Failure:
 class Batch:
     """Some users: user objects and alerts as plain dicts, and a failure for each user who could not be loaded.
 
-    ``deviations`` maps user ids to the deviations from the specification in that user's responses.
+    Attributes:
+        deviations: By user id, the deviations from the specification in that user's responses.
+        total: Number of users the service reports; None if it reports none.
+        listing: What List users returned; only in the last batch of a complete load.
     """
 
-    keys: Sequence[UserKey] = field(repr=False)
-    users: Sequence[dict[str, Any]] = field(repr=False)
-    alerts: Sequence[dict[str, Any]] = field(repr=False)
-    failures: Sequence[Failure]
+    keys: Sequence[UserKey] = field(default=(), repr=False)
+    users: Sequence[dict[str, Any]] = field(default=(), repr=False)
+    alerts: Sequence[dict[str, Any]] = field(default=(), repr=False)
+    failures: Sequence[Failure] = ()
     deviations: Mapping[int, Sequence[Deviation]] = field(default_factory=dict, repr=False)
+    total: int | None = field(default=None, repr=False)
+    listing: UserListing | None = field(default=None, repr=False)
 
     @property
     def incomplete(self) -> set[int]:
@@ -74,86 +84,127 @@ class Batch:
             user_id for user_id, deviations in self.deviations.items() if any(map(_costs_finding, deviations))
         }
 
+    def filtered(self, only: UserFilter) -> "Batch":
+        """Return the part of the batch about the selected users."""
+        return replace(
+            self,
+            keys=[key for key in self.keys if only(key.id)],
+            users=[user for user in self.users if only(user["id"])],
+            alerts=[alerts for alerts in self.alerts if only(alerts["user_id"])],
+            failures=[failure for failure in self.failures if only(failure.user_id)],
+            deviations={key: value for key, value in self.deviations.items() if only(key)},
+        )
+
 
 def _costs_finding(deviation: Deviation) -> bool:
     return deviation.costs_item and deviation.field.partition(".")[0] in _FINDINGS
 
 
-class BulkLoad:
-    """One load of all users: iterate over it with ``async for`` to get parsed batches, in the service's order.
+def iter_batches(
+    client: Client,
+    *,
+    concurrency: int = CONCURRENCY,
+    prefetch: int = PREFETCH,
+    only: UserFilter | None = None,
+    progress: bool | None = False,
+) -> Iterator[Batch]:
+    """Load all users with concurrent requests, and yield them as parsed batches, in the service's order.
 
-    A user who cannot be loaded becomes a `Failure` in a batch, and the load continues. If the load is cancelled, the
-    batches that were fetched already are still yielded before `CancelledError` is raised.
+    A user who cannot be loaded becomes a `Failure` in a batch, and the load continues. If Ctrl-C or an error ends the
+    load, the users who were fetched already are yielded before the exception is raised.
 
     Args:
-        client: A client with as many connections as concurrent requests.
+        client: The client; the requests have connections of their own.
         concurrency: Number of concurrent requests.
         prefetch: Number of users fetched before their responses are parsed; bounds the memory.
         only: Whether to load a user, by id; None: load all users.
-
-    Attributes:
-        done: Number of users processed so far.
-        total: Number of users the service reports; None if it reports none.
-        listing: What List users returned; None until the load is complete.
+        progress: Whether to show a progress bar; None: in a notebook or a terminal.
 
     Raises:
         ExposureError: The list of users could not be fetched.
     """
+    load = _Load(client.as_async(concurrency), concurrency, prefetch, only)
+    try:
+        with progress_bar("people", progress) as bar:
+            for _ in background.iterate(load.windows(), lambda: bar(load.done, load.total)):
+                yield from load.parse()
+    except GeneratorExit:
+        raise
+    except BaseException:
+        yield from load.parse()
+        raise
+    yield Batch(failures=load.without_secret, total=load.total, listing=load.listing)
 
-    def __init__(
-        self,
-        client: AsyncClient,
-        *,
-        concurrency: int = CONCURRENCY,
-        prefetch: int = PREFETCH,
-        only: UserFilter | None = None,
-    ) -> None:
-        self.done = 0
-        self.total: int | None = None
-        self.listing: UserListing | None = None
-        self._client = client
-        self._concurrency = concurrency
-        self._prefetch = prefetch
-        self._only = only
 
-    async def __aiter__(self) -> AsyncIterator[Batch]:
+@dataclass(slots=True)
+class _Load:
+    """A load in progress: the requests run in a thread of their own, the responses are parsed in the caller's."""
+
+    client: AsyncClient
+    concurrency: int
+    prefetch: int
+    only: UserFilter | None
+    done: int = 0
+    total: int | None = None
+    listing: UserListing | None = None
+    without_secret: list[Failure] = field(default_factory=list)
+    received: "list[_UserResponses]" = field(default_factory=list)
+
+    async def windows(self) -> AsyncIterator[None]:
+        """Fetch users; pause whenever as many are received as may wait to be parsed."""
         queued: list[UserKey] = []
-        returned = unreadable = 0
+        returned_ids, without_secret = set[int](), dict[int, None]()
+        unreadable = unidentified = 0
         notes: protocol.Notes = Counter()
-        async for page in self._client.iter_pages(notes=notes):
-            self.total = page.count
-            returned += len(page.users)
-            unreadable += page.unreadable
-            selected = [key for key in page.users if self._only is None or self._only(key.id)]
-            self.done += len(page.users) - len(selected)
-            queued += selected
-            while len(queued) >= self._prefetch:
-                async for batch in self._load(queued[: self._prefetch]):
-                    yield batch
-                del queued[: self._prefetch]
-        async for batch in self._load(queued):
-            yield batch
-        self.listing = UserListing(returned, self.total, unreadable, notes)
+        async with self.client:
+            async for page in self.client.iter_pages(notes=notes):
+                self.total = page.count
+                returned_ids |= {key.id for key in page.users}
+                unreadable += page.unreadable
+                unidentified += page.unreadable - len(page.without_secret)
+                without_secret |= dict.fromkeys(page.without_secret)
+                selected = [key for key in page.users if self.only is None or self.only(key.id)]
+                self.done += len(page.users) - len(selected)
+                queued += selected
+                while len(queued) >= self.prefetch:
+                    await self._fetch(queued[: self.prefetch])
+                    yield
+                    del queued[: self.prefetch]
+            await self._fetch(queued)
+            yield
+        self.without_secret = [
+            Failure(user_id, LIST_USERS.title, "InvalidResponse", None, WITHOUT_KEY)
+            for user_id in without_secret
+            if user_id not in returned_ids and (self.only is None or self.only(user_id))
+        ]
+        self.listing = UserListing(len(returned_ids), self.total, unreadable, unidentified, notes)
 
-    async def _load(self, keys: Sequence[UserKey]) -> AsyncIterator[Batch]:
+    async def _fetch(self, keys: Sequence[UserKey]) -> None:
         responses: list[_UserResponses | None] = [None] * len(keys)
         remaining = iter(enumerate(keys))
 
         async def fetch() -> None:
             for index, key in remaining:
-                responses[index] = await _fetch(self._client, key)
+                responses[index] = await _fetch(self.client, key)
                 self.done += 1
 
         try:
             async with asyncio.TaskGroup() as group:
-                for _ in range(min(self._concurrency, len(keys))):
+                for _ in range(min(self.concurrency, len(keys))):
                     group.create_task(fetch())
         finally:
-            # Parsed only now, a few users at a time: waiting as bytes is cheap, and a few users' dicts are freed
-            # before the garbage collector has to traverse them again and again.
-            received = [response for response in responses if response]
-            for start in range(0, len(received), PARSE_CHUNK):
-                yield _parse(self._client, received[start : start + PARSE_CHUNK])
+            self.received += [response for response in responses if response]
+
+    def parse(self) -> Iterator[Batch]:
+        """Parse what was received, a few users at a time.
+
+        Waiting as bytes is cheap, and a few users' dicts are freed before the garbage collector has to traverse them
+        again and again.
+        """
+        while self.received:
+            batch = _parse(self.client, self.received[:PARSE_CHUNK], self.total)
+            del self.received[:PARSE_CHUNK]  # after parsing: Ctrl-C must not lose it
+            yield batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,13 +226,14 @@ async def _fetch(client: AsyncClient, key: UserKey) -> _UserResponses:
     return _UserResponses(key, user, (call, await client.send(call)))
 
 
-def _parse(client: AsyncClient, responses: Sequence[_UserResponses]) -> Batch:
+def _parse(client: AsyncClient, responses: Sequence[_UserResponses], total: int | None) -> Batch:
     deviations: dict[int, list[Deviation]] = {}
     parsed = [_parse_user(client, response, deviations) for response in responses]
     loaded = [pair for pair in parsed if isinstance(pair, tuple)]
     failures = [failure for failure in parsed if isinstance(failure, Failure)]
     keys = [response.key for response in responses]
-    return Batch(keys, [user for user, _ in loaded], [alerts for _, alerts in loaded], failures, deviations)
+    users, alerts = [user for user, _ in loaded], [alerts for _, alerts in loaded]
+    return Batch(keys, users, alerts, failures, deviations, total)
 
 
 def _parse_user(

@@ -28,12 +28,13 @@ from exposurekit.contract.models import (
     UserReply,
 )
 from exposurekit.contract.operations import Operation
-from exposurekit.errors import InvalidArgument
+from exposurekit.errors import InvalidArgument, InvalidResponse
 
 R = TypeVar("R", bound=Reply)
 T = TypeVar("T")
 
 PAGE_SIZE = operations.LIST_LIMIT_DEFAULT
+_PAGES_MAX = 1_000
 
 Key = UserKey | User | tuple[int, int | str]
 
@@ -92,7 +93,7 @@ def create_user(
         middle_name: Middle name.
         birth_date: Epoch seconds, a date, or a date as a string.
         aliases: Other names: dicts with ``first_name``, ``last_name``, ``alias_type`` (nickname or maiden).
-        emails: E-mail addresses: strings, or dicts with ``address``.
+        emails: Email addresses: strings, or dicts with ``address``.
         phone_numbers: Phone numbers: strings of digits, or dicts with ``number``.
         asynchronous: True: the scan runs in the background. False: the call returns after the scan.
 
@@ -117,7 +118,7 @@ def create_user(
         **user_payload(birth_date, aliases, emails, phone_numbers, addresses),
         "async": asynchronous,
     }
-    return Call(operations.CREATE_USER, UserReply, _user, set_fields(values))
+    return Call(operations.CREATE_USER, UserReply, lambda reply: reply.user, set_fields(values))
 
 
 def list_users(limit: int | None = None, offset: int | None = None) -> Call[UserPage, UserPage]:
@@ -132,7 +133,9 @@ def list_users(limit: int | None = None, offset: int | None = None) -> Call[User
     >>> client.list_users(limit=2)
     UserPage(count=..., users=2)
     """
-    return Call(operations.LIST_USERS, UserPage, _itself, set_fields({"limit": limit, "offset": offset}))
+    return Call(
+        operations.LIST_USERS, UserPage, lambda page: page, set_fields({"limit": limit, "offset": offset})
+    )
 
 
 def get_user(key: Key) -> Call[UserReply, User]:
@@ -150,7 +153,7 @@ def get_user(key: Key) -> Call[UserReply, User]:
     False
     """
     key = user_key(key)
-    return Call(operations.GET_USER, UserReply, _user, {"id": key.id}, key.secret)
+    return Call(operations.GET_USER, UserReply, lambda reply: reply.user, {"id": key.id}, key.secret)
 
 
 def update_user(
@@ -196,7 +199,7 @@ def update_user(
         "middle_name": middle_name,
         **user_payload(birth_date, aliases, emails, phone_numbers, addresses),
     }
-    return Call(operations.UPDATE_USER, UserReply, _user, set_fields(values), key.secret)
+    return Call(operations.UPDATE_USER, UserReply, lambda reply: reply.user, set_fields(values), key.secret)
 
 
 def list_user_records(key: Key) -> Call[RecordsReply, list[Record]]:
@@ -208,7 +211,13 @@ def list_user_records(key: Key) -> Call[RecordsReply, list[Record]]:
     True
     """
     key = user_key(key)
-    return Call(operations.LIST_USER_RECORDS, RecordsReply, _records, {"user_id": key.id}, key.secret)
+    return Call(
+        operations.LIST_USER_RECORDS,
+        RecordsReply,
+        lambda reply: reply.records,
+        {"user_id": key.id},
+        key.secret,
+    )
 
 
 def get_record(key: Key, record_id: int) -> Call[RecordReply, Record]:
@@ -225,7 +234,7 @@ def get_record(key: Key, record_id: int) -> Call[RecordReply, Record]:
     """
     key = user_key(key)
     values = {"user_id": key.id, "id": record_id}
-    return Call(operations.GET_RECORD, RecordReply, _record, values, key.secret)
+    return Call(operations.GET_RECORD, RecordReply, lambda reply: reply.record, values, key.secret)
 
 
 def list_user_links(key: Key) -> Call[LinksReply, list[Link]]:
@@ -237,7 +246,9 @@ def list_user_links(key: Key) -> Call[LinksReply, list[Link]]:
     True
     """
     key = user_key(key)
-    return Call(operations.LIST_USER_LINKS, LinksReply, _links, {"user_id": key.id}, key.secret)
+    return Call(
+        operations.LIST_USER_LINKS, LinksReply, lambda reply: reply.links, {"user_id": key.id}, key.secret
+    )
 
 
 def get_user_alerts(key: Key) -> Call[AlertsReply, list[Alert]]:
@@ -249,7 +260,9 @@ def get_user_alerts(key: Key) -> Call[AlertsReply, list[Alert]]:
     True
     """
     key = user_key(key)
-    return Call(operations.GET_USER_ALERTS, AlertsReply, _alerts, {"user_id": key.id}, key.secret)
+    return Call(
+        operations.GET_USER_ALERTS, AlertsReply, lambda reply: reply.alerts, {"user_id": key.id}, key.secret
+    )
 
 
 def user_key(key: Key) -> UserKey:
@@ -274,7 +287,8 @@ class Paging:
 
     The specification does not say what the default and the maximum of limit are, nor whether count is the total.
     So a short first page may have been capped. The end is an empty page, a page shorter than the first, or a total
-    (a count greater than the first page) that has been reached.
+    (a count greater than the first page) that has been reached. A count may also be that of the page: a thousand times
+    as many users are an error.
     """
 
     limit: int = PAGE_SIZE
@@ -284,11 +298,20 @@ class Paging:
     done: bool = False
 
     def after(self, page: UserPage, *, fresh: int) -> "Paging":
-        """Return the position after a page with ``fresh`` users that no earlier page had."""
+        """Return the position after a page with ``fresh`` users that no earlier page had.
+
+        Raises:
+            InvalidResponse: The pages do not end.
+        """
         size = page.size
         offset, first_page = self.offset + size, self.first_page or size
         has_total = page.count is not None and page.count > first_page
-        done = fresh == 0 or (offset >= (page.count or 0) if has_total else size < first_page)
+        stands_still = fresh == 0 and not (has_total and page.unreadable)
+        done = stands_still or (offset >= (page.count or 0) if has_total else size < first_page)
+        if not done and page.count is not None and offset > _PAGES_MAX * max(page.count, self.limit):
+            raise InvalidResponse(
+                f"List users: the pages do not end: {offset:,} users so far, and a count of {page.count:,}"
+            )
         return Paging(self.limit, offset, first_page, page.count, done)
 
 
@@ -298,27 +321,3 @@ def new_keys(page: UserPage, returned_ids: set[int]) -> list[UserKey]:
     fresh = [key for key in unique if key.id not in returned_ids]
     returned_ids.update(key.id for key in fresh)
     return fresh[::-1]
-
-
-def _itself(reply: UserPage) -> UserPage:
-    return reply
-
-
-def _user(reply: UserReply) -> User:
-    return reply.user
-
-
-def _records(reply: RecordsReply) -> list[Record]:
-    return reply.records
-
-
-def _record(reply: RecordReply) -> Record:
-    return reply.record
-
-
-def _links(reply: LinksReply) -> list[Link]:
-    return reply.links
-
-
-def _alerts(reply: AlertsReply) -> list[Alert]:
-    return reply.alerts

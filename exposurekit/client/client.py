@@ -98,6 +98,9 @@ class Client(BaseClient):
     def iter_users(self, page_size: int = calls.PAGE_SIZE) -> Iterator[UserKey]:
         """Iterate over all users' keys, page by page, each once.
 
+        Raises:
+            InvalidResponse: The pages do not end: a thousand times as many users came as the service counts.
+
         >>> sum(1 for key in client.iter_users()) == client.list_users().count
         True
         """
@@ -295,9 +298,8 @@ class AsyncClient(BaseClient):
         if self.transport is None:
             from exposurekit.client.transports.aiohttp import AiohttpTransport
 
-            return AiohttpTransport(
-                self.connections, self.config.headers, secure=self.config.base_url.startswith("https:")
-            )
+            headers, secure = protocol.common_headers(self.config), self.config.base_url.startswith("https:")
+            return AiohttpTransport(self.connections, headers, secure=secure)
         from exposurekit.client.transports import httpx
 
         return httpx.async_transport(self.transport)

@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any, Literal
 from urllib.parse import quote, urlsplit
 
-from exposurekit.contract.codec import MEDIA_TYPES
 from exposurekit.contract.operations import FORMATS, PREFIX
 from exposurekit.errors import ConfigurationError, warn
 
@@ -53,11 +52,6 @@ class ClientConfig:
         """The URL that precedes every operation's path. It contains the key: use it in requests only."""
         name, key = quote(self.integration_name, safe=""), quote(self.api_key, safe="")
         return self.base_url.rstrip("/") + PREFIX.format(integration_name=name, api_key=key)
-
-    @cached_property
-    def headers(self) -> dict[str, str]:
-        """The headers of every request."""
-        return {"Accept": MEDIA_TYPES[self.format], "Accept-Encoding": "gzip", "User-Agent": "exposurekit"}
 
 
 def environment_settings() -> dict[str, str | None]:

@@ -1,7 +1,7 @@
 """Probe: how a service handles what the specification leaves open. Sends read requests only."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ from exposurekit.client import calls, protocol
 from exposurekit.client.calls import Call
 from exposurekit.client.retry import Response
 from exposurekit.contract import codec
-from exposurekit.contract.deviations import Deviation
+from exposurekit.contract.deviations import Deviation, json_type
 from exposurekit.errors import ExposureError, InvalidResponse
 
 if TYPE_CHECKING:
@@ -54,13 +54,13 @@ def points(client: Any) -> list[tuple[str, str]]:
         "users on a page without limit": lambda: str(len(page["users"])),
         "limit of 0": lambda: _status(client, calls.list_users(limit=0)),
         "error without an api_secret": lambda: _error(client),
-        "type of a user's secret": lambda: _kind(keys[0][1]) if keys else UNKNOWN,
+        "type of a user's secret": lambda: json_type(keys[0][1]) if keys else UNKNOWN,
         **_user_questions(users),
         "records in List user records": lambda: _wrapping(lists),
-        "opt_out_procedure": lambda: _every(alerts, lambda alert: _kind(alert.get("opt_out_procedure"))),
+        "opt_out_procedure": lambda: _every(alerts, lambda alert: json_type(alert.get("opt_out_procedure"))),
         "alerts with a url": lambda: _share(alerts, "url"),
         "alerts with a guide": lambda: _share(alerts, "guide"),
-        "deviations": lambda: "; ".join(map(describe, deviations(client, keys))) or "none",
+        "deviations": lambda: "; ".join(deviations(client, keys)) or "none",
         "JSON responses": lambda: _reads(client, "json"),
         "XML responses": lambda: _reads(client, "xml"),
         "credentials in headers": lambda: _reads(client, client.config.format, credentials_in="header"),
@@ -68,8 +68,8 @@ def points(client: Any) -> list[tuple[str, str]]:
     return [(point, _row(answer)) for point, answer in questions.items()]
 
 
-def deviations(client: Any, keys: list[Any] | None = None) -> list[Deviation]:
-    """Return how some responses deviate from the specification, the most frequent deviation first.
+def deviations(client: Any, keys: list[Any] | None = None) -> list[str]:
+    """Describe how some responses deviate from the specification, the most frequent deviation first.
 
     Args:
         client: The client.
@@ -78,30 +78,37 @@ def deviations(client: Any, keys: list[Any] | None = None) -> list[Deviation]:
     Raises:
         ExposureError: List users failed.
     """
-    notes: protocol.Notes = Counter()
+    texts: Counter[str] = Counter()
     if keys is None:
         call = calls.list_users(limit=_USERS)
         result = client.send(call)
         keys = [(key.id, key.secret) for key in protocol.model(call, client.config, result, Counter()).users]
-        notes.update(protocol.deviations(call, client.config, result))
-    for call in _calls(keys[:_USERS]):
+        texts.update(map(_describe, protocol.deviations(call, client.config, result)))
+    by_user: Counter[str] = Counter()
+    for key in keys[:_USERS]:
+        by_user.update(_of_user(client, key))
+    users = len(keys[:_USERS])
+    texts.update({f"{text} ({times} of {users} users)": times for text, times in by_user.items()})
+    return [text for text, _ in texts.most_common()]
+
+
+def _of_user(client: Any, key: Any) -> list[str]:
+    """The distinct deviations of one user, in order of appearance."""
+    texts: dict[str, None] = {}
+    builds: tuple[Callable[[Any], Call[Any, Any]], ...] = (
+        calls.get_user,
+        calls.list_user_records,
+        calls.list_user_links,
+        calls.get_user_alerts,
+    )
+    for call in [build(key) for build in builds]:
         with suppress(ExposureError):
-            notes.update(protocol.deviations(call, client.config, client.send(call)))
-    return [deviation for deviation, _ in notes.most_common()]
+            deviating = protocol.deviations(call, client.config, client.send(call))
+            texts.update(dict.fromkeys(map(_describe, deviating)))
+    return [*texts]
 
 
-def _calls(keys: list[Any]) -> Iterator[Call[Any, Any]]:
-    for key in keys:
-        yield from (calls.get_user(key), calls.list_user_records(key), calls.list_user_links(key))
-        yield calls.get_user_alerts(key)
-
-
-def describe(deviation: Deviation) -> str:
-    """Describe a deviation in a few words.
-
-    >>> describe(Deviation("Get user", "records.age", "text for integer", "text of 2 digits"))
-    'Get user: records.age text for integer'
-    """
+def _describe(deviation: Deviation) -> str:
     return f"{deviation.operation}: {deviation.field} {deviation.kind}"
 
 
@@ -133,8 +140,8 @@ def _user_questions(users: list[dict[str, Any]]) -> dict[str, Callable[[], str]]
         "identification": lambda: _names(
             users[0] if users else None, "identification_on_file", "identification_onfile"
         ),
-        "birth_date": lambda: _every(users, lambda user: _kind(user.get("birth_date"))),
-        "middle_name unset": lambda: _every(users, lambda user: _kind(user.get("middle_name"))),
+        "birth_date": lambda: _every(users, lambda user: json_type(user.get("birth_date"))),
+        "middle_name unset": lambda: _every(users, lambda user: json_type(user.get("middle_name"))),
         "records in Get user": lambda: _wrapping(items("records")),
         "statuses": lambda: _every(bare_records(), lambda record: str(record.get("status"))),
         "user_fields_required_for_removal": lambda: _share(
@@ -165,7 +172,7 @@ def _error(client: Any) -> str:
         body = codec.decode(result.body, client.config.format)
     except InvalidResponse:
         return f"{result.status}, not {client.config.format}"
-    shape = ", ".join(body) if isinstance(body, dict) else _kind(body)
+    shape = ", ".join(body) if isinstance(body, dict) else json_type(body)
     return f"{result.status}, {shape}"
 
 
@@ -191,11 +198,6 @@ def _names(values: Any, *names: str) -> str:
     if values is None:
         return UNKNOWN
     return " and ".join(name for name in names if name in values) or "none"
-
-
-def _kind(value: Any) -> str:
-    names = {str: "text", bool: "boolean", int: "integer", list: "list", dict: "object", type(None): "null"}
-    return names.get(type(value), type(value).__name__)
 
 
 def _wrapping(records: list[Any]) -> str:

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 
 @contextmanager
@@ -16,9 +17,7 @@ def progress_bar(unit: str, show: bool | None = None) -> Iterator[Callable[[int,
     if show is False or (show is None and not (sys.stderr.isatty() or _in_notebook())):
         yield lambda _done, _total: None
         return
-    from tqdm.auto import tqdm
-
-    with tqdm(unit=f" {unit}", leave=False, dynamic_ncols=True) as bar:
+    with (_notebook_bar if _in_notebook() else _terminal_bar)(f" {unit}") as bar:
 
         def update(done: int, total: int | None) -> None:
             if total is not None and bar.total != total:
@@ -26,6 +25,28 @@ def progress_bar(unit: str, show: bool | None = None) -> Iterator[Callable[[int,
             bar.update(done - bar.n)
 
         yield update
+
+
+@contextmanager
+def _terminal_bar(unit: str) -> Iterator[Any]:
+    from tqdm import tqdm
+
+    with tqdm(unit=unit, leave=False, dynamic_ncols=True) as bar:
+        yield bar
+
+
+@contextmanager
+def _notebook_bar(unit: str) -> Iterator[Any]:
+    """A bar whose output is emptied at its end: a saved one would be a widget without a model."""
+    from IPython.display import display
+    from tqdm.notebook import tqdm
+
+    with tqdm(unit=unit, leave=False, display=False) as bar:
+        output: Any = display(bar.container, display_id=True)  # type: ignore[no-untyped-call]
+        try:
+            yield bar
+        finally:
+            output.update({"text/html": "", "text/plain": ""}, raw=True)
 
 
 def _in_notebook() -> bool:

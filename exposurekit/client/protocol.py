@@ -13,13 +13,13 @@ from pydantic import TypeAdapter, ValidationError
 
 from exposurekit.client.calls import Call
 from exposurekit.client.config import ClientConfig
+from exposurekit.client.reasons import reason_of
 from exposurekit.client.retry import Response, Result, TransportFailure
 from exposurekit.contract import codec, forms, lenient
-from exposurekit.contract.deviations import Deviation, problem_of
-from exposurekit.contract.inputs import AddressItem, AliasItem, EmailItem, PhoneNumberItem
+from exposurekit.contract.deviations import MISSING, NULL, Deviation, problem_of
 from exposurekit.contract.lenient import Reading
 from exposurekit.contract.models import Reply, UserKey, UserPage
-from exposurekit.contract.operations import CREATE_USER, CREDENTIAL_HEADERS, OPERATIONS
+from exposurekit.contract.operations import CREATE_USER, CREDENTIAL_HEADERS, USER_AGENT
 from exposurekit.contract.schema import row_type, shape_of_model
 from exposurekit.errors import (
     APIStatusError,
@@ -29,7 +29,6 @@ from exposurekit.errors import (
     Unauthorized,
     warn,
 )
-from exposurekit.text.sanitize import plain
 
 Notes = Counter[Deviation]
 
@@ -38,21 +37,11 @@ T = TypeVar("T")
 
 BODY_TYPES = {"json": codec.MEDIA_TYPES["json"], "form": "application/x-www-form-urlencoded"}
 BODY_MAX = 64 * 1024 * 1024
-REASON_READ, REASON_MAX = 10_000, 200
 BAD_REQUEST, UNAUTHORIZED = 400, 401
 
-_REVEALING = re.compile(
-    r"\S*@\S*|\S*://\S*|\S*/api/\S*|\d[\d .()-]{3,}\d|\"[^\"]*\"|'[^']*'|\b(?=[\w-]*\d)[\w-]{12,}\b"
-)
 _WEB_PAGE = re.compile(
     rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+)?html\b", re.IGNORECASE | re.DOTALL
 )
-_VOCABULARY = {
-    *(name for operation in OPERATIONS for name in operation.names),
-    *(name for item in (AliasItem, EmailItem, PhoneNumberItem, AddressItem) for name in item.model_fields),
-    *("is", "are", "was", "the", "not", "and", "nor", "with", "must", "have", "has", "does", "user"),
-    *("valid", "value", "missing", "invalid", "empty", "blank", "accepted"),
-}
 _ADVICE = {
     400: "Check the fields you sent.",
     401: "Check api_key, api_secret, and the user's id and secret.",
@@ -78,7 +67,7 @@ def request(call: Call[R, T], config: ClientConfig) -> Request:
     operation = call.operation
     path_names = operation.path_names
     values = {name: value for name, value in call.values.items() if name not in path_names}
-    headers = config.headers
+    headers = common_headers(config)
     query: dict[str, Any] = {}
     body: dict[str, Any] = {}
     (body if operation.takes_body else query).update(values)
@@ -97,6 +86,11 @@ def request(call: Call[R, T], config: ClientConfig) -> Request:
         return Request(operation.method, url, headers)
     content_type = {"Content-Type": BODY_TYPES[config.body_encoding]}
     return Request(operation.method, url, headers | content_type, _body(body, config))
+
+
+def common_headers(config: ClientConfig) -> dict[str, str]:
+    """Return the headers of every request."""
+    return {"Accept": codec.MEDIA_TYPES[config.format], "Accept-Encoding": "gzip", "User-Agent": USER_AGENT}
 
 
 def _url(call: Call[R, T], config: ClientConfig, query: Mapping[str, Any]) -> str:
@@ -154,18 +148,19 @@ def model(call: Call[R, T], config: ClientConfig, result: Result, notes: Notes |
         ConnectionFailed: There is no complete response.
         InvalidResponse: The body does not match the specification and cannot be read leniently.
     """
+    typed = config.format == "json"
 
     def read(body: bytes) -> Any:
         values = _decoded(call, config, body)
-        if config.strict:
-            return call.reply.model_validate(values)
-        typed = config.format == "json"
         with suppress(ValidationError):
-            return call.reply.model_validate(values, strict=typed or None)
+            if typed or not config.strict:  # XML has no types of its own, so its validation accepts more
+                reply = call.reply.model_validate(values, strict=typed or None)
+                if lenient.conforms(reply):
+                    return reply
         reading = lenient.as_model(call.reply, values, call.operation.title, typed=typed)
-        _note(call, reading, notes)
+        _note(call, config, values, reading, notes)
         if isinstance(reading.value, UserPage):
-            return reading.value.without(reading.items_lost)
+            return reading.value.without(reading.lost_items)
         return reading.value
 
     return call.pick(_checked(call, config, result, read))
@@ -179,26 +174,30 @@ def row(call: Call[R, T], config: ClientConfig, result: Result, notes: Notes | N
     adapter, typed = _adapter(call.reply), config.format == "json"
 
     def read(body: bytes) -> Any:
-        strict = None if config.strict else True
-        try:
+        with suppress(ValidationError):
             if typed:
-                return adapter.validate_json(codec.utf8(body), strict=strict)
-            return adapter.validate_python(_decoded(call, config, body))
-        except ValidationError:
-            if config.strict:
-                raise
+                reply = adapter.validate_json(codec.utf8(body), strict=True)
+            else:
+                reply = adapter.validate_python(_decoded(call, config, body))
+            if (typed or not config.strict) and lenient.conforms(reply):
+                return reply
         values = _decoded(call, config, body)
         reading = lenient.as_rows(call.reply, values, call.operation.title, typed=typed)
-        _note(call, reading, notes)
+        _note(call, config, values, reading, notes)
         return reading.value
 
     return cast("dict[str, Any]", _checked(call, config, result, read))
 
 
-def _note(call: Call[R, T], reading: Reading, notes: Notes | None) -> None:
+def _note(call: Call[R, T], config: ClientConfig, values: Any, reading: Reading, notes: Notes | None) -> None:
+    if config.strict and reading.deviations:
+        call.reply.model_validate(values, strict=config.format == "json")  # its error has the position
+        raise InvalidResponse(f"{next(iter(reading.deviations)).field} is not as described")
     if notes is not None:
         notes.update(reading.deviations)
-    elif lost := [one.field for one in reading.deviations if one.costs_item]:
+    elif lost := [
+        one.field for one in reading.deviations if one.costs_item and one.kind not in {NULL, MISSING}
+    ]:
         fields = ", ".join(dict.fromkeys(lost))
         warn(f"{call.operation.title}: items that could not be read were dropped at {fields}")
 
@@ -227,7 +226,7 @@ def _adapter(reply: type[Reply]) -> TypeAdapter[Any]:
 
 
 def _decoded(call: Call[R, T], config: ClientConfig, body: bytes) -> Any:
-    return codec.decode(body, config.format, shape_of_model(call.reply), finite=config.strict)
+    return codec.decode(body, config.format, shape_of_model(call.reply), tolerant=True)
 
 
 def _checked(call: Call[R, T], config: ClientConfig, result: Result, read: Callable[[bytes], Any]) -> Any:
@@ -266,9 +265,11 @@ def _created_account(body: bytes) -> dict[str, Any] | None:
             return _find_account(codec.decode(body, "xml"))
         return None
     try:
-        return _find_account(codec.decode(body, "json", finite=False))
+        return _find_account(codec.decode(body, "json", tolerant=True))
     except InvalidResponse:
-        return _find_account(codec.beginning(body))
+        with suppress(InvalidResponse):
+            return _find_account(codec.objects_in(body))
+    return None
 
 
 def _find_account(values: Any) -> dict[str, Any] | None:
@@ -294,7 +295,7 @@ def _raise_status_error(call: Call[R, T], config: ClientConfig, response: Respon
     """Raise the error for a status."""
     kind = {BAD_REQUEST: BadRequest, UNAUTHORIZED: Unauthorized}.get(response.status, APIStatusError)
     title, status, wait = call.operation.title, response.status, response.retry_after_s
-    reason = _reason(call, config, response)
+    reason = reason_of(call, config, response)
     message = f"{title} failed ({status}{': ' + reason if reason else ''})."
     if 300 <= status < BAD_REQUEST:  # noqa: PLR2004  redirections
         advice = (
@@ -307,57 +308,3 @@ def _raise_status_error(call: Call[R, T], config: ClientConfig, response: Respon
     if wait is not None:
         advice += f" The service asks to wait {wait:.0f} s."
     raise kind(f"{message} {advice}".strip(), status=status, operation=title, retry_after_s=wait)
-
-
-def _reason(call: Call[R, T], config: ClientConfig, response: Response) -> str:
-    """Return the service's reason from any common error body, with all values masked.
-
-    The server's text may repeat personal data: the values sent are masked as a whole and word by word, and so are
-    long numbers, addresses, quotations and long identifiers.
-    """
-    body = response.body[:REASON_READ]
-    try:
-        error = codec.decode(body, "xml" if body.lstrip()[:1] == b"<" else "json")
-    except InvalidResponse:
-        return ""
-    text = plain(_error_text(error))
-    sent = _texts(call.values, call.secret, config.api_key, config.api_secret, config.integration_name)
-    sent |= {word for value in sent for word in re.findall(r"\w{3,}", value)}
-    # Common words of such services reveal nothing; masked, they would hide the reason.
-    sent = {value for value in sent if value.lower() not in _VOCABULARY}
-    values = "|".join(map(re.escape, sorted(sent, key=len, reverse=True)))
-    text = re.sub(rf"(?<!\w)(?:{values})(?!\w)", "***", text, flags=re.IGNORECASE)
-    return _REVEALING.sub("***", text)[:REASON_MAX]
-
-
-def _error_text(error: Any) -> str:
-    if isinstance(error, dict):
-        inner = next((error[name] for name in ("error", "errors", "message") if name in error), None)
-        return _by_field(inner) if isinstance(inner, dict) else _error_text(inner)
-    if isinstance(error, list):
-        return ", ".join(filter(None, map(_error_text, error)))
-    return error if isinstance(error, str) else ""
-
-
-def _by_field(errors: dict[str, Any]) -> str:
-    """Join Rails errors by field, such as ``{"zip": ["is invalid"]}``, possibly nested once more."""
-    if text := _error_text(errors):
-        return text
-    return ", ".join(f"{name} {text}" for name, field in errors.items() for text in _error_texts(field))
-
-
-def _error_texts(error: Any) -> list[str]:
-    return [text for one in (error if isinstance(error, list) else [error]) if (text := _error_text(one))]
-
-
-def _texts(*values: Any) -> set[str]:
-    """Return all leaf values as strings."""
-    texts: set[str] = set()
-    for value in values:
-        if isinstance(value, Mapping):
-            texts |= _texts(*value.values())
-        elif isinstance(value, list):
-            texts |= _texts(*value)
-        elif value not in {None, True, False, ""}:
-            texts.add(str(value))
-    return texts

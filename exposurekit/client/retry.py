@@ -1,12 +1,15 @@
 """Retry policy: whether to try a call again, and after how long."""
 
 import random
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from math import ceil
 
 from exposurekit.errors import InvalidArgument
 
+_WAIT_MAX = 1e9  # seconds, over thirty years
 RETRY_STATUSES = frozenset({429, 502, 503, 504})
 
 
@@ -123,16 +126,16 @@ class RetryPolicy:
 
 
 def retry_after(value: str | None) -> float | None:
-    """Return ``Retry-After`` as seconds from now; None if it is missing or invalid.
+    """Return ``Retry-After`` as seconds from now, rounded up; None if it is missing or invalid.
 
-    >>> retry_after("120"), retry_after("soon")
-    (120.0, None)
+    >>> retry_after("120"), retry_after("1.5"), retry_after("soon")
+    (120.0, 2.0, None)
     """
     if value is None:
         return None
     text = value.strip()
-    if text.isascii() and text.isdigit() and len(text) < 10:  # noqa: PLR2004  longer means over thirty years
-        return float(text)
+    if re.fullmatch(r"\d+(\.\d+)?", text, re.ASCII):
+        return float(ceil(min(float(text), _WAIT_MAX)))
     from email.utils import parsedate_to_datetime
 
     try:

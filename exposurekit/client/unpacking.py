@@ -20,7 +20,7 @@ class IncompleteBody(ExposureError):
 class Body:
     """The chunks of a body, decompressed and joined.
 
-    A gzip body may have several members, and zeros or garbage after the last one.
+    A gzip body may have several members, and zeros or garbage after the last one, or be plain in spite of its header.
 
     >>> import gzip
     >>> body = Body("gzip", 100)
@@ -29,17 +29,20 @@ class Body:
     b'one, two'
     """
 
-    def __init__(self, encoding: str | None, max_size: int) -> None:
+    def __init__(self, encoding: str | None, max_size: int, *, is_error: bool = False) -> None:
         """Create an empty body.
 
         Args:
             encoding: The ``Content-Encoding`` header; anything but gzip and deflate is not decompressed.
             max_size: Maximum number of bytes after decompression.
+            is_error: Whether the status is an error, which counts even if its body cannot be decompressed.
         """
         self._window = _WINDOWS.get((encoding or "").strip().lower())
         self._max_size = max_size
         self._size = 0
         self._chunks: list[bytes] = []
+        self._start: bytes | None = b""  # the first bytes; None: they show that the body is compressed
+        self._is_error = is_error
         self._decompressor = zlib.decompressobj(self._window) if self._window else None
         self._is_finished = False
 
@@ -50,6 +53,14 @@ class Body:
             BodyTooLarge: The body exceeds the size limit.
             IncompleteBody: The chunk cannot be decompressed.
         """
+        if self._window == _GZIP and self._start is not None:
+            chunk = self._start + chunk
+            if len(chunk) < len(_GZIP_MAGIC):
+                self._start = chunk
+                return
+            self._start = None
+            if not chunk.startswith(_GZIP_MAGIC):
+                self._window = self._decompressor = None
         if self._window is None:
             self._append(chunk)
             return
@@ -63,8 +74,13 @@ class Body:
             IncompleteBody: The body ends within a gzip member.
         """
         if self._decompressor is not None and self._size and not self._is_finished:
-            raise IncompleteBody("the body ends too early")
-        return b"".join(self._chunks)
+            self._give_up("the body ends too early")
+        return b"".join((self._start or b"", *self._chunks))
+
+    def _give_up(self, problem: str) -> None:
+        self._is_finished = True
+        if not self._is_error:
+            raise IncompleteBody(problem)
 
     def _decompress(self, chunk: bytes) -> bytes:
         """Decompress the part of a chunk that belongs to the current member; return the rest."""
@@ -77,7 +93,8 @@ class Body:
             self._append(self._decompressor.decompress(chunk, self._max_size - self._size + 1))
         except zlib.error:
             if self._window != _ZLIB or self._size:
-                raise IncompleteBody("the body cannot be decompressed") from None
+                self._give_up("the body cannot be decompressed")
+                return b""
             self._window, self._decompressor = _RAW, zlib.decompressobj(_RAW)  # some servers send raw deflate
             return chunk
         if not self._decompressor.eof:

@@ -1,8 +1,10 @@
-"""Bytes to plain values and back: JSON here, XML and forms next door. Gives them no meaning."""
+"""Decode and encode bodies: JSON here, XML in `xml`, forms in `forms`."""
 
 import codecs
+import json
 import re
-from math import isfinite
+from contextlib import suppress
+from math import inf, isfinite
 from typing import Any
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
@@ -12,8 +14,12 @@ from exposurekit.contract.schema import Shape
 from exposurekit.errors import InvalidResponse
 
 _MAY_OVERFLOW = re.compile(rb"\d[eE]|\d{300}")
+_DIGITS_MAX = 4_300  # Python's own limit
+_DEPTH_MAX = 64  # ten times the depth of any field
+_OBJECTS_MAX = 100  # attempts to find an object in a body that is not JSON
+_SURROGATE = re.compile("[\ud800-\udfff]")
 MEDIA_TYPES = {"json": "application/json", "xml": "application/xml"}
-_BOMS = {  # the longer ones first: UTF-32's begins as UTF-16's does
+_BOMS = {  # longer ones first: the UTF-32 mark starts with the UTF-16 mark
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
     codecs.BOM_UTF16_LE: "utf-16",
@@ -22,32 +28,38 @@ _BOMS = {  # the longer ones first: UTF-32's begins as UTF-16's does
 }
 
 
+class MalformedText(float):
+    """Stands for a text with half a surrogate pair or a byte that is not UTF-8; no field reads it."""
+
+
 def decode(
     body: bytes,
     format: str,  # noqa: A002  the specification's word
     shape: Shape | None = None,
     *,
-    finite: bool = True,
+    tolerant: bool = False,
 ) -> Any:
-    """A body as plain values.
+    """Decode a body to plain values.
 
     Args:
-        body: The bytes; the caller has bounded their number.
+        body: The bytes; the caller limits their number.
         format: ``"json"`` or ``"xml"``.
-        shape: What is expected; XML has no types of its own and is read after it.
-        finite: Whether a number that no machine can keep makes the whole body unreadable.
+        shape: The expected shape; XML has no types of its own and is read by it.
+        tolerant: Whether JSON with half a surrogate pair, a byte that is not UTF-8, a number out of range or deep
+            nesting is decoded. Readers reject such a value: the text is a `MalformedText`, the number infinite; what is
+            nested too deeply for any field is null.
 
     Raises:
-        InvalidResponse: The body is not well formed, nests too deep, or holds a number no machine can keep.
+        InvalidResponse: The body is not well formed or, unless ``tolerant``, has a value as above.
 
     >>> decode(b'{"id": 7}', "json")
     {'id': 7}
     """
-    return xml.read(body, shape) if format == "xml" else _read_json(utf8(body), finite=finite)
+    return xml.read(body, shape) if format == "xml" else _read_json(utf8(body), tolerant=tolerant)
 
 
 def encode(value: Any, format: str) -> bytes:  # noqa: A002  the specification's word
-    """Plain values as a body; the other way of `decode`.
+    """Encode plain values as a body.
 
     >>> encode({"user": {"id": 7}}, "json")
     b'{"user":{"id":7}}'
@@ -62,10 +74,10 @@ def encode(value: Any, format: str) -> bytes:  # noqa: A002  the specification's
 
 
 def utf8(body: bytes) -> bytes:
-    r"""JSON in UTF-8 without a byte order mark; the mark of any UTF encoding says what it is to be read from.
+    r"""Convert JSON to UTF-8 without a byte order mark; the mark names the encoding.
 
     Raises:
-        InvalidResponse: It is not in the encoding that its mark names.
+        InvalidResponse: The body is not in the encoding that its mark names.
 
     >>> utf8(b"{}"), utf8(b"\xef\xbb\xbf{}"), utf8("{}".encode("utf-16"))
     (b'{}', b'{}', b'{}')
@@ -83,28 +95,64 @@ def utf8(body: bytes) -> bytes:
     )
 
 
-def beginning(body: bytes) -> Any:
-    """What can be read of JSON that is cut off: the values that are whole; None where there are none.
+def objects_in(body: bytes) -> list[Any]:
+    """Decode the objects in a body that is not JSON as a whole; a truncated one as far as its values are complete.
 
-    >>> beginning(b'{"user": {"id": 12, "secret": "ab12", "first_na')
-    {'user': {'id': 12, 'secret': 'ab12'}}
+    >>> objects_in(b'{"id": 12} garbage {"user": {"id": 12, "secret": "ab12", "first_na')
+    [{'id': 12}, {'user': {'id': 12, 'secret': 'ab12'}}]
     """
-    try:
-        return from_json(utf8(body).rpartition(b",")[0], allow_partial=True)
-    except (ValueError, InvalidResponse):
-        return None
+    text = utf8(body).decode(errors="surrogateescape")
+    decoder, end, objects = json.JSONDecoder(parse_int=_integer, strict=False), 0, []
+    for _ in range(_OBJECTS_MAX):
+        if (start := text.find("{", end)) < 0:
+            break
+        try:
+            value, end = decoder.raw_decode(text, start)
+            objects.append(_readable(value))
+        except (ValueError, RecursionError):
+            end = start + 1
+            with suppress(ValueError):
+                partial = text[start:].rpartition(",")[0].encode(errors="replace")
+                objects.append(from_json(partial, allow_partial=True))
+                break
+    return objects
 
 
-def _read_json(body: bytes, *, finite: bool) -> Any:
+def _read_json(body: bytes, *, tolerant: bool) -> Any:
     try:
-        # jiter nests 200 deep at most, reads integers of 4,300 digits at most, and takes no NaN here.
-        value = from_json(body, allow_inf_nan=not finite)
-        if not finite or not _MAY_OVERFLOW.search(body) or _finite(value):
+        # jiter allows a depth of 200 and integers of 4,300 digits, and no NaN here.
+        value = from_json(body, allow_inf_nan=tolerant)
+        if tolerant or not _MAY_OVERFLOW.search(body) or _finite(value):
             return value
-        problem = "number out of range"  # 1e999 is well formed, and would be read as infinity
+        problem = "number out of range"  # 1e999 is valid JSON, and would be read as infinity
     except ValueError as error:
-        problem = str(error)  # says what and where, and never holds the text itself
+        problem = str(error)  # names the problem and the position, and never contains the text
+        if tolerant:
+            with suppress(ValueError, RecursionError):
+                text = body.decode(errors="surrogateescape")
+                return _readable(json.loads(text, parse_int=_integer))
     raise InvalidResponse(f"not JSON: {problem}")
+
+
+def _integer(digits: str) -> float:
+    return int(digits) if len(digits) <= _DIGITS_MAX else inf
+
+
+def _readable(value: Any, depth: int = 0) -> Any:
+    """Replace what no reader can process: lone surrogates, deep nesting."""
+    match value:
+        case str():
+            return MalformedText("nan") if _SURROGATE.search(value) else value
+        case dict() | list() if depth == _DEPTH_MAX:
+            return None
+        case dict():
+            fields = value.items()
+            return {
+                name: _readable(inner, depth + 1) for name, inner in fields if not _SURROGATE.search(name)
+            }
+        case list():
+            return [_readable(inner, depth + 1) for inner in value]
+    return value
 
 
 def _finite(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""How an answer deviates from the specification, in words that hold no value of it."""
+"""How a response deviates from the specification; no text here contains a value of it."""
 
 import re
 from dataclasses import dataclass
@@ -7,24 +7,27 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from exposurekit.contract.models import BARE, WRAPPED
+from exposurekit.contract import models
+from exposurekit.contract.codec import MalformedText
 
 NULL, MISSING, OUT_OF_RANGE, UNWRAPPED = "null", "missing", "out of range", "not wrapped"
-UNREADABLE, ITEM_LOST = ", unreadable", ", item lost"  # what follows a kind where nothing could be read
-ABSENT: Any = object()  # stands for a field that is not there
+REPEATED, WRAPPED = "repeated", "wrapped"
+UNREADABLE, ITEM_LOST = ", unreadable", ", item lost"  # suffixes of a kind if nothing could be read
+ABSENT: Any = object()  # stands for a field that is absent
 _TYPES = {bool: "boolean", int: "integer", float: "number", str: "text", list: "list", dict: "object"}
+_TYPES[MalformedText] = "malformed text"
 
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """One way in which an answer deviates from the specification.
+    """One way in which a response deviates from the specification.
 
     Attributes:
         operation: The operation's title.
         field: The field's path without positions, such as ``records.age``.
-        kind: ``null``, ``missing``, or what came for what, such as ``text for integer``.
-        example: The type and size of a value that came; never the value.
-        costs_item: Whether an item, or a whole list, is missing from what was read.
+        kind: ``null``, ``missing``, or the actual and the expected type, such as ``text for integer``.
+        example: The type and size of an actual value; never the value.
+        costs_item: Whether an item, or a whole list, could not be read.
     """
 
     operation: str
@@ -33,9 +36,14 @@ class Deviation:
     example: str
     costs_item: bool = False
 
+    @property
+    def is_of_item(self) -> bool:
+        """Whether it is one of an item of the outermost list, such as a user of List users, not of the list itself."""
+        return "." in self.field or self.kind.endswith((WRAPPED, ITEM_LOST))
+
 
 def json_type(value: Any) -> str:
-    """What JSON calls a value's type.
+    """Return JSON's name of a value's type.
 
     >>> json_type("x"), json_type(None)
     ('text', 'null')
@@ -44,12 +52,12 @@ def json_type(value: Any) -> str:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a number that text may be made of."""
+    """Return whether a value is a number that can be read as text."""
     return type(value) is int or (type(value) is float and isfinite(value))
 
 
 def example(value: Any) -> str:
-    """The type and size of a value: nothing of what it says.
+    """Describe a value by its type and size alone.
 
     >>> example("Jane"), example(["a"])
     ('text of 4 characters', 'list of 1 item')
@@ -74,17 +82,15 @@ def _sized(what: str, size: int, unit: str) -> str:
 
 
 def problem_of(error: ValidationError) -> str:
-    """Where a body is not as described, and how; a place is made of field names and positions alone.
+    """Describe the first problem of a body by its location: field names and positions alone.
 
-    A record may come bare or wrapped: only what is wrong with the form that came is told.
+    A record may be bare or wrapped: only problems of the actual form are reported.
     """
     errors = error.errors(include_url=False, include_input=False, include_context=False)
-    bare = {one["loc"][:-2] for one in errors if one["loc"][-2:] == (WRAPPED, "record")}
+    bare = {one["loc"][:-2] for one in errors if one["loc"][-2:] == (models.WRAPPED, "record")}
     apart = [one for one in errors if not _is_of_other_form(one["loc"], bare)]
     first = (apart or errors)[0]
-    if first["type"] == "json_invalid":
-        return "it is not JSON"
-    parts = [part for part in first["loc"] if part not in {BARE, WRAPPED}]
+    parts = [part for part in first["loc"] if part not in {models.BARE, models.WRAPPED}]
     fields = [str(part) for part in parts if isinstance(part, int) or str(part).isidentifier()]
     how = "is missing" if first["type"] == "missing" else "is not as described"
     return f"{'.'.join(fields) or 'the whole'} {how}"
@@ -92,6 +98,6 @@ def problem_of(error: ValidationError) -> str:
 
 def _is_of_other_form(loc: tuple[int | str, ...], bare: set[tuple[int | str, ...]]) -> bool:
     for index, part in enumerate(loc):
-        if part in {BARE, WRAPPED}:
-            return (part == WRAPPED) == (loc[:index] in bare)
+        if part in {models.BARE, models.WRAPPED}:
+            return (part == models.WRAPPED) == (loc[:index] in bare)
     return False

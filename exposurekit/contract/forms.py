@@ -1,4 +1,4 @@
-"""Rails-style form fields to nested plain values and back: ``addresses[][city]``, ``addresses[0][city]``."""
+"""Decode and encode Rails-style form fields: ``addresses[][city]``, ``addresses[0][city]``."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -15,10 +15,10 @@ Pairs = list[tuple[str, str]]
 
 
 def decode(body: str) -> dict[str, Any]:
-    """A query string or a form body as nested plain values.
+    """Decode a query string or a form body to nested plain values.
 
     Raises:
-        InvalidResponse: Not UTF-8, too many fields, nested too deep, or one name given two values.
+        InvalidResponse: Not UTF-8, too many fields, nested too deeply, or two values of one name.
 
     >>> decode("emails[][address]=a@x.example&emails[][address]=b@x.example")
     {'emails': [{'address': 'a@x.example'}, {'address': 'b@x.example'}]}
@@ -36,7 +36,7 @@ def decode(body: str) -> dict[str, Any]:
 
 
 def _flat(body: str) -> dict[str, Any] | None:
-    """What `nest` makes of plain names and values, in a fifth of the time; None: let it say what is wrong."""
+    """Decode fields with plain names, in a fifth of the time; None: `nest` reports the problem."""
     fields = body.split("&")
     if len(fields) > FIELDS_MAX:
         return None
@@ -49,7 +49,7 @@ def _flat(body: str) -> dict[str, Any] | None:
 
 
 def nest(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """Fields with bracketed names as nested plain values; index hashes become lists.
+    """Nest fields with bracketed names; index hashes become lists.
 
     >>> nest([("addresses[0][city]", "Oakmere"), ("addresses[1][city]", "Fernhill")])
     {'addresses': [{'city': 'Oakmere'}, {'city': 'Fernhill'}]}
@@ -87,7 +87,7 @@ def _append(items: list[Any], steps: list[str], value: str) -> None:
     if not steps:
         items.append(value)
         return
-    # As Rack does: a name that the last item already has begins the next item.
+    # As in Rack: a name that the last item already has starts the next item.
     if not items or not isinstance(items[-1], dict) or _has(items[-1], steps):
         items.append({})
     _put(items[-1], steps, value)
@@ -111,10 +111,10 @@ def _indexed(value: Any) -> Any:
 
 
 def encode(values: dict[str, Any]) -> bytes:
-    """Nested plain values as a form body; None is left out.
+    """Encode nested plain values as a form body, without None.
 
     Raises:
-        InvalidResponse: A text holds half a surrogate pair, which UTF-8 has no form for.
+        InvalidResponse: A text has a lone surrogate, which UTF-8 cannot encode.
 
     >>> encode({"limit": 2, "emails": [{"address": "a@x.example"}]})
     b'limit=2&emails%5B%5D%5Baddress%5D=a%40x.example'
@@ -127,7 +127,7 @@ def encode(values: dict[str, Any]) -> bytes:
 
 
 def flatten(values: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Nested plain values as fields with bracketed names."""
+    """Flatten nested plain values to fields with bracketed names."""
     for name, value in values.items():
         yield from _fields(name, value)
 
@@ -147,7 +147,7 @@ def _items(name: str, items: list[Any]) -> Iterator[tuple[str, str]]:
         {k: v for k, v in item.items() if v is not None} if isinstance(item, dict) else item for item in items
     ]
     dicts = [item for item in items if isinstance(item, dict)]
-    # Items without a name in common would run together under []: then the index keeps them apart.
+    # Items without a common name would merge under []: number them instead.
     common = next((key for key in dicts[0] if all(key in item for item in dicts)), None) if dicts else None
     for index, item in enumerate(items):
         if isinstance(item, dict) and common is not None:

@@ -1,9 +1,113 @@
-"""The list items of a request: what may be asked of an alias, an e-mail, a phone number, an address. Changes nothing."""
+"""The values of a request: what the service accepts, what the client sends, and the schema of both.
 
-from collections.abc import Iterator
-from typing import Literal
+Each type reads a value from any encoding. The service validates with the context `SERVICE`, which applies its limits:
+spec does not say: length limits and the format of fields. The client does not know another service's limits.
+"""
 
-from pydantic import BaseModel, ConfigDict, Field
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    WithJsonSchema,
+    model_validator,
+)
+
+from exposurekit.contract import codec
+from exposurekit.contract.types import INT64_MAX, BirthDate
+from exposurekit.errors import InvalidResponse
+
+SERVICE = {"limits": True}  # the validation context of our own service
+TEXT_MAX, ITEMS_MAX = 1_000, 200  # characters of a text; items of a list, in a request and of a user
+# Control characters other than tab and new line, lone surrogates, and what XML cannot represent.
+_FORBIDDEN = r"\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff"
+_FORBIDDEN_CHARACTERS = re.compile(f"[{_FORBIDDEN}]")
+_INTEGER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
+# Accepted between the digits. spec does not say: the format in a request; responses have digits only
+_PHONE_MARKS = re.compile(r"[\s()+./-]+")
+_PHONE_NUMBER = re.compile(r"[\s()+./-]*(?:[0-9][\s()+./-]*)+")
+
+
+def is_blank(value: Any) -> bool:
+    """Return whether the value is a blank string.
+
+    >>> is_blank(" "), is_blank(None)
+    (True, False)
+    """
+    return isinstance(value, str) and not value.strip(" \t\r\n")  # other control characters are not blank
+
+
+def read_integer(value: Any, low: int = 0, high: int = INT64_MAX) -> int | None:
+    """Read an integer within bounds, by default those of an id; None for a blank.
+
+    Raises:
+        ValueError: It is no integer, or out of bounds.
+
+    >>> read_integer("12"), read_integer("")
+    (12, None)
+    """
+    if is_blank(value):
+        return None
+    if isinstance(value, str) and _INTEGER.fullmatch(value):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise ValueError("not an integer within bounds")
+    return value
+
+
+def integer(low: int, high: int) -> Any:
+    """Return the type of an integer within bounds."""
+    schema = {"type": "integer", "minimum": low, "maximum": high}
+    return Annotated[
+        int | None, BeforeValidator(partial(read_integer, low=low, high=high)), WithJsonSchema(schema)
+    ]
+
+
+def _checked_text(value: str, info: ValidationInfo) -> str:
+    if not info.context:
+        return value
+    if len(value) > TEXT_MAX or _FORBIDDEN_CHARACTERS.search(value):
+        raise ValueError("too long, or has forbidden characters")
+    return "" if is_blank(value) else value
+
+
+def _checked_id(value: str, info: ValidationInfo) -> str:
+    if info.context:
+        read_integer(value)
+    return value
+
+
+def _digits(value: str, info: ValidationInfo) -> str:
+    if info.context and value and not _PHONE_NUMBER.fullmatch(value):
+        raise ValueError("not a phone number")
+    return _PHONE_MARKS.sub("", value) if info.context else value
+
+
+def _boolean(value: Any) -> Any:
+    if isinstance(value, float):
+        raise ValueError("not a boolean")  # noqa: TRY004  pydantic takes only ValueError
+    return (value.strip() or None) if isinstance(value, str) else value
+
+
+def _not_boolean_or_float(value: Any) -> Any:
+    if isinstance(value, bool | float):  # pydantic would read True as 1 and 2.0 as 2
+        raise ValueError("not a birth date")  # noqa: TRY004  as above
+    return value
+
+
+_TEXT_SCHEMA = {"type": "string", "maxLength": TEXT_MAX, "pattern": f"^[^{_FORBIDDEN}]*$"}
+TextInput = Annotated[str, AfterValidator(_checked_text), WithJsonSchema(_TEXT_SCHEMA)]
+FlagInput = Annotated[bool | None, BeforeValidator(_boolean, json_schema_input_type=bool)]
+BirthDateInput = Annotated[
+    BirthDate, BeforeValidator(_not_boolean_or_float, json_schema_input_type=int | None)
+]
 
 
 class Item(BaseModel):
@@ -18,40 +122,104 @@ class Item(BaseModel):
         defer_build=True,
     )
 
-    id: str | None = None
+    id: Annotated[TextInput, AfterValidator(_checked_id)] | None = None
     destroy: bool | None = Field(default=None, alias="_destroy")
 
     def __repr_args__(self) -> Iterator[tuple[str, object]]:
         """The id alone: the rest is personal."""
         yield "id", self.id
 
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """Return the names of its own fields, without ``id`` and ``_destroy``."""
+        return tuple(name for name in cls.model_fields if name not in Item.model_fields)
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """The fields that the request has, without ``id`` and ``_destroy``."""
+        return {name: value for name in self.names() if (value := getattr(self, name)) is not None}
+
+    @model_validator(mode="after")
+    def _is_not_empty(self, info: ValidationInfo) -> Self:
+        if info.context and not (self.fields or self.id or self.destroy):
+            raise ValueError("no known field")  # do not silently ignore a misspelt name
+        return self
+
 
 class AliasItem(Item):
     """An alias in a request."""
 
-    first_name: str | None = None
-    last_name: str | None = None
+    first_name: TextInput | None = None
+    last_name: TextInput | None = None
     alias_type: Literal["nickname", "maiden", ""] | None = None
 
 
 class EmailItem(Item):
-    """An e-mail address in a request."""
+    """An email address in a request."""
 
-    address: str | None = None
+    address: TextInput | None = None
 
 
 class PhoneNumberItem(Item):
     """A phone number in a request."""
 
-    number: str | None = None
+    number: Annotated[TextInput, AfterValidator(_digits)] | None = None
 
 
 class AddressItem(Item):
     """A postal address in a request."""
 
-    address1: str | None = None
-    address2: str | None = None
-    city: str | None = None
-    state: str | None = None
-    zip: str | None = None
-    country: str | None = None
+    address1: TextInput | None = None
+    address2: TextInput | None = None
+    city: TextInput | None = None
+    state: TextInput | None = None
+    zip: TextInput | None = None
+    country: TextInput | None = None
+
+
+def _full_name(text: str) -> dict[str, str]:
+    first, _, last = text.rpartition(" ")
+    return (
+        {"first_name": first.strip(), "last_name": last} if first else {"first_name": last, "last_name": ""}
+    )
+
+
+def _list_of(item: type[Item], parse: Callable[[str], dict[str, str]] | None = None) -> Any:
+    """Return the type of a list: objects, the JSON text of them or, with ``parse``, a comma-separated text.
+
+    A blank text is None: it clears the list.
+    """
+
+    def read(value: Any) -> Any:
+        if is_blank(value):
+            return None
+        if isinstance(value, str) and value.lstrip().startswith("["):
+            try:
+                value = codec.decode(value.encode("utf-8", "surrogatepass"), "json")
+            except InvalidResponse:
+                raise ValueError("not JSON") from None
+        elif isinstance(value, str) and parse:
+            value = value.split(",")
+        items = [one for one in value if not is_blank(one)] if isinstance(value, list) else None
+        if items is None or len(items) > ITEMS_MAX:
+            raise ValueError("not a list, or too long")
+        return [read_item(one) for one in items]
+
+    def read_item(value: Any) -> Any:
+        if isinstance(value, str) and parse:
+            return parse(value.strip())
+        if isinstance(value, dict):
+            # A form sends a blank id for a new item, and a blank _destroy for an item to keep.
+            return {
+                key: one for key, one in value.items() if key not in {"id", "_destroy"} or not is_blank(one)
+            }
+        return value
+
+    schema = Annotated[list[item], Field(max_length=ITEMS_MAX)]  # type: ignore[valid-type]
+    return Annotated[list[item] | None, BeforeValidator(read, json_schema_input_type=schema)]  # type: ignore[valid-type]
+
+
+AliasesInput = _list_of(AliasItem, _full_name)
+EmailsInput = _list_of(EmailItem, lambda text: {"address": text})
+PhoneNumbersInput = _list_of(PhoneNumberItem, lambda text: {"number": text})
+AddressesInput = _list_of(AddressItem)

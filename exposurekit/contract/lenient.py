@@ -1,12 +1,12 @@
-"""Lenient reading: an answer that deviates from the specification costs what deviates, and each deviation is noted.
+"""Lenient reading of responses that deviate from the specification; each deviation is counted.
 
-A field that is null, missing or of another type becomes what was plainly meant (``"12"`` for 12, one item for a list of
-it), else null. An item of a list that is no object, or a record without an id, costs that item. `strict=True` of a
-client turns this off.
+A field that is null, missing or of another type is converted if the meaning is plain (``"12"`` for 12, one item for a
+list of one), else null. A list item that is not an object, or a record without an id, is dropped. ``strict=True`` of
+a client turns this off.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -22,14 +22,24 @@ from exposurekit.contract.deviations import (
     MISSING,
     NULL,
     OUT_OF_RANGE,
+    REPEATED,
     UNREADABLE,
     UNWRAPPED,
+    WRAPPED,
     Deviation,
     example,
     is_number,
     json_type,
 )
-from exposurekit.contract.models import Record, Resource
+from exposurekit.contract.models import (
+    Alert,
+    AlertSource,
+    Link,
+    Record,
+    Resource,
+    ServiceHistoryEntry,
+    UserKey,
+)
 from exposurekit.contract.schema import described, names_of, options_of, row_type
 from exposurekit.contract.types import DESCRIBED
 from exposurekit.errors import InvalidResponse
@@ -41,34 +51,37 @@ _EXPECTED = {bool: "boolean", int: "integer", str: "text", datetime: "timestamp"
 _ERRORS = ("error", "errors", "message")
 _LENIENT = ConfigDict(coerce_numbers_to_str=True, hide_input_in_errors=True)
 _OF_USER = "user."
+_SOURCES = {"record": Record, "link": Link}
+_SOURCE_NAMES, _EVENTS = tuple(_SOURCES), tuple(ServiceHistoryEntry.model_fields)
+_ONE_OF: dict[type[BaseModel], Iterable[str]] = {AlertSource: _SOURCES, ServiceHistoryEntry: _EVENTS}
 
 
 @dataclass(slots=True)
 class Reading:
-    """What was read, and how it deviated.
+    """The value that was read, and its deviations.
 
     Attributes:
         value: A model or, for bulk, plain dicts.
-        deviations: Each kind of deviation, with how often it came.
-        items_lost: How many items of lists could not be read.
+        deviations: Each kind of deviation, with its count.
+        lost_items: The list items that could not be read, as they came.
     """
 
     value: Any
     deviations: dict[Deviation, int]
-    items_lost: int = 0
+    lost_items: list[Any] = field(default_factory=list, repr=False)
 
 
 def as_model(model: type[M], values: Any, operation: str = "", *, typed: bool = True) -> Reading:
-    """Plain values as a model.
+    """Read plain values as a model.
 
     Args:
-        model: What is described.
-        values: What came.
+        model: The model.
+        values: The decoded body.
         operation: The operation's title, for the deviations.
-        typed: Whether the encoding has types of its own; XML has none, and there text for a number is none's fault.
+        typed: Whether the encoding has types; XML has none, so text for a number is no deviation there.
 
     Raises:
-        InvalidResponse: It is no object, or lacks what it is known by; the message names the field.
+        InvalidResponse: It is not an object, or lacks an essential field; the message names the field.
 
     >>> from exposurekit.contract.models import Email
     >>> reading = as_model(Email, {"id": "12", "address": None})
@@ -81,7 +94,7 @@ def as_model(model: type[M], values: Any, operation: str = "", *, typed: bool = 
 
 
 def as_rows(model: type[Resource], values: Any, operation: str = "", *, typed: bool = True) -> Reading:
-    """The same as plain dicts, with every field of the model and no other."""
+    """Read plain values as plain dicts, with exactly the fields of the model."""
     return _Reader(lambda _model, fields, _extra: fields, _exact_row, operation, typed).read(model, values)
 
 
@@ -103,7 +116,7 @@ def _row_adapter(model: type[BaseModel]) -> TypeAdapter[Any]:
 
 
 class _Lost(Exception):
-    """An object cannot be read, since a field that it is known by cannot."""
+    """An object cannot be read because an essential field cannot."""
 
     def __init__(self, where: str, kind: str) -> None:
         super().__init__(where)
@@ -117,15 +130,16 @@ class _Field:
 
     Attributes:
         names: Every name that it is read by.
-        expected: What it should be, in a word.
+        expected: The expected type, in a word.
         described: Whether the specification always gives it a value: null and absence are deviations.
-        required: Whether there is no default.
-        nullable: Whether null may stand in its place.
+        required: Whether it has no default.
+        nullable: Whether it may be null.
         item: The model of an object, or of a list's items; None: it is a value.
         is_list: Whether it is a list.
+        takes_text: Whether a list may also be one text.
         plain: The Python type that needs no further check; None: the adapter checks.
         adapter: Validates a value.
-        default: What stands for it where it is absent and need not be there.
+        default: The value if it is absent.
     """
 
     name: str
@@ -206,10 +220,10 @@ class _Reader:
     typed: bool
     notes: dict[tuple[str, str], Deviation] = field(default_factory=dict)
     times: Counter[tuple[str, str]] = field(default_factory=Counter)
-    items_lost: int = 0
+    lost_items: list[Any] = field(default_factory=list)
 
     def read(self, model: type[Resource], values: Any) -> Reading:
-        """Read an answer's outermost object."""
+        """Read the outermost object of a response."""
         if not isinstance(values, dict):
             raise InvalidResponse("the whole is not as described")
         if not values.keys() & _field_names(model):
@@ -221,11 +235,11 @@ class _Reader:
             problem = f"{lost.where} {how}"
         else:
             times = {one: self.times[key] for key, one in self.notes.items()}
-            return Reading(value, times, self.items_lost)
+            return Reading(value, times, self.lost_items)
         raise InvalidResponse(problem)
 
     def _wrapped(self, model: type[Resource], values: dict[str, Any]) -> dict[str, Any]:
-        """An object that came without the single key around it."""
+        """Wrap an object that lacks the single key around it."""
         if any(name in values for name in _ERRORS):
             raise InvalidResponse("it tells of an error")
         first, *others = _fields(model)
@@ -235,17 +249,17 @@ class _Reader:
         return {first.name: values}
 
     def note(self, where: str, kind: str, value: Any, *, costs_item: bool = False) -> None:
-        """Keep a deviation, once."""
+        """Count a deviation; store its first example."""
         where = where.removeprefix(_OF_USER)
         self.times[where, kind] += 1
         if (where, kind) not in self.notes:
             self.notes[where, kind] = Deviation(self.operation, where, kind, example(value), costs_item)
 
     def object(self, model: type[BaseModel], values: dict[str, Any], where: str) -> Any:
-        """An object's fields.
+        """Read an object's fields.
 
         Raises:
-            _Lost: One that it is known by cannot be read.
+            _Lost: An essential field cannot be read.
         """
         values = _bare(model, values)
         fields = {}
@@ -256,7 +270,6 @@ class _Reader:
         return self.build(model, fields, extra)
 
     def field(self, one: _Field, value: Any, where: str) -> Any:
-        """One field's value."""
         if one.plain is not None and type(value) is one.plain:
             return value
         if value is ABSENT or value is None:
@@ -278,7 +291,7 @@ class _Reader:
         return _empty(one)
 
     def _lost(self, one: _Field, value: Any, where: str, kind: str) -> Any:
-        """What stands for a field that cannot be read."""
+        """Return the value of a field that cannot be read."""
         if one.essential:
             raise _Lost(where, kind)
         things = one.item is not None and one.is_list
@@ -299,43 +312,68 @@ class _Reader:
             items = value
         else:
             return self._lost(one, value, where, _kind(value, one))  # type: ignore[no-any-return]
-        objects = []
-        for item in items:
-            if not isinstance(item, dict):
-                self._item_lost(where, f"{json_type(item)} for object", item)
-                continue
-            with suppress(ValidationError):  # most items conform, and validation is ten times as fast
-                objects.append(self.exact(model, _bare(model, item), self.typed or None))
-                continue
+        objects: dict[Any, Any] = {}
+        for index, item in enumerate(items):
             try:
-                objects.append(self.object(model, item, where))
+                read = self._item(model, item, where)
             except _Lost as lost:
                 self._item_lost(lost.where, lost.kind, item)
-        return objects
+                continue
+            key = _get(read, "id") if issubclass(model, Record) else index
+            if key in objects:
+                self.note(where, REPEATED, item)
+            objects.setdefault(key, read)
+        return [*objects.values()]
+
+    def _item(self, model: type[BaseModel], item: Any, where: str) -> Any:
+        if not isinstance(item, dict):
+            raise _Lost(where, f"{json_type(item)} for object")
+        _check_value(model, item, where)
+        if model is UserKey and (bare := _bare(model, item)) is not item:
+            self.note(where, WRAPPED, item)
+            item = bare
+        with suppress(ValidationError):  # most items conform, and validation is ten times as fast
+            read = self.exact(model, _bare(model, item), self.typed or None)
+            if model is not Alert or _get(_get(read, "source"), *_SOURCES) is not None:
+                return read
+        return self.object(model, item, where)
 
     def _item_lost(self, where: str, kind: str, item: Any) -> None:
-        self.items_lost += 1
+        self.lost_items.append(item)
         self.note(where, kind + ITEM_LOST, item, costs_item=True)
 
     def _inner(self, one: _Field, model: type[BaseModel], value: Any, where: str) -> Any:
         if not isinstance(value, dict):
             return self._lost(one, value, where, _kind(value, one))
+        if model is AlertSource:
+            value = self._source(value, where)
         try:
+            _check_value(model, value, where)
             return self.object(model, value, where)
         except _Lost as lost:
             if one.essential:
                 raise
             return self._lost(one, value, lost.where, lost.kind)
 
+    def _source(self, values: dict[str, Any], where: str) -> dict[str, Any]:
+        """Wrap a record or a link that lacks the single key around it."""
+        names = values.keys()
+        if names & _field_names(AlertSource):
+            return values
+        name = next((name for name, model in _SOURCES.items() if names & _field_names(model)), None)
+        if name is None:
+            return values
+        self.note(where, UNWRAPPED, values)
+        return {name: values}
+
     def _texts(self, one: _Field, value: Any, where: str) -> Any:
-        if isinstance(value, dict):
-            return self._lost(one, value, where, _kind(value, one))
         if isinstance(value, list):
             value = [text for item in value if (text := self._text(item, where)) is not None]
+        elif not (is_number(value) or isinstance(value, str)):
+            return self._lost(one, value, where, _kind(value, one))
         elif not (one.takes_text and isinstance(value, str)):
             self.note(where, _kind(value, one), value)
-            text = str(value) if type(value) in {str, int} else ""
-            value = [text] if text.strip() else []
+            value = [str(value)] if str(value).strip() else []
         return one.adapter.validate_python(value)
 
     def _text(self, item: Any, where: str) -> str | None:
@@ -362,13 +400,38 @@ class _Reader:
         return self._lost(one, value, where, kind)
 
 
+def conforms(reply: Any) -> bool:
+    """Return whether a valid reply has no deviation that validation does not see, such as a repeated record."""
+    get: Any = dict.get if isinstance(reply, dict) else _get
+    owner = get(reply, "user") or reply
+    ids = [get(record, "id") for record in get(owner, "records") or ()]
+    items = [(entry, _EVENTS) for entry in get(owner, "service_history") or ()]
+    items += [(get(alert, "source"), _SOURCE_NAMES) for alert in get(owner, "alerts") or ()]
+    have_values = all(get(item, a) is not None or get(item, b) is not None for item, (a, b) in items)
+    return len({*ids}) == len(ids) and have_values
+
+
+def _get(item: Any, *names: str) -> Any:
+    """Return the first value that a model or plain dict has under one of the names."""
+    values = (item.get(name) if isinstance(item, dict) else getattr(item, name, None) for name in names)
+    return next((value for value in values if value is not None), None)
+
+
+def _check_value(model: type[BaseModel], values: dict[str, Any], where: str) -> None:
+    """Check that an alert's source or a service history entry has a value, if only of a kind that is not known."""
+    names = _ONE_OF.get(model, ())
+    is_other = model is AlertSource and any(isinstance(value, dict) for value in values.values())
+    if names and _get(values, *names) is None and not is_other:
+        raise _Lost(where, f"object without {' or '.join(names)}")
+
+
 def _empty(one: _Field) -> Any:
-    """What a field holds where the specification lets it be null or absent, such as no steps."""
+    """Return the value of a field that may be null or absent, such as no steps."""
     return one.adapter.validate_python(None) if one.nullable else one.default
 
 
 def _value(values: Mapping[str, Any], names: tuple[str, ...]) -> Any:
-    """A field's value under the first of its names that holds one."""
+    """Return a field's value under the first of its names that has one."""
     first = ABSENT
     for name in names:
         value = values.get(name, ABSENT)
@@ -379,15 +442,15 @@ def _value(values: Mapping[str, Any], names: tuple[str, ...]) -> Any:
 
 
 def _bare(model: type[BaseModel], values: dict[str, Any]) -> dict[str, Any]:
-    """A record without the single key that it may be wrapped in."""
-    if issubclass(model, Record):
-        while "id" not in values and isinstance(inner := values.get("record"), dict):
-            values = inner
+    """Unwrap a record, or a user in a list of users."""
+    name = "record" if issubclass(model, Record) else "user" if model is UserKey else None
+    while name and "id" not in values and isinstance(inner := values.get(name), dict):
+        values = inner
     return values
 
 
 def _as_items(model: type[BaseModel], value: dict[str, Any]) -> list[Any] | None:
-    """An object in a list's place: its one item, or its items by position."""
+    """Read an object instead of a list: its one item, or its items by position."""
     bare = _bare(model, value)
     if bare is not value or bare.keys() & _field_names(model):
         return [value]

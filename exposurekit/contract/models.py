@@ -1,12 +1,13 @@
-"""User, Record, Link, Alert and the rest, as the specification describes them. Knows no encoding.
+"""Models of the specification's resources: User, Record, Link, Alert, ...
 
-Validation follows the specification; `contract.lenient` also reads answers that deviate from it. A field whose type
-admits None is null where such an answer gives no value. Unknown fields are kept in ``model_extra``; unknown statuses,
-source types and kinds of data are kept as text.
+Validation follows the specification; `contract.lenient` also reads responses that deviate from it. A field whose type
+includes None is null if such a response has no value. Unknown fields remain in ``model_extra``; unknown statuses,
+source types and kinds of data remain text.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from operator import itemgetter
 from typing import Annotated, Any, ClassVar
 
@@ -18,6 +19,7 @@ from pydantic import (
     GetCoreSchemaHandler,
     GetPydanticSchema,
     PrivateAttr,
+    ValidationError,
 )
 from pydantic_core import CoreSchema, core_schema
 
@@ -38,13 +40,13 @@ from exposurekit.errors import InvalidResponse
 from exposurekit.text.html_cards import NAME_MAX, html_card, numbered, rows, truncate
 
 _KINDS_MAX = 12
-BARE, WRAPPED = "bare-record", "wrapped-record"  # how errors call the two; no field is called so
+BARE, WRAPPED = "bare-record", "wrapped-record"  # in error locations; no field has these names
 
 
 class Resource(BaseModel):
-    """What all resources share: frozen, tolerant of unknown fields, and a repr and a card without personal data.
+    """The base class of all resources: frozen, with unknown fields, and a repr and a card without personal data.
 
-    What a notebook shows is saved with it and sent around: names, addresses and the like are in `model_dump` alone.
+    A notebook is saved and shared with its output: personal data is only in `model_dump`.
     """
 
     model_config = ConfigDict(
@@ -54,12 +56,12 @@ class Resource(BaseModel):
         hide_input_in_errors=True,
         validate_by_name=True,
         validate_by_alias=True,
-        defer_build=True,  # a fleet is read as rows and never needs most of these
+        defer_build=True,  # bulk loads read rows and need few of these models
     )
     repr_fields: ClassVar[tuple[str, ...]] = ("id",)
 
     def __repr_args__(self) -> Iterator[tuple[str, object]]:
-        """Ids, states and counts: enough to tell two apart, nothing about a person."""
+        """Yield ids, states and counts, and no personal data."""
         for name in self.repr_fields:
             value = getattr(self, name)
             if isinstance(value, str):
@@ -82,7 +84,7 @@ def _words(name: str) -> str:
 
 
 class UserKey(Resource):
-    """A user's id and secret: what every operation on a single user needs. An item of List users.
+    """A user's id and secret, which every operation on one user needs. An item of List users.
 
     >>> UserKey(id=12, secret="000123")
     UserKey(id=12)
@@ -102,7 +104,7 @@ class Alias(Resource):
 
 
 class Email(Resource):
-    """An e-mail address of a user."""
+    """An email address of a user."""
 
     id: Number
     address: Text
@@ -146,7 +148,7 @@ class Record(Resource):
     aliases: Texts
     locations: Texts
     reference_id: Text
-    user_fields_required_for_removal: list[str] | None = None  # None: not told (only Get user tells)
+    user_fields_required_for_removal: list[str] | None = None  # None: unknown (only Get user has it)
 
     def _facts(self) -> Mapping[str, object]:
         required = self.user_fields_required_for_removal
@@ -162,7 +164,7 @@ def _or_wrapped(source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
     return core_schema.union_schema([(bare, BARE), (wrapped, WRAPPED)], mode="left_to_right")
 
 
-# Bare inside a user, wrapped as {"record": ...} in lists and single answers; both are read everywhere.
+# Bare inside a user, wrapped as {"record": ...} in lists and single responses; both are read everywhere.
 AnyRecord = Annotated[Record, GetPydanticSchema(_or_wrapped)]
 
 
@@ -177,14 +179,14 @@ class Link(Resource):
 
     url: str | None = None
     title: Text
-    contains: list[str] | None = None  # None: not told (webhook items leave it out)
+    contains: list[str] | None = None  # None: unknown (webhook items omit it)
 
     def _facts(self) -> Mapping[str, object]:
         return {"contains": None if self.contains is None else ", ".join(self.contains[:_KINDS_MAX])}
 
 
 class AlertRecord(Record):
-    """The record that an alert is about. Nobody needs its id to act on the alert, so it may lack one."""
+    """The record that an alert is about; it may lack an id, because the alert is usable without it."""
 
     id: Number  # type: ignore[assignment]  # wider than a record's own
 
@@ -193,7 +195,7 @@ AnyAlertRecord = Annotated[AlertRecord, GetPydanticSchema(_or_wrapped)]
 
 
 class AlertSource(Resource):
-    """What an alert is about: exactly one of a record and a link."""
+    """The source of an alert: a record or a link."""
 
     repr_fields: ClassVar[tuple[str, ...]] = ()
 
@@ -227,11 +229,11 @@ class Alert(Resource):
     def _parts(self) -> Iterable[str]:
         if self.opt_out_procedure:
             return (numbered(self.opt_out_procedure),)
-        return ("<p>No steps: the service told of nothing to be done by hand.</p>",)
+        return ("<p>No steps: the service lists none to be done by hand.</p>",)
 
 
 class ServiceHistoryEntry(Resource):
-    """When the service was activated or deactivated for a user: exactly one of the two."""
+    """When the service was activated or deactivated for a user; one of the two fields is set."""
 
     repr_fields: ClassVar[tuple[str, ...]] = ("activated_service_on", "deactivated_service_on")
 
@@ -240,7 +242,7 @@ class ServiceHistoryEntry(Resource):
 
 
 class User(Resource):
-    """A registered person, with everything found about them. Specification, "User".
+    """A registered person, with all findings. Source: specification, "User".
 
     >>> client.get_user(key)
     User(id=..., records=..., links=..., is_scanning=False)
@@ -268,13 +270,13 @@ class User(Resource):
 
     @property
     def key(self) -> UserKey:
-        """The id and secret that later calls about this user need.
+        """The id and secret, which later calls about this user need.
 
         Raises:
-            InvalidResponse: The answer held no secret.
+            InvalidResponse: The response had no secret.
         """
         if self.secret is None:
-            raise InvalidResponse("The answer held no secret of this user: take the key from iter_users()")
+            raise InvalidResponse("The response had no secret of this user: take the key from iter_users()")
         return UserKey(id=self.id, secret=self.secret)
 
     def _facts(self) -> Mapping[str, object]:
@@ -293,7 +295,7 @@ class User(Resource):
 
 
 class Reply(Resource):
-    """The outermost object of an answer."""
+    """The outermost object of a response."""
 
     repr_fields: ClassVar[tuple[str, ...]] = ()
 
@@ -305,7 +307,7 @@ class UserReply(Reply):
 
 
 class UserPage(Reply):
-    """One page of List users: keys, and how many users there are in all (None: not told)."""
+    """One page of List users: keys, and the total number of users (None: not reported)."""
 
     repr_fields: ClassVar[tuple[str, ...]] = ("count", "users")
 
@@ -313,21 +315,31 @@ class UserPage(Reply):
     count: Id | None = Field(default=None, validation_alias=AliasChoices("count", "total"))
     users: list[UserKey]
     _unreadable: int = PrivateAttr(default=0)
+    _without_secret: list[int] = PrivateAttr(default_factory=list)
 
     @property
     def unreadable(self) -> int:
-        """How many more users the page listed, whose id or secret could not be read."""
+        """Number of further users on the page whose id or secret could not be read."""
         return self._unreadable
 
     @property
+    def without_secret(self) -> list[int]:
+        """Ids of those of them who have an id."""
+        return self._without_secret
+
+    @property
     def size(self) -> int:
-        """How many users the service put on the page."""
+        """Number of users on the page, readable or not."""
         return len(self.users) + self._unreadable
 
-    def without(self, items: int) -> "UserPage":
-        """The page, of which so many items could not be read."""
+    def without(self, items: list[Any]) -> "UserPage":
+        """Return the page with items that could not be read."""
         page = self.model_copy()
-        page._unreadable = items  # noqa: SLF001  its own
+        page._unreadable, page._without_secret = len(items), []  # noqa: SLF001  of the same class
+        for item in items:
+            with suppress(ValidationError, AttributeError):
+                user = item.get("user", item)
+                page._without_secret.append(UserKey(id=user.get("id"), secret=0).id)  # noqa: SLF001
         return page
 
 

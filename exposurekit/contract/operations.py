@@ -1,10 +1,20 @@
-"""The eight operations as data. Client calls, service routes and the OpenAPI document are read off this table."""
+"""The eight operations as a table, which client calls, service routes and the OpenAPI document use."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from exposurekit.contract.inputs import AddressItem, AliasItem, EmailItem, PhoneNumberItem
+from exposurekit import __version__
+from exposurekit.contract.inputs import (
+    AddressesInput,
+    AliasesInput,
+    BirthDateInput,
+    EmailsInput,
+    FlagInput,
+    PhoneNumbersInput,
+    TextInput,
+    integer,
+)
 from exposurekit.contract.models import (
     AlertsReply,
     LinksReply,
@@ -14,9 +24,10 @@ from exposurekit.contract.models import (
     UserPage,
     UserReply,
 )
-from exposurekit.contract.types import BirthDate, Id
+from exposurekit.contract.types import INT64_MAX
 
 VERSION = "v2"
+USER_AGENT = f"exposurekit/{__version__}"  # of every request that the client or the service sends
 PREFIX = "/api/{integration_name}/{api_key}/" + VERSION
 FORMATS = ("json", "xml")
 LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX = 100, 1000  # not shown: ours
@@ -26,7 +37,7 @@ CREDENTIAL_HEADERS = {"api_secret": "X-Api-Secret", "secret": "X-User-Secret"}
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One input of an operation: its name, the shape of its value, and whether it must be there."""
+    """One parameter of an operation."""
 
     name: str
     type: Any
@@ -36,7 +47,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation: what it is called, where it lives, what it takes and what it answers."""
+    """One operation: its name, path, parameters and response."""
 
     name: str
     title: str
@@ -53,7 +64,7 @@ class Operation:
 
     @cached_property
     def path_names(self) -> tuple[str, ...]:
-        """The parameters that are part of its path, beyond the prefix."""
+        """The parameters in its path, after the prefix."""
         return tuple(name for name in self.names if f"{{{name}}}" in self.path)
 
     @property
@@ -67,31 +78,28 @@ class Operation:
         return "secret" in self.names
 
 
+ID = integer(0, INT64_MAX)
 API_KEY = Parameter("api_key", str, "The integrator's API access key; also a path segment.", required=True)
 API_SECRET = Parameter("api_secret", str, "The integrator's secret.", required=True)
 SECRET = Parameter("secret", int | str, "The user's secret, exactly as creation returned it.", required=True)
-USER_ID = Parameter("user_id", Id, "The user's id from creation.", required=True)
+USER_ID = Parameter("user_id", ID, "The user's id from creation.", required=True)
 
 NAMES = (
-    Parameter("first_name", str, "First name."),
-    Parameter("last_name", str, "Last name."),
-    Parameter("middle_name", str, "Middle name."),
+    Parameter("first_name", TextInput, "First name."),
+    Parameter("last_name", TextInput, "Last name."),
+    Parameter("middle_name", TextInput, "Middle name."),
 )
 DETAILS = (
-    Parameter("birth_date", BirthDate, "Birth date, unix epoch seconds in UTC; negative before 1970."),
-    Parameter("aliases", list[AliasItem], "Other names."),
-    Parameter("emails", list[EmailItem], "E-mail addresses."),
-    Parameter("phone_numbers", list[PhoneNumberItem], "Phone numbers."),
-    Parameter("addresses", list[AddressItem], "Postal addresses."),
+    Parameter("birth_date", BirthDateInput, "Birth date, unix epoch seconds in UTC; negative before 1970."),
+    Parameter("aliases", AliasesInput, "Other names."),
+    Parameter("emails", EmailsInput, "Email addresses."),
+    Parameter("phone_numbers", PhoneNumbersInput, "Phone numbers."),
+    Parameter("addresses", AddressesInput, "Postal addresses."),
 )
 # not shown: required flags of Create user; the published pages ask for both names and one address
-REQUIRED_NAMES = (
-    Parameter("first_name", str, "First name.", required=True),
-    Parameter("last_name", str, "Last name.", required=True),
-    Parameter("middle_name", str, "Middle name."),
-)
+REQUIRED_NAMES = (*(replace(name, required=True) for name in NAMES[:2]), NAMES[2])
 REQUIRED_ADDRESSES = Parameter(
-    "addresses", list[AddressItem], "Postal addresses; at least one with city and state.", required=True
+    "addresses", AddressesInput, "Postal addresses; at least one with city and state.", required=True
 )
 
 CREATE_USER = Operation(
@@ -106,7 +114,9 @@ CREATE_USER = Operation(
         *DETAILS[:-1],
         REQUIRED_ADDRESSES,
         # not shown: default of async; ours is false, and our client always sends it
-        Parameter("async", bool, "True: scan in the background. False (default): scan before answering."),
+        Parameter(
+            "async", FlagInput, "True: scan in the background. False (default): scan before answering."
+        ),
     ),
     UserReply,
     "Register a person. Store the id and the secret: they authenticate later calls.",
@@ -120,9 +130,11 @@ LIST_USERS = Operation(
         API_KEY,
         API_SECRET,
         Parameter(
-            "limit", int, f"Users returned at most; 1 to {LIST_LIMIT_MAX}, default {LIST_LIMIT_DEFAULT}."
+            "limit",
+            integer(1, LIST_LIMIT_MAX),
+            f"Users returned at most; 1 to {LIST_LIMIT_MAX}, default {LIST_LIMIT_DEFAULT}.",
         ),
-        Parameter("offset", int, "Users skipped, in order of id; default 0."),
+        Parameter("offset", ID, "Users skipped, in order of id; default 0."),
     ),
     UserPage,
     "The integrator's users, in order of id.",
@@ -132,7 +144,7 @@ GET_USER = Operation(
     "Get user",
     "GET",
     "/users/{id}",
-    (API_KEY, API_SECRET, Parameter("id", Id, "The user's id from creation.", required=True), SECRET),
+    (API_KEY, API_SECRET, replace(USER_ID, name="id"), SECRET),
     UserReply,
     "One user, with records, links and what each record's removal needs.",
 )
@@ -144,7 +156,7 @@ UPDATE_USER = Operation(
     (
         API_KEY,
         API_SECRET,
-        Parameter("id", Id, "The user's id from creation.", required=True),
+        replace(USER_ID, name="id"),
         SECRET,
         *NAMES,
         *DETAILS,
@@ -166,7 +178,7 @@ GET_RECORD = Operation(
     "Get record",
     "GET",
     "/users/{user_id}/records/{id}",
-    (API_KEY, API_SECRET, USER_ID, SECRET, Parameter("id", Id, "The record's id.", required=True)),
+    (API_KEY, API_SECRET, USER_ID, SECRET, Parameter("id", ID, "The record's id.", required=True)),
     RecordReply,
     "One record of a user.",
 )

@@ -1,4 +1,4 @@
-"""What a model looks like to an encoding that has no types of its own. Derived from the models; validates nothing."""
+"""Shapes and row types, derived from the models: for XML, which has no types of its own, and for bulk loads."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -14,16 +14,16 @@ from exposurekit.contract.types import DESCRIBED, without_none
 
 
 class Scalar(Enum):
-    """A leaf: what an empty element means, and whether a declared type is heeded."""
+    """A leaf: the meaning of an empty element, and whether a declared type is used."""
 
     TEXT = "text"  # always text; empty is ""
     NULLABLE_TEXT = "nullable text"  # always text; empty is null
-    VALUE = "value"  # as its type attribute says, else text; empty is null
+    VALUE = "value"  # by its type attribute, else text; empty is null
 
 
 @dataclass(frozen=True, slots=True)
 class Many:
-    """A list. ``or_text``: one text may stand in its place (``opt_out_procedure``). ``nullable``: or null."""
+    """A list. ``or_text``: or one text (``opt_out_procedure``). ``nullable``: or null."""
 
     item: "Shape"
     or_text: bool = False
@@ -34,12 +34,12 @@ Shape = Scalar | Many | dict[str, "Shape"]
 
 
 def described(field: FieldInfo) -> Any:
-    """A field's type as the specification has it: without the null that lenient reading may give."""
+    """Return a field's type in the specification: without the null of lenient reading."""
     return without_none(field.annotation) if DESCRIBED in field.metadata else field.annotation
 
 
 def names_of(name: str, field: FieldInfo) -> list[str]:
-    """Every name that a field is read by, its own first."""
+    """Return every name that a field is read by, its own first."""
     alias = field.validation_alias
     choices = alias.choices if isinstance(alias, AliasChoices) else [field.alias]
     return list(dict.fromkeys([name, *(str(key) for key in choices if key)]))
@@ -47,7 +47,7 @@ def names_of(name: str, field: FieldInfo) -> list[str]:
 
 @cache
 def shape_of_model(model: type[BaseModel]) -> dict[str, Shape]:
-    """The shape of a pydantic model: its fields under every name they are read by."""
+    """Return the shape of a model: its fields under every name they are read by."""
     shapes: dict[str, Shape] = {}
     for name, field in model.model_fields.items():
         shape = shape_of_type(described(field))
@@ -56,7 +56,7 @@ def shape_of_model(model: type[BaseModel]) -> dict[str, Shape]:
 
 
 def shape_of_type(annotation: Any) -> Shape:
-    """The shape of a type: a model's fields, a list's items, or a leaf.
+    """Return the shape of a type: a model's fields, a list's items, or a leaf.
 
     >>> shape_of_type(str | None), shape_of_type(int), shape_of_type(list[str]).item
     (<Scalar.NULLABLE_TEXT: 'nullable text'>, <Scalar.VALUE: 'value'>, <Scalar.TEXT: 'text'>)
@@ -75,7 +75,7 @@ def shape_of_type(annotation: Any) -> Shape:
 
 
 def options_of(annotation: Any) -> list[Any]:
-    """The types that a type allows, one by one."""
+    """Return the members of a union, or the type itself."""
     origin = get_origin(annotation)
     if origin is Annotated:
         return options_of(get_args(annotation)[0])
@@ -86,15 +86,15 @@ def options_of(annotation: Any) -> list[Any]:
 
 @cache
 def row_type(model: type[BaseModel]) -> Any:
-    """The same fields and rules as a TypedDict: validated straight from bytes to dicts, for bulk.
+    """Return a TypedDict with the same fields and rules: bulk loads validate bytes to dicts.
 
-    Building thousands of model objects only to take them apart again costs a fifth more.
+    Model objects as an intermediate step would cost a fifth more.
     """
     fields: dict[str, Any] = {}
     for name, field in model.model_fields.items():
         rules = Annotated[(_rows(field.annotation), *field.metadata, field)]  # type: ignore[valid-type]
         fields[name] = rules
-    build: Any = TypedDict  # by a name that is known at run time only
+    build: Any = TypedDict  # its name is known only at run time
     row = build(f"{model.__name__}Row", fields)
     row.__pydantic_config__ = {**model.model_config, "extra": "ignore", "cache_strings": "keys"}
     return row

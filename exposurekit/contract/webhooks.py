@@ -1,4 +1,4 @@
-"""The webhook delivery: its body, its groups, its window and its retries. Sends and receives nothing."""
+"""The webhook delivery: its body, groups, grouping window and retry delays."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -20,7 +20,7 @@ Shape = Literal["records", "links", "alerts", "unknown"]
 
 
 def shape_of(items: Any) -> Shape:
-    """What a group holds, told by its items: a name alone tells nothing where the set of names is open.
+    """Return what a group contains, judged by its items: the set of group names is open.
 
     >>> shape_of([{"record": {"id": 1}}]), shape_of([{"text": "Gone"}])
     ('records', 'alerts')
@@ -37,7 +37,7 @@ def shape_of(items: Any) -> Shape:
 
 
 class Delivery(Resource):
-    """One webhook body. Groups that the specification does not name are kept whole: see ``others``."""
+    """One webhook body. ``others`` has the groups that the specification does not name."""
 
     repr_fields: ClassVar[tuple[str, ...]] = ("user_id", "events")
 
@@ -50,12 +50,12 @@ class Delivery(Resource):
 
     @property
     def others(self) -> dict[str, Any]:
-        """The groups among ``events`` that the specification does not name, as they came."""
+        """The groups in ``events`` that the specification does not name, unchanged."""
         extra = self.model_extra or {}
         return {name: extra[name] for name in self.events if name in extra}
 
     def groups(self) -> Iterator[tuple[str, Shape, list[Any]]]:
-        """Each group that is there: its name, what it holds, and its items as plain values.
+        """Yield each group: its name, what it contains, and its items as plain values.
 
         >>> body = {"user_id": 1, "events": ["listed_again"], "listed_again": [{"record": {"id": 7}}]}
         >>> [(name, shape) for name, shape, _ in Delivery.model_validate(body).groups()]

@@ -14,7 +14,7 @@ _NAME = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
 
 
 def write(value: Any, root: str = "hash") -> bytes:
-    """Plain values as XML: dasherised names, typed leaves, list items named in the singular.
+    """Encode plain values as XML: dasherised names, typed leaves, list items named in the singular.
 
     >>> print(write({"is_scanning": True, "emails": []}).decode(), end="")
     <?xml version="1.0" encoding="UTF-8"?>
@@ -62,7 +62,7 @@ def _leaf(tag: str, value: Any) -> str:
 
 
 def _text(value: str) -> str:
-    # Rails escapes these three alone; a bare carriage return would be read back as a new line.
+    # As in Rails; a bare carriage return would be read back as a new line.
     escaped = value.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("\r", "&#13;")
     return _ILLEGAL.sub("\ufffd", escaped)
 
@@ -75,7 +75,7 @@ def _dashed(name: str) -> str:
 
 
 def singular(name: str) -> str:
-    """How Rails names the items of a list.
+    """Return Rails' name of a list's items.
 
     >>> [singular(name) for name in ("addresses", "aliases", "contains", "opt_out_procedure")]
     ['address', 'alias', 'contain', 'opt_out_procedure']
@@ -87,13 +87,13 @@ def singular(name: str) -> str:
 
 @dataclass(slots=True)
 class _Document:
-    marks_lists: bool = False  # somewhere an element says type="array"
+    marks_lists: bool = False  # some element has type="array"
 
 
 @dataclass(slots=True)
 class _Element:
     name: str
-    type: str | None  # as its attribute declares it
+    type: str | None  # its type attribute
     null: bool
     document: _Document
     children: tuple["_Element", ...]
@@ -110,7 +110,7 @@ class _Element:
 
 @dataclass(slots=True)
 class _Open:
-    """An element whose end has not come yet. What it gathers with is larger than what stays of it."""
+    """An element that is not closed yet; it needs more memory than a closed one."""
 
     name: str
     attributes: dict[str, str]
@@ -124,10 +124,10 @@ class _Open:
 
 
 def read(body: bytes, shape: Shape | None = None, *, elements_max: int = NODES_MAX) -> Any:
-    """XML as plain values, led by the shape that is expected; without one, by the types that it declares.
+    """Decode XML to plain values by the expected shape or, without one, by its type attributes.
 
-    Takes ``-`` or ``_`` in names, any item name, missing types, ``xsi:nil``, repeated elements without a list
-    around them, records wrapped once or twice, and a root of any name.
+    Accepts ``-`` or ``_`` in names, any item name, missing types, ``xsi:nil``, repeated elements without a list
+    around them, records wrapped once or twice, and any root name.
 
     Raises:
         InvalidResponse: Not well formed, a DTD, a web page, deeper than 64 elements, more than two million of them or
@@ -195,7 +195,7 @@ def _value(element: _Element, shape: Shape) -> Any:
         case Many():
             return _list([element], shape)
         case dict():
-            return _object(element, shape)
+            return _object(element, shape) if element.children or element.blank else element.text
         case Scalar.TEXT | Scalar.NULLABLE_TEXT:
             if element.children:
                 return _any(element)
@@ -208,7 +208,7 @@ def _object(element: _Element, shape: dict[str, Shape]) -> Any:
     for child in element.children:
         grouped.setdefault(child.name, []).append(child)
     if len(shape) == 1 and not shape.keys() & grouped:
-        # One step of wrapping is missing: the element is itself what the single key should hold.
+        # The wrapper is missing: the element is the value of the single key.
         [(key, inner)] = shape.items()
         if (element.children and isinstance(inner, dict)) or (
             element.name == key and isinstance(inner, Many)
@@ -223,7 +223,7 @@ def _object(element: _Element, shape: dict[str, Shape]) -> Any:
 
 
 def _unwrapped(element: _Element, shape: dict[str, Shape]) -> _Element:
-    """What holds the object's fields, below steps that are too many: <record><record>, <item><record>."""
+    """Return the element with the object's fields, inside extra wrappers: <record><record>, <item><record>."""
     names = shape.keys() | _singulars(shape).keys()
     inside = element
     while len(inside.children) == 1 and inside.children[0].name not in names:
@@ -236,7 +236,7 @@ def _singulars(shape: dict[str, Shape]) -> dict[str, str]:
 
 
 def _untyped(shape: dict[str, Shape], members: dict[str, Any]) -> dict[str, Any]:
-    """Where lists are repeated elements, an empty one leaves no trace: then its absence says that it is empty."""
+    """Return empty lists: if lists are repeated elements, an empty one is absent."""
     return {
         name: []
         for name, inner in shape.items()
@@ -245,7 +245,7 @@ def _untyped(shape: dict[str, Shape], members: dict[str, Any]) -> dict[str, Any]
 
 
 def _listed(grouped: dict[str, list[_Element]], shape: dict[str, Shape]) -> dict[str, list[_Element]]:
-    """Repeated items that stand in their parent under the singular name, put under their list's name."""
+    """Move repeated items with the singular name to the name of their list."""
     singulars = _singulars(shape)
     return {
         singulars[name]
@@ -277,7 +277,7 @@ def _list(elements: list[_Element], shape: Many) -> Any:
 
 
 def _is_item(element: _Element, shape: Shape) -> bool:
-    """Whether a list's element is itself its one item: then its children are the item's own fields."""
+    """Return whether a list's element is itself its one item, with the item's fields as children."""
     if not isinstance(shape, dict):
         return False
     names = Counter(child.name for child in element.children)
@@ -305,4 +305,4 @@ def _typed(element: _Element) -> Any:
             return int(text)
         case "boolean" if text.strip().lower() in {"true", "false", "1", "0"}:
             return text.strip().lower() in {"true", "1"}
-    return text  # also where it is not what it claims to be: whoever reads the field says so
+    return text  # also if it does not match its type: the field's reader reports it

@@ -4,6 +4,7 @@
 
     schema    columns and dtypes of every table       build    build the tables
     key_access  tables by name in brackets, with completion
+    people    find people by name or id
 """
 
 from exposurekit.frames.build import (
@@ -20,7 +21,15 @@ from exposurekit.frames.build import (
     pack_users,
     steps_from_alerts,
 )
-from exposurekit.frames.schema import CATEGORY, DETAILS, LISTS_DTYPE, TABLES, TEXT_DTYPE, Column
+from exposurekit.frames.schema import (
+    CATEGORY,
+    DETAILS,
+    LISTS_DTYPE,
+    SOURCE_RECORD,
+    TABLES,
+    TEXT_DTYPE,
+    Column,
+)
 
 __all__ = [
     "CATEGORY",
@@ -28,6 +37,7 @@ __all__ = [
     "EVENTS",
     "LISTS_DTYPE",
     "OF_USER",
+    "SOURCE_RECORD",
     "TABLES",
     "TEXT_DTYPE",
     "Column",

@@ -10,7 +10,16 @@ import pyarrow.compute as pc
 
 from exposurekit.contract.models import Alert, User
 from exposurekit.errors import MissingColumns
-from exposurekit.frames.schema import CATEGORY, DETAILS, SECONDS, TABLES, TEXT_DTYPE, UTC, Column
+from exposurekit.frames.schema import (
+    CATEGORY,
+    DETAILS,
+    SECONDS,
+    SOURCE_RECORD,
+    TABLES,
+    TEXT_DTYPE,
+    UTC,
+    Column,
+)
 
 # For many short-lived small arrays, Arrow's own pool is slower and retains 25 MB more.
 _POOL = pa.system_memory_pool()
@@ -47,7 +56,8 @@ _USER = pa.struct(
         ("service_history", pa.list_(_ENTRY)),
     ]
 )
-_ALERTS = pa.struct([("user_id", pa.int64()), ("alerts", pa.list_(_struct(TABLES["alerts"])))])
+_ALERT_COLUMNS = (*TABLES["alerts"], *SOURCE_RECORD)
+_ALERTS = pa.struct([("user_id", pa.int64()), ("alerts", pa.list_(_struct(_ALERT_COLUMNS)))])
 
 
 def pack_users(users: Sequence[Mapping[str, Any]]) -> pa.Array:
@@ -71,6 +81,8 @@ def pack_alerts(alerts: Sequence[Mapping[str, Any]]) -> pa.Array:
 def flatten(packed_people: Sequence[pa.Array], packed_alerts: Sequence[pa.Array]) -> Tables:
     """Unpack the arrays of `pack_users` and `pack_alerts` into one Arrow table per resource.
 
+    The table ``alerts`` also has the columns `SOURCE_RECORD`.
+
     >>> frames.flatten([frames.pack_users([client.get_user(key).model_dump()])], [])["users"].num_rows
     1
     """
@@ -84,7 +96,7 @@ def flatten(packed_people: Sequence[pa.Array], packed_alerts: Sequence[pa.Array]
     alerts = pa.concat_arrays(packed_alerts, memory_pool=_POOL) if packed_alerts else pack_alerts([])
     lists = alerts.field("alerts")
     keys = {"user_id": _repeated(alerts.field("user_id"), lists), "alert_number": _numbers(lists)}
-    tables["alerts"] = _table("alerts", lists.flatten(), keys)
+    tables["alerts"] = _table("alerts", lists.flatten(), keys, SOURCE_RECORD)
     tables["steps"] = _steps(tables["alerts"])
     return tables
 
@@ -117,7 +129,7 @@ def steps_from_alerts(alerts: pd.DataFrame, *, beside: Sequence[str] = ()) -> pd
     included = [*declared, *(name for name in DETAILS if name in alerts)]
     needed = [name for name in included if name not in ("step", "step_number")]
     beside = [name for name in beside if name not in needed]
-    MissingColumns.check("steps_of", alerts.columns, ("opt_out_procedure", *needed, *beside))
+    MissingColumns.check("steps_from_alerts", alerts.columns, ("opt_out_procedure", *needed, *beside))
     rows = alerts[["opt_out_procedure", *needed, *beside]].reset_index(drop=True)
     steps = rows.explode("opt_out_procedure").dropna(subset="opt_out_procedure")
     number = steps.groupby(level=0).cumcount() + 1
@@ -158,11 +170,13 @@ def _numbers(lists: pa.ListArray) -> pa.Array:
     return pa.array(np.arange(len(starts)) - starts, type=pa.int64())
 
 
-def _table(name: str, items: pa.StructArray, keys: Mapping[str, pa.Array]) -> pa.Table:
+def _table(
+    name: str, items: pa.StructArray, keys: Mapping[str, pa.Array], beside: Sequence[Column] = ()
+) -> pa.Table:
     return pa.table(
         {
             column.name: keys[column.name] if column.name in keys else _stored(column, items)
-            for column in TABLES[name]
+            for column in (*TABLES[name], *beside)
         }
     )
 
@@ -184,7 +198,7 @@ def from_items(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     return _table(name, items, {"user_id": ids, "alert_number": pa.array(range(len(rows)), type=pa.int64())})
 
 
-def frame(name: str, batches: Sequence[pa.Table]) -> pd.DataFrame:
+def frame(name: str, batches: Sequence[pa.Table], *, beside: Sequence[Column] = ()) -> pd.DataFrame:
     """Convert a table of `TABLES` to pandas, with the same columns and dtypes even without rows.
 
     Sites, statuses and source types are categories in alphabetical order; lists are Arrow lists (``explode``
@@ -193,13 +207,14 @@ def frame(name: str, batches: Sequence[pa.Table]) -> pd.DataFrame:
     >>> frames.frame("links", []).columns.tolist()
     ['user_id', 'url', 'title', 'contains']
     """
-    table = pa.concat_tables(batches) if batches else _nothing(name)
-    columns = {column.name: _series(column, table[column.name]) for column in TABLES[name]}
+    declared = (*TABLES[name], *beside)
+    table = pa.concat_tables(batches) if batches else _nothing(declared)
+    columns = {column.name: _series(column, table[column.name]) for column in declared}
     return pd.DataFrame(columns, copy=False)
 
 
-def _nothing(name: str) -> pa.Table:
-    return pa.table({column.name: pa.array([], type=column.kind.arrow) for column in TABLES[name]})
+def _nothing(columns: Iterable[Column]) -> pa.Table:
+    return pa.table({column.name: pa.array([], type=column.kind.arrow) for column in columns})
 
 
 def _series(column: Column, values: pa.ChunkedArray) -> "pd.Series[Any]":

@@ -130,7 +130,15 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("operation", TEXT),
         Column("field", TEXT),
         Column("kind", TEXT),
-        Column("users", ID),
+        Column("users", MAYBE_ID),
         Column("example", TEXT),
     ),
 }
+# What an alert's own record shows, for a record that the user's records lack.
+SOURCE_RECORD = (
+    Column("name", TEXT, "source.record.name"),
+    Column("age", SMALL, "source.record.age"),
+    Column("locations", TEXTS, "source.record.locations"),
+    Column("reference_id", TEXT, "source.record.reference_id"),
+    Column("user_fields_required_for_removal", TEXTS, "source.record.user_fields_required_for_removal"),
+)

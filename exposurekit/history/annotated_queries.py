@@ -9,19 +9,21 @@ import pandas as pd
 
 from exposurekit import analysis, frames
 from exposurekit.analysis import tasks
-from exposurekit.errors import InvalidArgument
-from exposurekit.history.annotations import STEP, Annotations, key_columns, rows_of
+from exposurekit.analysis.work_queue import stalled_sites
+from exposurekit.errors import InvalidArgument, NotFound
+from exposurekit.history.annotations import LABEL, NOTE, STEP, TICK, Annotations, key_columns, rows_of
 from exposurekit.history.reader import HistoryReader
-from exposurekit.history.times import When
+from exposurekit.text.times import When
 
 _TICK_COLUMNS = {"value": "tick", "note": "tick_note", "marked_at": "ticked_at"}
+_ITEM_COLUMNS = ("site", "record_id", "reference_id")  # of what is annotated, as far as it has them
 _LABEL_COLUMNS = {"value": "label", "note": "label_reason", "marked_at": "labelled_at"}
 
 
 class PersonalData(Protocol):
     """Adds what people have on file to alerts; an `Exposure` does."""
 
-    def with_people(self, alerts: pd.DataFrame) -> pd.DataFrame:
+    def with_people(self, table: pd.DataFrame, /) -> pd.DataFrame:
         """Return the alerts with ``person`` and ``form_values``."""
 
 
@@ -56,6 +58,40 @@ class AnnotatedQueries:
         listed = tasks.without_people(listed) if exposure is None else exposure.with_people(listed)
         return self.with_ticks(frames.steps_from_alerts(listed, beside=("first_seen_at",)))
 
+    def labels(self) -> pd.DataFrame:
+        """List the newest label of each item: ``user_id``, ``site``, ``record_id``, ``reference_id``, ``value``, ``note``, ...
+
+        >>> history.labels().columns.tolist()[:5]
+        ['user_id', 'site', 'record_id', 'reference_id', 'value']
+        """
+        return self._described(self.annotations.newest(LABEL), "value")
+
+    def ticks(self, *, exposure: PersonalData | None = None) -> pd.DataFrame:
+        """List the newest tick of each step.
+
+        Args:
+            exposure: An `Exposure`, for ``person``, which a history does not store.
+
+        Returns:
+            One row per ticked step: ``user_id``, ``person`` (with ``exposure``), ``site``, ``record_id`` (Int64),
+            ``reference_id``, ``label`` (of the listing), ``step_number`` and ``step`` (its text), ``value`` (``done``,
+            ``unable`` or ``open``), ``note``, ``marked_at`` (UTC), ``kind``, ``key``.
+
+        >>> history.ticks().columns.tolist()[4:7]
+        ['label', 'step_number', 'step']
+        """
+        ticks = self._described(self.annotations.newest(TICK), "step_number", "step", "value")
+        ticks.insert(4, "label", self._listing_labels(ticks))
+        return ticks if exposure is None else exposure.with_people(ticks)
+
+    def notes(self) -> pd.DataFrame:
+        """List all notes, oldest first: ``user_id``, ``site``, ``record_id``, ``reference_id``, ``note``, ``marked_at``, ...
+
+        >>> history.notes().columns.tolist()[4:6]
+        ['step_number', 'note']
+        """
+        return self._described(self.annotations.every(NOTE), "step_number")
+
     def with_ticks(self, steps: pd.DataFrame) -> pd.DataFrame:
         """Join the newest tick of each step, and the newest label of its listing, to steps.
 
@@ -72,7 +108,7 @@ class AnnotatedQueries:
         >>> len(history.with_ticks(exposure.steps())) == len(exposure.steps())
         True
         """
-        ticked = self._join(steps, self.annotations.ticks(), STEP, _TICK_COLUMNS)
+        ticked = self._join(steps, self.annotations.newest(TICK), STEP, _TICK_COLUMNS)
         return ticked.assign(label=self._listing_labels(ticked))
 
     def with_labels(self, records: pd.DataFrame | None = None) -> pd.DataFrame:
@@ -92,12 +128,12 @@ class AnnotatedQueries:
         True
         """
         rows = self.reader.records() if records is None else records
-        return self._join(rows, self.annotations.labels(), "record", _LABEL_COLUMNS)
+        return self._join(rows, self.annotations.newest(LABEL), "record", _LABEL_COLUMNS)
 
     def work_queue(self, as_of: When = None, *, exposure: PersonalData | None = None) -> pd.DataFrame:
         """Order the manual removals that are left by what clears most for the time: `analysis.work_queue`.
 
-        Listings labelled ``not mine`` are left out.
+        Listings labelled ``not mine`` are left out. `stalled_sites` come later.
 
         Args:
             as_of: As in `steps`: what was listed then, with the newest ticks.
@@ -106,7 +142,20 @@ class AnnotatedQueries:
         >>> "items_per_minute" in history.work_queue().columns
         True
         """
-        return analysis.work_queue(self.steps(as_of, exposure=exposure))
+        return analysis.work_queue(self.steps(as_of, exposure=exposure), stalled=self.stalled_sites(as_of))
+
+    def stalled_sites(self, as_of: When = None) -> dict[str, str]:
+        """Return the sites that remove nothing, with the reason: see `exposurekit.analysis.work_queue`.
+
+        >>> history.stalled_sites()
+        {...}
+        """
+        latest = self.reader.latest()
+        if latest.first_at is None:
+            return {}
+        until = self.reader.instant(as_of, latest)
+        moves = self.reader.transitions("record", ("site",), "day", latest.upto, until=until)
+        return stalled_sites(moves, until)
 
     def _listing_labels(self, steps: pd.DataFrame) -> "pd.Series[str]":
         """The newest label of each step's record; missing for a page."""
@@ -125,6 +174,25 @@ class AnnotatedQueries:
         ['site', 'mine']
         """
         return analysis.precision(self.with_labels(self.reader.records(as_of)))
+
+    def _described(self, annotations: pd.DataFrame, *columns: str) -> pd.DataFrame:
+        """Add the columns that identify each annotated item to people; missing where it was never observed."""
+        added, keys = [*_ITEM_COLUMNS, "step"], ["user_id", "kind", "key"]
+        items = [self._items_of(str(kind), rows, added) for kind, rows in annotations.groupby("kind")]
+        details = pd.concat([annotations[keys].head(0), *items]).reindex(columns=[*keys, *added])
+        types = annotations[keys].dtypes.to_dict() | dict.fromkeys(added, "str") | {"record_id": "Int64"}
+        table = annotations.merge(details.drop_duplicates(keys).astype(types), on=keys, how="left")
+        return table[["user_id", *_ITEM_COLUMNS, *columns, "note", "marked_at", "kind", "key"]]
+
+    def _items_of(self, kind: str, annotations: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
+        try:
+            table = self.reader.alerts() if kind == STEP else getattr(self.reader, f"{kind}s")()
+        except NotFound:  # the first annotation may begin the history
+            return pd.DataFrame()
+        rows = table[table["user_id"].isin(annotations["user_id"])]
+        rows = frames.steps_from_alerts(rows) if kind == STEP else rows
+        keys = pd.DataFrame(self._keys(rows, kind), columns=["user_id", "kind", "key"])
+        return keys.assign(**{name: rows[name].astype("object").array for name in columns if name in rows})
 
     def _join(
         self, rows: pd.DataFrame, annotations: pd.DataFrame, kind: str, names: Mapping[str, str]

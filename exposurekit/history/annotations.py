@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from exposurekit.errors import InvalidArgument, NotFound
 from exposurekit.history import identity, sql
-from exposurekit.history.conversion import frame
+from exposurekit.history.conversion import check_choice, frame
 from exposurekit.history.reader import HistoryReader
 from exposurekit.history.storage.location import resolve
 from exposurekit.history.storage.schema import KINDS, TABLES
@@ -49,7 +49,7 @@ class Annotations:
         >>> history.label(history.records().iloc[0], "not mine", reason="another birth year")
         1
         """
-        _check_choice(label, LABELS, "label")
+        check_choice(label, LABELS, "label")
         return self._annotate(record, LABEL, label, _text(reason, "reason"))
 
     def tick(self, step: Rows, state: str = "done", *, note: str = "") -> int:
@@ -69,7 +69,7 @@ class Annotations:
         >>> history.tick(exposure.steps().head(2))
         2
         """
-        _check_choice(state, TICKS, "tick")
+        check_choice(state, TICKS, "state")
         return self._annotate(step, TICK, state, _text(note, "note"))
 
     def note(self, item: Rows, text: str) -> int:
@@ -78,36 +78,23 @@ class Annotations:
         Raises:
             InvalidArgument: The note is no text, or empty; or the row cannot be identified.
 
-        >>> history.note(history.records().iloc[0], "asked them by letter")
+        >>> history.note(history.records().iloc[0], "requested by post")
         1
         """
         if not _text(text, "note").strip():
             raise InvalidArgument("A note must not be empty")
         return self._annotate(item, NOTE, None, text)
 
-    def labels(self) -> pd.DataFrame:
-        """List the newest label of each item: ``user_id``, ``kind``, ``key``, ``value``, ``note``, ``marked_at``.
+    def newest(self, annotation: str) -> pd.DataFrame:
+        """Return the newest `LABEL` or `TICK` of each item."""
+        rows = self.every(annotation)
+        return rows.drop_duplicates(["user_id", "kind", "key"], keep="last").reset_index(drop=True)
 
-        >>> history.labels()["value"].tolist()
-        ['not mine']
-        """
-        return _newest(self._rows(LABEL))
-
-    def ticks(self) -> pd.DataFrame:
-        """List the newest tick of each step: ``user_id``, ``key``, ``step``, ``value``, ``note``, ``marked_at``.
-
-        >>> history.ticks()["value"].tolist()
-        ['done', 'done']
-        """
-        return _newest(self._rows(TICK))
-
-    def notes(self) -> pd.DataFrame:
-        """List all notes, oldest first: ``user_id``, ``kind``, ``key``, ``note``, ``marked_at``.
-
-        >>> history.notes()["note"].tolist()
-        ['asked them by letter']
-        """
-        return self._rows(NOTE).reset_index(drop=True)
+    def every(self, annotation: str) -> pd.DataFrame:
+        """Return all annotations of a sort, oldest first."""
+        rows = frame(self._reader.query(sql.ANNOTATIONS, ("annotations",)))
+        rows = rows[rows["mark"] == annotation].drop(columns="mark").reset_index(drop=True)
+        return rows.rename(columns={"step": "step_number"})
 
     def _annotate(self, item: Rows, annotation: str, value: str | None, note: str) -> int:
         keys = [key_columns(row, self._reader.records_by) for row in rows_of(item)]
@@ -128,10 +115,6 @@ class Annotations:
                 self._newest_at = None if times.empty else times.max().to_pydatetime()
         now = self._reader.clock()
         return now if self._newest_at is None else max(now, self._newest_at + timedelta(microseconds=1))
-
-    def _rows(self, annotation: str) -> pd.DataFrame:
-        rows = frame(self._reader.query(sql.ANNOTATIONS, ("annotations",)))
-        return rows[rows["mark"] == annotation].drop(columns="mark")
 
 
 def rows_of(item: Rows) -> list[dict[str, Any]]:
@@ -179,7 +162,7 @@ def _kind_and_key(row: Mapping[str, Any], records_by: str) -> tuple[str, int]:
     by_id = records_by == "id"
     if row.get("key") is not None and ("kind" in row or "record_id" in row):
         kind = row.get("kind", "record")
-        _check_choice(kind, (*KINDS, STEP), "kind")
+        check_choice(kind, (*KINDS, STEP), "kind")
         return kind, int(row["key"])
     if "step_number" in row and "step" in row:
         source = "record_id" if by_id else "site"
@@ -214,16 +197,7 @@ def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-def _check_choice(value: str, allowed: tuple[str, ...], name: str) -> None:
-    if value not in allowed:
-        raise InvalidArgument(f"A {name} is one of: {', '.join(allowed)}")
-
-
 def _text(text: str, name: str) -> str:
     if not isinstance(text, str):
         raise InvalidArgument(f"A {name} is text, such as 'another birth year'")
     return text
-
-
-def _newest(rows: pd.DataFrame) -> pd.DataFrame:
-    return rows.drop_duplicates(["user_id", "kind", "key"], keep="last").reset_index(drop=True)

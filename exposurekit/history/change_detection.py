@@ -189,8 +189,16 @@ _MOVES = {
 }
 
 
-def count_changes() -> str:
-    """Count a run's changes by sort, in one row; for `Engine.ask`."""
+_VERIFIED_LATER = f"""count(*) FILTER (
+    kind = 'record' AND prev_status = '{VANISHED}' AND status = '{REMOVED}')"""
+
+
+def count_changes(*, as_before: bool = False) -> dict[str, str]:
+    """Return what counts each sort of change, as aggregates over ``changes``.
+
+    A record that had vanished, and whose removal a run verifies, counts there as removed, and as one vanished less;
+    ``as_before``, as earlier versions counted: not at all.
+    """
     conditions = {
         "now": is_open("status"),
         "was": is_open("prev_status"),
@@ -198,16 +206,14 @@ def count_changes() -> str:
         "removed": REMOVED,
         "vanished": VANISHED,
     }
-    columns = [
-        f"count(*) FILTER (kind = 'record' AND {text.format(**conditions)}) AS {name}"
-        for name, text in _MOVES.items()
-    ]
-    columns += [
-        f"count(*) FILTER (kind = '{kind}' AND {_MOVES[move].format(**conditions)}) AS {kind}s_{move}"
-        for kind in ("link", "alert")
-        for move in ("new", "vanished")
-    ]
-    return f"SELECT {', '.join(columns)} FROM changes WHERE seq = :seq"
+    moves = {move: ("record", move) for move in _MOVES}
+    moves |= {f"{kind}s_{move}": (kind, move) for kind in ("link", "alert") for move in ("new", "vanished")}
+    counts = {
+        name: f"count(*) FILTER (kind = '{kind}' AND {_MOVES[move].format(**conditions)})"
+        for name, (kind, move) in moves.items()
+    }
+    signs = {} if as_before else {"removed": "+", "vanished": "-"}
+    return counts | {name: f"{counts[name]} {sign} {_VERIFIED_LATER}" for name, sign in signs.items()}
 
 
 def count_people() -> str:

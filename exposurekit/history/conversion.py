@@ -1,7 +1,5 @@
 """Convert between Arrow tables and pandas, and check user ids."""
 
-import contextlib
-from collections.abc import Iterable
 from numbers import Integral
 from typing import Any
 
@@ -11,7 +9,6 @@ import pyarrow as pa
 from exposurekit.analysis import tasks
 from exposurekit.errors import InvalidArgument
 
-UserIds = int | Iterable[int] | None
 # The columns that identify an alert's record, the surest first.
 _RECORD_COLUMNS = (["record_id"], ["site", "href"], ["site"])
 
@@ -30,23 +27,15 @@ def check_user_id(user_id: object) -> int:
     raise InvalidArgument("A user id is an integer of 0 or more, such as 12: take it from the column user_id")
 
 
-def user_ids(user: Any) -> list[int]:
-    """Return one user id, or several, as a list.
+def check_choice(value: Any, allowed: tuple[Any, ...], name: str) -> None:
+    """Raise `InvalidArgument` if a value is not allowed.
 
-    Raises:
-        InvalidArgument: These are no ids.
-
-    >>> user_ids(np.int64(3)), user_ids([1, 2])
-    ([3], [1, 2])
+    >>> check_choice("tag", ("record", "link"), "kind")
+    Traceback (most recent call last):
+    exposurekit.errors.InvalidArgument: kind is one of: record, link
     """
-    ids: list[int] = []
-    if not isinstance(user, str | bytes | bool | pd.DataFrame):
-        several = list(user) if isinstance(user, Iterable) else [user]
-        with contextlib.suppress(TypeError, ValueError, OverflowError):
-            ids = [int(one) for one in several]
-        if ids == several and all(-(2**63) <= one < 2**63 for one in ids):
-            return ids
-    raise InvalidArgument("user is the id of a person, or a list of ids")
+    if value not in allowed:
+        raise InvalidArgument(f"{name} is one of: {', '.join(map(str, allowed))}")
 
 
 def frame(table: pa.Table) -> pd.DataFrame:

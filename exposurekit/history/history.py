@@ -9,14 +9,15 @@ from typing import Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from exposurekit.errors import InvalidArgument, NotFound
+from exposurekit.analysis.selection import user_ids
+from exposurekit.errors import DiskFull, InvalidArgument, NotFound
 from exposurekit.frames.key_access import Keyed
 from exposurekit.history import ingest, maintenance, staging
 from exposurekit.history import runs as history_runs
 from exposurekit.history.annotated_queries import AnnotatedQueries
 from exposurekit.history.annotations import Annotations
 from exposurekit.history.collector import Source, segments
-from exposurekit.history.conversion import check_user_id, user_ids
+from exposurekit.history.conversion import check_user_id
 from exposurekit.history.delegation import delegate
 from exposurekit.history.deliveries import ReceivedDelivery
 from exposurekit.history.engines.duckdb import CorruptHistory, engine_of
@@ -156,14 +157,15 @@ class History(Keyed):
     with_ticks = delegate("_annotated", AnnotatedQueries.with_ticks)
     with_labels = delegate("_annotated", AnnotatedQueries.with_labels)
     work_queue = delegate("_annotated", AnnotatedQueries.work_queue)
+    stalled_sites = delegate("_annotated", AnnotatedQueries.stalled_sites)
     precision = delegate("_annotated", AnnotatedQueries.precision)
 
     label = delegate("_annotations", Annotations.label)
     tick = delegate("_annotations", Annotations.tick)
     note = delegate("_annotations", Annotations.note)
-    labels = delegate("_annotations", Annotations.labels)
-    ticks = delegate("_annotations", Annotations.ticks)
-    notes = delegate("_annotations", Annotations.notes)
+    labels = delegate("_annotated", AnnotatedQueries.labels)
+    ticks = delegate("_annotated", AnnotatedQueries.ticks)
+    notes = delegate("_annotated", AnnotatedQueries.notes)
 
     # --- collecting ---
 
@@ -199,12 +201,13 @@ class History(Keyed):
             HistoryLocked: Another process is collecting; give the run a name to share it.
             InvalidArgument: ``exposure`` is not an `Exposure`, or another argument is invalid.
             ConfigurationError: The directory cannot be created.
+            DiskFull: No space is left. What was loaded stays staged.
             ExposureError: The list of users could not be loaded. What was loaded stays staged.
 
         >>> history.collect(exposure, run="monday").new, history.collect(exposure, run="monday").run
         (0, 'monday')
         """
-        if not (hasattr(exposure, "stream") and hasattr(exposure, "origin")):
+        if not (hasattr(exposure, "iter_batches") and hasattr(exposure, "origin")):
             raise InvalidArgument("collect() needs an Exposure, as ek.connect() returns it")
         part, chosen = _parse_shard(shard, run), None if only is None else user_ids(only)
         return self._runs.collect(exposure, run=run, part=part, only=chosen, progress=progress)
@@ -350,10 +353,10 @@ class History(Keyed):
             maintenance.compact(self._store, ingest.last_seq(self._store))
 
     def verify(self) -> dict[str, int]:
-        """Check the integrity of the history.
+        """Check the integrity of the history: every file against its checksum, and the tables against each other.
 
-        An ingest that was killed is completed first. Invariants of a table with an unreadable file are not checked:
-        that every file can be read is an invariant, too.
+        An ingest that was killed is completed first, unless this is a read-only copy. Invariants of a table with an
+        unreadable file are not checked: that every file can be read is an invariant, too.
 
         Returns:
             Each violated invariant, and in how many rows; empty if there are none.
@@ -365,8 +368,10 @@ class History(Keyed):
         {}
         """
         self._store.check_exists()
+        if not self._store.is_writable:
+            return maintenance.violations(self._store)
         with self._store.exclusive():
-            with contextlib.suppress(CorruptHistory):
+            with contextlib.suppress(CorruptHistory, DiskFull):
                 self._runs.complete_ingests()
             return maintenance.violations(self._store)
 

@@ -30,7 +30,8 @@ class Run:
         finished_at: When the last one ended.
         origin: ``look`` or ``webhook``.
         people: The number of listed people, and by how they were loaded: ``whole``, ``partial``, ``failed``, ...
-        counts: The number of records ``new``, ``removed``, ``vanished``, ``relisted``, ..., of new links and alerts.
+        counts: The number of records ``new``, ``removed``, ``vanished``, ``relisted``, ..., of new links and alerts. A
+            record that vanished in an earlier run, and is verified as removed now, is removed, and one vanished less.
         complete: Whether the list of users was complete.
         waits_for: The shards that have not ended.
         shards: The number of collectors that share it, while it is not ingested.
@@ -84,7 +85,7 @@ class Run:
     def _repr_html_(self) -> str:
         pairs = [(name, self.people.get(name)) for name in ("listed", *PEOPLE_COUNTED)]
         pairs += [(name, self.counts.get(name)) for name in COUNTED]
-        figures = {name.replace("_", " "): f"{n:,}" for name, n in pairs if n}
+        figures = {name.replace("_", " "): f"{n:,}" for name, n in pairs if n and n > 0}
         facts = {"origin": self.origin, "began": self.started_at, "ended": self.finished_at, **figures}
         return html_card(f"Run {self.run}" if self.seq is not None else str(self), facts)
 
@@ -96,12 +97,18 @@ class Run:
             waits = ", ".join(map(str, self.waits_for))
             missing = f"shard {waits}" if waits else "another process: collect again"
             return f"run {name}: staged, waits for {missing}"
-        parts = [f"{self.people.get('whole', 0):,} people seen well"]
+        whole = self.people.get("whole", 0)
+        parts = [f"{whole:,} {'person' if whole == 1 else 'people'} loaded in full"]
         parts += [f"{self.people[name]:,} {name}" for name in PEOPLE_COUNTED[1:] if self.people.get(name)]
-        parts += [
-            f"{self.counts[name]:,} {name.replace('_', ' ')}" for name in COUNTED if self.counts.get(name)
-        ]
+        parts += [_counted(name, self.counts[name]) for name in COUNTED if self.counts.get(name, 0) > 0]
         return f"run {name}: {', '.join(parts)}"
+
+
+def _counted(name: str, n: int) -> str:
+    kind, _, move = name.partition("_")
+    if kind not in {"links", "alerts"}:
+        return f"{n:,} {name.replace('_', ' ')}"
+    return f"{n:,} {move} {kind.removesuffix('s') if n == 1 else kind}"
 
 
 def run_from_row(row: Mapping[str, Any]) -> Run:
@@ -144,8 +151,6 @@ def runs_table(store: Store) -> pa.Table:
 
 
 class _Ingester:
-    """Ingests one run."""
-
     def __init__(self, store: Store, staged: StagedRun) -> None:
         self._store = store
         self._staged = staged
@@ -189,25 +194,18 @@ class _Ingester:
         return self._store.version(last, "ingest") >= self._seq
 
     def _write(self) -> None:
-        previous = self._previous_state()
+        # The state before the run is the same at every attempt, since people are written last.
+        checkpointed = self._parameters["checkpointed"]
+        previous = self._store.snapshot("people") | maintenance.state_files(self._store, checkpointed)
+        loaded = {f"staged_{kind}": self._staged.files(kind) for kind in (PEOPLE, *KINDS)}
         with (
             DuckDB(memory_limit=maintenance.MEMORY, as_written=True) as engine,
-            engine.views(previous | self._staged_files()) as cursor,
+            engine.views(previous | loaded) as cursor,
         ):
             cursor.execute(change_detection.LOADED_USERS, self._bind(change_detection.LOADED_USERS))
             self._write_changes(cursor, previous)
             counts = self._write_cube(engine) | self._count_people(cursor)
             self._write_rest(cursor, counts)
-
-    def _previous_state(self) -> dict[str, Files]:
-        """The state before the run: the same at every attempt, since people are written last."""
-        return self._store.snapshot("people") | maintenance.state_files(
-            self._store, self._parameters["checkpointed"]
-        )
-
-    def _staged_files(self) -> dict[str, Files]:
-        """The files of the staged run."""
-        return {f"staged_{kind}": self._staged.files(kind) for kind in (PEOPLE, *KINDS)}
 
     def _values(self) -> dict[str, Any]:
         plan, ends = self._staged.plan, self._staged.ends()
@@ -293,9 +291,11 @@ class _Ingester:
         cells = engine.ask(change_detection.CUBE.format(where="WHERE seq = :seq"), changes, parameters)
         if cells.num_rows:
             self._store.append("cube", cells, once=self._once)
-        counts: dict[str, Any] = engine.ask(
-            change_detection.count_changes(), changes, parameters
-        ).to_pylist()[0]
+        columns = ", ".join(f"{n} AS {name}" for name, n in change_detection.count_changes().items())
+        counts: dict[str, Any]
+        [counts] = engine.ask(
+            f"SELECT {columns} FROM changes WHERE seq = :seq", changes, parameters
+        ).to_pylist()
         return counts
 
     def _count_people(self, cursor: Any) -> dict[str, Any]:

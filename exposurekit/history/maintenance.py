@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 from exposurekit.history import change_detection, staging
 from exposurekit.history.engines.duckdb import CorruptHistory, DuckDB, Files, StaleSnapshot, write_view
 from exposurekit.history.storage.delta import Store
-from exposurekit.history.storage.schema import BUCKETS, CONTENT_OF, KINDS, TABLES, in_parts
+from exposurekit.history.storage.schema import BUCKETS, CONTENT_OF, KINDS, PEOPLE_COUNTED, TABLES, in_parts
+from exposurekit.text.times import EPOCH
 
 MEMORY = "260MB"
 BATCH_ROWS = 20_000
@@ -31,15 +32,9 @@ REWRITTEN_TABLES = ("runs", "people", "checkpoint")
 MERGE_EVERY = 16  # runs
 
 PERSONAL_TABLES = (
-    "changes",
-    *CONTENT_OF.values(),
-    "checkpoint",
-    "load_issues",
-    "deliveries",
-    "people",
-    "annotations",
+    *("changes", "checkpoint", *CONTENT_OF.values()),
+    *("load_issues", "deliveries", "people", "annotations"),
 )
-
 PERSONAL_COLUMNS = {
     "record": ("name", "href", "reference_id", "unnest(aliases)", "unnest(relations)"),
     "link": ("url", "title"),
@@ -63,7 +58,9 @@ def checkpoint(store: Store, seq: int) -> None:
     after = store.version("checkpoint", "checkpoint")
     before = state_files(store, after)
     parameters = {"seq": seq + 1, "checkpointed": after}
-    groups_of, kinds = in_parts(0, BUCKETS - 1, _item_estimate(store), WRITE_ROWS), kinds_of(store)
+    # About the number of items: those observed for the first time, and some that changed.
+    items = max(sum(rows for _, rows, _ in store.sizes(name)) for name in ("checkpoint", "records"))
+    groups_of, kinds = in_parts(0, BUCKETS - 1, items, WRITE_ROWS), kinds_of(store)
     with DuckDB(memory_limit=MEMORY, as_written=True) as engine, engine.views(before) as cursor:
 
         def groups() -> Iterator[pa.Table]:
@@ -103,11 +100,6 @@ def kinds_of(store: Store) -> list[str]:
     return [kind for kind in KINDS if store.table(CONTENT_OF[kind]) is not None]
 
 
-def _item_estimate(store: Store) -> int:
-    """Estimate the number of items: those observed for the first time, and some that changed."""
-    return max(sum(rows for _, rows, _ in store.sizes(name)) for name in ("checkpoint", "records"))
-
-
 def _state_sql(kind: str) -> str:
     return (
         f"SELECT *, '{kind}' AS kind, (user_id % {BUCKETS})::INTEGER AS bucket "
@@ -139,7 +131,7 @@ def erase(store: Store, user_id: int) -> int:
             removed += _erase_rows(store, engine, name, user_id)
     staging.sweep(store)
     for staged in staging.all_staged(store):
-        staged.rewrite(lambda rows: _without_user(rows, user_id))
+        staged.rewrite(lambda rows: rows.filter(pc.not_equal(rows["user_id"], user_id)))
     rebuild_cube(store)
     for name in TABLES:
         store.vacuum(name, hours=0)
@@ -179,10 +171,6 @@ def _values(engine: DuckDB, table: Files, columns: tuple[str, ...], user_id: int
     return {value for value in rows["value"].to_pylist() if value}
 
 
-def _without_user(rows: pa.Table, user_id: int) -> pa.Table:
-    return rows.filter(pc.not_equal(rows["user_id"], user_id))
-
-
 def rebuild_cube(store: Store) -> None:
     """Recompute the sums of the changes."""
     with DuckDB(memory_limit=MEMORY) as engine:
@@ -191,7 +179,6 @@ def rebuild_cube(store: Store) -> None:
 
 
 def _is_checkpoint_due(store: Store) -> bool:
-    """Return whether there are many changes, or many files, newer than the checkpoint."""
     after = store.version("checkpoint", "checkpoint")
     newer = [rows for name in READ_SINCE for _, rows, newest in store.sizes(name) if newest > after]
     rows = sum(rows for _, rows, _ in store.sizes("checkpoint"))
@@ -199,13 +186,43 @@ def _is_checkpoint_due(store: Store) -> bool:
     return len(newer) > max_files or sum(newer) > CHECKPOINT_ROWS + CHECKPOINT_SHARE * rows
 
 
+def _same_beginnings(kind: str) -> str:
+    """Select the items whose first change and first content are not of the same run."""
+    first = "SELECT user_id, key, min(seq) AS seq FROM {}GROUP BY user_id, key"
+    return f"""
+        SELECT '{kind}' AS what FROM ({first.format(f"changes WHERE kind = '{kind}' ")}) AS moves
+        FULL JOIN ({first.format(f"{CONTENT_OF[kind]} ")}) AS content
+            ON content.user_id = moves.user_id AND content.key = moves.key
+        WHERE moves.seq IS DISTINCT FROM content.seq"""
+
+
+def _counted(table: str, *ways: Mapping[str, str]) -> str:
+    """Select the runs since the last erasure whose rows in a table are not as many as they counted, in any of some ways."""
+    columns = ", ".join(
+        f"{n} AS {name}_{way}" for way, counts in enumerate(ways) for name, n in counts.items()
+    )
+    differ = " AND ".join(
+        f"({' OR '.join(f'coalesce(runs.{name}, 0) <> coalesce(counted.{name}_{way}, 0)' for name in counts)})"
+        for way, counts in enumerate(ways)
+    )
+    return f"""
+        SELECT CAST(runs.seq AS VARCHAR) AS what FROM runs
+        LEFT JOIN (SELECT seq, {columns} FROM {table} GROUP BY seq) AS counted ON counted.seq = runs.seq
+        WHERE runs.started_at > :erased_at AND {differ}"""
+
+
 # What holds in every history, as queries for the rows that violate it.
 INVARIANTS = {
     "a run has one number, and each number one run": """
         SELECT run AS what FROM runs GROUP BY run HAVING count(*) > 1
         UNION ALL SELECT CAST(seq AS VARCHAR) FROM runs GROUP BY seq HAVING count(*) > 1""",
-    "every change belongs to an ingested run": """
-        SELECT CAST(seq AS VARCHAR) AS what FROM changes WHERE seq NOT IN (SELECT seq FROM runs)""",
+    "each user has one row": "SELECT 'user' AS what FROM people GROUP BY user_id HAVING count(*) > 1",
+    "every registered user has a row": """
+        SELECT what FROM load_issues WHERE what = 'registered' AND user_id NOT IN (SELECT user_id FROM people)""",
+    "every change, load issue and delivery belongs to an ingested run": """
+        SELECT CAST(seq AS VARCHAR) AS what FROM (
+            SELECT seq FROM changes UNION ALL SELECT seq FROM load_issues UNION ALL SELECT seq FROM deliveries
+        ) AS rows_of_runs WHERE seq NOT IN (SELECT seq FROM runs)""",
     "a run changes an item once": """
         SELECT kind AS what FROM changes GROUP BY kind, user_id, key, seq HAVING count(*) > 1""",
     "each change begins with the status of the one before": """
@@ -232,6 +249,18 @@ INVARIANTS = {
     "every item belongs to a listed user, or one of a delivery": """
         SELECT changes.kind AS what FROM changes
         WHERE user_id NOT IN (SELECT user_id FROM people) AND user_id NOT IN (SELECT user_id FROM deliveries)""",
+    **{
+        f"{table} and changes begin with the same run": _same_beginnings(kind)
+        for kind, table in CONTENT_OF.items()
+    },
+    "each run has the changes that it counted": _counted(
+        "changes", change_detection.count_changes(), change_detection.count_changes(as_before=True)
+    ),
+    "each run has the load issues that it counted": _counted(
+        "load_issues",
+        {name: f"count(*) FILTER (what = '{name}')" for name in PEOPLE_COUNTED if name != "whole"},
+    ),
+    "each run has the deliveries that it counted": _counted("deliveries", {"deliveries": "count(*)"}),
 }
 
 
@@ -240,17 +269,37 @@ def violations(store: Store) -> dict[str, int]:
     with DuckDB() as engine:
         unreadable = [name for name in TABLES if not _is_readable(engine, store, name)]
         violated = {f"the files of {name} are there and can be read": 1 for name in unreadable}
+        for name in TABLES:
+            if name not in unreadable and (files := _damaged_files(store, name)):
+                violated[f"the files of {name} are as they were written"] = files
         tables = store.snapshot(*(name for name in TABLES if name not in unreadable))
-        parameters = {"checkpointed": store.version("checkpoint", "checkpoint")}
+        parameters: dict[str, Any] = {"erased_at": store.erased_at() or EPOCH}
+        if "checkpoint" not in unreadable:
+            parameters["checkpointed"] = store.version("checkpoint", "checkpoint")
         for invariant, text in INVARIANTS.items():
             names = {name for name in TABLES if re.search(rf"(?:FROM|JOIN) {name}\b", text)}
             if not names.isdisjoint(unreadable):
                 continue
-            files = {name: tables[name] for name in names}
-            rows = engine.ask(text, files, parameters if ":checkpointed" in text else {}).num_rows
+            used = {name: value for name, value in parameters.items() if f":{name}" in text}
+            rows = engine.ask(text, {name: tables[name] for name in names}, used).num_rows
             if rows:
                 violated[invariant] = rows
+        if not {"runs", "people"} & {*unreadable} and not _has_newest_run(store):
+            violated["people are as of the newest run"] = 1
     return violated
+
+
+def _has_newest_run(store: Store) -> bool:
+    runs = store.rows("runs")
+    newest = pc.max(runs.filter(pc.equal(runs["origin"], "look"))["seq"]).as_py() or 0
+    return store.version("people", "ingest") >= newest
+
+
+def _damaged_files(store: Store, name: str) -> int:
+    try:
+        return store.damaged_files(name)
+    except (CorruptHistory, ValueError):  # the log, or the checksums, cannot be read
+        return 1
 
 
 def _is_readable(engine: DuckDB, store: Store, name: str) -> bool:

@@ -2,22 +2,25 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from exposurekit import analysis
 from exposurekit.analysis.forecast import ARRIVALS_DAYS, HORIZONS
+from exposurekit.analysis.grouping import Ints
+from exposurekit.analysis.selection import UserIds
 from exposurekit.analysis.status_over_time import Every
 from exposurekit.contract.types import STATUSES
 from exposurekit.errors import InvalidArgument
 from exposurekit.history import sql
-from exposurekit.history.conversion import UserIds, frame
+from exposurekit.history.conversion import check_choice, frame
 from exposurekit.history.diff import Diff
-from exposurekit.history.reader import MAX_TIME, MIN_TIME, HistoryReader
+from exposurekit.history.reader import MAX_TIME, HistoryReader
 from exposurekit.history.storage.schema import KINDS
-from exposurekit.history.times import DAY, EPOCH, When, is_day, parse_time
+from exposurekit.text.times import DAY, EPOCH, When, is_day, parse_time
 
 _FORECAST_COLUMNS = ("user_id", "status", "first_seen_at", "changed_at")
 
@@ -59,14 +62,12 @@ class HistoryQueries:
         >>> history.status_over_time()["total"].tolist()[-1] == len(exposure.records())
         True
         """
-        _check_choice(kind, KINDS, "kind")
-        _check_choice(by, (None, "site", "user_id"), "by")
+        check_choice(kind, KINDS, "kind")
+        check_choice(by, (None, "site", "user_id"), "by")
         reader, groups, upto = self.reader, tuple(filter(None, [by])), self.reader.latest().upto
-        if every != "run" and by != "user_id" and user is None:
-            transitions = reader.transitions_from_cube(kind, groups, "day", upto)
-        else:
-            when = "seen_at" if every == "run" else "day"
-            transitions = reader.transitions_of_users(kind, groups, when, user, upto)
+        transitions = reader.transitions(
+            kind, groups, "seen_at" if every == "run" else "day", upto, user=user
+        )
         runs = frame(reader.query(sql.COLLECTION_RUNS, ("runs",), {"upto": upto}))
         statuses = STATUSES if kind == "record" else (analysis.LISTED,)
         table = analysis.status_over_time(
@@ -91,14 +92,12 @@ class HistoryQueries:
         >>> int(table["total"].sum()) == len(exposure.records())
         True
         """
-        _check_choice(kind, KINDS, "kind")
+        check_choice(kind, KINDS, "kind")
         latest = self.reader.latest()
-        until, upto = self.reader.instant(as_of, latest), latest.upto
-        if (until + timedelta(microseconds=1) - EPOCH) % DAY:
-            counts = self.reader.transitions_from_changes(kind, ("site",), MIN_TIME, until, upto)
-        else:
-            day = (until - EPOCH) // DAY
-            counts = self.reader.transitions_from_cube(kind, ("site",), "", upto, until=day)
+        return self._by_site(kind, self.reader.instant(as_of, latest), latest.upto)
+
+    def _by_site(self, kind: str, until: datetime, upto: int) -> pd.DataFrame:
+        counts = self.reader.transitions(kind, ("site",), "", upto, until=until)
         statuses = STATUSES if kind == "record" else (analysis.LISTED,)
         return analysis.counts(counts, by="site", statuses=statuses)
 
@@ -107,15 +106,14 @@ class HistoryQueries:
 
         Args:
             a: From: an instant, or a day (from its end). What was observed at this very instant does not count. Every
-                time here may also be ``"14d"``, ``"2w"``, ``"36h"``, ``"yesterday"`` or ``"today"``, back from now; a
-                ``date``, a ``datetime`` or a ``Timestamp``. Without a zone it is UTC.
+                time here may also be ``"14d"``, ``"14 days"``, ``14``, ``"2w"``, ``"36h"``, ``"yesterday"`` or
+                ``"today"``, back from now; a ``date``, a ``datetime`` or a ``Timestamp``. Without a zone it is UTC.
             b: Until, inclusive: an instant, or a day (until its end); None: the end of the last observed day. A later
                 time gives the state as last observed.
             kind: ``record``, ``link`` or ``alert``.
 
         Returns:
-            Things, counts (new, came into view, listed again, removal failed, status changed, removed, vanished, out
-            of view, unchanged), by_site, and why: see `Diff`, `analysis.diff` and `analysis.changes`.
+            Changes, counts, by_site, and why, which agree: see `Diff` and `analysis.diff`.
 
         Raises:
             NotFound: Nothing was observed by ``a``, or by ``b``; or ``a`` is after the last observed day.
@@ -124,22 +122,20 @@ class HistoryQueries:
         >>> history.diff(history.runs()["finished_at"].iloc[0]).counts.columns.tolist()
         ['what', 'n']
         """
-        _check_choice(kind, KINDS, "kind")
+        check_choice(kind, KINDS, "kind")
         reader, latest = self.reader, self.reader.latest()
         after, until = reader.span(a, b, latest)
         parameters = {"kind": kind, "after": after, "until": until, "upto": latest.upto}
-        things = analysis.diff(frame(reader.query(sql.DIFF, ("changes",), parameters)))
-        parameters = {"kind": kind, "as_of": after, "upto": latest.upto}
-        total = reader.query(sql.ITEM_COUNT, ("changes",), parameters)["n"][0].as_py()
-        before = reader.transitions_from_changes(kind, (), MIN_TIME, after, latest.upto)
-        opened = analysis.is_open(before["status"]) * 1 - analysis.is_open(before["prev_status"])
-        moves = reader.transitions_from_changes(kind, (), after, until, latest.upto)
+        changes = analysis.diff(frame(reader.query(sql.DIFF, ("changes",), parameters)))
+        before = self._by_site(kind, after, latest.upto)
+        moves = reader.transitions(kind, (), "", latest.upto, after=after, until=until)
         why = analysis.changes(
-            moves.assign(at=pd.Timestamp(until)), after, until, open_before=int((before["n"] * opened).sum())
+            moves.assign(at=pd.Timestamp(until)), after, until, open_before=int(before["open"].sum())
         )
-        unchanged = int(total - things["before"].notna().sum())
-        by_site = analysis.diff_by_site(things, self.by_site(until, kind=kind))
-        return Diff(things, analysis.diff_counts(things, unchanged), by_site, why, after, until)
+        counts = analysis.diff_counts(changes, int(why["open"].iloc[-1]))
+        by_site = analysis.diff_by_site(changes, before)
+        is_first = not before[["total", analysis.VANISHED, analysis.UNKNOWN]].to_numpy().any()
+        return Diff(changes, counts, by_site, why, after, until, is_first=is_first)
 
     def time_to_removal(
         self, by: str | None = "site", *, as_of: When = None, left_censored: bool = False
@@ -193,22 +189,26 @@ class HistoryQueries:
             as_of: A day, not an instant. None, or a later one: the last observed day.
 
         Returns:
-            One row per age and flow: ``days``, ``flow``, ``left_censored``, ``n`` (episodes) and the group.
+            One row per age, flow and gap: ``days``, ``flow``, ``left_censored``, ``gap_days`` (of an entry: days between
+            the run that observed it first and the run before), ``n`` (episodes) and the group.
 
         Raises:
             NotFound: Nothing was observed by then.
             InvalidArgument: ``by`` is none of these, or ``as_of`` is an instant.
 
         >>> sorted(history.life_table().columns)
-        ['days', 'flow', 'left_censored', 'n']
+        ['days', 'flow', 'gap_days', 'left_censored', 'n']
         """
-        _check_choice(by, (None, "site"), "by")
+        check_choice(by, (None, "site"), "by")
         if as_of is not None and not is_day(as_of):
             raise InvalidArgument("as_of must be a day, such as 2026-11-13: durations are in days")
         latest = self.reader.latest()
         until = min(self.reader.instant(as_of, latest), self.reader.instant(None, latest))
         parameters = {"kind": "record", "day": (until - EPOCH) // DAY, "upto": latest.upto}
-        return frame(self.reader.query(sql.life_table(by), ("cube",), parameters))
+        rows = frame(self.reader.query(sql.life_table(by), ("cube",), parameters))
+        columns = [*filter(None, [by]), "days", "flow", "left_censored", "gap_days"]
+        gaps = self._gap_days(rows.pop("entry_day").fillna(-1).to_numpy("int64"))
+        return rows.assign(gap_days=gaps).groupby(columns, as_index=False)[["n"]].sum()
 
     def relistings(self, as_of: When = None) -> pd.DataFrame:
         """List the records that were listed again after they were removed, or had vanished.
@@ -246,16 +246,15 @@ class HistoryQueries:
             since: An instant, or a day (from its end); None: since the newest run of everyone began.
 
         Returns:
-            As `analysis.stale`: ``user_id``, ``last_complete_at`` (NaT: never), ``days`` from then until now, ``outcome``,
-            ``reason``.
+            As `analysis.stale`: ``user_id``, ``last_complete_at`` (NaT: never), ``days`` from then until now (missing:
+            never, or the clock was ahead then), ``outcome``, ``reason``.
 
         >>> len(history.stale())
         0
         """
         now = self.reader.clock()
         started = self.reader.collection_runs()["started_at"]
-        newest = started.max() if len(started) else EPOCH
-        begin = newest if since is None else parse_time(since, now=now)
+        begin = _newest(started, now) if since is None else parse_time(since, now=now)
         return analysis.stale(self.reader.people(), since=begin, until=now)
 
     def coverage(self) -> pd.DataFrame:
@@ -309,11 +308,11 @@ class HistoryQueries:
             InvalidArgument: ``b`` is before ``a``, or a weight is invalid.
 
         >>> history.score_changes(history.runs()["finished_at"].iloc[0]).columns.tolist()
-        ['cause', 'n', 'score']
+        ['cause', 'points', 'score']
         """
-        moves = {kind: self.diff(a, b, kind=kind).things for kind in ("record", "link")}
+        ends = {kind: _first_to_last(self.diff(a, b, kind=kind).changes) for kind in ("record", "link")}
         before = float(self.score(a, weights=weights)["score"].sum())
-        return analysis.score_changes(moves["record"], moves["link"], score_before=before, weights=weights)
+        return analysis.score_changes(ends["record"], ends["link"], score_before=before, weights=weights)
 
     def forecast(
         self,
@@ -352,6 +351,19 @@ class HistoryQueries:
             level=level,
         )
 
+    def _gap_days(self, entry_day: Ints) -> Ints:
+        """The days between each day and the day of the run of everyone before it; 0 without either."""
+        at = (
+            self.reader.collection_runs()["finished_at"]
+            .dt.as_unit("s")
+            .to_numpy("datetime64[s]")
+            .astype("int64")
+        )
+        run_days = np.unique(at // 86_400)
+        before = np.searchsorted(run_days, entry_day)
+        gaps: Ints = np.where(before > 0, entry_day - np.append(run_days, 0)[before - 1], 0)
+        return gaps
+
     def _between(self, table: pd.DataFrame, since: When, until: When) -> pd.DataFrame:
         """Keep the periods that were observed between two times."""
         if since is None and until is None:
@@ -366,6 +378,14 @@ class HistoryQueries:
         return selected.reset_index(drop=True)
 
 
+def _newest(started: "pd.Series[Any]", now: datetime) -> datetime:
+    """When the newest of some runs began; if the clock was ahead in earlier ones, these are not the newest."""
+    if started.empty or started.iloc[-1] > now:
+        return EPOCH if started.empty else started.iloc[-1]
+    newest: datetime = started[started <= now].max()
+    return newest
+
+
 def _with_instants(transitions: pd.DataFrame) -> pd.DataFrame:
     """Add ``at``: the instant of the observation, or the beginning of its day."""
     if "seen_at" in transitions:
@@ -374,6 +394,7 @@ def _with_instants(transitions: pd.DataFrame) -> pd.DataFrame:
     return transitions.assign(at=days.astype("datetime64[us, UTC]"))
 
 
-def _check_choice(value: Any, allowed: tuple[Any, ...], name: str) -> None:
-    if value not in allowed:
-        raise InvalidArgument(f"{name} is one of: {', '.join(map(str, allowed))}")
+def _first_to_last(changes: pd.DataFrame) -> pd.DataFrame:
+    """One change per item, from its first status to its last, of the changes in order."""
+    first, last = (changes.drop_duplicates(["user_id", "key"], keep=end) for end in ("first", "last"))
+    return analysis.diff(first.assign(after=last["after"].to_numpy()))

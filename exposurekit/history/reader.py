@@ -11,14 +11,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from exposurekit import frames
-from exposurekit.errors import InvalidArgument, NotFound
+from exposurekit.analysis import LISTED
+from exposurekit.analysis.selection import UserIds, user_ids
+from exposurekit.errors import EmptyHistory, InvalidArgument, NotFound
 from exposurekit.history import ingest, sql
-from exposurekit.history.conversion import UserIds, frame, keys_of, series, user_ids, with_listings
+from exposurekit.history.conversion import frame, keys_of, series, with_listings
 from exposurekit.history.engines.duckdb import CorruptHistory, Engine, StaleSnapshot
 from exposurekit.history.ingest import Run, run_from_row
 from exposurekit.history.storage.delta import Store
 from exposurekit.history.storage.schema import BUCKETS, CONTENT_OF, in_parts
-from exposurekit.history.times import When, end_of_day, parse_time
+from exposurekit.text.times import DAY, EPOCH, When, end_of_day, parse_time
 
 MAX_TRIES = 5
 MAX_JOIN_ROWS = 6_000_000  # joined at a time: with their content, about a gigabyte
@@ -48,6 +50,7 @@ class HistoryReader:
     engine: Engine
     records_by: str
     clock: Callable[[], datetime]
+    max_join_rows: int = MAX_JOIN_ROWS
 
     # --- tables as they are stored ---
 
@@ -58,8 +61,9 @@ class HistoryReader:
             One row per run: ``seq``, ``run``, ``origin`` (look or webhook), ``scope``, ``source``, ``started_at``,
             ``finished_at`` (UTC), ``complete`` (the list of users was complete), ``listed`` and, by how they were
             loaded, ``whole``, ``partial``, ``failed``, ``missed``, ``unlisted``, ``late``, ``registered`` (people,
-            int64), and the changes: ``new``, ``entered_scope``, ``relisted``, ``changed``, ``removed``, ``vanished``,
-            ``left_scope`` (records), ``links_new``, ... (int64), ``deliveries``.
+            int64), and the changes: ``new``, ``entered_scope``, ``relisted``, ``changed``, ``removed``, ``vanished``
+            (less those that are verified as removed in this run), ``left_scope`` (records), ``links_new``, ... (int64),
+            ``deliveries``.
 
         >>> history.runs()["origin"].unique().tolist()
         ['look']
@@ -79,7 +83,7 @@ class HistoryReader:
         """Return the newest run.
 
         Raises:
-            NotFound: The history is empty, or there is none.
+            EmptyHistory: The history has no run, or there is none.
 
         >>> history.last_run().failed
         0
@@ -87,7 +91,7 @@ class HistoryReader:
         self.store.check_exists()
         rows = self.store.rows("runs").sort_by("seq").to_pylist()
         if not rows:
-            raise NotFound("This history is empty: call collect() first")
+            raise EmptyHistory("This history is empty: call collect() first")
         return run_from_row(rows[-1])
 
     def people(self) -> pd.DataFrame:
@@ -166,7 +170,8 @@ class HistoryReader:
 
         ``person`` and ``form_values`` are not there: a history does not store what people have on file.
         ``status`` is the record's status then (NaN: the alert is about a link, or, where ids change, its record is
-        ambiguous); ``alert_number`` numbers a person's alerts in the order of their first observation.
+        ambiguous). ``alert_number`` numbers a person's listed alerts from 0, as `Exposure.alerts` does if the service lists
+        new alerts last; those that are no longer listed follow.
         Alerts that a service repeats word for word about one item are one alert here, and several in `Exposure.alerts`.
         ``html`` is the service's markup, unsanitized.
 
@@ -177,7 +182,7 @@ class HistoryReader:
         ['listed']
         """
         latest = self.latest()
-        table = self._items("alert", as_of, latest, status_column="presence")
+        table = _in_service_order(self._items("alert", as_of, latest, status_column="presence"))
         numbers = table.groupby("user_id").cumcount().astype("int64")
         numbered = table.assign(alert_number=numbers, status=self._record_statuses(table, as_of, latest))
         names = None if self.records_by == "id" else self.record_names(self.instant(as_of, latest), latest)
@@ -196,33 +201,40 @@ class HistoryReader:
 
     # --- transitions: how many items went from which status to which ---
 
-    def transitions_from_cube(
-        self, kind: str, by: tuple[str, ...], when: str, upto: int, until: int = MAX_DAY
+    def transitions(
+        self,
+        kind: str,
+        by: tuple[str, ...],
+        when: str,
+        upto: int,
+        *,
+        user: UserIds = None,
+        after: datetime | None = None,
+        until: datetime | None = None,
     ) -> pd.DataFrame:
-        """Count transitions of everyone from the daily sums."""
-        parameters = {"kind": kind, "after": MIN_DAY, "until": until, "upto": upto}
-        return frame(self.query(sql.transitions(by, when=when), ("cube",), parameters))
+        """Count transitions, from the daily sums where these suffice.
 
-    def transitions_from_changes(
-        self, kind: str, by: tuple[str, ...], after: datetime, until: datetime, upto: int
-    ) -> pd.DataFrame:
-        """Count transitions of everyone between two instants."""
-        parameters = {"kind": kind, "after": after, "until": until, "upto": upto}
-        text = sql.transitions(by, table="changes", when="")
-        return frame(self.query(text, ("changes",), parameters))
-
-    def transitions_of_users(
-        self, kind: str, by: tuple[str, ...], when: str, user: UserIds, upto: int
-    ) -> pd.DataFrame:
-        """Count transitions of some users; None: of all.
+        Args:
+            kind: ``record``, ``link`` or ``alert``.
+            by: Columns to group by, beside the statuses.
+            when: ``day`` or ``seen_at``; empty: all together.
+            upto: The newest run that counts.
+            user: Some users; None: everyone.
+            after: Only changes observed after this instant; None: from the first on.
+            until: Only changes observed by this instant; None: to the last one.
 
         Raises:
-            NotFound: Nothing was ever observed of one of them.
+            NotFound: Nothing was ever observed of one of the users.
         """
-        parameters = {"kind": kind, "after": MIN_TIME, "until": MAX_TIME, "upto": upto}
+        are_days = all(at is None or at == end_of_day(at.date()) for at in (after, until))
+        if user is None and are_days and when != "seen_at" and "user_id" not in by:
+            days = (MIN_DAY if after is None else _day(after), MAX_DAY if until is None else _day(until))
+            parameters = {"kind": kind, "after": days[0], "until": days[1], "upto": upto}
+            return frame(self.query(sql.transitions(by, when=when), ("cube",), parameters))
         inline = {} if user is None else {"selected": self._user_table(user, upto)}
         buckets = {one % BUCKETS for table in inline.values() for one in table["user_id"].to_pylist()}
         text = sql.transitions(by, table="changes", when=when, buckets=buckets)
+        parameters = {"kind": kind, "after": after or MIN_TIME, "until": until or MAX_TIME, "upto": upto}
         return frame(self.query(text, ("changes",), parameters, **inline))
 
     # --- SQL and instants ---
@@ -249,7 +261,7 @@ class HistoryReader:
     ) -> Iterator[pa.Table]:
         """Run a query bucket range by bucket range (parameters ``low`` and ``high``), so that each join fits in memory."""
         rows = max(sum(rows for _, rows, _ in self.store.sizes(name)) for name in names)
-        for low, high in in_parts(0, BUCKETS - 1, rows, MAX_JOIN_ROWS):
+        for low, high in in_parts(0, BUCKETS - 1, rows, self.max_join_rows):
             yield self.query(text, names, {**parameters, "low": low, "high": high})
 
     def latest(self) -> AsOf:
@@ -269,7 +281,7 @@ class HistoryReader:
         """
         period = latest or self.latest()
         if period.first_at is None or period.last_at is None:
-            raise NotFound("This history is empty: call collect() first")
+            raise EmptyHistory("This history is empty: call collect() first")
         at = end_of_day(period.last_at.date()) if when is None else parse_time(when, now=self.clock())
         if at < period.first_at:
             first = f"{period.first_at:%Y-%m-%d %H:%M} UTC"
@@ -320,6 +332,17 @@ class HistoryReader:
                 "history.people() lists the ids; on the command line: exposurekit history show --by user_id"
             )
         return selected
+
+
+def _day(at: datetime) -> int:
+    return (at - EPOCH) // DAY
+
+
+def _in_service_order(alerts: pd.DataFrame) -> pd.DataFrame:
+    """Sort the alerts of each person: listed ones first, then by first observation and position in the service's list."""
+    ordered = alerts.assign(is_gone=alerts["presence"].astype("str") != LISTED)
+    ordered = ordered.sort_values(["user_id", "is_gone", "first_seen_at", "alert_number"], kind="stable")
+    return ordered.drop(columns="is_gone").reset_index(drop=True)
 
 
 def _sorted(table: pd.DataFrame, rows: pa.Table) -> pd.DataFrame:

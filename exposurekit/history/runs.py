@@ -82,14 +82,18 @@ class RunManager:
     def _load(self, exposure: Source, staged: StagedRun, shard: int, progress: bool | None) -> None:  # noqa: FBT001
         collector = Collector(staged, shard, self.records_by, self.clock)
         collector.resume()
+        listing = None
         try:
-            listing = exposure.stream(collector.take, choose=collector.choose, progress=progress)
+            for batch in exposure.iter_batches(only=collector.is_pending, progress=progress):
+                collector.add(batch)
+                listing = batch.listing
         except BaseException:
             collector.flush()
             if staged.plan.shards == 1 and not staged.people():
                 staged.remove()  # no user was loaded: there is nothing to resume
             raise
         collector.flush()
+        assert listing is not None  # noqa: S101  the last batch has it
         staged.end(ShardResult(self.clock(), listing.returned, listing.is_complete), shard)
 
     def ingest_if_complete(self, staged: StagedRun) -> Run:

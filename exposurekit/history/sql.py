@@ -7,7 +7,8 @@ the number of days since 1970-01-01 UTC, so that no engine's time zone can shift
 
 from collections.abc import Collection, Iterable
 
-from exposurekit.analysis import NOT_OPEN, UNKNOWN
+from exposurekit.analysis import NOT_OPEN, UNKNOWN, VANISHED
+from exposurekit.contract.types import REMOVED
 
 _INGESTED = "seq <= :upto"
 ITEM_ORDER = ("user_id", "first_seen_at", "key")
@@ -148,33 +149,17 @@ WHERE user_id NOT IN (SELECT user_id FROM people)
 ORDER BY user_id
 """
 
-# Items that changed after one instant and until another, with their first and last status.
+# The changes of items after one instant and until another.
 DIFF = f"""
-SELECT last_row.kind, last_row.user_id, last_row.key, last_row.site, first_row.prev_status AS before,
-    last_row.status AS after, first_row.left_censored, last_row.seen_at AS changed_at,
-    last_row.not_before
-FROM changes last_row
-JOIN (
-    SELECT changes.user_id, changes.key, changes.prev_status, changes.left_censored, in_between.last_seq
-    FROM changes
-    JOIN (
-        SELECT user_id, key, MIN(seq) AS first_seq, MAX(seq) AS last_seq FROM changes
-        WHERE kind = :kind AND seen_at > :after AND seen_at <= :until AND {_INGESTED} GROUP BY user_id, key
-    ) in_between ON changes.kind = :kind AND in_between.user_id = changes.user_id
-        AND in_between.key = changes.key AND in_between.first_seq = changes.seq
-) first_row ON last_row.kind = :kind AND first_row.user_id = last_row.user_id AND first_row.key = last_row.key
-    AND first_row.last_seq = last_row.seq
-ORDER BY last_row.user_id, last_row.key
-"""
-ITEM_COUNT = f"""
-SELECT COUNT(*) AS n FROM changes
-WHERE kind = :kind AND prev_status IS NULL AND seen_at <= :as_of AND {_INGESTED}
+SELECT kind, user_id, key, site, prev_status AS before, status AS after, left_censored, seen_at AS changed_at, not_before
+FROM changes WHERE kind = :kind AND seen_at > :after AND seen_at <= :until AND {_INGESTED}
+ORDER BY user_id, key, seq
 """
 
 # Every change of the items that were ever relisted: opened again after they had been observed before.
 RELISTED = f"""
 SELECT step.kind, step.user_id, step.key, step.site, step.seen_at, step.seq, step.status, step.prev_status,
-    step.episode, step.episode_at, step.not_before
+    step.episode, step.episode_at, step.not_before, step.left_censored
 FROM changes step
 JOIN (
     SELECT DISTINCT user_id, key FROM changes
@@ -188,8 +173,9 @@ ORDER BY step.user_id, step.key, step.seq
 def life_table(by: str | None) -> str:
     """Count episodes by age in days: how many entered observation, ended (and how), or are still open.
 
-    ``flow`` is ``entered`` (the episode began), ``returned`` (its person is registered again, and it was open before), a
-    status, or ``open``. Parameters: ``kind``, ``day`` (until its end).
+    ``flow`` is ``entered`` (the episode began, on ``entry_day``), ``returned`` (its person is registered again, and it
+    was open before; or its removal is verified after it had vanished), a status, ``first_removed`` (it was removed when
+    it was first observed), or ``open``. Parameters: ``kind``, ``day`` (until its end).
 
     In days, an episode that began, left the scope and returned within one day looks like one that was closed and began
     again: both count as ``entered``, except left-censored episodes, which never begin again.
@@ -198,47 +184,34 @@ def life_table(by: str | None) -> str:
     within = f"kind = :kind AND day <= :day AND opened_day IS NOT NULL AND {_INGESTED}"
     enters = f"{is_open('status')} AND {is_not_open('prev_status')}"
     leaves = f"{is_open('prev_status')} AND {is_not_open('status')}"
+    # Not followed while it had vanished, and removed all the same: it returns, and is removed, at one age.
+    verified = f"prev_status = '{VANISHED}' AND status = '{REMOVED}'"
     flow = f"""CASE WHEN prev_status = '{UNKNOWN}' AND (day > opened_day OR left_censored) THEN 'returned'
         ELSE 'entered' END"""
-    n = "CAST(SUM(n) AS BIGINT) AS n"
+    entry_day = "CASE WHEN left_censored THEN NULL ELSE day END"
+    # Removed before the first observation, after the run before.
+    unobserved = f"""kind = :kind AND day <= :day AND opened_day IS NULL AND {_INGESTED} AND prev_status IS NULL
+        AND status = '{REMOVED}' AND NOT left_censored"""
+    no_day, n = "CAST(NULL AS INTEGER) AS entry_day", "CAST(SUM(n) AS BIGINT) AS n"
     return f"""
-    SELECT {group}day - opened_day AS days, {flow} AS flow, left_censored, {n} FROM cube
-    WHERE {within} AND {enters} GROUP BY {group}day - opened_day, {flow}, left_censored
+    SELECT {group}day - opened_day AS days, {flow} AS flow, left_censored, {entry_day} AS entry_day, {n} FROM cube
+    WHERE {within} AND {enters} GROUP BY {group}day - opened_day, {flow}, left_censored, {entry_day}
     UNION ALL
-    SELECT {group}day - opened_day AS days, status AS flow, left_censored, {n} FROM cube
-    WHERE {within} AND {leaves} GROUP BY {group}day - opened_day, status, left_censored
+    SELECT {group}0 AS days, 'entered' AS flow, left_censored, day AS entry_day, {n} FROM cube
+    WHERE {unobserved} GROUP BY {group}left_censored, day
     UNION ALL
-    SELECT {group}:day - opened_day AS days, 'open' AS flow, left_censored,
+    SELECT {group}0 AS days, 'first_removed' AS flow, left_censored, {no_day}, {n} FROM cube
+    WHERE {unobserved} GROUP BY {group}left_censored
+    UNION ALL
+    SELECT {group}day - opened_day AS days, 'returned' AS flow, left_censored, {no_day}, {n} FROM cube
+    WHERE {within} AND {verified} GROUP BY {group}day - opened_day, left_censored
+    UNION ALL
+    SELECT {group}day - opened_day AS days, status AS flow, left_censored, {no_day}, {n} FROM cube
+    WHERE {within} AND (({leaves}) OR ({verified})) GROUP BY {group}day - opened_day, status, left_censored
+    UNION ALL
+    SELECT {group}:day - opened_day AS days, 'open' AS flow, left_censored, {no_day},
         CAST(SUM(CASE WHEN {enters} THEN n ELSE -n END) AS BIGINT) AS n FROM cube
     WHERE {within} AND (({enters}) OR ({leaves})) GROUP BY {group}opened_day, left_censored
     HAVING SUM(CASE WHEN {enters} THEN n ELSE -n END) <> 0
-    ORDER BY {group}days, flow, left_censored
+    ORDER BY {group}days, flow, left_censored, entry_day NULLS FIRST
     """
-
-
-# Every query, and the tables that it reads.
-CORE = {
-    "runs": (RUNS, ("runs",)),
-    "collection runs": (COLLECTION_RUNS, ("runs",)),
-    "transitions by day": (transitions(()), ("cube",)),
-    "transitions by run": (transitions((), table="changes", when="seen_at"), ("changes",)),
-    "transitions by site": (transitions(("site",)), ("cube",)),
-    "transitions by person": (transitions(("user_id",), table="changes"), ("changes",)),
-    "transitions between instants": (transitions((), table="changes", when=""), ("changes",)),
-    "items: records": (items("records"), ("changes", "records")),
-    "items: links": (items("links"), ("changes", "links")),
-    "items: alerts": (items("alerts"), ("changes", "alerts")),
-    "last changes": (last_changes(), ("changes",)),
-    "record names": (RECORD_NAMES, ("records",)),
-    "diff": (DIFF, ("changes",)),
-    "item count": (ITEM_COUNT, ("changes",)),
-    "relisted": (RELISTED, ("changes",)),
-    "life table": (life_table(None), ("cube",)),
-    "life table by site": (life_table("site"), ("cube",)),
-    "changes": (CHANGES, ("changes",)),
-    "load_issues": (LOAD_ISSUES, ("load_issues",)),
-    "deliveries": (DELIVERIES, ("deliveries",)),
-    "people": (PEOPLE, ("people",)),
-    "watched": (WATCHED, ("load_issues", "runs")),
-    "annotations": (ANNOTATIONS, ("annotations",)),
-}

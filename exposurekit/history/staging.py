@@ -76,13 +76,17 @@ class StagedRun:
         """The name of the run."""
         return self.plan.run
 
-    def put(self, people: pa.Table, things: dict[str, pa.Table], at: datetime, shard: int = 1) -> None:
+    def put(self, people: pa.Table, items: dict[str, pa.Table], at: datetime, shard: int = 1) -> None:
         """Add one part: people, and their items by kind; the columns of `STAGED_PEOPLE` and `STAGED` except ``part``."""
         part = _PARTS_A_SHARD * shard + len(self._names(f"{PEOPLE}-{shard}-")) + 1
         self._store.write_json(self._path(_UPDATED_FILE), at.isoformat())
+        names = self._names()
         for kind in KINDS:
-            if kind in things and things[kind].num_rows:
-                self._write(f"{kind}-{shard}-{part}", _with_part(things[kind], part, STAGED[kind]))
+            name = f"{kind}-{shard}-{part}"
+            if kind in items and items[kind].num_rows:
+                self._write(name, _with_part(items[kind], part, STAGED[kind]))
+            elif name in names:  # of an interrupted write of this part
+                self._store.files.delete_file(self._path(name))
         self._write(f"{PEOPLE}-{shard}-{part}", _with_part(people, part, STAGED_PEOPLE))
 
     def put_deliveries(self, rows: pa.Table) -> None:
@@ -117,8 +121,7 @@ class StagedRun:
         """Write the end of a shard."""
         value = {"finished_at": result.finished_at.isoformat()}
         self._store.write_json(
-            self._path(f"ended-{shard}.json"),
-            value | {"listed": result.listed, "complete": result.complete},
+            self._path(f"ended-{shard}.json"), value | {"listed": result.listed, "complete": result.complete}
         )
 
     def ends(self) -> dict[int, ShardResult]:

@@ -7,9 +7,13 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from exposurekit.errors import ConfigurationError, ExposureError
+from exposurekit.system.atomic_files import file_id
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +117,11 @@ class Database:
                 self._connection = None
 
     def _connect(self) -> sqlite3.Connection:
-        if self._connection is not None and _file_id(self._path) != self._file_id:
+        if self._connection is not None and file_id(self._path) != self._file_id:
             self.close()  # the file was moved or replaced: writes to the old one would be lost
         if self._connection is None:
             _create_file(self._path, self._schema)
-            self._file_id = _file_id(self._path)
+            self._file_id = file_id(self._path)
             self._connection = _open(self._path, self._busy_s, self._schema)
             weakref.finalize(self, self._connection.close)  # in case the caller does not close it
         return self._connection
@@ -125,7 +129,6 @@ class Database:
 
 def _create_file(path: Path, schema: Schema) -> None:
     """Create the file for its owner only; SQLite gives its log the same permissions."""
-    problem = None
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         directory = os.open(path.parent, os.O_RDONLY)
@@ -136,9 +139,7 @@ def _create_file(path: Path, schema: Schema) -> None:
     except FileExistsError:
         return
     except OSError as error:
-        problem = error.strerror
-    if problem:
-        raise ConfigurationError(f"{schema.label} cannot be created at its path: {problem}")
+        raise ConfigurationError(f"{schema.label} cannot be created at its path: {error.strerror}") from None
 
 
 def _open(path: Path, busy_s: float, schema: Schema) -> sqlite3.Connection:
@@ -186,9 +187,16 @@ def _wrong_kind(schema: Schema) -> ConfigurationError:
     )
 
 
-def _file_id(path: Path) -> tuple[int, int] | None:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
+def utc_now() -> datetime:
+    """Return the current time."""
+    return datetime.now(UTC)
+
+
+def to_microseconds(at: datetime) -> int:
+    """Convert a time to what the tables store: microseconds since 1970, UTC."""
+    return (at - _EPOCH) // timedelta(microseconds=1)
+
+
+def from_microseconds(microseconds: int) -> datetime:
+    """Convert a stored time back."""
+    return _EPOCH + timedelta(microseconds=microseconds)

@@ -130,7 +130,6 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def _silence(status: dict[str, Any]) -> str | None:
-    """Return why the watch no longer writes its status."""
     if status["state"] == "stopped":
         return "it was stopped"
     if not status["alive"]:
@@ -144,7 +143,6 @@ def _silence(status: dict[str, Any]) -> str | None:
 
 
 def _trouble(status: dict[str, Any]) -> str | None:
-    """Return the problem that the watch itself reports."""
     if failures := status["failures_in_a_row"]:
         count = "once" if failures == 1 else f"{failures} times in a row"
         return f"it failed {count}: {status['last_error']['reason']}"

@@ -7,17 +7,22 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from exposurekit.client.bulk import Batch, UserFilter, UserListing
+from exposurekit.client.bulk import Batch, UserFilter
 from exposurekit.errors import ExposureError, NotFound
 from exposurekit.history import History
 from exposurekit.history.collector import Source
 from exposurekit.history.storage.delta import HistoryLocked
+from exposurekit.monitor.sqlite import utc_now
 from exposurekit.monitor.status import WatchStatus
 from exposurekit.monitor.webhooks.ingest import process_inbox
 from exposurekit.monitor.webhooks.store import InboxStore
 from exposurekit.text.sanitize import plain
+from exposurekit.text.times import interval
+
+if TYPE_CHECKING:  # it imports Apprise, so it is loaded only with rules
+    from exposurekit.monitor.notifications.notifier import Notifier
 
 INBOX_INTERVAL = timedelta(seconds=10)
 WAIT_MAX = timedelta(seconds=60)
@@ -29,25 +34,8 @@ CLOCK_TOLERANCE = timedelta(minutes=1)  # a normal correction of the clock is no
 _log = logging.getLogger("exposurekit.monitor")
 
 
-class NotifierProtocol(Protocol):
-    """What the watch needs of a notifier; `Notifier` imports Apprise, so it is loaded only with rules."""
-
-    def on_new_run(self, history: History) -> int:
-        """Evaluate the rules after a run; return the number of new notifications."""
-
-    def on_failure(self, in_a_row: int, since: str, reason: str) -> int:
-        """Evaluate the rules after a failed run; return the number of new notifications."""
-
-    def sending(self) -> AbstractContextManager[None]:
-        """Send in the background while the block runs."""
-
-
 class Stopped(BaseException):
     """The watch was stopped during a collection; the loaded part stays staged for the next one."""
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 class _StopSignal:
@@ -79,14 +67,14 @@ class _StoppableSource:
     def origin(self) -> str:
         return self.source.origin
 
-    def stream(
-        self, take: Callable[[Batch], None], *, choose: UserFilter, progress: bool | None = None
-    ) -> UserListing:
+    def iter_batches(
+        self, *, only: UserFilter | None = None, progress: bool | None = None
+    ) -> Iterator[Batch]:
         self.is_loading = True
         try:
             if self.stop_signal.is_set:
                 raise Stopped
-            return self.source.stream(take, choose=choose, progress=progress)
+            yield from self.source.iter_batches(only=only, progress=progress)
         finally:
             self.is_loading = False
 
@@ -117,8 +105,8 @@ class Watch:
     every: timedelta
     status: WatchStatus
     inbox: InboxStore | None = None
-    notifier: NotifierProtocol | None = None
-    clock: Callable[[], datetime] = _now
+    notifier: "Notifier | None" = None
+    clock: Callable[[], datetime] = utc_now
     wait: Callable[[float], bool] | None = None
     _stop_signal: _StopSignal = field(default_factory=_StopSignal, repr=False)
     _stoppable: _StoppableSource = field(init=False, repr=False)
@@ -147,7 +135,7 @@ class Watch:
             _log.info(
                 "watching %s every %s; first run %s",
                 plain(self.history.path),
-                _format_interval(self.every),
+                interval(self.every),
                 self._first_run(),
             )
             try:
@@ -238,13 +226,13 @@ class Watch:
                 self._notify(lambda notifier: notifier.on_new_run(self.history))
                 self._evaluated_seq = newest
 
-    def _evaluate(self, notifier: NotifierProtocol) -> int:
+    def _evaluate(self, notifier: "Notifier") -> int:
         try:
             return notifier.on_new_run(self.history)
         except NotFound:  # the history has no run yet
             return 0
 
-    def _notify(self, evaluate: Callable[[NotifierProtocol], int]) -> None:
+    def _notify(self, evaluate: Callable[["Notifier"], int]) -> None:
         """Evaluate rules; an error there does not stop the watch, and the next run evaluates the same period."""
         assert self.notifier is not None  # noqa: S101  callers check it
         try:
@@ -293,7 +281,6 @@ class Watch:
             _log.warning("the clock went back: the history has a run of %s", newest)
 
     def _first_run(self) -> str:
-        """When the first run is due, for the log."""
         try:
             due_at = self._due_at()
         except ExposureError:
@@ -323,14 +310,6 @@ class Watch:
                     "Another process already watches with this history: exposurekit watch status shows its state"
                 ) from None
             yield
-
-
-def _format_interval(every: timedelta) -> str:
-    """Format an interval as the command takes it: 6h, 10m, 90s."""
-    units = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
-    seconds = every.total_seconds()
-    unit, size = next((pair for pair in units if not seconds % pair[1]), units[-1])
-    return f"{seconds / size:g}{unit}"
 
 
 def _reason(error: Exception) -> str:

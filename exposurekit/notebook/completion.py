@@ -2,9 +2,12 @@
 
 import re
 import shlex
+import warnings
 from collections.abc import Iterable
 
-from exposurekit.notebook.commands import VERBS, accepted_options
+import pandas as pd
+
+from exposurekit.notebook.commands import verbs
 from exposurekit.notebook.namespace import NotebookContext
 from exposurekit.notebook.parser import OPTIONS
 
@@ -13,21 +16,49 @@ _LINE = re.compile(r"\s*(?:[^%=]+=\s*)?%exposure(?P<rest>\s.*)", re.DOTALL)
 _QUOTES = "'\""
 # Site names from outside become part of a line that runs: these characters have no meaning in IPython.
 _HARMLESS = re.compile(r"\w[\w .,&()+/-]{0,79}")
+_COLUMNS = ("site", "status")
+_VALUES_MAX = 2_000
 
 
-def completions(before: str, context: NotebookContext) -> tuple[str, list[str]]:
+class CompletionValues:
+    """The sites, statuses and user ids that need no request: those loaded, and those of tables in results."""
+
+    def __init__(self, context: NotebookContext) -> None:
+        self.context = context
+        self._values: dict[str, set[str]] = {name: set() for name in _COLUMNS}
+
+    def remember(self, result: object) -> None:
+        """Remember the sites and statuses of a result, if it is a table."""
+        if not isinstance(result, pd.DataFrame):
+            return
+        for name in _COLUMNS:
+            if name in result and not pd.api.types.is_numeric_dtype(result[name].dtype):
+                self._values[name].update(result[name].dropna().astype("str").unique()[:_VALUES_MAX])
+
+    def harmless(self, option: str) -> list[str]:
+        """Return the values of an option that are safe in a line."""
+        exposure, values = self.context.loaded_exposure(), self._values.get(option, set())
+        if exposure is not None:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # tables warn about users that are not loaded
+                self.remember(exposure.records())
+                values = {*map(str, exposure.users()["user_id"])} if option == "user" else values
+        return sorted(filter(_HARMLESS.fullmatch, values))
+
+
+def completions(before: str, values: CompletionValues) -> tuple[str, list[str]]:
     """Complete the last word of a line.
 
     Args:
         before: The line up to the cursor.
-        context: Provides sites, statuses and user ids.
+        values: The sites, statuses and user ids.
 
     Returns:
         The last word and its completions; none if the line is not an ``%exposure`` line.
 
-    >>> from exposurekit.notebook.completion import completions
+    >>> from exposurekit.notebook.completion import CompletionValues, completions
     >>> from exposurekit.notebook.namespace import NotebookContext
-    >>> completions("table = %exposure by-s", NotebookContext(dict))
+    >>> completions("table = %exposure by-s", CompletionValues(NotebookContext(dict)))
     ('by-s', ['by-site', 'by-state'])
     """
     line = _LINE.fullmatch(before)
@@ -35,7 +66,7 @@ def completions(before: str, context: NotebookContext) -> tuple[str, list[str]]:
         return "", []
     words, last = _split(line["rest"])
     prefix = last.strip(_QUOTES).casefold()
-    matches = [word for word in _candidates(words, last, context) if word.casefold().startswith(prefix)]
+    matches = [word for word in _candidates(words, last, values) if word.casefold().startswith(prefix)]
     return last, [shlex.quote(word) for word in matches[:COMPLETIONS_MAX]]
 
 
@@ -53,26 +84,19 @@ def _split(text: str) -> tuple[list[str], str]:
     return [*filter(None, words)], text[start:]
 
 
-def _candidates(words: list[str], last: str, context: NotebookContext) -> Iterable[str]:
+def _candidates(words: list[str], last: str, values: CompletionValues) -> Iterable[str]:
     if not words:
-        return [*VERBS, "--help"]
+        return [*verbs(), "--help"]
     verb, before = words[0], words[-1].removeprefix("--")
-    if verb not in VERBS:
+    if verb not in verbs():
         return []
     if before in OPTIONS and words[-1].startswith("--") and OPTIONS[before].value:
-        return _values(before, context)
+        return OPTIONS[before].choices or values.harmless(before)
     if verb == "use" and len(words) == 1 and not last.startswith("-"):
-        return context.usable()
+        return values.context.usable()
     return _options(verb, words)
 
 
 def _options(verb: str, words: list[str]) -> list[str]:
-    """Return the options that can still be added."""
-    names = (*accepted_options(verb), "help")
+    names = (*verbs()[verb].options, "help")
     return [f"--{name}" for name in names if OPTIONS[name].multiple or f"--{name}" not in words]
-
-
-def _values(option: str, context: NotebookContext) -> Iterable[str]:
-    if OPTIONS[option].choices:
-        return OPTIONS[option].choices
-    return [value for value in context.values(option) if _HARMLESS.fullmatch(value)]

@@ -8,7 +8,7 @@ from IPython.core.magic import no_var_expand, output_can_be_silenced
 
 from exposurekit.errors import ExposureError
 from exposurekit.notebook.commands import describe_command, run_command
-from exposurekit.notebook.completion import completions
+from exposurekit.notebook.completion import CompletionValues, completions
 from exposurekit.notebook.namespace import NotebookContext
 from exposurekit.text.sanitize import plain
 
@@ -22,9 +22,10 @@ def load(shell: Any) -> None:
     unload(shell)
     context = NotebookContext(lambda: shell.user_ns)
     # no_var_expand: completed site names come from outside, so braces and dollars in a line are not evaluated.
-    magic = no_var_expand(output_can_be_silenced(_magic(context)))
+    values = CompletionValues(context)
+    magic = no_var_expand(output_can_be_silenced(_magic(context, values)))
     shell.register_magic_function(magic, "line", NAME)
-    shell.Completer.custom_matchers.append(_matcher(context))
+    shell.Completer.custom_matchers.append(_matcher(values))
 
 
 def unload(shell: Any) -> None:
@@ -34,10 +35,11 @@ def unload(shell: Any) -> None:
     matchers[:] = [one for one in matchers if getattr(one, "matcher_identifier", "") != _MATCHER]
 
 
-def _magic(notebook: NotebookContext) -> Any:
+def _magic(notebook: NotebookContext, values: CompletionValues) -> Any:
     def exposure(line: str) -> Any:
         try:
-            return run_command(notebook, line)
+            result = run_command(notebook, line)
+            values.remember(result)
         except ExposureError as error:
             message = str(error)
         except KeyboardInterrupt as stopped:
@@ -46,16 +48,18 @@ def _magic(notebook: NotebookContext) -> Any:
             message = (
                 f"{type(error).__name__}: run the same in Python, such as exposure.records(), for a traceback"
             )
+        else:
+            return result
         raise UsageError(plain(message))
 
     exposure.__doc__ = describe_command()
     return exposure
 
 
-def _matcher(notebook: NotebookContext) -> Any:
+def _matcher(values: CompletionValues) -> Any:
     def match(context: CompletionContext) -> SimpleMatcherResult:
         try:
-            last, texts = completions(context.text_until_cursor, notebook)
+            last, texts = completions(context.text_until_cursor, values)
         except Exception:  # noqa: BLE001  IPython would print the traceback into the input line
             last, texts = "", []
         matches = [SimpleCompletion(text=text, type="magic") for text in texts]

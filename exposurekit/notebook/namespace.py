@@ -1,7 +1,6 @@
 """Which exposure or history ``%exposure`` reads: connected, chosen with `use`, or a variable of the notebook."""
 
 import contextlib
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -16,8 +15,6 @@ from exposurekit.notebook.parser import ParsedLine
 Source: TypeAlias = Exposure | History
 
 DEFAULT_NAMES = {Exposure: ("exposure", "demo"), History: ("history", "demo")}
-_COMPLETED_COLUMNS = ("site", "status")
-_VALUES_MAX = 2_000
 
 
 class NotebookContext:
@@ -29,7 +26,6 @@ class NotebookContext:
         self._chosen: dict[type, str] = {}
         self._connected: Exposure | None = None
         self._default: Exposure | None = None
-        self._values: dict[str, set[str]] = {name: set() for name in _COMPLETED_COLUMNS}
 
     def connect(self, base_url: str | None) -> Exposure:
         """Connect with the settings of the environment, and use that exposure from now on."""
@@ -109,24 +105,10 @@ class NotebookContext:
         history = self._current(History)
         return steps if history is None else history.with_ticks(steps)
 
-    def remember(self, table: pd.DataFrame) -> None:
-        """Remember the sites and statuses of a table for completion."""
-        for name in _COMPLETED_COLUMNS:
-            if name in table and not pd.api.types.is_numeric_dtype(table[name].dtype):
-                values = table[name].dropna().astype("str").unique()[:_VALUES_MAX]
-                self._values[name] = self._values[name].union(values)
-
-    def values(self, column: str) -> list[str]:
-        """Return the sites, statuses or user ids that are known without a request."""
-        exposure = self._current(Exposure)
-        if exposure is not None and exposure.is_loaded:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # tables warn about users that are not loaded
-                self.remember(exposure.records())
-                ids = exposure.users()["user_id"]
-            if column == "user":
-                return [*map(str, ids)]
-        return sorted(self._values.get(column, ()))
+    def loaded_exposure(self) -> Exposure | None:
+        """Return the current exposure if its tables need no request."""
+        exposure: Exposure | None = self._current(Exposure)
+        return exposure if exposure is not None and exposure.is_loaded else None
 
     def _current(self, kind: type) -> Any:
         """Return the current exposure or history; None: there is none."""

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from exposurekit.contract.types import INT64_MAX
 from exposurekit.errors import InvalidArgument
 
 _SECRET = re.compile(r"secret|key|token|passw|credential", re.IGNORECASE)
-_ID_MAX = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class ParsedLine:
 
 
 def _id(text: str) -> int:
-    if not (text.isascii() and text.isdecimal()) or int(text) > _ID_MAX:
+    if not (text.isascii() and text.isdecimal()) or int(text) > INT64_MAX:
         raise InvalidArgument("--user must be a user id, a whole number; repeat it for several users")
     return int(text)
 
@@ -111,7 +111,6 @@ def _check_secrets(words: list[str]) -> None:
 
 
 def _parse_option(rest: list[str], options: dict[str, Any], verb: str, accepted: Iterable[str]) -> None:
-    """Parse the next option and its value."""
     word, equals, value = rest.pop(0).partition("=")
     name = "help" if word == "-h" else word.removeprefix("--")
     flags = [f"--{option}" for option in accepted]

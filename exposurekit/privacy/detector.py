@@ -1,272 +1,397 @@
-"""Whether a text tells what is known of somebody, however it is written there. Tells what kind and how often, never what."""
+"""Search texts for personal values, however they are written. Reports what kind was found and where, never the value."""
 
 import itertools
 import re
+import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from datetime import date
+from functools import cached_property
 
-from exposurekit.privacy import variants
-from exposurekit.privacy.normalize import figures, lines, readings, words
-from exposurekit.privacy.variants import LETTERS_JOINED, Words, is_latin, without_umlauts
+from exposurekit.privacy.normalize import Word, ascii_digits, canonical, decoded, readings, spans, words
+from exposurekit.privacy.vocabulary import is_common
 
-LETTERS_TOLD = 6  # what is shorter stands in any text
-DIGITS_TOLD = 8  # of a number alone, the same
-LETTERS_OF_MAIL = 4
-LETTERS_OF_FAMILY = 3  # of a name behind a letter or a title
+MIN_CHARACTERS = 6  # shorter values occur in any text
+MIN_EMAIL_CHARACTERS = 4
+MIN_DIGITS = 8
+MIN_JOINED = 8  # characters of a name without its space
+MIN_LAST_NAME = 3  # characters of a last name after an initial or a title
 PHONE_DIGITS = 10
 
 _TITLES = frozenset(("mr", "mrs", "ms", "miss", "mx", "dr", "prof"))
-_ARE_WORDS = frozenset("ai")  # letters that stand before many a word
-_LETTER_AND_FAMILY = re.compile(
-    r"(?<![^\W_'\u2019])([^\W\d_])(\.\s?|\s)(?:([^\W\d_])(?:\.\s?|\s))?([^\W\d_]{3,})"
-)
-_LETTER_BEHIND = re.compile(r"(?<=[^\W\d_]),\s?([^\W\d_])(?![^\W_])")
-_FAMILY_MAX = 40  # letters
+_UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe"})
+_EMAIL_TAG = re.compile(r"\+[\w.-]*@")
 _DIGITS = re.compile(r"\d[\d\s().+/_*~|\u00b7\u2010-\u2015\u2022\u2027\u2212\u2219-]{5,24}\d")
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d(?::?\d\d)*(?:\.\d+)?)?")
-_LOCAL = re.compile(
+_LOCAL_PHONE = re.compile(
     r"(?<!\d)(?<!\d[\s.\u2010-\u2015)-])(?<!\)\s)(\d{3})[\s.\u2010-\u2015-](\d{4})(?!\d)"
-)  # a phone number without its area
-_DAY = re.compile(r"(?<!\d)(\d{1,2})([./-])(\d{1,2})\2(\d\d)(?!\d)")
+)
+_MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+_MONTH = rf"({'|'.join(_MONTHS)})[a-z]*\.?"
+_DAYS = (  # with the order of their parts
+    (re.compile(r"(?<!\d)(\d{4})[-./ ](\d{1,2})[-./ ](\d{1,2})(?=t00|[^\dt]|$)"), "ymd"),
+    (re.compile(r"(?<!\d)((?:18|19|20)\d\d)(\d\d)(\d\d)(?!\d)"), "ymd"),
+    (re.compile(r"(?<!\d)(\d{1,2})([./ -])(\d{1,2})\2(\d{4}|\d\d)(?!\d)"), "d-my"),
+    (re.compile(r"(?<!\d)(\d{1,2})([./ -])(\d{1,2})\2(\d{4}|\d\d)(?!\d)"), "m-dy"),
+    (re.compile(rf"\b{_MONTH} (\d{{1,2}})(?:st|nd|rd|th)?,? (\d{{4}})\b"), "Mdy"),
+    (re.compile(rf"\b(\d{{1,2}})(?:st|nd|rd|th)? (?:of )?{_MONTH},? (\d{{4}})\b"), "dMy"),
+)
+_NAME_GAP = re.compile(r",? |-")
+_INITIAL_GAP = re.compile(r"\.\s?|\s")
+_WORDS_OF_A_LETTER = frozenset("ai")
+_RUN_ON_SCRIPTS = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "THAI", "LAO", "KHMER", "MYANMAR")
+_RUN_ON_MAX = 12  # characters of a name in them, where a syllable of Hangul counts as up to three
+_Tokens = tuple[str, ...]
 
 
-class PersonalDataMatcher:
-    """What is known of people, to be looked for; shows none of it.
+class PersonalDataSearch:
+    """Texts that are indexed once, and the personal values that were found in them; shows no value.
+
+    A match needs at least one word that is not common (`privacy.vocabulary`). A name of common words only is found where
+    it is written with capitals, its words next to each other. A public name that is, as a whole, somebody's name is no
+    match, and its words are no evidence in other texts.
 
     Args:
-        within: The one short text that it will be looked for in; None: any. What cannot stand there is not kept.
+        texts: What will be shown.
+        public_names: Names that concern many people, such as those of sites.
 
-    >>> from exposurekit.privacy.detector import PersonalDataMatcher
-    >>> known = PersonalDataMatcher()
-    >>> known.add_name("Ada", "Quill")
-    >>> known.search("the listing of quill, ada"), known.search("ada%20QUILL"), known.search("a quill")
-    (Counter({'name': 1}), Counter({'name': 1}), Counter())
+    >>> from exposurekit.privacy.detector import PersonalDataSearch
+    >>> search = PersonalDataSearch(["the listing of quill, ada", "ada%20QUILL", "a quill"])
+    >>> search.add_name("Ada", "Quill")
+    >>> search.kinds
+    Counter({'name': 2})
     """
 
-    def __init__(self, within: str | None = None) -> None:
-        self._within = None if within is None else {one for text in readings(within) for one in words(text)}
-        self._words: dict[str, set[Words]] = defaultdict(set)  # by the first of them
-        self._kinds: dict[Words, str] = {}
-        self._names = _Names()
+    def __init__(self, texts: Iterable[str], *, public_names: Iterable[str] = ()) -> None:
+        self._texts = tuple(dict.fromkeys(texts))
+        self._public = {words(name) for name in public_names} - {()}
+        self._public_starts = defaultdict(list)
+        for name in self._public:
+            self._public_starts[name[0]].append(name)
+        self._matches: dict[str, set[int]] = defaultdict(set)
+        self._index, self._canonical = _Index(), _Lines()
         self._numbers = _Numbers()
+        for position, text in enumerate(self._texts):
+            for reading in readings(text):
+                self._add_reading(position, reading)
 
     def __repr__(self) -> str:
-        return f"Known({len(self):,} ways to write what is known)"
+        return f"PersonalDataSearch({len(self._texts):,} texts)"
 
-    def __len__(self) -> int:
-        return len(self._kinds) + len(self._names) + len(self._numbers)
+    @property
+    def kinds(self) -> "Counter[str]":
+        """In how many texts each kind of value was found."""
+        return Counter({kind: len(positions) for kind, positions in self._matches.items()})
+
+    @property
+    def matching_texts(self) -> set[str]:
+        """The texts in which a value was found."""
+        return {self._texts[position] for positions in self._matches.values() for position in positions}
 
     def add(self, kind: str, value: object) -> None:
-        """A value as it stands: an e-mail address, a street, a URL, a key. What is short stands anywhere, and is not looked for."""
-        self._look_for(kind, words(str(value)))
+        """Search for a value as it is: a street, a URL, a key. Short values are not searched for."""
+        tokens = words(decoded(str(value)))
+        if self._index.may_contain(tokens) and len("".join(tokens)) >= MIN_CHARACTERS:
+            self._match(kind, self._index.sequence(tokens))
+
+    def add_key(self, key: object) -> None:
+        """Search for a key or a secret. If it has a digit, it needs no uncommon word, but the same signs between its words.
+
+        >>> search = PersonalDataSearch(["secret-12", "secret 12"])
+        >>> search.add_key("secret-12")
+        >>> search.matching_texts
+        {'secret-12'}
+        """
+        parts = spans(str(key))
+        tokens = tuple(part.text for part in parts)
+        if len("".join(tokens)) < MIN_CHARACTERS or not self._index.has_words(tokens):
+            return
+        gaps = tuple(part.gap for part in parts[1:]) if any(map(str.isdecimal, "".join(tokens))) else None
+        self._match("key", self._index.sequence(tokens, gaps))
 
     def add_email(self, address: object) -> None:
-        """An e-mail address: as it stands, or its signs in words; with what it has behind a plus, or without.
+        """Search for an email address: with its signs in words, and with or without a tag after a plus.
 
-        >>> known = PersonalDataMatcher()
-        >>> known.add_email("ada.quill+shop@mail.example")
-        >>> known.search("ada.quill at mail dot example")
-        Counter({'e-mail': 1})
+        >>> search = PersonalDataSearch(["ada.quill at mail dot example"])
+        >>> search.add_email("ada.quill+shop@mail.example")
+        >>> search.kinds
+        Counter({'email': 1})
         """
-        for way in variants.of_email(_text(address)):
-            self._look_for("e-mail", way)
+        plain = decoded(_text(address))
+        for way in {plain, _EMAIL_TAG.sub("@", plain)}:
+            self._add_canonical("email", way, MIN_EMAIL_CHARACTERS)
 
     def add_address(self, kind: str, address: object) -> None:
-        """A street or a place, each word of it long or short: St and Street, CA and California.
+        """Search for a street or a place, each of its words long or short: St and Street, CA and California.
 
-        >>> known = PersonalDataMatcher()
-        >>> known.add_address("street", "12 Acorn St")
-        >>> known.search("12 acorn street")
+        >>> search = PersonalDataSearch(["12 acorn street"])
+        >>> search.add_address("street", "12 Acorn St")
+        >>> search.kinds
         Counter({'street': 1})
         """
-        for way in variants.of_address(_text(address)):
-            self._look_for(kind, way)
+        self._add_canonical(kind, decoded(_text(address)), MIN_CHARACTERS)
 
     def add_name(self, first: object, last: object) -> None:
-        """A name, in both orders, with or without a word between, and run together; its parts may have several words.
+        """Search for a name: in both orders, with or without a word between, joined, with an initial or a title.
 
-        Of the first its letter is enough, and the last may stand behind a title.
-
-        >>> known = PersonalDataMatcher()
-        >>> known.add_name("Ada", "Quill")
-        >>> known.search("Quill, A.") == known.search("Ms. Quill") == known.search("A. Quill")
-        True
+        >>> search = PersonalDataSearch(["Quill, A.", "Ms. Quill", "aquill@mail.example", "odaquill"])
+        >>> search.add_name("Odalys", "Quill"); search.add_name("A", "Quill")
+        >>> search.kinds
+        Counter({'name': 2})
         """
-        for way in {
-            _text(first): _text(last),
-            without_umlauts(_text(first)): without_umlauts(_text(last)),
-        }.items():
-            first_names, family = map(words, way)
-            if first_names and family:
-                self._names.add(first_names, family)
-                for joined in variants.of_name(first_names, family):
-                    self._look_for("name", joined)
+        first, last = _text(first), _text(last)
+        ways = {(first, last), (_without_umlauts(first), _without_umlauts(last))}
+        for first_names, last_names in (tuple(map(words, way)) for way in ways):
+            if first_names and last_names:
+                self._add_name(first_names, last_names)
 
     def add_full_name(self, name: object) -> None:
-        """A name as one text: all of it, and its first word with its last one."""
-        for way in {_text(name), without_umlauts(_text(name))}:
+        """Search for a name in one text: all of it, and its first word with its last one."""
+        for way in {_text(name), _without_umlauts(_text(name))}:
             parts = words(way)
             if len(parts) > 1:
-                self.add_name(parts[0], parts[-1])
+                self._add_name(parts[:1], parts[-1:])
                 if len(parts) > 2:  # noqa: PLR2004  two are a pair
-                    self._look_for("name", parts)
-            elif parts and not is_latin(parts[0]):
-                self._names.add_run_on(parts[0])
+                    self.add("name", way)
+            elif parts and len(parts[0]) > 1 and not parts[0].isascii():
+                self._match("name", self._index.run_on.get(parts[0], ()))
 
     def add_phone(self, number: object) -> None:
-        """A phone number, with or without its country, written anyhow."""
-        self._numbers.add_phone(figures(_text(number)))
+        """Search for a phone number, with or without its country, whatever stands between its digits."""
+        self._match("phone", self._numbers.phone(ascii_digits(_text(number))))
 
     def add_birth_date(self, born: date) -> None:
-        """A day of birth, as it is written here and there, and as the service writes it."""
-        self._numbers.add_day(born)
-        for way in variants.of_day(born):
-            self._look_for("birth date", way)
+        """Search for a birth date in the usual spellings, and in seconds as the service sends it."""
+        self._match("birth date", self._numbers.day(born))
 
-    def ignore(self, text: str) -> None:
-        """Look no more for what stands in a text that is about nobody: somebody may call a page as a heading is called.
+    def _match(self, kind: str, positions: Iterable[int]) -> None:
+        if positions := set(positions):
+            self._matches[kind] |= positions
 
-        >>> known = PersonalDataMatcher()
-        >>> known.add("title of a page", "Open listings"); known.ignore("<h2>Open listings</h2>"); len(known)
-        0
-        """
-        for line in lines(text):  # what stands in two of them is no name
-            tokens = words(line)
-            for value in {*self._matches(tokens)}:
-                self._words[value[0]].discard(value)
-                self._kinds.pop(value, None)
-            self._names.ignore(tokens)
+    def _add_name(self, first: _Tokens, last: _Tokens) -> None:
+        index, joined = self._index, "".join(first + last)
+        for one, other in itertools.product({first[0], first[-1]}, {last[0], last[-1]}):
+            self._match("name", index.pairs.get((one, other), ()))
+            self._match("name", index.pairs.get((other, one), ()))
+        for way in (first + last, last + first):
+            if len(way) > 2 and index.may_contain(way):  # noqa: PLR2004  two are a pair
+                self._match("name", index.sequence(way))
+            if len(joined) >= MIN_JOINED:
+                self._match("name", index.singles.get("".join(way), ()))
+            if not joined.isascii():
+                self._match("name", index.run_on.get("".join(way), ()))
+        for family in {last[0], last[-1], "".join(last)}:
+            initial = first[0][0]
+            if len(family) >= MIN_LAST_NAME:
+                self._match("name", index.initials.get((initial, family), ()))
+                self._match("name", index.titled.get(family, ()))
+            if len(family) + 1 >= MIN_JOINED:
+                self._match("name", index.singles.get(initial + family, ()))
+                self._match("name", index.singles.get(family + initial, ()))
 
-    def search(self, text: str) -> "Counter[str]":
-        """How often each kind of value stands in a text, in any of the ways it may be written there."""
-        most: Counter[str] = Counter()
-        for reading in set(readings(text)):
-            tokens = words(reading)
-            matches = Counter(self._kinds[value] for value in self._matches(tokens))
-            matches["name"] += self._names.counted(tokens, reading)
-            most |= matches + self._numbers.counted(reading)
-        return most
+    def _add_canonical(self, kind: str, value: str, min_characters: int) -> None:
+        tokens = canonical(words(value))
+        if self._canonical.may_contain(tokens) and len("".join(tokens)) >= min_characters:
+            self._match(kind, self._canonical.sequence(tokens))
 
-    def _look_for(self, kind: str, value: Words) -> None:
-        characters = "".join(value)
-        least = LETTERS_OF_MAIL if kind == "e-mail" and len(value) > 2 else LETTERS_TOLD  # noqa: PLR2004  a@b.c
-        if len(characters) < least or (
-            len(value) == 1 and characters.isdigit() and len(characters) < DIGITS_TOLD
-        ):
-            return
-        if self._within is None or value[0] in self._within:
-            self._words[value[0]].add(value)
-            self._kinds[value] = kind
+    def _add_reading(self, position: int, reading: str) -> None:
+        self._index.add(self._line(position, spans(reading)))
+        short = canonical(words(_EMAIL_TAG.sub("@", reading)))
+        self._canonical.append(self._line(position, tuple(Word(token, False, " ") for token in short)))
+        self._numbers.add(position, ascii_digits(reading))
 
-    def _matches(self, tokens: Words) -> Iterator[Words]:
-        if self._words.keys().isdisjoint(tokens):
-            return
-        for index, word in enumerate(tokens):
-            for value in self._words.get(word, ()):
-                if tokens[index : index + len(value)] == value:
-                    yield value
+    def _line(self, position: int, line_words: tuple[Word, ...]) -> "_Line":
+        tokens = tuple(word.text for word in line_words)
+        evidence = [not is_common(token) for token in tokens]
+        if tokens in self._public:
+            return _Line(position, line_words, tokens, tuple(evidence), is_public=True)
+        for start, token in enumerate(tokens):
+            for name in self._public_starts.get(token, ()):
+                if tokens[start : start + len(name)] == name:
+                    evidence[start : start + len(name)] = [False] * len(name)
+        return _Line(position, line_words, tokens, tuple(evidence), is_public=False)
 
 
-class _Names:
-    """Names as two words near each other, in any order; and what stands for the first."""
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """One reading of a text: its words, and which of them are evidence of a value."""
+
+    position: int
+    words: tuple[Word, ...]
+    tokens: _Tokens
+    evidence: tuple[bool, ...]
+    is_public: bool
+
+    def is_match(self, start: int, stop: int) -> bool:
+        """Whether words that equal a value's are a match."""
+        is_whole = self.is_public and stop - start == len(self.tokens)
+        return any(self.evidence[start:stop]) and not is_whole
+
+    def is_pair(self, start: int, stop: int) -> bool:
+        """The same for a first and a last name, which may have a word between."""
+        if self.is_public and stop - start == len(self.tokens):
+            return False
+        if self.evidence[start] or self.evidence[stop - 1]:
+            return True
+        one, other = self.words[start], self.words[stop - 1]
+        if self.is_public or stop - start > 2 or not _NAME_GAP.fullmatch(other.gap):  # noqa: PLR2004
+            return False
+        return all(word.is_capital and is_common(word.text) for word in (one, other))
+
+
+class _Lines:
+    """The readings of texts, searched for sequences of words."""
 
     def __init__(self) -> None:
-        self._pairs: set[tuple[str, str]] = set()
-        self._initials: set[tuple[str, str]] = set()
-        self._families: set[str] = set()
-        self._run_on: set[str] = set()  # in scripts that put no space between words
+        self._lines: list[_Line] = []
+        self._words: set[str] = set()
+        self._evidence: set[str] = set()
 
-    def __len__(self) -> int:
-        return len(self._pairs) + len(self._run_on)
+    def append(self, line: _Line) -> None:
+        self._lines.append(line)
+        self._words.update(line.tokens)
+        self._evidence.update(itertools.compress(line.tokens, line.evidence))
 
-    def add(self, first_names: Words, family: Words) -> None:
-        for one, other in itertools.product({first_names[0], first_names[-1]}, {family[0], family[-1]}):
-            self._pairs |= {(one, other), (other, one)}
-        for last in {family[0], family[-1]}:
-            if len(last) >= LETTERS_OF_FAMILY and is_latin(last):
-                self._families.add(last)
-                self._initials.add((first_names[0][0], last))
-        for joined in ("".join(first_names + family), "".join(family + first_names)):
-            if len(joined) < LETTERS_JOINED and not is_latin(joined):
-                self._run_on.add(joined)
+    def may_contain(self, tokens: _Tokens) -> bool:
+        """Whether it is worth to search for a sequence; fast, as it is asked for every value."""
+        return self.has_words(tokens) and not self._evidence.isdisjoint(tokens)
 
-    def add_run_on(self, name: str) -> None:
-        self._run_on.add(name)
+    def has_words(self, tokens: _Tokens) -> bool:
+        """Whether all words of a sequence are somewhere."""
+        return all(map(self._words.__contains__, tokens))
 
-    def ignore(self, tokens: Words) -> None:
-        self._pairs -= {*itertools.pairwise(tokens)}
+    @cached_property
+    def _text(self) -> str:
+        return "\n".join(f" {' '.join(line.tokens)} " for line in self._lines)
 
-    def counted(self, tokens: Words, text: str) -> int:
-        near = itertools.chain(itertools.pairwise(tokens), zip(tokens, tokens[2:], strict=False))
-        pairs = sum(pair in self._pairs for pair in near) if self._pairs else 0
-        return pairs + self._titled(tokens) + self._initialled(text) + self._in_one_run(tokens)
+    def sequence(self, tokens: _Tokens, gaps: _Tokens | None = None) -> set[int]:
+        """The positions of the texts that contain a sequence of words as a match, or with these gaps between them."""
+        if f" {' '.join(tokens)} " not in self._text:
+            return set()
+        return {
+            line.position
+            for line in self._lines
+            for start in range(len(line.tokens) - len(tokens) + 1)
+            if line.tokens[start : start + len(tokens)] == tokens
+            and (
+                line.is_match(start, start + len(tokens))
+                or gaps == tuple(word.gap for word in line.words[start + 1 : start + len(tokens)])
+            )
+        }
 
-    def _titled(self, tokens: Words) -> int:
-        if _TITLES.isdisjoint(tokens):
-            return 0
-        return sum(one in _TITLES and other in self._families for one, other in itertools.pairwise(tokens))
 
-    def _initialled(self, text: str) -> int:
-        if not self._initials:
-            return 0
-        matches = []
-        for one in _LETTER_AND_FAMILY.finditer(text):
-            matches += [(one[1], one[4], one[2])] + ([(one[3], one[4], ".")] if one[3] else [])
-        for one in _LETTER_BEHIND.finditer(text):
-            matches += [
-                (one[1], text[max(one.start() - _FAMILY_MAX, 0) : one.start()].rsplit(maxsplit=1)[-1], ".")
-            ]
-        return sum(
-            (plain[0], plain[-1]) in self._initials and not (plain[0] in _ARE_WORDS and not between.strip())
-            for initial, last, between in matches
-            if (plain := words(f"{initial} {last}"))
-        )
+class _Index(_Lines):
+    """The words of texts by what a name may look like, each with the positions of the texts."""
 
-    def _in_one_run(self, tokens: Words) -> int:
-        if not self._run_on:
-            return 0
-        return sum(name in word for word in tokens if not word.isascii() for name in self._run_on)
+    def __init__(self) -> None:
+        super().__init__()
+        self.pairs: dict[tuple[str, str], set[int]] = defaultdict(set)
+        self.initials: dict[tuple[str, str], set[int]] = defaultdict(set)
+        self.titled: dict[str, set[int]] = defaultdict(set)
+        self.singles: dict[str, set[int]] = defaultdict(set)
+        self.run_on: dict[str, set[int]] = defaultdict(set)
+
+    def add(self, line: _Line) -> None:
+        self.append(line)
+        for start, word in enumerate(line.words):
+            for stop in (start + 2, start + 3):
+                if stop <= len(line.words) and line.is_pair(start, stop):
+                    self.pairs[word.text, line.tokens[stop - 1]].add(line.position)
+            if line.is_match(start, start + 1):
+                self._add_word(line, start)
+
+    def _add_word(self, line: _Line, at: int) -> None:
+        word, before = line.words[at], line.words[at - 1] if at else None
+        self.singles[word.text].add(line.position)
+        for part in _run_on_names(word.text):
+            self.run_on[part].add(line.position)
+        if before is not None and before.text in _TITLES:
+            self.titled[word.text].add(line.position)
+        for initial in _initials(line.words, at):
+            self.initials[initial, word.text].add(line.position)
+
+
+def _initials(line: tuple[Word, ...], at: int) -> Iterator[str]:
+    """The letters that may stand for a first name beside a word: A. Quill, A. B. Quill; Quill, A."""
+    gap = line[at].gap
+    for back in (1, 2):
+        if at < back or len(initial := line[at - back].text) > 1:
+            break
+        if _INITIAL_GAP.fullmatch(gap) is None:
+            break
+        if "." in gap or initial not in _WORDS_OF_A_LETTER:
+            yield initial
+        gap = line[at - back].gap
+    if at + 1 < len(line) and len(line[at + 1].text) == 1 and line[at + 1].gap.strip() == ",":
+        yield line[at + 1].text
+
+
+def _run_on_names(word: str) -> set[str]:
+    """What may be a name in a word of a script that puts no space between words; else the word."""
+    if word.isascii() or not unicodedata.name(word[0], "").startswith(_RUN_ON_SCRIPTS):
+        return {word}
+    lengths = range(2, _RUN_ON_MAX + 1)
+    return {word[start : start + length] for length in lengths for start in range(len(word) - length + 1)}
 
 
 class _Numbers:
-    """Phone numbers and days: digits, and whatever stands between them."""
+    """The digits of texts as phone numbers and days, each with the positions of the texts."""
 
     def __init__(self) -> None:
-        self._phones: set[str] = set()
-        self._whole: set[str] = set()  # what is shorter is one only where no other digit is beside it
-        self._days: set[tuple[int, int, str]] = set()
+        self._phones: dict[str, set[int]] = defaultdict(set)
+        self._runs: dict[str, set[int]] = defaultdict(set)
+        self._days: dict[tuple[int, int, int], set[int]] = defaultdict(set)
 
-    def __len__(self) -> int:
-        return len(self._phones) + len(self._whole) + len(self._days)
+    def add(self, position: int, text: str) -> None:
+        lower = text.lower()
+        for pattern, order in _DAYS:
+            for match in pattern.finditer(lower):
+                self._days[_day(order, match)].add(position)
+        plain = _INSTANT.sub(" ", text)
+        for run in map(_only_digits, _DIGITS.findall(plain)):
+            self._runs[run].add(position)
+            for start in range(len(run) - PHONE_DIGITS + 1):
+                self._phones[run[start : start + PHONE_DIGITS]].add(position)
+        for local in _LOCAL_PHONE.findall(plain):
+            self._phones["".join(local)].add(position)
 
-    def add_phone(self, number: str) -> None:
-        digits = re.sub(r"\D", "", number)
+    def phone(self, number: str) -> set[int]:
+        digits, positions = _only_digits(number), set()
         if len(digits) >= PHONE_DIGITS:
-            self._phones |= {digits[-PHONE_DIGITS:], digits[-7:]}
+            positions |= self._phones.get(digits[-PHONE_DIGITS:], set()) | self._phones.get(
+                digits[-7:], set()
+            )
         is_abroad = number.strip().startswith("+") and not digits.startswith("1")
-        if len(digits) >= DIGITS_TOLD and (is_abroad or not _is_north_american(digits)):
-            self._whole |= {digits, digits[-8:], digits[-9:]}
+        if len(digits) >= MIN_DIGITS and (is_abroad or not _is_north_american(digits)):
+            for run in (digits, digits[-8:], digits[-9:]):
+                positions |= self._runs.get(run, set())
+        return positions
 
-    def add_day(self, born: date) -> None:
-        self._days |= {(born.day, born.month, f"{born:%y}"), (born.month, born.day, f"{born:%y}")}
+    def day(self, born: date) -> set[int]:
+        seconds = str(abs((date(born.year, born.month, born.day) - date(1970, 1, 1)).days * 86_400))
+        positions = self._runs.get(seconds, set()) if len(seconds) >= MIN_DIGITS else set()
+        years = (born.year, born.year % 100)
+        return positions.union(*(self._days.get((year, born.month, born.day), ()) for year in years))
 
-    def counted(self, text: str) -> "Counter[str]":
-        if not (self._phones or self._whole or self._days):
-            return Counter()
-        plain = _INSTANT.sub(" ", figures(text))
-        days = sum((int(one), int(other), year) in self._days for one, _, other, year in _DAY.findall(plain))
-        return +Counter({"phone": self._phoned(plain), "birth date": days})
 
-    def _phoned(self, plain: str) -> int:
-        runs = [re.sub(r"\D", "", run) for run in _DIGITS.findall(plain)]
-        parts = [run[at : at + PHONE_DIGITS] for run in runs for at in range(len(run) - PHONE_DIGITS + 1)]
-        parts += map("".join, _LOCAL.findall(plain))
-        return sum(part in self._phones for part in parts) + sum(run in self._whole for run in runs)
+def _day(order: str, match: "re.Match[str]") -> tuple[int, int, int]:
+    parts = dict(zip(order, match.groups(), strict=True))
+    month = _MONTHS.index(parts["M"]) + 1 if "M" in parts else int(parts["m"])
+    return int(parts["y"]), month, int(parts["d"])
+
+
+def _only_digits(text: str) -> str:
+    return "".join(filter(str.isdigit, text))
 
 
 def _is_north_american(digits: str) -> bool:
     return len(digits) == PHONE_DIGITS or (len(digits) == PHONE_DIGITS + 1 and digits[0] == "1")
+
+
+def _without_umlauts(name: str) -> str:
+    """A name as it is written on a keyboard without umlauts."""
+    return name.casefold().translate(_UMLAUTS)
 
 
 def _text(value: object) -> str:

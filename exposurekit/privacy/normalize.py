@@ -1,158 +1,152 @@
-"""The ways in which a text may be read: what is written inside it, and its words without disguise. Looks for nothing."""
+"""One spelling for comparison: decoded, without case, accents, invisible characters and look-alike letters."""
 
-import base64
 import binascii
 import re
 import unicodedata
 from collections.abc import Iterator
-from urllib.parse import unquote_plus
+from dataclasses import dataclass
+from urllib.parse import unquote
 
 from exposurekit.text.sanitize import unescaped
-from exposurekit.text.us_addresses import LATIN_TO_ASCII
-
-DEEP = 4  # so often is something written inside something else
+from exposurekit.text.us_addresses import LATIN_TO_ASCII, SHORT, STATES
 
 _WORD = re.compile(r"[^\W_]+")
 _TAG = re.compile(r"<[^<>]*>")
-_BROKEN = re.compile(r"(?<=[^\W\d_])[-\u2010]\s*(?=[^\W\d_])")  # a word at the end of a line
-_TAGGED = re.compile(r"\+[\w.-]*@")  # one+shop@mail.example is one@mail.example
 _ESCAPE = re.compile(
-    r"\\u\{([0-9a-fA-F]{1,6})\}|(?:\\|%)u([0-9a-fA-F]{4})|\\U([0-9a-fA-F]{8})|\\x([0-9a-fA-F]{2})"
-    r"|\\([0-9a-fA-F]{6})\s?|\\([0-7]{3})|\\([/\"'\\bfnrt])"
+    r"(?:\\|%)u([0-9a-fA-F]{4})|\\x([0-9a-fA-F]{2})|\\u\{([0-9a-fA-F]{1,6})\}|\\([/\"'\\bfnrt])"
 )
 _CONTROLS = {"n": "\n", "t": "\t", "r": "\r", "b": " ", "f": " "}
-_QUOTED = re.compile(r"(?:=[0-9A-F]{2}){3,}")
-_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{12,}={0,2}")
-_BASE32 = re.compile(r"[A-Z2-7]{16,}")
-_HEX = re.compile(r"[0-9a-fA-F]{12,}|(?:[0-9a-fA-F]{2}[ :]){5,}[0-9a-fA-F]{2}")
-_FOREIGN = re.compile(r"[^\x00-\x7f]+")  # the rest is as it is, and by far the most
-_NOT_READ = frozenset(("Mn", "Mc", "Cf"))
-_UNSEEN = frozenset(
-    "\u115f\u1160"
-)  # letters of Hangul that are blank; others of the kind come to be one of these
-# Letters of Cyrillic and Greek that pass for others.
-_PASSING = dict(zip("авекмнорстухѕіјԁһԛԝαενικορτυχγ", "abekmhopctyxsijdhqwaevikoptuxy", strict=True))
-_PLAIN = str.maketrans(LATIN_TO_ASCII | _PASSING)
+_BASE64 = re.compile(r"[A-Za-z0-9+/]{12,}={0,2}|[A-Za-z0-9_-]{12,}={0,2}")
+_NON_ASCII = re.compile(r"[^\x00-\x7f]+")
+_INVISIBLE = frozenset("\u115f\u1160")  # blank letters of Hangul; normalization maps the others to these
+# Letters of Cyrillic and Greek that look like Latin ones.
+_LOOKALIKES = dict(zip("авекмнорстухѕіјԁһԛԝαενικορτυχγ", "abekmhopctyxsijdhqwaevikoptuxy", strict=True))
+_TO_ASCII = str.maketrans(LATIN_TO_ASCII | _LOOKALIKES)
+_STATES = {tuple(name.casefold().split()): short.casefold() for short, name in STATES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word of a text, as it is compared; whether it has a capital; and what stands before it."""
+
+    text: str
+    is_capital: bool
+    gap: str
 
 
 def readings(text: str) -> Iterator[str]:
-    """A text in each way: as it stands, unescaped and unpacked; with tags between words, or within; and with broken words whole.
+    """A text without encodings; with each tag as a space, and as nothing; and what it contains in base64.
 
     >>> from exposurekit.privacy.normalize import readings
     >>> "Ada Quill" in set(readings("%41da <b>Qu</b>ill"))
     True
     """
-    for view in _views(text):
-        apart = _TAG.sub(" ", view)
-        yield from {view, apart, _TAG.sub("", view), _TAGGED.sub("@", _BROKEN.sub("", apart))}
+    plain = decoded(text)
+    yield plain
+    if "<" in plain:
+        yield from (_TAG.sub(" ", plain), _TAG.sub("", plain))
+    yield from _base64_texts(text)
 
 
-def lines(text: str) -> list[str]:
-    """A page as somebody reads it, line by line: where a tag stands, one ends.
+def decoded(text: str) -> str:
+    r"""A text without HTML entities, JSON and JavaScript escapes, and URL encoding.
 
-    >>> from exposurekit.privacy.normalize import lines
-    >>> lines("<h2>Open &amp; listed</h2>")[1]
-    'Open & listed'
+    >>> from exposurekit.privacy.normalize import decoded
+    >>> decoded(r"A&#100;a%20Qu\u0069ll")
+    'Ada Quill'
     """
-    return _TAG.sub("\n", unescaped(text)).splitlines()
+    if "&" in text:
+        text = unescaped(text)
+    if "\\" in text or "%u" in text:
+        text = _ESCAPE.sub(_unescape, text)
+    return unquote(text) if "%" in text else text
 
 
 def words(text: str) -> tuple[str, ...]:
-    """Words as they are compared: without case, accents, what cannot be seen, and letters that pass for others.
+    """The words of a text as they are compared.
 
     >>> from exposurekit.privacy.normalize import words
     >>> words("Łucja_O'Quill") == words("lucja o\u2019quill")
     True
     """
-    plain = text if text.isascii() else _FOREIGN.sub(lambda match: _undisguised(match[0]), text)
-    return tuple(_WORD.findall(plain.casefold()))
+    if text.isascii():
+        return tuple(_WORD.findall(text.lower()))
+    return tuple(map(_folded, _WORD.findall(_visible(text))))
 
 
-def figures(text: str) -> str:
-    """A text whose digits are ASCII's, of whatever script they are, and nothing between them unseen.
+def spans(text: str) -> tuple[Word, ...]:
+    """The words of a text with their capitals and what stands between them."""
+    visible, end, found_words = _visible(text), 0, []
+    for match in _WORD.finditer(visible):
+        is_capital = match[0][0].isupper() or not (match[0][0].islower() or match[0].isdecimal())
+        found_words.append(Word(_folded(match[0]), is_capital, visible[end : match.start()]))
+        end = match.end()
+    return tuple(found_words)
 
-    >>> from exposurekit.privacy.normalize import figures
-    >>> figures("\u0664\u0661\u0665\u200b555")
+
+def canonical(tokens: tuple[str, ...]) -> tuple[str, ...]:
+    """Words of addresses in short, and without the words for the signs of an email address.
+
+    >>> from exposurekit.privacy.normalize import canonical
+    >>> canonical(("12", "acorn", "street", "new", "york")), canonical(("ada", "at", "mail", "dot", "example"))
+    (('12', 'acorn', 'st', 'ny'), ('ada', 'mail', 'example'))
+    """
+    short: list[str] = []
+    for token in tokens:
+        if token in ("at", "dot"):
+            continue
+        short.append(token)
+        for length in (3, 2, 1):
+            if state := _STATES.get(tuple(short[-length:])):
+                short[-length:] = [state]
+                break
+    return tuple(SHORT.get(token, token) for token in short)
+
+
+def ascii_digits(text: str) -> str:
+    """A text with ASCII digits and without invisible characters.
+
+    >>> from exposurekit.privacy.normalize import ascii_digits
+    >>> ascii_digits("\u0664\u0661\u0665\u200b555")
     '415555'
     """
-    return text if text.isascii() else _FOREIGN.sub(lambda match: _in_ascii_digits(match[0]), text)
+    return text if text.isascii() else _NON_ASCII.sub(lambda match: _in_ascii_digits(match[0]), text)
 
 
-def _views(text: str) -> Iterator[str]:
-    """The text, and what is written in it: escaped for HTML, JSON, CSS, mail or an address, in base64 or in hexadecimal."""
-    visited, waiting = set(), [(text, 0)]
-    while waiting:
-        view, depth = waiting.pop()
-        if view in visited:
-            continue
-        visited.add(view)
-        yield view
-        if depth < DEEP:
-            waiting += [(inside, depth + 1) for inside in _inside(view)]
-
-
-def _inside(view: str) -> Iterator[str]:
-    yield unescaped(view)
-    yield _ESCAPE.sub(_meant, view)
-    yield unquote_plus(view)
-    yield _QUOTED.sub(lambda match: bytes.fromhex(match[0].replace("=", "")).decode("utf-8", "ignore"), view)
-    for match in (_base64s(view), _base32s(view), _hexes(view)):
-        if texts := [plain for packed in match if (plain := _readable(packed))]:
-            yield "\n".join(texts)
-
-
-def _meant(escape: "re.Match[str]") -> str:
-    *hexes, octal, control = escape.groups()
+def _unescape(escape: "re.Match[str]") -> str:
+    *codes, control = escape.groups()
     if control:
         return _CONTROLS.get(control, control)
-    code = int(octal, 8) if octal else int(next(filter(None, hexes)), 16)
-    return chr(code) if code <= 0x10FFFF else ""  # noqa: PLR2004  the last of Unicode's
+    code = int(next(filter(None, codes)), 16)
+    return chr(code) if code <= 0x10FFFF else ""  # noqa: PLR2004  the last code point
 
 
-def _base64s(view: str) -> Iterator[bytes]:
-    for run in _BASE64.findall(view):
+def _base64_texts(text: str) -> Iterator[str]:
+    for run in _BASE64.findall(text):
         bare = run.rstrip("=").replace("-", "+").replace("_", "/")
-        # What stands before it in a path is of the same letters: it may begin with any of four.
-        for begin in range(4 if {"/", "+"} & {*bare} else 1):
-            rest = bare[begin:]
+        # A path before it consists of the same letters.
+        for part in {bare, bare.rpartition("/")[2]}:
             try:
-                yield binascii.a2b_base64(rest[: len(rest) - (len(rest) % 4 == 1)] + "=" * (-len(rest) % 4))
-            except (binascii.Error, ValueError):
+                plain = binascii.a2b_base64(part + "=" * (-len(part) % 4)).decode()
+            except ValueError:
                 continue
+            if plain.isprintable():  # so that numbers of a chart are not read as text
+                yield plain
 
 
-def _base32s(view: str) -> Iterator[bytes]:
-    for run in _BASE32.findall(view):
-        try:
-            yield base64.b32decode(run + "=" * (-len(run) % 8))
-        except binascii.Error:
-            continue
+def _visible(text: str) -> str:
+    return text if text.isascii() else _NON_ASCII.sub(lambda match: _without_marks(match[0]), text)
 
 
-def _hexes(view: str) -> Iterator[bytes]:
-    for run in _HEX.findall(view):
-        bare = re.sub("[ :]", "", run)
-        for begin in (0, 1):
-            rest = bare[begin:]
-            yield bytes.fromhex(rest[: len(rest) // 2 * 2])
+def _without_marks(text: str) -> str:
+    parts = (sign for sign in unicodedata.normalize("NFKD", text) if sign not in _INVISIBLE)
+    return "".join(sign for sign in parts if unicodedata.category(sign) not in ("Mn", "Mc", "Cf"))
 
 
-def _readable(packed: bytes) -> str:
-    """What of it is text; numbers of a chart are not."""
-    text = packed.replace(b"\0", b"").decode("utf-8", "ignore")
-    printable = sum(character.isprintable() or character.isspace() for character in text)
-    return text if text and printable > len(packed) / 4 else ""
+def _folded(word: str) -> str:
+    return word.lower() if word.isascii() else word.casefold().translate(_TO_ASCII)
 
 
-def _undisguised(signs: str) -> str:
-    parts = (one for one in unicodedata.normalize("NFKD", signs) if one not in _UNSEEN)
-    return (
-        "".join(one for one in parts if unicodedata.category(one) not in _NOT_READ)
-        .casefold()
-        .translate(_PLAIN)
-    )
-
-
-def _in_ascii_digits(signs: str) -> str:
-    parts = (one for one in unicodedata.normalize("NFKC", signs) if unicodedata.category(one) != "Cf")
-    return "".join(str(unicodedata.decimal(one)) if one.isdecimal() else one for one in parts)
+def _in_ascii_digits(text: str) -> str:
+    parts = (sign for sign in unicodedata.normalize("NFKC", text) if unicodedata.category(sign) != "Cf")
+    return "".join(str(unicodedata.decimal(sign)) if sign.isdecimal() else sign for sign in parts)

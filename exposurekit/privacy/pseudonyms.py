@@ -1,15 +1,15 @@
-"""Names that stand for people in what is shared: the same person has the same one in all that one key made."""
+"""Pseudonyms of people in shared reports: the same person has the same one wherever the same key is used."""
 
 import base64
 import hmac
 
 from exposurekit.system import key_files, paths
 
-_HALF = 5  # letters before the dash, and after: 50 bits, so that of a million people hardly any two share one
+_HALF = 5  # characters before and after the dash: 50 bits, so that few of a million people share one
 
 
 class Pseudonyms:
-    """What people are called in what is shared; who lacks the key cannot tell whom it means, nor try all ids.
+    """Pseudonyms that nobody without the key can map to ids, not even by trying all ids.
 
     >>> from exposurekit.privacy.pseudonyms import Pseudonyms
     >>> some, others = Pseudonyms(b"k" * 32), Pseudonyms(b"K" * 32)
@@ -24,7 +24,7 @@ class Pseudonyms:
         return "Pseudonyms(...)"
 
     def of(self, user_id: int) -> str:
-        """Five letters or digits, a dash, and five.
+        """Return the pseudonym of a user: five letters or digits, a dash, and five.
 
         >>> from exposurekit.privacy.pseudonyms import Pseudonyms
         >>> len(Pseudonyms(b"k" * 32).of(12))
@@ -36,12 +36,12 @@ class Pseudonyms:
 
 
 def load_pseudonyms() -> Pseudonyms:
-    """The pseudonyms of this machine: their key is made at first use, for its owner alone, and never leaves.
+    """Load the pseudonyms of this machine; the first use creates their key, readable by its owner alone.
 
-    Who takes the key away calls everyone otherwise from then on.
+    Without the key, all pseudonyms change.
 
     Raises:
-        ConfigurationError: The key is damaged, others may read it, or it can be neither read nor made.
+        ConfigurationError: The key is damaged, others may read it, or it can be neither read nor created.
 
     >>> from exposurekit.privacy import pseudonyms
     >>> pseudonyms.load_pseudonyms().of(12) == pseudonyms.load_pseudonyms().of(12)

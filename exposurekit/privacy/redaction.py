@@ -1,4 +1,4 @@
-"""What may be shown of a table to those who may not see people's data: an allow-list, and a last look at what it lets through."""
+"""Redact a table: an allow-list of columns, and a search of what remains for the values that were removed."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -7,13 +7,13 @@ from typing import Any
 import pandas as pd
 
 from exposurekit.errors import Leak
-from exposurekit.privacy.detector import PersonalDataMatcher
+from exposurekit.privacy.detector import PersonalDataSearch
 
-# What stays, by its name, and only where it holds what the name says.
+# The columns that stay, by name, and only if their values have the type that the name implies.
 WORDS = frozenset((
     "site", "status", "prev_status", "before", "after", "what", "previous_status", "cause", "presence", "source_type", "kind",
     "contains", "user_fields_required_for_removal", "field", "fields", "event", "alias_type", "operation", "error",
-    "outcome", "origin", "scope", "label", "tick", "last_seen_well",
+    "outcome", "origin", "scope", "label", "tick", "last_complete_load",
 ))  # fmt: skip
 INSTANTS = frozenset((
     "occurred_at", "first_seen_at", "changed_at", "not_before", "removed_at", "listed_again_at", "last_complete_at",
@@ -21,34 +21,35 @@ INSTANTS = frozenset((
     "newest_at", "episode_at", "at", "period",
 ))  # fmt: skip
 NUMBERS = frozenset((
-    # which one, of those that the service or a history numbered
+    # ids and numbers that the service or a history assigned
     "user_id", "record_id", "alert_number", "step_number", "alias_id", "email_id", "phone_number_id", "address_id",
-    "seq", "episode", "day", "place",
-    # how many, or how long, or whether
+    "seq", "episode", "day", "rank",
+    # counts, durations and flags
     "discovered", "pending removal", "removed", "other", "total", "vanished", "unknown", "people", "sites", "links",
-    "listings", "records", "unlocks", "removals", "together", "n", "moves", "open", "unseen", "steps", "done", "unable",
+    "listings", "records", "unlocks", "removals", "together", "n", "open", "unseen", "steps", "done", "unable",
     "minutes", "items", "items_per_minute", "listed", "whole", "partial", "failed", "missed", "absent", "unlisted", "late",
     "registered", "complete", "deliveries", "new", "entered_scope", "relisted", "changed", "left_scope",
     "links_new", "links_vanished", "alerts_new", "alerts_vanished", "left_censored", "open_s", "gone_days", "days",
     "quiet_days", "vanished_at_once", "mine", "not mine", "unsure", "unlabelled", "precision", "low", "high", "open_now",
-    "of_open", "of_gone", "of_new", "beyond", "left_out", "median_days", "median_low", "median_high", "never",
+    "of_open", "of_gone", "of_new", "beyond", "left_out", "first_removed", "median_days", "median_low", "median_high", "never",
     "never_low", "never_high", "followed_days", "at_risk", "censored", "survival", "is_scanning",
-    "identification_on_file", "is_known", "is_doubtful", "status", "pages", "of_listings", "of_pages", "score",
+    "identification_on_file", "is_profile_field", "is_doubtful", "status", "pages", "of_listings", "of_pages", "score",
+    "points", "open_before", "open_after", "change", "entered scope", "listed again", "left scope", "removal failed", "status changed",
 ))  # fmt: skip
 
 
 def redacted(frame: pd.DataFrame) -> pd.DataFrame:
-    """A copy of a table without personal values: what is known to be harmless stays, whatever else there is goes.
+    """Return a copy of a table without personal values: only columns on an allow-list stay.
 
-    Columns stay by name, and only where they hold what the name says: ids that the service gave (``user_id``,
-    ``record_id``, ...: numbers), counts and shares (numbers), instants of what was seen or done (no birth dates), and a
-    few words: sites, statuses, kinds of data, names of fields. Names, addresses, e-mails, phones, URLs, titles, ages,
-    references, guides, steps, reasons and notes go, and so does **every column that is not known here**, such as one
-    that you added. So does an index that is not known: rows are then numbered anew. Where a site may be the host of a page,
-    as where links or alerts are counted, it goes too.
+    A column stays by its name, and only if its values have the type that the name implies: ids of the service
+    (``user_id``, ``record_id``, ...), counts and shares, instants of observations and actions (no birth dates), and a few
+    texts: sites, statuses, kinds of data, names of fields. Names, addresses, email addresses, phone numbers, URLs, titles,
+    ages, references, guides, steps, reasons and notes are removed, and so is **every column that is not on the list**, such
+    as one that you added. An index that is not on the list is replaced by row numbers. A site that may be the host of a
+    page, as in counts of links or alerts, is removed too.
 
-    Ids are the service's own: who has that can tell who user 12 is. And where few people are at a site, those who know
-    them can tell them.
+    Ids are the service's own: whoever has access to it can tell who user 12 is. Of a site with few people, readers who know
+    them can tell who they are.
 
     Args:
         frame: Any table of `Exposure`, `History` or `analysis`.
@@ -57,7 +58,7 @@ def redacted(frame: pd.DataFrame) -> pd.DataFrame:
         The same rows in the same order, with the columns that stay, under their names and of their dtypes.
 
     Raises:
-        Leak: What stays tells what goes: a site that is called as a person is, say.
+        Leak: A column that stays contains a removed value, such as a site that is named like a person.
 
     >>> from exposurekit.privacy.redaction import redacted
     >>> redacted(exposure.records()).columns.tolist()
@@ -74,34 +75,34 @@ def redacted(frame: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
-def values_in(frame: pd.DataFrame, matcher: PersonalDataMatcher) -> PersonalDataMatcher:
-    """Add what a table tells of people, by the names of its columns: names, addresses, pages, days of birth.
+def find_values(frame: pd.DataFrame, search: PersonalDataSearch) -> None:
+    """Search for the personal values of a table, which the names of its columns tell: names, addresses, URLs, birth dates.
 
-    >>> from exposurekit.privacy.detector import PersonalDataMatcher
-    >>> from exposurekit.privacy.redaction import values_in
-    >>> len(values_in(exposure.records(), PersonalDataMatcher())) > 0
-    True
+    >>> from exposurekit.privacy.detector import PersonalDataSearch
+    >>> from exposurekit.privacy.redaction import find_values
+    >>> search = PersonalDataSearch([str(exposure.records()["name"].iloc[0])])
+    >>> find_values(exposure.records(), search)
+    >>> search.kinds
+    Counter({'name': 1})
     """
-    for columns, add in _TOLD_BY.items():
-        for name in columns:
-            if name in frame and not pd.api.types.is_numeric_dtype(frame[name].dtype):
-                for value in _unique(frame[name]):
-                    add(matcher, value)
-    for columns, add_all in _TOLD_TOGETHER.items():
+    for name in frame.columns.intersection([*_SINGLE_COLUMNS]):
+        if not pd.api.types.is_numeric_dtype(frame[name].dtype):
+            for value in _unique(frame[name]):
+                _SINGLE_COLUMNS[name](search, value)
+    for columns, add in _COLUMNS_TOGETHER.items():
         if {*columns} <= {*frame.columns}:
             for values in frame[[*columns]].dropna().drop_duplicates().itertuples(index=False):
-                add_all(matcher, *values)
-    return matcher
+                add(search, *values)
 
 
 def _is_matrix(frame: pd.DataFrame) -> bool:
-    """Whether it counts people's listings by site: its columns are sites."""
+    """Whether a table counts listings by person and site: its columns are sites."""
     is_named = (frame.index.name, frame.columns.name) == ("user_id", "site")
     return is_named and pd.api.types.is_integer_dtype(frame.index.dtype)
 
 
 def with_index(table: pd.DataFrame) -> pd.DataFrame:
-    """A table with what its index tells as columns; one that only numbers the rows tells nothing.
+    """Return a table with its index as columns; an index that only numbers the rows is dropped.
 
     >>> from exposurekit.privacy.redaction import with_index
     >>> with_index(pd.DataFrame({"n": [3]}, pd.Index(["Seekfolk"], name="site"))).columns.tolist()
@@ -112,16 +113,14 @@ def with_index(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _check(table: pd.DataFrame, frame: pd.DataFrame) -> None:
-    """See that no word that stays is one that went."""
+    """Raise if a column that stays contains a value of one that goes."""
     worded = [column for _, column in table.items() if _is_worded(column)]
-    text = "\n".join(str(value) for column in worded for value in _unique(column))
-    words = [column.name for column in worded]
-    if leaks := values_in(frame.drop(columns=[*table.columns]), PersonalDataMatcher(within=text)).search(
-        text
-    ):
+    search = PersonalDataSearch(str(value) for column in worded for value in _unique(column))
+    find_values(frame.drop(columns=[*table.columns]), search)
+    if search.kinds:
         raise Leak(
-            f"What is left of the table would tell personal data: {', '.join(sorted(leaks))}. "
-            f"One of its columns says it: {', '.join(map(str, words))}."
+            f"The table would still contain personal data: {', '.join(sorted(search.kinds))}. "
+            f"It is in one of the columns: {', '.join(str(column.name) for column in worded)}."
         )
 
 
@@ -133,41 +132,37 @@ def _unique(column: "pd.Series[Any]") -> Iterable[Any]:
     return column.explode().dropna().astype("str").unique().tolist()
 
 
-def _adding(kind: str, min_length: int = 0) -> Callable[[PersonalDataMatcher, str], None]:
-    return lambda matcher, value: matcher.add(kind, value) if len(value) >= min_length else None
+def _add(kind: str, min_length: int = 0) -> Callable[[PersonalDataSearch, str], None]:
+    return lambda search, value: search.add(kind, value) if len(value) >= min_length else None
 
 
-def _add_page(matcher: PersonalDataMatcher, value: str) -> None:
-    """As it stands, and, where it names more than a host, without how it is reached."""
-    matcher.add("address of a page", value)
+def _add_url(search: PersonalDataSearch, value: str) -> None:
+    """A URL without its scheme; a host alone is not personal, except as it is on file."""
     bare = _SCHEME.sub("", value)
-    if bare.partition("/")[2]:
-        matcher.add("address of a page", bare)
+    search.add("URL", bare if bare.partition("/")[2] else value)
 
 
 _SCHEME = re.compile(r"^[a-z][a-z0-9+.-]*://(www\.)?", re.IGNORECASE)
-_LETTERS_OF_TITLE = 12  # "A page" is nobody's
-_TOLD_BY: dict[tuple[str, ...], Callable[[PersonalDataMatcher, str], None]] = {
-    ("name", "relations", "aliases"): PersonalDataMatcher.add_full_name,
-    ("number",): PersonalDataMatcher.add_phone,
-    ("address",): PersonalDataMatcher.add_email,
-    ("address1",): lambda matcher, value: matcher.add_address("street", value),
-    ("locations",): lambda matcher, value: matcher.add_address("place", value),
-    ("reference_id",): _adding("reference"),
-    ("href", "url", "link_url"): _add_page,
-    ("title", "link_title"): _adding("title of a page", _LETTERS_OF_TITLE),
-    ("text",): _adding("text of an alert", _LETTERS_OF_TITLE),
+_MIN_TITLE = 12  # characters; shorter titles and texts are not personal
+_SINGLE_COLUMNS: dict[str, Callable[[PersonalDataSearch, str], None]] = {
+    **dict.fromkeys(("name", "relations", "aliases"), PersonalDataSearch.add_full_name),
+    "number": PersonalDataSearch.add_phone,
+    "address": PersonalDataSearch.add_email,
+    "address1": lambda search, value: search.add_address("street", value),
+    "locations": lambda search, value: search.add_address("place", value),
+    "reference_id": _add("reference"),
+    **dict.fromkeys(("href", "url", "link_url"), _add_url),
+    **dict.fromkeys(("title", "link_title"), _add("page title", _MIN_TITLE)),
+    "text": _add("text of an alert", _MIN_TITLE),
 }
-_TOLD_TOGETHER: dict[tuple[str, ...], Callable[..., None]] = {
-    ("first_name", "last_name"): PersonalDataMatcher.add_name,
-    ("middle_name", "last_name"): PersonalDataMatcher.add_name,
-    ("first_name", "middle_name", "last_name"): lambda matcher, *parts: matcher.add_full_name(
-        " ".join(parts)
-    ),
-    ("birth_date",): PersonalDataMatcher.add_birth_date,
+_COLUMNS_TOGETHER: dict[tuple[str, ...], Callable[..., None]] = {
+    ("first_name", "last_name"): PersonalDataSearch.add_name,
+    ("middle_name", "last_name"): PersonalDataSearch.add_name,
+    ("first_name", "middle_name", "last_name"): lambda search, *parts: search.add_full_name(" ".join(parts)),
+    ("birth_date",): PersonalDataSearch.add_birth_date,
     **dict.fromkeys(
         (("city", "state"), ("city", "zip"), ("zip", "city"), ("address1", "city")),
-        lambda matcher, *parts: matcher.add_address("address", " ".join(parts)),
+        lambda search, *parts: search.add_address("address", " ".join(parts)),
     ),
 }
 
@@ -177,7 +172,7 @@ def _harmless_columns(frame: pd.DataFrame) -> Iterator[tuple[str, "pd.Series[Any
         values = frame.iloc[:, index]
         # `state` counts listings by state, or says how far an item of the work queue is; else it may be an address.
         if _stays(name, values) or (name == "state" and {"listings", "items"} & {*frame.columns}):
-            yield name, _alone(values)
+            yield name, _without_unused_categories(values)
 
 
 def _stays(name: Any, values: "pd.Series[Any]") -> bool:
@@ -190,15 +185,14 @@ def _stays(name: Any, values: "pd.Series[Any]") -> bool:
     return name in WORDS
 
 
-def _alone(values: "pd.Series[Any]") -> "pd.Series[Any]":
-    """A copy; of categories those alone that it holds."""
+def _without_unused_categories(values: "pd.Series[Any]") -> "pd.Series[Any]":
     if isinstance(values.dtype, pd.CategoricalDtype):
         return values.cat.remove_unused_categories()
     return values.copy()
 
 
 def _without_hosts(table: pd.DataFrame) -> pd.DataFrame:
-    """What is listed, rather than open or removed, may be a page: its site is a host then, and may be a person's own."""
+    # The site of a page is its host, which may be a person's own.
     if "listed" in table:
         return table.drop(columns="site")
     if "kind" not in table:

@@ -2,8 +2,8 @@
 
 `report` is the entry point; behind it::
 
-    data          the tables of a report, from an exposure, a history or both
-    sections      the sections of each kind: fleet, person, changes, sites
+    data          the tables that sections declare, from an exposure, a history or both
+    sections      the sections, and those of each kind: fleet, person, changes, sites
     manual_steps  the manual work, grouped by steps
     share_safe    what a share-safe report may contain
     leak_check    search a share-safe page for personal data
@@ -12,6 +12,7 @@
 """
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
@@ -20,13 +21,13 @@ from exposurekit.errors import ConfigurationError, InvalidArgument
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
 from exposurekit.privacy import pseudonyms
-from exposurekit.reports import leak_check, pdf, sections
-from exposurekit.reports.data import report_data
+from exposurekit.reports import leak_check, pdf
+from exposurekit.reports.data import ReportSource
 from exposurekit.reports.model import Fact, Removal, Report, Section
+from exposurekit.reports.sections import KINDS, build_report, needed_tables
 from exposurekit.system.atomic_files import write_file
 from exposurekit.text.sanitize import plain
 
-KINDS = ("fleet", "person", "changes", "sites")
 _SUFFIXES = (".html", ".htm", ".pdf")
 
 __all__ = ["KINDS", "Fact", "Removal", "Report", "Section", "report"]
@@ -41,6 +42,8 @@ def report(
     since: str | date | datetime | None = None,
     exposure: Exposure | None = None,
     share_safe: bool = False,
+    rows: bool = False,
+    sections: Sequence[str] = (),
 ) -> Report:
     """Make a report on an exposure or a history, and write it to a file if you name one.
 
@@ -56,9 +59,12 @@ def report(
         exposure: The current tables, next to a history: adds the names and values on file that manual steps need.
         share_safe: Make a report for readers who must not learn whom it is about. People have pseudonyms, the same in
             every report from this machine; ages are rounded to ten years, places to the state and instants to the day;
-            a site, host, field or text appears only if at least five people are concerned. The finished page is then
-            searched for all known personal data. A history alone does not know names and addresses on file: pass
-            ``exposure`` to search for them too.
+            a site, host, field or text appears only if at least five people are concerned. What comes
+            from data is then searched for all known personal values. A history alone does not know names and addresses on
+            file: pass ``exposure`` to search for them too.
+        rows: Whether a share-safe report on everyone has tables with one row per listing or person. Such tables are
+            pseudonymised and not anonymous: a reader who knows a person's listings can find that person's row.
+        sections: The names of the sections, if not those of its kind: questions such as ``by_state`` and ``survival``.
 
     Returns:
         The report as typed values: ``.finding``, ``.facts``, ``.sections``, ``.data``, ``.to_html()``.
@@ -75,18 +81,20 @@ def report(
     """
     kind = _kind(kind, user, since)
     _check_path(path)
-    data = report_data(
-        source, exposure=exposure, user=user, pseudonyms=pseudonyms.load_pseudonyms() if share_safe else None
+    origin = ReportSource(
+        source,
+        exposure=exposure,
+        user=user,
+        since=since,
+        pseudonyms=pseudonyms.load_pseudonyms() if share_safe else None,
+        has_rows=rows,
     )
-    if kind == "changes":
-        assert since is not None  # noqa: S101  `_kind` checks it
-        result = sections.changes(data, since)
-    else:
-        make = {"fleet": sections.fleet, "person": sections.person, "sites": sections.sites}[kind]
-        result = make(data)
+    data = origin.load(needed_tables(kind, sections))
+    result = build_report(kind, data, sections)
     if share_safe:
         result = replace(result, is_share_safe=True)
-        leak_check.assert_shareable(result, leak_check.matcher_for(data.exposure, data.history))
+        assert data.sharing is not None  # noqa: S101  share-safe data has it
+        leak_check.assert_shareable(result, data.sharing, origin.exposure, origin.history)
     if path is not None:
         is_pdf = Path(path).suffix.lower() == ".pdf"
         write(Path(path), pdf.print_pdf(result.to_html()) if is_pdf else result.to_html().encode())

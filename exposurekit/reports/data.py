@@ -1,7 +1,8 @@
-"""The tables of a report, loaded once from an exposure, a history, or both."""
+"""The tables of a report: those that its sections declare, each loaded once, from an exposure, a history, or both."""
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from functools import cached_property
 from typing import Any
 
@@ -12,41 +13,49 @@ from exposurekit import analysis, frames
 from exposurekit.analysis.tasks import with_pages
 from exposurekit.errors import InvalidArgument
 from exposurekit.exposure import Exposure
-from exposurekit.history import History
+from exposurekit.history import Diff, History
 from exposurekit.privacy.pseudonyms import Pseudonyms
-from exposurekit.reports.manual_steps import open_items
+from exposurekit.questions import QUESTIONS, Question
 from exposurekit.reports.share_safe import Sharing, sharing
+
+AHEAD_DAYS = 30  # of the forecast
 
 
 @dataclass(frozen=True)
 class ReportData:
-    """The tables behind a report, as of one instant.
+    """What the sections of a report are made of: plain values, as of one instant.
 
     Attributes:
-        exposure: The current tables, or None.
-        history: The history, or None.
+        tables: The declared tables by name; None: the source does not have it.
         user: The id of the person that the report is about; None for everyone.
-        records: Their records, with the newest status.
-        links: Their listed web pages.
-        alerts: Their listed alerts.
-        steps: The manual steps; those of a history with ticks.
+        since: The start of a report on changes.
+        as_of: The instant of the newest data.
+        first_run_at: The end of the first run; None without a history.
+        runs: The number of runs; None without a history.
         people: How many people the report is about.
         incomplete: How many of them the newest run did not observe completely.
         server: The service that was loaded last.
+        names: Names on file by user id; empty for a share-safe report, and without an exposure.
         sharing: What a share-safe report may contain; None for a confidential one.
     """
 
-    exposure: Exposure | None
-    history: History | None
+    tables: Mapping[str, pd.DataFrame | None] = field(repr=False)
     user: int | None
-    records: pd.DataFrame = field(repr=False)
-    links: pd.DataFrame = field(repr=False)
-    alerts: pd.DataFrame = field(repr=False)
-    steps: pd.DataFrame = field(repr=False)
+    since: datetime | None
+    as_of: datetime
+    first_run_at: datetime | None
+    runs: int | None
     people: int
     incomplete: int
     server: str
+    names: Mapping[int, str] = field(repr=False)
     sharing: Sharing | None = None
+
+    def __getitem__(self, name: str) -> pd.DataFrame:
+        """Return a declared table that the source has."""
+        table = self.tables[name]
+        assert table is not None, name  # noqa: S101  the sections ask `tables` where there may be none
+        return table
 
     @property
     def user_label(self) -> str:
@@ -58,56 +67,12 @@ class ReportData:
         """Whether the report may name a site."""
         return self.sharing is None or site in self.sharing.sites
 
-    @cached_property
-    def names(self) -> dict[int, str]:
-        """Names on file by user id; empty for a share-safe report, and without an exposure."""
-        if self.exposure is None or self.sharing is not None:
-            return {}
-        users = self.exposure.users()
-        cells = zip(users["user_id"].tolist(), users["first_name"], users["last_name"], strict=True)
-        names = {
-            user_id: " ".join(part for part in parts if isinstance(part, str)) for user_id, *parts in cells
-        }
-        return {user_id: name for user_id, name in names.items() if name.strip()}
+    def omits_rows(self, table: pd.DataFrame) -> bool:
+        """Whether the report leaves a table out because it has one row per listing or person of everyone."""
+        is_per_person = "user_id" in (*table.columns, *table.index.names)
+        return self.sharing is not None and not self.sharing.has_rows and self.user is None and is_per_person
 
-    @cached_property
-    def on_file(self) -> pd.DataFrame | None:
-        """What people have on file; None without an exposure."""
-        return None if self.exposure is None else _about(self.user, self.exposure.on_file())
-
-    @cached_property
-    def queue(self) -> pd.DataFrame:
-        """The manual work, in the order that clears most for the time."""
-        return with_pages(analysis.work_queue(self.steps), self.links)
-
-    @cached_property
-    def waiting(self) -> pd.DataFrame:
-        """The rows of `queue` that are neither done nor impossible."""
-        return open_items(self.queue)
-
-    @cached_property
-    def score(self) -> pd.DataFrame:
-        """The exposure score of each person."""
-        return analysis.score(self.records, self.links)
-
-    @cached_property
-    def as_of(self) -> datetime:
-        """The instant of the newest data."""
-        if self.history is not None:
-            newest: datetime = self.history.runs()["finished_at"].max().to_pydatetime()
-            return newest
-        assert self.exposure is not None  # noqa: S101  one of the two is there
-        return self.exposure.as_of
-
-    @cached_property
-    def first_run_at(self) -> datetime | None:
-        """The instant of the first run; None without a history."""
-        if self.history is None:
-            return None
-        first: datetime = self.history.runs()["finished_at"].min().to_pydatetime()
-        return first
-
-    @cached_property
+    @property
     def source_line(self) -> str:
         """The provenance in one line, for charts."""
         provenance = self.provenance()
@@ -119,99 +84,216 @@ class ReportData:
         is_shared = self.sharing is not None
         as_of = f"{self.as_of:%Y-%m-%d}" if is_shared else f"{self.as_of:%Y-%m-%d %H:%M} UTC"
         provenance = {"as of": as_of} if is_shared else {"server": self.server, "as of": as_of}
-        if self.history is not None:
-            provenance["runs"] = f"{self.history.last_run().seq:,}"
+        if self.runs is not None:
+            provenance["runs"] = f"{self.runs:,}"
         incomplete = f", {self.incomplete:,} not observed completely" if self.incomplete else ""
         provenance["people"] = f"{self.people:,}{incomplete}"
         provenance["filters"] = "none" if self.user is None else self.user_label
         return provenance | {"made with": f"exposurekit {exposurekit.__version__}"}
 
 
-def report_data(
-    source: Any,
-    *,
-    exposure: Exposure | None = None,
-    user: int | None = None,
-    pseudonyms: Pseudonyms | None = None,
-) -> ReportData:
-    """Load the tables that a report may need.
+class ReportSource:
+    """Loads the tables of one report.
 
-    Args:
-        source: An `Exposure` or a `History`.
-        exposure: The current tables, next to a history: adds what people have on file.
-        user: The id of one person; None for everyone.
-        pseudonyms: Pseudonyms for a share-safe report; None for a confidential one.
+    A table is a question, a table of an exposure (``on_file``, ``failures``), or one of ``records``, ``links``, ``alerts``
+    and ``steps`` (only what is listed), ``counts`` and ``diff_by_site`` (of a `Diff`), ``removal_of_all`` (`History.time_to_removal` without
+    groups) and ``next_forecast`` (`AHEAD_DAYS` ahead).
 
-    Raises:
-        InvalidArgument: ``source`` is neither an `Exposure` nor a `History`.
-        NotFound: The history is empty, or has never contained the user.
+    >>> from exposurekit.reports.data import ReportSource
+    >>> {*ReportSource(history).load(["by_site", "survival"]).tables}
+    {...}
     """
-    if isinstance(source, History):
-        return _from_history(source, exposure, user, pseudonyms)
-    if isinstance(source, Exposure):
-        return _from_exposure(source, user, pseudonyms)
-    raise InvalidArgument(
-        "The source of a report is an Exposure or a History: ek.connect(), ek.History(path), demo.history"
-    )
 
+    def __init__(
+        self,
+        source: Any,
+        *,
+        exposure: Exposure | None = None,
+        user: int | None = None,
+        since: str | date | datetime | None = None,
+        pseudonyms: Pseudonyms | None = None,
+        has_rows: bool = True,
+    ) -> None:
+        """Create a source; nothing is loaded yet.
 
-def _from_exposure(exposure: Exposure, user: int | None, pseudonyms: Pseudonyms | None) -> ReportData:
-    failures = exposure.failures()
-    return ReportData(
-        exposure,
-        None,
-        user,
-        exposure.records(user),
-        exposure.links(user),
-        exposure.alerts(user),
-        exposure.steps(user),
-        1 if user is not None else len(exposure.users()),
-        failures["user_id"].nunique() if user is None else 0,
-        exposure.origin,
-        None if pseudonyms is None else sharing(pseudonyms, exposure.records(), exposure.alerts()),
-    )
+        Args:
+            source: An `Exposure` or a `History`.
+            exposure: The current tables, next to a history: adds what people have on file.
+            user: The id of one person; None for everyone.
+            since: The start of a report on changes.
+            pseudonyms: Pseudonyms for a share-safe report; None for a confidential one.
+            has_rows: Whether a share-safe report has tables with one row per listing or person.
 
+        Raises:
+            InvalidArgument: ``source`` is neither an `Exposure` nor a `History`, or has no past to compare with.
+        """
+        if not isinstance(source, Exposure | History):
+            raise InvalidArgument(
+                "The source of a report is an Exposure or a History: ek.connect(), ek.History(path), demo.history"
+            )
+        self.history = source if isinstance(source, History) else None
+        self.exposure = source if isinstance(source, Exposure) else exposure
+        if since is not None and self.history is None:
+            raise InvalidArgument(
+                "An exposure has no past. Report changes of a history: ek.report(history, since=...)"
+            )
+        self.user = user
+        self._since = since
+        self._pseudonyms = pseudonyms
+        self._has_rows = has_rows
+        self._tables: dict[str, pd.DataFrame | None] = {}
+        self._loaders: dict[str, Callable[[], pd.DataFrame | None]] = {
+            "records": lambda: self._of_user(self._everyone("records")),
+            "links": lambda: _listed(self._of_user(self._everyone("links"))),
+            "alerts": self._alerts,
+            "steps": self._steps,
+            "work_queue": self._work_queue,
+            "diff": lambda: self._diff.changes,
+            "changes": lambda: self._diff.why,
+            "counts": lambda: self._diff.counts,
+            "diff_by_site": lambda: self._diff.by_site,
+            "removal_of_all": lambda: None if self.history is None else self.history.time_to_removal(by=None),
+            "next_forecast": lambda: None if self.history is None else self.history.forecast([AHEAD_DAYS]),
+        }
 
-def _from_history(
-    history: History, exposure: Exposure | None, user: int | None, pseudonyms: Pseudonyms | None
-) -> ReportData:
-    if user is not None:
-        history.status_over_time(user=user)  # raises NotFound for an unknown id
-    tables = history.records(), history.links(), history.alerts(), history.stale()
-    records, links, alerts, stale = (_about(user, table) for table in tables)
-    listed = _listed(alerts)
-    if exposure is not None and pseudonyms is None:
-        listed = exposure.with_people(listed)
-    return ReportData(
-        exposure,
-        history,
-        user,
-        records,
-        _listed(links),
-        listed,
-        history.with_ticks(frames.steps_from_alerts(listed, beside=("first_seen_at",))),
-        _people(history) if user is None else 1,
-        len(stale),
-        _server(history),
-        None if pseudonyms is None else sharing(pseudonyms, tables[0], tables[2]),
-    )
+    def load(self, names: Iterable[str]) -> ReportData:
+        """Load tables.
 
+        Raises:
+            NotFound: The history is empty, or has never contained the user.
+        """
+        history = self.history
+        if self.user is not None:  # raises NotFound for an unknown id
+            self.table("status_over_time") if history else self._exposure.users(self.user)
+        tables = {name: self.table(name) for name in names}
+        runs = None if history is None else history.runs()
+        return ReportData(
+            tables,
+            user=self.user,
+            since=None if self._since is None else self._diff.since,
+            as_of=self._exposure.as_of if runs is None else runs["finished_at"].max().to_pydatetime(),
+            first_run_at=None if runs is None else runs["finished_at"].min().to_pydatetime(),
+            runs=None if history is None else history.last_run().seq,
+            people=self._people() if self.user is None else 1,
+            incomplete=self._incomplete(),
+            server=self._exposure.origin if runs is None else _server(runs),
+            names=self._names(),
+            sharing=self.sharing,
+        )
 
-def _about(user: int | None, table: pd.DataFrame) -> pd.DataFrame:
-    return table if user is None else table[table["user_id"] == user].reset_index(drop=True)
+    def table(self, name: str) -> pd.DataFrame | None:
+        """Return a table, loaded once; None: the source does not have it."""
+        if name not in self._tables:
+            self._tables[name] = self._load(name)
+        return self._tables[name]
+
+    @cached_property
+    def sharing(self) -> Sharing | None:
+        """What a share-safe report may contain; None for a confidential one."""
+        if self._pseudonyms is None:
+            return None
+        records, alerts = self._everyone("records"), self._everyone("alerts")
+        return sharing(self._pseudonyms, records, alerts, has_rows=self._has_rows)
+
+    @cached_property
+    def _diff(self) -> Diff:
+        if self.history is None or self._since is None:
+            raise InvalidArgument(
+                "A section on changes needs a history and since: ek.report(history, since=...)"
+            )
+        return self.history.diff(self._since)
+
+    @property
+    def _exposure(self) -> Exposure:
+        assert self.exposure is not None  # noqa: S101  one of the two is there
+        return self.exposure
+
+    def _load(self, name: str) -> pd.DataFrame | None:
+        if name in self._loaders:
+            return self._loaders[name]()
+        if name in QUESTIONS:
+            return self._answer(QUESTIONS[name])
+        return None if self.exposure is None else self._of_user(self.exposure[name])
+
+    def _answer(self, question: Question) -> pd.DataFrame | None:
+        if question.inputs:
+            inputs = {name: self.table(name) for name in question.inputs}
+            if any(table is None for table in inputs.values()):
+                return None
+            return question.answer(lambda name: inputs[name])  # type: ignore[arg-type,return-value]
+        if self.history is None:
+            return None
+        options = {"since": self._since} if "since" in question.required else {}
+        if "user" in question.options and self.user is not None:
+            return question.ask(self.history, user=self.user, **options)
+        return self._of_user(question.ask(self.history, **options))
+
+    def _alerts(self) -> pd.DataFrame:
+        alerts = _listed(self._of_user(self._everyone("alerts")))
+        if self.history is None or self.exposure is None or self._pseudonyms is not None:
+            return alerts
+        return self.exposure.with_people(alerts)
+
+    def _steps(self) -> pd.DataFrame:
+        if self.history is None:
+            return self._exposure.steps(self.user)
+        steps = frames.steps_from_alerts(self._required("alerts"), beside=("first_seen_at",))
+        return self.history.with_ticks(steps)
+
+    def _work_queue(self) -> pd.DataFrame:
+        """The work queue; without reasons in a share-safe report: they say what somebody lacks or noted."""
+        steps, stalled = self._required("steps"), {} if self.history is None else self.history.stalled_sites()
+        if self._pseudonyms is None:
+            return with_pages(analysis.work_queue(steps, stalled=stalled), self._required("links"))
+        queue = analysis.work_queue(steps.drop(columns="form_values", errors="ignore"), stalled=stalled)
+        return with_pages(queue, self._required("links")).drop(columns="reason")
+
+    def _everyone(self, name: str) -> pd.DataFrame:
+        """A table of everyone; loaded once, as a share-safe report counts the people of each site."""
+        key = f"{name} of everyone"
+        if key not in self._tables:
+            self._tables[key] = getattr(self.history or self.exposure, name)()
+        return self._required(key)
+
+    def _required(self, name: str) -> pd.DataFrame:
+        table = self.table(name)
+        assert table is not None  # noqa: S101  every source has it
+        return table
+
+    def _of_user(self, table: pd.DataFrame) -> pd.DataFrame:
+        if self.user is None or "user_id" not in table:
+            return table
+        return table[table["user_id"] == self.user].reset_index(drop=True)
+
+    def _people(self) -> int:
+        """How many people the newest full run listed; without one, all people of the history."""
+        if self.history is None:
+            return len(self._exposure.users())
+        listed = self.history.collection_runs()["listed"]
+        return int(listed.iloc[-1]) if len(listed) else len(self.history.people())
+
+    def _incomplete(self) -> int:
+        if self.history is not None:
+            return len(self._required("stale"))
+        return 0 if self.user is not None else self._exposure.failures()["user_id"].nunique()
+
+    def _names(self) -> dict[int, str]:
+        if self.exposure is None or self._pseudonyms is not None:
+            return {}
+        users = self.exposure.users()
+        cells = zip(users["user_id"].tolist(), users["first_name"], users["last_name"], strict=True)
+        names = {
+            user_id: " ".join(part for part in parts if isinstance(part, str)) for user_id, *parts in cells
+        }
+        return {user_id: name for user_id, name in names.items() if name.strip()}
 
 
 def _listed(table: pd.DataFrame) -> pd.DataFrame:
+    if "presence" not in table:
+        return table
     return table[table["presence"] == analysis.LISTED].reset_index(drop=True)
 
 
-def _people(history: History) -> int:
-    """How many people the newest full run listed; without one, all people of the history."""
-    listed = history.collection_runs()["listed"]
-    return int(listed.iloc[-1]) if len(listed) else len(history.people())
-
-
-def _server(history: History) -> str:
-    runs = history.runs()
+def _server(runs: pd.DataFrame) -> str:
     sources = runs.loc[runs["source"].notna() & (runs["source"] != ""), "source"]
     return str(sources.iloc[-1]) if len(sources) else "not known"

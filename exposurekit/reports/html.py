@@ -3,15 +3,14 @@
 import base64
 import hashlib
 import json
-from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 from typing import Any
-from urllib.parse import urlsplit
 
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
+from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from exposurekit import charts
 from exposurekit.analysis.definitions import definition
@@ -25,9 +24,10 @@ _SAFE = Markup  # for markup made here; everything else is escaped
 _HEADINGS = {
     "at": "time",
     "contains": "contains",
+    "first_removed": "removed between runs",
     "followed_days": "days observed",
     "gone_days": "days absent",
-    "is_known": "is a profile field",
+    "is_profile_field": "profile field",
     "left_out": "not counted",
     "items_per_minute": "items per minute",
     "median_days": "median days",
@@ -45,13 +45,14 @@ _HEADINGS = {
     "user_id": "user",
 }
 _SECTION_HEADINGS = {
-    ("coverage", "last_seen_well"): "last complete observation",
+    ("coverage", "last_complete_load"): "last complete observation",
     ("coverage", "whole"): "complete",
     ("relistings", "episode"): "listed for the nth time",
     ("score", "pages"): "web pages",
 }
 _NO_DEFINITION = {("coverage", "other")}  # defined for statuses only
 _SHARES = {"never", "never_low", "never_high"}  # shown in percent
+_LEFT = ' class="left"'
 _UNBROKEN_MAX = 24  # characters of a value that is not broken over lines
 
 
@@ -86,18 +87,6 @@ def page(report: Any) -> str:
     return html
 
 
-def without_scripts(html: str) -> str:
-    """A page without the scripts and styles that all reports share.
-
-    >>> from exposurekit.reports.html import without_scripts
-    >>> len(without_scripts(ek.report(exposure).to_html())) < 1_000_000
-    True
-    """
-    for asset in (plotly_js(), _charts_js(), _file("templates/report.js"), _file("templates/report.css")):
-        html = html.replace(asset, "")
-    return html
-
-
 @cache
 def _template() -> Any:
     environment = Environment(
@@ -109,26 +98,15 @@ def _template() -> Any:
     )
     environment.filters |= {
         "linked": lambda url: _SAFE(link_with_path(url)),
-        "linked_path": _linked_path,
         "with_links": _with_links,
         "code": _code,
         "body": _body,
-        "heading": _heading,
+        "head": _head,
         "defined": _defined,
         "drawn": lambda chart: _data(_charts_json(chart)),
         "csv": lambda table: _data(formatting.as_csv(table)),
     }
     return environment.get_template("report.html")
-
-
-def _linked_path(url: str) -> Markup:
-    """A link whose text is the path of an address, for a list under the host's name."""
-    with suppress(ValueError):
-        parts = urlsplit(url)
-        path = parts._replace(scheme="", netloc="").geturl()
-        if path not in ("", "/") and not path.startswith("//"):
-            return _SAFE(link(url, path))
-    return _SAFE(link_with_path(url))
 
 
 def _with_links(step: str) -> Markup:
@@ -146,12 +124,23 @@ def _code(value: str) -> Markup:
     return _SAFE(f"<code{unbroken}>{escaped(value)}</code>")
 
 
-def _heading(name: str, key: str) -> Markup:
+def _head(table: pd.DataFrame, key: str) -> Markup:
+    """The headings of a table."""
+    texts = zip(table.columns, _are_texts(table), strict=True)
+    return _SAFE("".join(_heading(str(name), key, is_text=is_text) for name, is_text in texts))
+
+
+def _are_texts(table: pd.DataFrame) -> list[bool]:
+    """Which columns have texts, which are aligned at the left."""
+    return [not is_numeric_dtype(column) or is_bool_dtype(column) for _, column in table.items()]
+
+
+def _heading(name: str, key: str, *, is_text: bool = False) -> str:
     """The heading of a column, with its definition as a tooltip."""
     words = "" if (key, name) in _NO_DEFINITION else definition(name)
     title = f' title="{escaped(words)}"' if words else ""
     heading = _SECTION_HEADINGS.get((key, name)) or _HEADINGS.get(name) or name.replace("_", " ")
-    return _SAFE(f'<th scope="col"{title}>{escaped(heading)}</th>')
+    return f'<th scope="col"{_LEFT if is_text else ""}{title}>{escaped(heading)}</th>'
 
 
 def _defined(name: str) -> Markup:
@@ -167,10 +156,17 @@ def _body(table: pd.DataFrame) -> Markup:
     shares = {
         name: table[name].map(_percent, na_action="ignore").astype("str") for name in _SHARES & {*table}
     }
-    cells: dict[str, str] = {}  # many cells are equal
+    cells: dict[tuple[bool, bool, str], str] = {}  # many cells are equal
+    yes_or_no = {
+        str(name): table[name].map({True: "yes", False: "no"}) for name in table.select_dtypes("bool")
+    }
+    are_texts, are_sites = _are_texts(table), [name == "site" for name in table]
     rows = [
-        "".join(cells.get(cell) or cells.setdefault(cell, _cell(cell)) for cell in row)
-        for row in formatting.rows(table.assign(**shares))
+        "".join(
+            cells.get(key) or cells.setdefault(key, _cell(*key))
+            for key in zip(are_sites, are_texts, row, strict=True)
+        )
+        for row in formatting.rows(table.assign(**shares, **yes_or_no))
     ]
     return _SAFE("\n".join(f"<tr>{row}</tr>" for row in rows))
 
@@ -179,17 +175,19 @@ def _percent(share: float) -> str:
     return f"{share:.0%}"
 
 
-def _cell(text: str) -> str:
-    unbroken = ' class="unbroken"' if text[:1].isdigit() and len(text) <= _UNBROKEN_MAX else ""
-    return f"<td{unbroken}>{escaped(text)}</td>"
+def _cell(is_site: bool, is_text: bool, text: str) -> str:  # noqa: FBT001
+    is_short = len(text) <= _UNBROKEN_MAX and (is_site or text[:1].isdigit())
+    names = [*(["unbroken"] if is_short else []), *(["left"] if is_text else [])]
+    classes = f' class="{" ".join(names)}"' if names else ""
+    return f"<td{classes}>{escaped(text)}</td>"
 
 
 def _charts_json(chart: charts.Chart) -> dict[str, Any]:
     figure: dict[str, Any] = json.loads(chart.to_json(validate=False, engine="json"))
-    # The page shows the title as a heading, which wraps; above the plot only a legend needs room.
-    has_legend = figure["layout"].get("showlegend") is not False
-    margin = figure["layout"].get("margin", {}) | {"t": 40 if has_legend else 16}
-    layout = figure["layout"] | {"title": None, "margin": margin}
+    # The page shows the title as a heading, which wraps: the chart needs no room for it.
+    margin = figure["layout"]["margin"]
+    smaller = {"margin": margin | {"t": 16}, "height": figure["layout"]["height"] - margin["t"] + 40}
+    layout = figure["layout"] | {"title": None} | smaller
     layout.pop("meta", None)
     return {"data": figure["data"], "layout": layout, "config": charts.CONFIG}
 

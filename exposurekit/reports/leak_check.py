@@ -1,91 +1,161 @@
-"""Search a share-safe report or export for personal data."""
+"""Search a share-safe report or export for personal data.
+
+Searched is what comes from data: cells of tables, strings and large numbers of charts, guides, steps, and every sentence.
+Text that is the same in every report, such as headings and scripts, is not.
+"""
 
 import contextlib
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
 
 import pandas as pd
 
-from exposurekit.analysis import DEFINITIONS
+from exposurekit.charts import Chart
 from exposurekit.contract.types import STATUSES
 from exposurekit.errors import Leak, NotFound
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
-from exposurekit.privacy.detector import PersonalDataMatcher
-from exposurekit.privacy.redaction import INSTANTS, NUMBERS, WORDS, values_in
-from exposurekit.reports.html import without_scripts
-from exposurekit.reports.model import Fact, Report, Section
-from exposurekit.reports.share_safe import FEW
+from exposurekit.privacy.detector import MIN_DIGITS, PersonalDataSearch
+from exposurekit.privacy.redaction import find_values
+from exposurekit.reports.model import Report, Section
+from exposurekit.reports.share_safe import FEW, Sharing
 
-_URL_COLUMNS = {"href", "url", "link_url"}
+_TABLES = ("users", "aliases", "emails", "phone_numbers", "addresses", "records", "links", "alerts")
+_PAGE_COLUMNS = {"href", "url", "link_url", "title", "link_title", "text"}
+# Other strings of a chart are names of styles.
+_CHART_TEXTS = frozenset((
+    *("x", "y", "z", "text", "hovertext", "customdata", "labels", "parents", "ids", "name", "title", "meta", "legendgroup"),
+    *("ticktext", "tickvals", "categoryarray", "hovertemplate", "texttemplate", "annotations"),
+))  # fmt: skip
+_STYLES = frozenset(("template", "font", "marker", "line"))
 
 
-def assert_shareable(report: Report, matcher: PersonalDataMatcher) -> None:
-    """Raise if a report contains personal data.
+def assert_shareable(
+    report: Report, sharing: Sharing, exposure: Exposure | None, history: History | None
+) -> None:
+    """Raise if a report contains personal data of an exposure or a history: profiles, listings and keys.
 
     Raises:
-        Leak: The report contains a value of `matcher`; the message names its kind and section, not the value.
+        Leak: The message names the kinds of data and the sections, not the values.
     """
-    matcher.ignore(_impersonal_text(report))
-    kinds = matcher.search(without_scripts(report.to_html())) | matcher.search(report.to_json())
-    if not kinds:
+    sections = texts_by_section(report)
+    search = PersonalDataSearch(
+        itertools.chain.from_iterable(sections.values()), public_names=(*sharing.sites, *STATUSES)
+    )
+    find_all(search, exposure, history)
+    if not search.kinds:
         return
-    keys = [section.key for section in report.sections if matcher.search(_alone(report, section))]
+    keys = [key for key, texts in sections.items() if key and texts & search.matching_texts]
     where = f" in {', '.join(keys)}" if keys else ""
     raise Leak(
-        f"The report contains personal data{where}: {_summary(kinds)}. It was not written. "
+        f"The report contains personal data{where}: {_summary(search.kinds)}. It was not written. "
         "A site's name, a guide or a step contains it: make the report without share_safe to find it."
     )
 
 
-def check_text(text: str, matcher: PersonalDataMatcher) -> None:
-    """Raise if a text contains personal data.
+def check_texts(
+    texts: Iterable[str],
+    exposure: Exposure | None,
+    history: History | None,
+    *,
+    public_names: Iterable[str] = (),
+) -> None:
+    """Raise if texts contain personal data of an exposure or a history; `public_names` as in `PersonalDataSearch`.
 
     Raises:
-        Leak: The text contains a value of `matcher`; the message names its kind, not the value.
+        Leak: The message names the kinds of data, not the values.
     """
-    if kinds := matcher.search(text):
-        raise Leak(f"The file would contain personal data: {_summary(kinds)}. It was not written.")
+    search = PersonalDataSearch(texts, public_names=(*public_names, *STATUSES))
+    find_all(search, exposure, history)
+    if search.kinds:
+        raise Leak(f"The file would contain personal data: {_summary(search.kinds)}. It was not written.")
 
 
-def matcher_for(exposure: Exposure | None, history: History | None) -> PersonalDataMatcher:
-    """A matcher for all personal data of an exposure and a history: profiles, listings and keys."""
-    matcher = PersonalDataMatcher()
+def find_all(search: PersonalDataSearch, exposure: Exposure | None, history: History | None) -> None:
+    """Search for all personal data of an exposure and a history: profiles, listings and keys."""
     if exposure is not None:
-        tables = ("users", "aliases", "emails", "phone_numbers", "addresses", "records", "links", "alerts")
-        for name in tables:
-            values_in(_personal(exposure[name]), matcher)
+        for name in _TABLES:
+            find_values(_personal(exposure[name]), search)
         config = exposure.client.config
         for secret in (config.api_key, config.api_secret):
-            matcher.add("key", secret)
+            search.add_key(secret)
         for user_id in exposure.users()["user_id"].tolist():
             with contextlib.suppress(NotFound):  # deleted since
-                matcher.add("key", exposure.key(user_id).secret)
+                search.add_key(exposure.key(user_id).secret)
     if history is not None:
         for table in (history.records(), history.links(), history.alerts()):
-            values_in(_personal(table), matcher)
-    return matcher
+            find_values(_personal(table), search)
+
+
+def texts_by_section(report: Report) -> dict[str, set[str]]:
+    """The texts of a report that data may be in, by the keys of its sections; under "" those around the sections.
+
+    >>> from exposurekit.reports.leak_check import texts_by_section
+    >>> report = ek.report(exposure)
+    >>> report.finding in texts_by_section(report)[""]
+    True
+    """
+    facts = (text for fact in report.facts for text in (fact.name, fact.value, fact.qualifier))
+    texts = {"": {report.title, report.finding, *facts, *report.provenance.values()}}
+    return texts | {section.key: {*_section_texts(section)} - {""} for section in report.sections}
+
+
+def _section_texts(section: Section) -> Iterator[str]:
+    yield from (section.title, section.words)
+    for removal in section.removals:
+        yield from (removal.site or "", removal.guide or "", *removal.steps)
+        yield from (task.person for task in removal.tasks)
+    if section.table is not None:
+        yield from map(str, section.table.columns)
+        for name in section.table:
+            yield from _strings(section.table[name].explode().dropna().unique().tolist())
+    if section.chart is not None:
+        yield from _chart_texts(section.chart)
+
+
+def _chart_texts(chart: Chart) -> Iterator[str]:
+    figure = chart.to_plotly_json()
+    for part in (*figure["data"], figure["layout"]):
+        yield from _texts_under(part)
+
+
+def _texts_under(part: object) -> Iterator[str]:
+    """The strings under the keys of a chart that hold text."""
+    if isinstance(part, Mapping):
+        for name, value in part.items():
+            if name in _CHART_TEXTS:
+                yield from _strings(value)
+            elif name not in _STYLES:
+                yield from _texts_under(value)
+    elif isinstance(part, (list, tuple)):
+        for item in part:
+            yield from _texts_under(item)
+
+
+def _strings(value: object) -> Iterator[str]:
+    """The strings of a value, and its numbers that are as long as a phone number."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            if name not in _STYLES:
+                yield from _strings(item)
+    elif hasattr(value, "tolist"):
+        yield from _strings(value.tolist())
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _strings(item)
+    elif isinstance(value, (int, float)) and abs(value) >= 10 ** (MIN_DIGITS - 1):
+        yield f"{value:.0f}"
 
 
 def _personal(table: pd.DataFrame) -> pd.DataFrame:
-    """A table without the URLs that many people have in common, such as the address of an opt-out form."""
-    for name in _URL_COLUMNS & {*table}:
+    """A table without the URLs and texts that many people have in common, such as the address of an opt-out form."""
+    for name in _PAGE_COLUMNS & {*table}:
         people = table.groupby(name, observed=True)["user_id"].nunique()
         table = table.assign(**{name: table[name].where(~table[name].isin(people.index[people >= FEW]))})
     return table
 
 
-def _impersonal_text(report: Report) -> str:
-    """The text of every report of this kind: headings, column names, statuses."""
-    facts = tuple(Fact(fact.name, "", "") for fact in report.facts)
-    sections = tuple(Section(section.key, section.title, "") for section in report.sections)
-    empty = Report(report.kind, "", "", facts, sections, {}, is_share_safe=report.is_share_safe)
-    columns = map(str.strip, sorted(INSTANTS | NUMBERS | WORDS))
-    return "\n".join([without_scripts(empty.to_html()), *DEFINITIONS.values(), *STATUSES, *columns])
-
-
 def _summary(kinds: Mapping[str, int]) -> str:
     return ", ".join(f"{kind} ({n:,})" for kind, n in sorted(kinds.items()))
-
-
-def _alone(report: Report, section: Section) -> str:
-    return without_scripts(Report(report.kind, "", "", (), (section,), {}).to_html())

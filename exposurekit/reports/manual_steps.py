@@ -10,13 +10,13 @@ from exposurekit.analysis.tasks import Task, tasks
 from exposurekit.analysis.work_queue import DONE, UNABLE
 from exposurekit.reports.model import Removal
 
-_Steps: TypeAlias = tuple[str | None, str | None, tuple[str, ...]]
+_Steps: TypeAlias = tuple[str | None, str | None, tuple[str, ...], str | None]
 
 
 def removals(
     queue: pd.DataFrame, *, limit: int | None = None, as_of: date | None = None
 ) -> tuple[Removal, ...]:
-    """Group the open items of a work queue by their steps, in the queue's order; those that cannot start come last.
+    """Group the open items of a work queue that need the same steps and have the same reason, in the queue's order.
 
     Args:
         queue: A table as returned by `analysis.work_queue`.
@@ -26,12 +26,12 @@ def removals(
     waiting = open_items(queue)
     described = tasks(waiting if limit is None else waiting.head(limit), as_of=as_of)
     groups: dict[_Steps, list[tuple[int, float, Task | None]]] = {}
-    columns = ("user_id", "minutes", "site", "guide", "opt_out_procedure")
-    for position, (user_id, minutes, site, guide, steps) in enumerate(_cells(waiting, *columns)):
+    columns = ("user_id", "minutes", "site", "guide", "opt_out_procedure", "reason")
+    rows = waiting if "reason" in waiting else waiting.assign(reason=None)
+    for position, (user_id, minutes, site, guide, steps, reason) in enumerate(_cells(rows, *columns)):
         task = described[position] if position < len(described) else None
-        groups.setdefault((_text(site), _text(guide), tuple(map(str, steps))), []).append(
-            (user_id, minutes, task)
-        )
+        key = _text(site), _text(guide), tuple(map(str, steps)), _text(reason)
+        groups.setdefault(key, []).append((user_id, minutes, task))
     return tuple(_removal(steps, items) for steps, items in groups.items())
 
 
@@ -43,8 +43,9 @@ def open_items(queue: pd.DataFrame) -> pd.DataFrame:
 def _removal(steps: _Steps, items: list[tuple[int, float, Task | None]]) -> Removal:
     people = len({user_id for user_id, _, _ in items})
     minutes = sum(minutes for _, minutes, _ in items)
-    described = sorted((task for _, _, task in items if task), key=lambda task: bool(task.missing_values))
-    return Removal(*steps, tuple(described), len(items), people, minutes)
+    site, guide, texts, reason = steps
+    described = tuple(task for _, _, task in items if task)
+    return Removal(site, guide, texts, described, len(items), people, minutes, reason)
 
 
 def _cells(table: pd.DataFrame, *columns: str) -> Iterator[tuple[Any, ...]]:

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import pandas as pd
 from pydantic_core import to_json, to_jsonable_python
 
+from exposurekit.analysis.cautions import preparations
 from exposurekit.analysis.definitions import definition
 from exposurekit.analysis.tasks import Task
 from exposurekit.charts import Chart, describe
@@ -18,8 +19,8 @@ from exposurekit.charts.theme import format_duration, pluralize
 SHARE_SAFE = (
     "Share-safe: you may pass this report on. It contains no name, address, contact detail or link of the people it is "
     "about. They have pseudonyms, dates have no time of day, and ages and places, where they appear, are rounded to ten "
-    "years and the state. A site, host or missing field is named only if at least five people are concerned; of a named "
-    "site, all counts are shown."
+    "years and the state. A site, host or missing field is named only if at least five people are concerned. "
+    "Tables with one row per listing or person, where they appear, are pseudonymised and not anonymous."
 )
 CONFIDENTIAL = (
     "Confidential: this report contains personal data. Only people who work on these removals may see it. "
@@ -47,8 +48,8 @@ class Fact:
     def definition(self) -> str:
         """The definition in `analysis.DEFINITIONS`; empty if the name needs none.
 
-        >>> ek.report(exposure).facts[0].definition[:34]
-        'listings still to be removed: disc'
+        >>> ek.report(exposure).facts[0].definition[:24]
+        'listings that are discov'
         """
         return definition(self.name)
 
@@ -65,6 +66,7 @@ class Removal:
         listings: The number of items; None if it is not shown, like the next two, because it concerns few people.
         people: The number of people.
         minutes: The estimated time.
+        reason: Why these items come later than others; None if they do not.
     """
 
     site: str | None
@@ -74,6 +76,7 @@ class Removal:
     listings: int | None
     people: int | None
     minutes: float | None
+    reason: str | None = None
 
     @property
     def omitted(self) -> int:
@@ -91,10 +94,16 @@ class Removal:
     def amount(self) -> str:
         """The number of items and people, and the time, as a sentence."""
         if self.listings is None or self.people is None or self.minutes is None:
-            return "Fewer than five people have such items, so their number is not shown."
+            return "The number of items is not shown, so that no group of fewer than five people can be worked out."
         items = pluralize(self.listings, "web page" if self.site is None else "listing")
         people = pluralize(self.people, "person", "people")
-        return f"{items} of {people}; about {format_duration(self.minutes)}."
+        later = f" Reason to wait: {self.reason}." if self.reason else ""
+        return f"{items} of {people}; about {format_duration(self.minutes)}.{later}"
+
+    @property
+    def preparations(self) -> tuple[str, ...]:
+        """What the steps need from the person."""
+        return preparations(self.steps)
 
     @property
     def host(self) -> str:
@@ -218,7 +227,9 @@ class Report:
     def _repr_html_(self) -> str:
         from exposurekit.text.html_cards import html_card
 
-        facts = {fact.name: f"{fact.value} {fact.qualifier}".strip() for fact in self.facts}
+        facts = {
+            fact.name: " \u00b7 ".join(filter(None, (fact.value, fact.qualifier))) for fact in self.facts
+        }
         return html_card(self.title, {"finding": self.finding} | facts | {"who may see it": self.notice})
 
 

@@ -4,16 +4,17 @@ Readers may know some of the people. So a site, host or text appears only if it 
 `privacy.redaction` says which columns stay.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pandas as pd
 
-from exposurekit.analysis.by_kind import state_of
 from exposurekit.analysis.tasks import Task
 from exposurekit.privacy.pseudonyms import Pseudonyms
 from exposurekit.privacy.redaction import redacted
 from exposurekit.reports.model import Removal
+from exposurekit.text.us_addresses import state_of
 
 FEW = 5  # people; smaller groups are not shown
 FEW_SITES, FEW_PLACES = "other sites", "other places"
@@ -24,24 +25,25 @@ _ID_COLUMNS = (
     "episode",
 )  # with the service's own tables, these identify a person
 _RANK_COLUMNS = ["group", "score", "removals", "unlocks"]  # tables with people are sorted by these
-_POSITION_COLUMNS = ["place", "together"]  # these belong to the position of a row, not to its person
+_POSITION_COLUMNS = ["rank", "together"]  # these belong to the position of a row, not to its person
 
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """What a share-safe report may contain.
+    """What a share-safe report may contain; one decision for all its tables.
 
     Attributes:
         pseudonyms: The pseudonyms of people.
-        sites: The sites with listings of at least `FEW` people.
+        sites: The sites that all tables name: those with listings of at least `FEW` people, without the ones that are
+            merged so that no table or total gives the listings of a single other site.
         texts: Site, guide and steps that at least `FEW` people have in common.
-        people_elsewhere: The number of people with listings on all other sites together.
+        has_rows: Whether tables with one row per listing or person are included.
     """
 
     pseudonyms: Pseudonyms = field(repr=False)
     sites: frozenset[str] = field(repr=False)
     texts: frozenset[tuple[Any, ...]] = field(repr=False)
-    people_elsewhere: int = 0
+    has_rows: bool = True
 
     def pseudonym(self, user_id: int) -> str:
         """The pseudonym of a user."""
@@ -64,17 +66,38 @@ class Sharing:
     def removals(self, removals: tuple[Removal, ...], user: int | None) -> tuple[Removal, ...]:
         """The part of the manual work that may be shared: of each item only the site and a pseudonym.
 
-        In a report on everyone, work of fewer than `FEW` people has neither items nor numbers.
+        In a report on everyone, work of fewer than `FEW` people has neither items nor numbers, and neither has other work
+        from which, with the total of the listings or of the pages, their numbers would follow.
         """
+        hidden = set() if user is not None else self._suppressed(removals)
         return tuple(
-            self._anonymous(removal, is_small=user is None and (removal.people or 0) < FEW)
-            for removal in removals
+            self._anonymous(removal, is_hidden=position in hidden, is_alone=user is not None)
+            for position, removal in enumerate(removals)
             if self._is_common(removal.site, removal.guide, removal.steps)
         )
 
-    def _anonymous(self, removal: Removal, *, is_small: bool) -> Removal:
-        if is_small:
+    def _suppressed(self, removals: tuple[Removal, ...]) -> set[int]:
+        """The positions of the work whose numbers are not shown."""
+        hidden: set[int] = set()
+        for is_page in (False, True):  # each has a total
+            kind = [(at, one) for at, one in enumerate(removals) if (one.site is None) == is_page]
+            kind.sort(key=lambda pair: pair[1].people or 0)
+            small = [pair for pair in kind if self._is_small(pair[1])]
+            rest = [pair for pair in kind if pair not in small]
+            while small and rest and (len(small) == 1 or _n_people(one for _, one in small) < FEW):
+                small.append(rest.pop(0))
+            hidden |= {at for at, _ in small}
+        return hidden
+
+    def _is_small(self, removal: Removal) -> bool:
+        is_common = self._is_common(removal.site, removal.guide, removal.steps)
+        return not is_common or (removal.people or 0) < FEW
+
+    def _anonymous(self, removal: Removal, *, is_hidden: bool, is_alone: bool) -> Removal:
+        if is_hidden:
             return replace(removal, tasks=(), listings=None, people=None, minutes=None)
+        if not self.has_rows and not is_alone:
+            return replace(removal, tasks=())
         labels = sorted(
             f"user {self.pseudonym(task.user_id)}" for task in removal.tasks if task.user_id is not None
         )
@@ -88,31 +111,62 @@ class Sharing:
             return table
         is_small = ~table["site"].astype("str").isin(self.sites) & table["site"].notna()
         if "people" in table and "total" in table:
-            return _merge_small_sites(table, is_small, self.people_elsewhere)
+            return _merge_small_sites(table, is_small)
+        if "n" in table and "user_id" not in table:
+            return table[~_is_suppressed(table["n"], is_small)].reset_index(drop=True)
         if not is_small.any():
             return table
         sites = table["site"].astype("str").mask(is_small, FEW_SITES)
-        if "user_id" in table or "place" in table:
+        if "user_id" in table or "rank" in table:
             return table.assign(site=sites)
         return table[~is_small].reset_index(drop=True)  # one row per site: small ones have none
 
 
-def sharing(pseudonyms: Pseudonyms, records: pd.DataFrame, alerts: pd.DataFrame) -> Sharing:
-    """Work out what may be shared.
+def sharing(
+    pseudonyms: Pseudonyms, records: pd.DataFrame, alerts: pd.DataFrame, *, has_rows: bool = True
+) -> Sharing:
+    """Decide what may be shared.
 
     Args:
         pseudonyms: The pseudonyms of people.
         records: The records of everyone, from an `Exposure` or a `History`.
         alerts: The alerts of everyone.
+        has_rows: Whether tables with one row per listing or person are included.
     """
-    people = records.groupby("site", observed=True)["user_id"].nunique()
     user_ids: dict[tuple[Any, ...], set[int]] = {}
     columns = ["user_id", "site", "guide", "opt_out_procedure"]
     for user_id, site, guide, steps in alerts[columns].itertuples(index=False):
         user_ids.setdefault((_text(site), _text(guide), tuple(map(str, steps))), set()).add(user_id)
     texts = frozenset(text for text, ids in user_ids.items() if len(ids) >= FEW)
-    people_elsewhere = records.loc[records["site"].isin(people.index[people < FEW]), "user_id"].nunique()
-    return Sharing(pseudonyms, frozenset(people.index[people >= FEW].astype("str")), texts, people_elsewhere)
+    return Sharing(pseudonyms, _common_sites(records), texts, has_rows)
+
+
+def _common_sites(records: pd.DataFrame) -> frozenset[str]:
+    """The sites with at least `FEW` people, if the others are at least two, and at least `FEW` people are on them.
+
+    Otherwise the smallest are taken out: a single other site is what the named ones lack of a total.
+    """
+    pairs = records[["site", "user_id"]].drop_duplicates()
+    people = pairs.groupby("site", observed=True)["user_id"].nunique().sort_values(kind="stable")
+    n_small = int((people < FEW).sum())
+    while 0 < n_small < len(people):
+        is_other = pairs["site"].isin(people.index[:n_small])
+        if n_small > 1 and pairs.loc[is_other, "user_id"].nunique() >= FEW:
+            break
+        n_small += 1
+    return frozenset(people.index[n_small:].astype("str"))
+
+
+def _n_people(removals: Iterable[Removal]) -> int:
+    return len({task.user_id for removal in removals for task in removal.tasks})
+
+
+def _is_suppressed(n: "pd.Series[Any]", is_small: "pd.Series[bool]") -> "pd.Series[bool]":
+    """The rows of few, and the next smallest if a total would give a single suppressed row, or fewer than `FEW` in all."""
+    suppressed = is_small | (n < FEW)
+    while suppressed.any() and not suppressed.all() and (suppressed.sum() == 1 or n[suppressed].sum() < FEW):
+        suppressed |= n.index == n[~suppressed].idxmin()
+    return suppressed
 
 
 def _shuffled(table: pd.DataFrame) -> pd.DataFrame:
@@ -125,10 +179,8 @@ def _shuffled(table: pd.DataFrame) -> pd.DataFrame:
     return shuffled.assign(**{name: table[name].to_numpy() for name in _POSITION_COLUMNS if name in table})
 
 
-def _merge_small_sites(table: pd.DataFrame, is_small: "pd.Series[bool]", people: int) -> pd.DataFrame:
-    """Merge small sites into one row; a single one, or few people in all, takes in the next smallest site."""
-    if is_small.any() and not is_small.all() and (is_small.sum() == 1 or people < FEW):
-        is_small = is_small | (table.index == table.loc[~is_small, "people"].idxmin())
+def _merge_small_sites(table: pd.DataFrame, is_small: "pd.Series[bool]") -> pd.DataFrame:
+    """Merge small sites into one row."""
     rest = table[is_small]
     if rest.empty:
         return table

@@ -17,6 +17,7 @@ ATTESTED_BY = "nobody: these people are invented"
 DATABASE = "service.db"
 LOOPBACK = ("127.0.0.0/8",)
 POLL_S = 0.1
+BUSY_TIMEOUT_S = 300  # a busy machine makes a demo slower, and not different
 _ALL = 1_000_000  # deliveries: more than any demo has
 T = TypeVar("T")
 
@@ -55,7 +56,7 @@ class Backend:
             self._credentials = {}
             self.integrator = Integrator(endpoints.new_secret())
         url, vault = f"sqlite:///{directory / DATABASE}", Vault(self._key)
-        self._database = Database(url, vault=vault, clock=world.clock)
+        self._database = Database(url, vault=vault, clock=world.clock, busy_timeout_s=BUSY_TIMEOUT_S)
         self._worker = _create_worker(self._database, world)
 
     def start(self, stack: ExitStack) -> dict[str, str]:
@@ -156,21 +157,21 @@ class Backend:
 
 
 def _create_worker(database: Any, world: Any) -> Any:
-    from exposurekit.service.http.client import Outbound
+    from exposurekit.service.http.client import HttpClient
     from exposurekit.service.scanning.politeness import PoliteFetcher
     from exposurekit.service.scanning.scan import ScanContext
     from exposurekit.service.scanning.websearch import Engine
     from exposurekit.service.sites.definition import Politeness
     from exposurekit.service.worker import Worker, WorkerConfig
 
-    outbound = Outbound(allowed_networks=LOOPBACK, resolve=world.resolve)
+    http = HttpClient(allowed_networks=LOOPBACK, resolve=world.resolve)
     unlimited = Politeness(delay_s=0, concurrency=16, robots_txt=False)
     engine = Engine(world.search_engine, politeness=unlimited, timeout_s=1.5)
     # The clock does not move during a scan, so a delay between requests would only reserve instants.
     no_delay = {"politeness": Politeness(delay_s=0, concurrency=16)}
     definitions = {name: site.model_copy(update=no_delay) for name, site in world.definitions.items()}
-    context = ScanContext(database, definitions, PoliteFetcher(outbound, database), engine)
+    context = ScanContext(database, definitions, PoliteFetcher(http, database), engine)
     config = WorkerConfig(
         scans=25, removals=50, idle_s=0.2
     )  # more concurrency than real sites would tolerate
-    return Worker(context, Outbound(allowed_networks=LOOPBACK), config=config)
+    return Worker(context, HttpClient(allowed_networks=LOOPBACK), config=config)

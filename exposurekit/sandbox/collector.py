@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from exposurekit.client.bulk import Batch, UserFilter, UserListing
+from exposurekit.client.bulk import Batch, UserFilter
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
 
@@ -31,31 +31,25 @@ class DailySource:
     origin: str
     at: datetime
     batches: Sequence[Batch] = field(repr=False)
-    listing: UserListing
 
     @classmethod
     def load(cls, exposure: Exposure, at: datetime) -> "DailySource":
         """Load everyone now."""
-        batches: list[Batch] = []
-        listing = exposure.stream(batches.append, progress=False)
-        return cls(exposure.origin, at, batches, listing)
+        return cls(exposure.origin, at, [*exposure.iter_batches(progress=False)])
 
-    def stream(
+    def iter_batches(
         self,
-        take: Callable[[Batch], None],
         *,
-        choose: UserFilter,
+        only: UserFilter | None = None,
         progress: bool | None = None,  # noqa: ARG002  a source's signature
-    ) -> UserListing:
-        """Pass on the batches, limited to the chosen users."""
-        for batch in self.batches:
-            take(_filtered(batch, choose))
-        return self.listing
+    ) -> Iterator[Batch]:
+        """Yield the batches, limited to the selected users."""
+        return (batch if only is None else batch.filtered(only) for batch in self.batches)
 
     @property
     def max_queued(self) -> int:
         """How many loads of this size may wait in memory."""
-        return max(1, MAX_QUEUED_USERS // max(1, self.listing.returned))
+        return max(1, MAX_QUEUED_USERS // max(1, sum(len(batch.keys) for batch in self.batches)))
 
 
 class DailyCollector:
@@ -97,13 +91,3 @@ class DailyCollector:
 
     def _now(self) -> datetime:
         return self._at or self._clock()
-
-
-def _filtered(batch: Batch, choose: UserFilter) -> Batch:
-    return Batch(
-        [key for key in batch.keys if choose(key.id)],
-        [user for user in batch.users if choose(user["id"])],
-        [alerts for alerts in batch.alerts if choose(alerts["user_id"])],
-        [failure for failure in batch.failures if choose(failure.user_id)],
-        {user_id: deviations for user_id, deviations in batch.deviations.items() if choose(user_id)},
-    )

@@ -25,7 +25,8 @@ if TYPE_CHECKING:  # these need the extra ``service``
     from exposurekit.sandbox.world.webhook_receiver import Integrator
     from exposurekit.sandbox.world.world import World
 
-PEOPLE, SEED, DAYS = 25, 7, 14
+PEOPLE, SEED = 25, 7
+DAYS = 15  # so that everyone was registered two weeks ago, for `History.diff("14d")`
 HISTORY_DIRECTORY = "history"
 _DAY = timedelta(days=1)
 
@@ -248,14 +249,14 @@ def _start(
     began: datetime,
     saved_state: dict[str, Any] | None = None,
 ) -> Demo:
-    """Start a demo from a saved state, or at its beginning."""
     from exposurekit.sandbox.world.world import running_world
     from exposurekit.service.clock import FrozenClock
 
     world = stack.enter_context(running_world(people, seed=seed, clock=FrozenClock(began)))
     backend = Backend(directory, world, saved_state=saved_state)
     connection = backend.start(stack)
-    client = stack.enter_context(_client(connection))
+    settings: dict[str, Any] = {**connection}
+    client = stack.enter_context(Client(**settings))
     exposure = connect(client=client, progress=progress)
     exposure.clock = backend.now
     collector = DailyCollector(directory / HISTORY_DIRECTORY, backend.now)
@@ -270,12 +271,3 @@ def _hand_over(demo: Demo, stack: ExitStack) -> Demo:
     demo._stack.push(stack.pop_all())  # noqa: SLF001  this is its factory
     atexit.register(demo.close)
     return demo
-
-
-def _client(connection: dict[str, str]) -> Client:
-    return Client(
-        connection["base_url"],
-        integration_name=connection["integration_name"],
-        api_key=connection["api_key"],
-        api_secret=connection["api_secret"],
-    )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from exposurekit.contract.types import REMOVED
-from exposurekit.sandbox.world.world import Truth, World
+from exposurekit.sandbox.world.world import World
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +16,11 @@ class ReportedRecord:
     site: str
     reference_id: str
     status: str
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What identifies its listing."""
+        return self.site, self.reference_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +70,16 @@ def agreement(
         scanned_at: When everyone was scanned, in order.
     """
     records = list(reported)
-    visible = {_truth_key(truth): truth for at in scanned_at for truth in world.listings(at) if truth.visible}
-    owners = {_truth_key(truth): truth.person for truth in world.listings()}
+    visible = {truth.key: truth for at in scanned_at for truth in world.listings(at) if truth.visible}
+    owners = {truth.key: truth.person for truth in world.listings()}
     owned = {key for key, truth in visible.items() if truth.person is not None}
-    correct = {_record_key(record) for record in records if owners.get(_record_key(record)) == record.person}
+    correct = {record.key for record in records if owners.get(record.key) == record.person}
     reachable = {key for key in owned | correct if key[0] in world.reachable}
     removed = [record for record in records if record.status == REMOVED]
     return Agreement(
         records=len(records),
-        correct=sum(owners.get(_record_key(record)) == record.person for record in records),
-        nonexistent=sum(_record_key(record) not in owners for record in records),
+        correct=sum(owners.get(record.key) == record.person for record in records),
+        nonexistent=sum(record.key not in owners for record in records),
         reachable=len(reachable),
         matched=len(reachable & correct),
         unreachable=len(owned - reachable),
@@ -118,8 +123,8 @@ def agreement_on(world: World, reported: Iterable[ReportedRecord], at: datetime)
     records = list(reported)
     removed = [record for record in records if record.status == REMOVED]
     still_open = [record for record in records if record.status != REMOVED]
-    listed = [record for record in still_open if world.is_listed(*_record_key(record), at)]
-    gone = [record for record in removed if not world.is_listed(*_record_key(record), at)]
+    listed = [record for record in still_open if world.is_listed(*record.key, at)]
+    gone = [record for record in removed if not world.is_listed(*record.key, at)]
     wrong = sum(not _was_right_recently(world, record, at) for record in records)
     mismatches = len(records) - len(listed) - len(gone)
     return DailyAgreement(
@@ -129,16 +134,8 @@ def agreement_on(world: World, reported: Iterable[ReportedRecord], at: datetime)
 
 def _was_right_recently(world: World, record: ReportedRecord, at: datetime) -> bool:
     is_open = record.status != REMOVED
-    return world.was_listed(*_record_key(record), since=at - GRACE_PERIOD, until=at, listed=is_open)
+    return world.was_listed(*record.key, since=at - GRACE_PERIOD, until=at, listed=is_open)
 
 
 def _is_removed(world: World, record: ReportedRecord, before: Sequence[datetime]) -> bool:
-    return not all(world.is_listed(*_record_key(record), at) for at in (None, *before))
-
-
-def _truth_key(truth: Truth) -> tuple[str, str]:
-    return truth.site, truth.reference_id
-
-
-def _record_key(record: ReportedRecord) -> tuple[str, str]:
-    return record.site, record.reference_id
+    return not all(world.is_listed(*record.key, at) for at in (None, *before))

@@ -8,7 +8,7 @@
     scanning/   scan sites and the web, match listings, send opt-outs
     sites/      site definitions, and how the sites behave
     webhooks/   events to integrators
-    http/       outbound HTTP
+    http/       outgoing HTTP
     storage/    database, encryption, leases, migrations
     worker      background jobs
 """

@@ -17,11 +17,14 @@ class Site:
     removed_by_us: bool = False  # the service can send this user's opt-out itself
 
 
+_VALUES, _LISTS = ("name", "reference_id", "age", "href"), ("relations", "aliases", "locations")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
     """What a people-search site shows about somebody. ``reference_id`` is the site's own id of it.
 
-    E-mail addresses, phone numbers and streets are used for matching, and not stored with the record.
+    Email addresses, phone numbers and streets are used for matching, and not stored with the record.
     """
 
     name: str = field(repr=False)
@@ -33,35 +36,23 @@ class Listing:
     locations: tuple[str, ...] = field(default=(), repr=False)
     emails: tuple[str, ...] = field(default=(), repr=False)
     phone_numbers: tuple[str, ...] = field(default=(), repr=False)
-    found_by: Mapping[str, str] | None = field(default=None, repr=False)  # the query that found it
+    query: Mapping[str, str] | None = field(default=None, repr=False)  # the query that found it
 
     def stored(self, site: Site) -> dict[str, Any]:
         """Return the listing as stored in a record's ciphertext, with the fields that the site requires."""
         return {
-            "name": self.name,
-            "age": self.age,
-            "href": self.href,
-            "relations": list(self.relations),
-            "aliases": list(self.aliases),
-            "locations": list(self.locations),
-            "reference_id": self.reference_id,
-            "found_by": None if self.found_by is None else dict(self.found_by),
+            **{name: getattr(self, name) for name in _VALUES},
+            **{name: list(getattr(self, name)) for name in _LISTS},
+            "found_by": None if self.query is None else dict(self.query),
             "user_fields_required_for_removal": list(site.user_fields_required_for_removal),
         }
 
     @classmethod
     def from_stored(cls, stored: Mapping[str, Any]) -> "Listing":
         """Return the listing in a record's plaintext."""
-        return cls(
-            name=stored["name"],
-            reference_id=stored["reference_id"],
-            age=stored["age"],
-            href=stored["href"],
-            relations=tuple(stored["relations"]),
-            aliases=tuple(stored["aliases"]),
-            locations=tuple(stored["locations"]),
-            found_by=stored.get("found_by"),  # absent in records of the first version
-        )
+        values: dict[str, Any] = {name: stored[name] for name in _VALUES}
+        values |= {name: tuple(stored[name]) for name in _LISTS}
+        return cls(**values, query=stored.get("found_by"))  # absent in records of the first version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,18 +72,8 @@ def record_resource(
     record_id: int, site: str, status: str, stored: Mapping[str, Any], *, with_removal_fields: bool = False
 ) -> dict[str, Any]:
     """Return a record as the specification describes one."""
-    record = {
-        "id": record_id,
-        "name": stored["name"],
-        "site": site,
-        "status": status,
-        "age": stored["age"],
-        "href": stored["href"],
-        "relations": stored["relations"],
-        "aliases": stored["aliases"],
-        "locations": stored["locations"],
-        "reference_id": stored["reference_id"],
-    }
+    record = {"id": record_id, "name": stored["name"], "site": site, "status": status}
+    record |= {name: stored[name] for name in ("age", "href", *_LISTS, "reference_id")}
     if with_removal_fields:
         record["user_fields_required_for_removal"] = stored["user_fields_required_for_removal"]
     return record

@@ -9,13 +9,14 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 
 from sqlalchemy import Table
 
 from exposurekit.errors import ExposureError
-from exposurekit.service.http.client import FetchError, ForbiddenAddress, Outbound
+from exposurekit.service.http.client import FetchError, ForbiddenAddress, HttpClient
 from exposurekit.service.scanning.politeness import PoliteFetcher
 from exposurekit.service.scanning.removal_job import remove
 from exposurekit.service.scanning.scan import ScanContext, scan
@@ -27,7 +28,6 @@ from exposurekit.service.storage.leases import Lease, LeaseLost
 from exposurekit.service.webhooks import outbox
 
 ATTEMPT_S = 15  # spec does not say: how long an integrator may take
-KEEP_DELIVERED = timedelta(days=90)
 TIDY_EVERY_S = 3600
 FILL_AFTER_S = 0.2
 AFTER_FAULT = timedelta(hours=6)
@@ -88,12 +88,12 @@ def create_worker(
     context = ScanContext(
         database,
         definitions or {},
-        PoliteFetcher(Outbound(), database),
+        PoliteFetcher(HttpClient(), database),
         engine,
         # The operator chooses the search engine, which usually runs beside the service.
-        PoliteFetcher(Outbound(allowed_networks=EVERYWHERE), database),
+        PoliteFetcher(HttpClient(allowed_networks=EVERYWHERE), database),
     )
-    return Worker(context, Outbound(allowed_networks=callback_networks), config=config)
+    return Worker(context, HttpClient(allowed_networks=callback_networks), config=config)
 
 
 class Worker:
@@ -101,23 +101,21 @@ class Worker:
 
     Args:
         context: The database, the sites and the fetchers.
-        outbound: The HTTP client for webhook deliveries.
+        http: The HTTP client for webhook deliveries.
         config: Concurrency and time limits.
     """
 
-    def __init__(
-        self, context: ScanContext, outbound: Outbound, *, config: WorkerConfig | None = None
-    ) -> None:
+    def __init__(self, context: ScanContext, http: HttpClient, *, config: WorkerConfig | None = None) -> None:
         self.context = context
-        self._outbound = outbound
+        self._http = http
         self._config = config or WorkerConfig()
         self._wake = asyncio.Event()
         self._idle_waiters: list[asyncio.Future[None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         p = self._config
         self._job_types = (
-            _JobType("scan", tables.users, p.scans, p.scan_s, self._scan),
-            _JobType("removal", tables.records, p.removals, p.removal_s, self._remove),
+            _JobType("scan", tables.users, p.scans, p.scan_s, partial(scan, context)),
+            _JobType("removal", tables.records, p.removals, p.removal_s, partial(remove, context)),
             _JobType("delivery", tables.deliveries, p.deliveries, p.delivery_s, self._deliver),
         )
 
@@ -280,16 +278,10 @@ class Worker:
         while True:
             try:
                 async with self.context.database.writing() as session:
-                    await outbox.delete_delivered(session, session.clock.now() - KEEP_DELIVERED)
+                    await outbox.delete_delivered(session)
             except Exception as fault:  # noqa: BLE001  retried in an hour
                 _log.error("worker=tidy fault=%s", type(fault).__name__)
             await asyncio.sleep(TIDY_EVERY_S)
-
-    async def _scan(self, lease: Lease) -> None:
-        await scan(self.context, lease)
-
-    async def _remove(self, lease: Lease) -> None:
-        await remove(self.context, lease)
 
     async def _deliver(self, lease: Lease) -> None:
         async with self.context.database.writing() as session:
@@ -305,7 +297,7 @@ class Worker:
             return None, "no callback"
         headers = delivery.callback.headers(delivery.webhook_id, now, delivery.body)
         try:
-            response = await self._outbound.fetch(
+            response = await self._http.fetch(
                 delivery.callback.url,
                 method="POST",
                 headers=headers,
@@ -321,13 +313,11 @@ class Worker:
         return response.status, f"status {response.status}"
 
 
+@dataclass(slots=True)
 class _JobSlots:
-    """The running jobs of one type."""
-
-    def __init__(self, job_type: _JobType) -> None:
-        self.job_type = job_type
-        self.running: dict[asyncio.Task[None], Lease] = {}
-        self.filled_at = 0.0
+    job_type: _JobType
+    running: dict[asyncio.Task[None], Lease] = field(default_factory=dict)
+    filled_at: float = 0.0
 
     @property
     def free(self) -> int:
@@ -370,7 +360,6 @@ async def supervise(worker: Worker) -> None:
 
 
 def _error_type(error: BaseException) -> str:
-    """Return the name of an exception's type; for a group, of its first exception."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return type(error).__name__

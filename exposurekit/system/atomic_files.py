@@ -43,3 +43,12 @@ def write_file(path: Path, content: bytes, *, overwrite: bool = True, durable: b
     finally:
         draft.unlink(missing_ok=True)
     return True
+
+
+def file_id(path: str | Path) -> tuple[int, int] | None:
+    """Return what identifies the file at a path, whatever its content; None: there is none."""
+    try:
+        status = os.stat(path)  # noqa: PTH116  a database asks at each transaction
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino

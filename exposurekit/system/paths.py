@@ -3,32 +3,36 @@
 import os
 from pathlib import Path
 
+import platformdirs
+
+NAME = "exposurekit"
+
 
 def cache_dir() -> Path:
     """Return the cache directory, whose files can be recreated.
-
-    Source: XDG Base Directory Specification.
 
     >>> from exposurekit.system.paths import cache_dir
     >>> cache_dir().name
     'exposurekit'
     """
-    return _base("XDG_CACHE_HOME", ".cache")
+    return _former("XDG_CACHE_HOME", ".cache") or platformdirs.user_cache_path(NAME, appauthor=False)
 
 
 def config_dir() -> Path:
     """Return the configuration directory: settings and keys.
 
-    Source: XDG Base Directory Specification.
-
     >>> from exposurekit.system.paths import config_dir
     >>> config_dir().name
     'exposurekit'
     """
-    return _base("XDG_CONFIG_HOME", ".config")
+    return _former("XDG_CONFIG_HOME", ".config") or platformdirs.user_config_path(NAME, appauthor=False)
 
 
-def _base(variable: str, default: str) -> Path:
+def _former(variable: str, default: str) -> Path | None:
+    """The directory that earlier versions used on every system, if it exists: its keys must be found.
+
+    Source: XDG Base Directory Specification, which says to ignore relative paths.
+    """
     configured = Path(os.environ.get(variable, ""))
-    # The specification says to ignore relative paths.
-    return (configured if configured.is_absolute() else Path.home() / default) / "exposurekit"
+    path = (configured if configured.is_absolute() else Path.home() / default) / NAME
+    return path if path.is_dir() else None

@@ -1,4 +1,4 @@
-"""What stands in a cell of a table, as text: the same in a widget, a report and a file. Escapes nothing."""
+"""Table cells as text, the same in widgets, reports and files; without escaping."""
 
 import re
 import unicodedata
@@ -14,7 +14,7 @@ MISSING = "—"
 
 
 def format_value(value: object) -> str:
-    """One value as text; what is missing is told by a dash.
+    """Format a value as text; a missing value is a dash.
 
     >>> from exposurekit.text.formatting import format_value
     >>> format_value(None), format_value(["a", "b"]), format_value(1234567), format_value(0.12345)
@@ -34,7 +34,7 @@ def format_value(value: object) -> str:
 
 
 def is_missing(value: object) -> bool:
-    """Whether a cell holds nothing; a list never does.
+    """Return whether a cell is missing; a list never is.
 
     >>> from exposurekit.text.formatting import is_missing
     >>> is_missing(pd.NA), is_missing([]), is_missing("")
@@ -44,7 +44,7 @@ def is_missing(value: object) -> bool:
 
 
 def rows(table: pd.DataFrame) -> list[list[str]]:
-    """All cells of a table as text, row by row.
+    """Format all cells of a table, row by row.
 
     >>> from exposurekit.text.formatting import rows
     >>> rows(pd.DataFrame({"site": ["Seekfolk"], "n": [1200]}))
@@ -57,7 +57,7 @@ def rows(table: pd.DataFrame) -> list[list[str]]:
 
 
 def join_list(value: Any) -> Any:
-    """A value as one cell can hold it: a list as text.
+    """Join a list to one text; return any other value unchanged.
 
     >>> from exposurekit.text.formatting import join_list
     >>> join_list(["a", "b"]), join_list(3)
@@ -67,12 +67,12 @@ def join_list(value: Any) -> Any:
 
 
 def _is_list(value: object) -> bool:
-    # pandas hands out the lists of a column of Arrow's as arrays, too.
+    # pandas returns the lists of an Arrow column as arrays, too.
     return isinstance(value, Sequence | np.ndarray) and not isinstance(value, str)
 
 
 def escape_formula(value: Any) -> Any:
-    """A value as a spreadsheet may have it: text that would be a formula there is text.
+    """Escape text that a spreadsheet would read as a formula.
 
     Source: OWASP, CSV Injection.
 
@@ -83,9 +83,9 @@ def escape_formula(value: Any) -> Any:
     value = join_list(value)
     if not isinstance(value, str):
         return value
-    text = value.replace("\r", " ")  # some readers take it for the end of the row
+    text = value.replace("\r", " ")  # some readers end the row there
     first, *others = _CELLS.split(text)
-    # A quotation mark is written twice, and where a cell begins there those two hold nothing: what follows is its text.
+    # Quotation marks are doubled in CSV, and a reader drops them before it looks for a formula.
     escaped_cells = [f"'{cell}" if _is_formula(cell.replace('"', "")) else cell for cell in others]
     return "".join(["'" if _is_formula(text) else "", first, *escaped_cells])
 
@@ -95,7 +95,7 @@ def _is_formula(text: str) -> bool:
 
 
 def _visible(text: str) -> str:
-    """What a reader sees of a text, and a spreadsheet that reads full-width signs as others."""
+    """Return the visible characters; spreadsheets read full-width signs as plain ones."""
     if text.isascii() and text.isprintable():
         return text
     visible = "".join(one for one in text if unicodedata.category(one) not in {"Cc", "Cf"})
@@ -103,12 +103,12 @@ def _visible(text: str) -> str:
 
 
 _FORMULA = ("=", "+", "-", "@", "|", "%")
-# Where a semicolon or a tab parts cells, or a line ends one, the next begins there.
+# A semicolon, a tab or a line end may start a new cell.
 _CELLS = re.compile(r"(?<=[;\t\n])")
 
 
 def as_csv(table: pd.DataFrame) -> str:
-    r"""A table as CSV that no spreadsheet takes for formulas; what is missing is empty.
+    r"""Write a table as CSV with formulas escaped; missing values are empty.
 
     >>> from exposurekit.text.formatting import as_csv
     >>> as_csv(pd.DataFrame({"site": ["=cmd()"], "n": [1]}))

@@ -1,4 +1,4 @@
-"""What an object shows of itself in a notebook: a small card in plain HTML. Runs nothing, loads nothing, trusts no text."""
+"""HTML cards: how objects are displayed in notebooks. All text is escaped; no script, style sheet or image."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -10,19 +10,19 @@ NAME_MAX = 60
 ROWS_MAX = 50
 NOT_TOLD = "not told"
 
-# No colour of its own, so that it reads on light and on dark: lines are drawn in the colour of the text.
+# No colours, so that a card is readable on light and dark themes: borders have the text's colour.
 _BOX = "display:inline-block;max-width:100%;padding:.5em .8em;border:1px solid;border-radius:4px"
 _TABLE = "border-collapse:collapse;margin:.3em 0;color:inherit;font:inherit"
 _CELL = "text-align:left;vertical-align:top;padding:.1em 1em .1em 0"
 
 
 def html_card(title: str, facts: Mapping[str, object], *parts: str) -> str:
-    """A title, facts under their names, and what else there is to show.
+    """Return a card with a title, named facts and further parts.
 
     Args:
-        title: What it is.
-        facts: What there is to tell, as any values; their text is escaped.
-        parts: Markup that `numbered` or `rows` made.
+        title: The title.
+        facts: Values by name, of any type; their text is escaped.
+        parts: Markup from `numbered` or `rows`.
 
     >>> from exposurekit.text.html_cards import html_card
     >>> "&lt;b&gt;" in html_card("Record 7", {"site": "<b>Seekfolk</b>"})
@@ -37,7 +37,7 @@ def html_card(title: str, facts: Mapping[str, object], *parts: str) -> str:
 
 
 def rows(title: str, heads: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
-    """A small table for a card, with its title; beyond 50 rows it says how many more there are.
+    """Return a small table for a card; after 50 rows it says how many more there are.
 
     >>> from exposurekit.text.html_cards import rows
     >>> rows("by status", ["status", "n"], [("removed", 3)]).count("<td")
@@ -56,7 +56,7 @@ def rows(title: str, heads: Sequence[str], lines: Iterable[Sequence[object]]) ->
 
 
 def numbered(items: Sequence[str]) -> str:
-    """Steps for a card, numbered from 1; beyond 50 it says how many more there are.
+    """Return numbered steps for a card; after 50 it says how many more there are.
 
     >>> from exposurekit.text.html_cards import numbered
     >>> numbered(["Open the form.", "Press <i>Remove</i>."]).count("<li>")
@@ -67,7 +67,7 @@ def numbered(items: Sequence[str]) -> str:
 
 
 def escape_cell(value: object) -> str:
-    """A value as a card may have it: short, one line, escaped, and kept from turning the line around it.
+    """Escape a value for a card: short, one line, with its text direction isolated.
 
     >>> from exposurekit.text.html_cards import escape_cell
     >>> escape_cell(True), escape_cell(None), escape_cell("<script>")
@@ -85,7 +85,7 @@ def escape_cell(value: object) -> str:
 
 
 def truncate(text: object, most: int) -> str:
-    r"""A text in one line of so many characters at most, without control characters.
+    r"""Shorten a text to one line of at most ``most`` characters, without control characters.
 
     >>> from exposurekit.text.html_cards import truncate
     >>> truncate("Seek\nfolk", 6)

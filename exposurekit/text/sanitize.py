@@ -1,4 +1,4 @@
-"""The only place that makes markup out of text that came from outside. Never trusts it."""
+"""Sanitize text from outside for HTML, Markdown, Plotly, chats and terminals; nothing else writes markup from it."""
 
 import contextlib
 import html
@@ -24,13 +24,13 @@ __all__ = [
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 _MARKED = re.compile(r"[\\`*_{}\[\]<>()#+!|~&-]")
-# What any chat takes for a mention, a link or formatting, and what reads like it there and in a mail.
+# What chats interpret as mentions, links or formatting, with replacements that look alike.
 _IN_CHAT = str.maketrans(
     {"<": "\u2039", ">": "\u203a", "[": "(", "]": ")", "`": "'", "*": "\u2217", "~": "\u223c", "|": "\u00a6"}
     | {"\\": "\u2216", "#": "\uff03"}
     | dict.fromkeys("@\uff20\ufe6b", "(at)")
 )
-_AT_AN_EDGE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")  # within a word no chat reads it as more than a letter
+_AT_AN_EDGE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")  # within a word it is not formatting
 _ENTITY = re.compile(r"&(?=\w+;)")
 _NOT_IN_ADDRESS = re.compile(r"[^A-Za-z0-9_/:?&=.,+%#$!-]")
 _ADDRESS = re.compile(
@@ -46,7 +46,7 @@ _TAGS = {"a", "b", "br", "code", "em", "i", "li", "ol", "p", "strong", "ul"}
 
 
 def escaped(text: object) -> str:
-    """Text as it stands, safe between tags and inside quoted attributes.
+    """Escape text for HTML, between tags and in quoted attributes.
 
     >>> escaped('<b onclick="x()">')
     '&lt;b onclick=&quot;x()&quot;&gt;'
@@ -55,7 +55,7 @@ def escaped(text: object) -> str:
 
 
 def label(text: object) -> str:
-    """Text for a Plotly string: Plotly reads tags there, and a styled span can make a request.
+    """Escape text for a Plotly string: Plotly interprets tags, and a styled span can send a request.
 
     >>> label("<span style='background:url(//x.example)'>AT&T")
     "&lt;span style='background:url(//x.example)'&gt;AT&amp;T"
@@ -64,7 +64,7 @@ def label(text: object) -> str:
 
 
 def unescaped(text: str) -> str:
-    """What a text says once it is read as HTML.
+    """Decode HTML entities.
 
     >>> unescaped("AT&amp;T &#65;")
     'AT&T A'
@@ -73,7 +73,7 @@ def unescaped(text: str) -> str:
 
 
 def plain(text: object) -> str:
-    r"""Text for a terminal or a message: one line; control and direction-changing characters taken out.
+    r"""Return text as one line, without control and direction-changing characters.
 
     >>> plain("a\x1b[31mb\u202ec\nd")
     'a[31mbc d'
@@ -82,7 +82,7 @@ def plain(text: object) -> str:
 
 
 def escape_chat(text: object) -> str:
-    r"""Text for a message to any chat, or a mail: one line that calls nobody, leads nowhere and looks like its words.
+    r"""Escape text for chats and mails: one line without mentions, links or formatting.
 
     >>> escape_chat("@everyone [Your *account*](https://x.example)") == "(at)everyone (Your \u2217account\u2217)(https: //x.example)"
     True
@@ -92,7 +92,7 @@ def escape_chat(text: object) -> str:
 
 
 def escape_chat_url(url: object) -> str:
-    """The same for an address from outside: what stands in it for formatting is written as addresses write it.
+    """Escape a URL for chats and mails: characters of formatting are percent-encoded.
 
     >>> escape_chat_url("https://site.example/p/@here?x=*1*&of=a_b")
     'https: //site.example/p/%40here?x=%2A1%2A&of=a_b'
@@ -106,9 +106,9 @@ def _percent(character: str) -> str:
 
 
 def link(url: object, words: object = None) -> str:
-    """A link to an address from outside, which opens apart and tells nobody where it was clicked; its host is its text.
+    """Return a link to a URL from outside, in a new tab and without a referrer; its text is the host.
 
-    What is no http or https address, or leaves open to which host it leads, is no link, but stands there as text.
+    A URL that is not http(s), or whose host is ambiguous, is returned as escaped text.
 
     >>> link("https://site.example/opt-out?id=7")
     '<a href="https://site.example/opt-out?id=7" target="_blank" rel="noopener noreferrer nofollow">site.example</a>'
@@ -123,7 +123,7 @@ def link(url: object, words: object = None) -> str:
 
 
 def link_with_path(url: object) -> str:
-    """A link whose text is the whole address without its scheme, so that it can be read in print.
+    """Return a link whose text is the URL without its scheme, readable in print.
 
     >>> link_with_path("https://site.example/opt-out?id=7")
     '<a href="https://site.example/opt-out?id=7" target="_blank" rel="noopener noreferrer nofollow">site.example/opt-out?id=7</a>'
@@ -134,7 +134,7 @@ def link_with_path(url: object) -> str:
 
 
 def link_text(url: object) -> str | None:
-    """An address without its scheme, to read beside or instead of a link; None if it must not be a link.
+    """Return a URL without its scheme; None if it must not be a link.
 
     >>> link_text("https://site.example/opt-out?id=7"), link_text("javascript:x()")
     ('site.example/opt-out?id=7', None)
@@ -148,7 +148,7 @@ def link_text(url: object) -> str | None:
 
 
 def _host(address: str) -> str | None:
-    """The host that a browser opens, as it names it; None where it is not written plainly, and readers may differ.
+    """Return the host that a browser opens; None if it is ambiguous.
 
     Source: WHATWG URL Standard, "Host parsing".
     """
@@ -167,7 +167,7 @@ def _host(address: str) -> str | None:
 
 
 def _ascii(name: str) -> str:
-    """A host's name as it is asked for: in lower case, other letters than English ones in Punycode."""
+    """Return a host name in lower case, with non-ASCII labels in Punycode."""
     if name.isascii() and "xn--" not in name.lower():
         return name.lower()
     import idna
@@ -176,7 +176,7 @@ def _ascii(name: str) -> str:
 
 
 def marked_down(text: object) -> str:
-    r"""Text as it stands, in Markdown: on one line, and no markup of its own.
+    r"""Escape text for Markdown, on one line.
 
     >>> marked_down("# [x](javascript:y) <b>")
     '\\# \\[x\\]\\(javascript:y\\) \\<b\\>'
@@ -185,7 +185,7 @@ def marked_down(text: object) -> str:
 
 
 def coded(text: object) -> str:
-    """Text to copy, as a code span in Markdown: on one line, and nothing in it is markup.
+    """Return text as a code span in Markdown, on one line.
 
     >>> coded("1953-04-28"), coded("a`b")
     ('`1953-04-28`', '``a`b``')
@@ -197,7 +197,7 @@ def coded(text: object) -> str:
 
 
 def pointed_at(url: object) -> str:
-    """A link to an address from outside, in Markdown; what does not show the host that it opens stands there as text.
+    """Return a Markdown link to a URL from outside; escaped text if it does not show its host.
 
     >>> pointed_at("https://site.example/opt-out?id=7"), pointed_at("javascript:x")
     ('<https://site.example/opt-out?id=7>', 'javascript:x')
@@ -209,9 +209,9 @@ def pointed_at(url: object) -> str:
 
 
 def fragment(markup: str) -> str:
-    """Markup from outside, such as an alert's ``html``, with all but plain formatting taken out.
+    """Remove everything but plain formatting from markup, such as an alert's ``html``.
 
-    Links keep http and https targets only; scripts, styles, images and every attribute else are gone.
+    Only http(s) links remain; scripts, styles, images and all other attributes are removed.
 
     >>> fragment('<p onclick="x()">Gone<script>x()</script> <img src=//x.example></p>')
     '<p>Gone </p>'

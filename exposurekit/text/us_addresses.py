@@ -1,6 +1,8 @@
-"""How letters, streets and states are spelled besides: facts that both wings read. Compares nothing."""
+"""US addresses: spellings of letters, streets and states, and the state of a location."""
 
-# Letters that Unicode does not take apart, in lower case.
+import re
+
+# Letters that Unicode does not decompose, in lower case.
 LATIN_TO_ASCII = {
     "ø": "o",
     "ł": "l",
@@ -13,7 +15,7 @@ LATIN_TO_ASCII = {
     "ħ": "h",
 }
 
-# Words of an address, by what the Postal Service writes for them (USPS Publication 28, Appendix C).
+# Words of an address by their abbreviation (USPS Publication 28, Appendix C).
 ADDRESS_WORDS = {
     "st": "street saint str",
     "ave": "avenue av",
@@ -56,3 +58,22 @@ STATES = {
     "TN": "Tennessee", "TX": "Texas", "UT": "Utah", "VT": "Vermont", "VA": "Virginia", "VI": "Virgin Islands",
     "WA": "Washington", "WV": "West Virginia", "WI": "Wisconsin", "WY": "Wyoming",
 }  # fmt: skip
+
+_CODES = {name.upper(): code for code, name in STATES.items()} | {code: code for code in STATES}
+_COUNTRIES = (" USA", " US", " UNITED STATES OF AMERICA", " UNITED STATES")
+_ZIP = re.compile(r" [0-9]{5}(-[0-9]{4})?$")
+
+
+def state_of(location: str) -> str | None:
+    """Return the two-letter code of the state after the last comma of a location, ignoring ZIP code and country.
+
+    >>> from exposurekit.text.us_addresses import state_of
+    >>> state_of("Oakmere, California, USA"), state_of("Oakmere")
+    ('CA', None)
+    """
+    text = " ".join(["", *location.upper().replace(".", "").replace(",", " , ").split()])
+    for country in _COUNTRIES:
+        text = text.removesuffix(country)
+    text = _ZIP.sub("", text.rstrip(" ,")).rstrip(" ,")
+    _, comma, state = text.rpartition(" , ")
+    return _CODES.get(state) if comma else None

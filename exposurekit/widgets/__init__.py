@@ -8,7 +8,7 @@
     scope          what is selected, and its charts    filtering      a filter as a value and as code
     figure_widget  live charts and their clicks        data_grid      a page of rows in the browser
     shortcuts      keyboard shortcuts                  textbox        text reported while typing
-    people         find a person by name or id         listings       how a listing is labelled
+    listings       how a listing is labelled
     comparing      finding against what is on file     copying        labels with a copy button
     static_html    what a saved notebook shows
 """

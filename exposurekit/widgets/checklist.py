@@ -1,13 +1,16 @@
 """Checklist of manual opt-outs: alert by alert, the listing, the values to enter and the steps to tick."""
 
 import contextlib
+from bisect import insort
 from collections.abc import Iterable, Sequence
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pandas as pd
-from ipywidgets import HTML, Button, Checkbox, Dropdown, HBox, IntProgress, Layout, Text, ToggleButton, VBox
+from ipywidgets import HTML, Checkbox, Dropdown, HBox, IntProgress, Layout, Text, ToggleButton, VBox
 
 from exposurekit import analysis, frames
+from exposurekit.analysis.cautions import preparations
 from exposurekit.analysis.data_quality import NOT_MINE
 from exposurekit.analysis.statuses import is_open
 from exposurekit.analysis.tasks import Task, tasks, with_listings, with_pages
@@ -29,6 +32,8 @@ OPEN_MAX = 10  # alerts up to which the static HTML is not collapsed
 GROUP_MAX = 30  # listings with the same steps that have a box
 _NO_HISTORY = "No history was given: ticks are lost when the kernel stops."
 _NO_STEPS = "This alert has no steps; its guide or its page may explain the removal."
+_WAITS = "waits for a value"
+_LOCKED = "The boxes are off, because a required value is not on file."
 _WAITING, _ALL = "waiting", "all"
 _KEY = ["user_id", "alert_number"]
 _TICK = ["tick", "tick_note"]
@@ -40,8 +45,9 @@ class OptOutChecklist(Panel):
     """Alerts with manual opt-out steps, most listings per minute first, each step with a box to tick.
 
     Args:
-        alerts: A table as returned by `Exposure.alerts()` or `History.alerts()`, or some of its rows.
-        history: Stores ticks and notes. None: they are lost when the kernel stops.
+        alerts: An `Exposure`, a `History`, or a table as returned by their `alerts()`, or some of its rows.
+        history: Stores ticks and notes; by default ``alerts``, if that is a history. None: they are lost when the kernel
+            stops.
         exposure: An `Exposure`, for the person of each listing and the values to enter, if ``alerts`` are a history's.
 
     Each alert displays its text, the listing, and the values to enter, each with a button that copies it. A box ticks
@@ -53,19 +59,31 @@ class OptOutChecklist(Panel):
         steps: The current steps: the columns of `Exposure.steps()`, ``tick``, ``tick_note`` and ``label``.
 
     Raises:
-        InvalidArgument: ``alerts`` is not a table of alerts.
+        InvalidArgument: ``alerts`` has no alerts.
 
     Source: specification, "Alert".
 
-    >>> ek.widgets.OptOutChecklist(exposure.alerts(), history)
+    >>> ek.widgets.OptOutChecklist(exposure, history)
     OptOutChecklist: ... of ... alerts finished...; ... alerts in all
     """
 
     def __init__(
-        self, alerts: pd.DataFrame, history: History | None = None, *, exposure: Exposure | None = None
+        self,
+        alerts: pd.DataFrame | Exposure | History,
+        history: History | None = None,
+        *,
+        exposure: Exposure | None = None,
     ) -> None:
+        if isinstance(alerts, History):
+            history = alerts if history is None else history
+            alerts = alerts.alerts()
+        elif isinstance(alerts, Exposure):
+            exposure = alerts if exposure is None else exposure
+            alerts = alerts.alerts()
         if not isinstance(alerts, pd.DataFrame) or not {*_KEY, "opt_out_procedure"} <= {*alerts.columns}:
-            raise InvalidArgument("alerts is a table: exposure.alerts(), history.alerts(), or a part of one")
+            raise InvalidArgument(
+                "not a table of alerts: pass an Exposure, a History, or rows of exposure.alerts() or history.alerts()"
+            )
         self._history = history
         self._alerts = _with_details(alerts.reset_index(drop=True), exposure, history)
         self.steps = _with_ticks(frames.steps_from_alerts(self._alerts), history)
@@ -75,38 +93,38 @@ class OptOutChecklist(Panel):
         self._rows_by_key = self.steps.groupby(_KEY).indices
         self._progress = listings.progress(self.steps)
         self._tasks: dict[int, Task] = {}
+        self._as_of = _as_of(exposure, history)
         self._static: dict[int, str] = {}  # static HTML of each alert, until one of its steps changes
         self._before: dict[int, pd.DataFrame] = {}  # ticks of each listing before its box was ticked
         self._waiting, rest = self._ordered()
         self._order = self._waiting + rest
         self._groups = listings.same_steps(self._alerts, self._waiting)
-        self._view = [*range(len(self._waiting) or len(self._order))]  # indexes in `order`, as filtered
+        self._view: list[int] = []  # indexes in `order`, as filtered
+        self._matches: set[int] | None = None  # indexes in `order` that the text to find matches; None: all
+        self._unlocked: set[int] = set()  # alerts that wait for a value, to be done anyway
         self._index = 0  # of the displayed alert, in `order`
         self._is_updating = False
         super().__init__(self._build())
-        self._update_picker()
-        self._show()
+        self._filter.value = _WAITING if self._n_to_do() else _ALL
+        self._apply_filter()
 
     def _build(self) -> list[Any]:
         self._find = TextBox(description="Find", placeholder="site, person or listing")
-        self._filter = Dropdown(
-            description="Show",
-            options=[
-                (f"With steps to do ({len(self._waiting):,})", _WAITING),
-                (f"All alerts ({len(self._order):,})", _ALL),
-            ],
-            value=_WAITING if self._waiting else _ALL,
-        )
-        self._pick, self._picker_note = Dropdown(description="Alert", layout=_AUTO), HTML()
+        self._filter = Dropdown(description="Show", options=self._filters())
+        self._pick, self._picker_note = Dropdown(description="Alert", layout=Layout(width="98%")), HTML()
         self._about, self._values, self._guide = HTML(), CopyTable(), HTML()
         self._steps_box, self._status = VBox(), HTML()
         self._boxes: dict[int, Checkbox] = {}  # of whole listings, by position
         self._group_box, self._undo_box = VBox(), HBox()
         self._bar = IntProgress(description="Steps", min=0, layout=_AUTO)
-        turn = [_button("Previous alert", self, -1), _button("Next alert", self, 1)]
+        turn = [
+            self.button("Previous alert", lambda _: self.step(-1)),
+            self.button("Next alert", lambda _: self.step(1)),
+        ]
         keys = Keys({"n": "next alert", "p": "previous alert"}, self.callback(self._key_pressed))
         self._find.observe(self.callback(lambda _: self._apply_filter()), "value")
-        self._filter.observe(self.callback(lambda _: self._apply_filter()), "value")
+        self._on_filter = self.callback(lambda _: self._apply_filter())
+        self._filter.observe(self._on_filter, "value")
         self._on_pick = self.callback(lambda change: self._go_to(change["new"]))
         return [
             HBox([self._find, self._filter], layout=_WRAP),
@@ -178,7 +196,7 @@ class OptOutChecklist(Panel):
             self._history.tick(self.steps.loc[index], tick, note=note)
         self._apply(changes)
         self._update_progress()
-        self._update_picker()
+        self._update_filter()
 
     def tick_all(self, positions: Sequence[int], tick: str = DONE) -> None:
         """Set all steps of some alerts, but those marked unable; notes stay.
@@ -198,7 +216,6 @@ class OptOutChecklist(Panel):
         self._save(pd.DataFrame({"tick": tick, "tick_note": steps["tick_note"]}, index=steps.index))
 
     def _save(self, changes: pd.DataFrame) -> None:
-        """Store the ticks of several steps, and display them."""
         try:
             notes = changes["tick_note"].fillna("")
             ticks = changes["tick"].fillna(TO_DO)
@@ -207,7 +224,7 @@ class OptOutChecklist(Panel):
                     self._history.tick(self.steps.loc[rows.index], str(tick), note=str(note))
             self._apply(changes.assign(tick_note=notes))
         finally:
-            self._update_picker()
+            self._update_filter()
             self._show_steps(self._order[self._index])
 
     def _apply(self, changes: pd.DataFrame) -> None:
@@ -219,28 +236,20 @@ class OptOutChecklist(Panel):
 
     def _ordered(self) -> tuple[list[int], list[int]]:
         """The alerts in the order of the work queue: those that need somebody, and the rest."""
-        queue = analysis.work_queue(self.steps[self.steps["label"] != NOT_MINE])
+        stalled = {} if self._history is None else self._history.stalled_sites()
+        queue = analysis.work_queue(self.steps[self.steps["label"] != NOT_MINE], stalled=stalled)
         keys = zip(queue["user_id"], queue["alert_number"], strict=True)
-        rank = {
-            key: (state in (DONE, UNABLE), number)
-            for number, (key, state) in enumerate(zip(keys, queue["state"], strict=True))
-        }
+        rank = {key: number for number, key in enumerate(keys)}
         waiting = [position for position, key in enumerate(self._keys) if key in rank]
-        self._load_tasks(waiting)
-
-        def turn(position: int) -> tuple[bool, bool, int]:
-            is_finished, number = rank[self._keys[position]]
-            return is_finished, bool(self._tasks[position].cannot_start), number
-
         rest = [position for position, key in enumerate(self._keys) if key not in rank]
-        return sorted(waiting, key=turn), sorted(
+        return sorted(waiting, key=lambda position: rank[self._keys[position]]), sorted(
             rest, key=lambda position: self._keys[position] not in self._rows_by_key
         )
 
     def _load_tasks(self, positions: Iterable[int]) -> None:
         new = [position for position in positions if position not in self._tasks]
         if new:
-            self._tasks |= zip(new, tasks(self._alerts.iloc[new]), strict=True)
+            self._tasks |= zip(new, tasks(self._alerts.iloc[new], as_of=self._as_of), strict=True)
 
     def _task(self, position: int) -> Task:
         self._load_tasks([position])
@@ -288,13 +297,17 @@ class OptOutChecklist(Panel):
         return "Nothing to do: no longer listed." if is_closed else ""
 
     def _guide_of(self, position: int) -> str:
-        guide = self._alerts.iloc[position]["guide"]
-        return f"<p>{escaped(guide)}</p>" if isinstance(guide, str) else ""
+        """What the service says about the removal, and what its steps need from the person."""
+        alert = self._alerts.iloc[position]
+        guide = [escaped(alert["guide"])] if isinstance(alert["guide"], str) else []
+        needs = preparations(self._steps_of([position])["step"].tolist())
+        texts = [*guide, *(f"<strong>{escaped(text)}</strong>" for text in needs)]
+        return "".join(f"<p>{text}</p>" for text in texts)
 
     def _finished(self) -> str:
         n_done = sum(self._progress_of(position).state == DONE for position in self._waiting)
         n_blocked = sum(self._is_blocked(position) for position in self._waiting)
-        blocked = f", {n_blocked:,} cannot be done yet" if n_blocked else ""
+        blocked = f", {n_blocked:,} {'waits' if n_blocked == 1 else 'wait'} for a value" if n_blocked else ""
         return f"{n_done:,} of {len(self._waiting):,} alerts finished{blocked}"
 
     def _is_blocked(self, position: int) -> bool:
@@ -305,26 +318,68 @@ class OptOutChecklist(Panel):
         )
 
     def _label(self, position: int) -> str:
-        state = "cannot be done yet" if self._is_blocked(position) else str(self._progress_of(position))
+        state = _WAITS if self._is_blocked(position) else str(self._progress_of(position))
         if self._keys[position] in self._not_mine:
             state = "labelled not mine"
         return f"{listings.full_label(self._task(position))} · {state}"
 
+    def _filters(self) -> list[tuple[str, str]]:
+        return [
+            (f"With steps to do ({self._n_to_do():,})", _WAITING),
+            (f"All alerts ({len(self._order):,})", _ALL),
+        ]
+
+    def _n_to_do(self) -> int:
+        return sum(map(self._has_open_steps, self._waiting))
+
+    def _has_open_steps(self, position: int) -> bool:
+        progress = self._progress_of(position)
+        return progress.done + progress.unable < progress.steps
+
     def _apply_filter(self) -> None:
-        indexes = range(len(self._waiting) if self._filter.value == _WAITING else len(self._order))
-        if text := self._find.value.strip().casefold():
-            self._load_tasks(self._order[: len(indexes)])
-            self._view = [
-                index
-                for index in indexes
-                if text in listings.full_label(self._tasks[self._order[index]]).casefold()
-            ]
-        else:
-            self._view = [*indexes]
-        if self._view and self._index not in self._view:
-            self._index = self._view[0]
+        was_empty = not self._view
+        self._matches = self._matching(self._find.value.strip().casefold())
+        self._view = self._filtered()
+        if not self._view:
+            self._clear()
+        elif was_empty or self._index not in self._view:
+            self._index = self._index if self._index in self._view else self._view[0]
             self._show()
+        else:
+            self._show_group(self._order[self._index])  # it has only what matches
+            self._update_progress()
         self._update_picker()
+
+    def _matching(self, text: str) -> set[int] | None:
+        if not text:
+            return None
+        n = len(self._waiting) if self._filter.value == _WAITING else len(self._order)
+        self._load_tasks(self._order[:n])
+        labels = ((index, listings.full_label(self._tasks[self._order[index]])) for index in range(n))
+        return {index for index, label in labels if text in label.casefold()}
+
+    def _filtered(self) -> list[int]:
+        indexes: Iterable[int] = range(len(self._order))
+        if self._filter.value == _WAITING:
+            waiting = range(len(self._waiting))
+            indexes = [index for index in waiting if self._has_open_steps(self._order[index])]
+        return [index for index in indexes if self._matches is None or index in self._matches]
+
+    def _update_view(self) -> None:
+        """Filter again after a tick; the displayed alert stays until another is picked."""
+        self._view = self._filtered()
+        if self._index not in self._view:
+            insort(self._view, self._index)
+        self._update_picker()
+
+    def _update_filter(self) -> None:
+        """Count the alerts again after a tick."""
+        chosen = self._filter.value
+        self._filter.unobserve(self._on_filter, "value")
+        self._filter.options = self._filters()
+        self._filter.value = chosen  # new options change it
+        self._filter.observe(self._on_filter, "value")
+        self._update_view()
 
     def _update_picker(self) -> None:
         """Offer the filtered alerts with their progress, and keep what is picked."""
@@ -349,15 +404,11 @@ class OptOutChecklist(Panel):
     def _go_to(self, index: int | None) -> None:
         if index is not None and self._order:
             self._index = index
-            if self._pick.value != index:
-                self._update_picker()
+            self._update_view()
             self._clear_undo()
             self._show()
 
     def _show(self) -> None:
-        if not self._order:
-            self._about.value = "<p>No alerts.</p>"
-            return
         position = self._order[self._index]
         task = self._task(position)
         self._about.value = self._head(position) + static_html.person(task) + static_html.notes(task)
@@ -367,47 +418,75 @@ class OptOutChecklist(Panel):
         self._show_group(position)
         self._show_steps(position)
 
+    def _clear(self) -> None:
+        """Show no alert, as there is none, or none matches."""
+        self._about.value, self._guide.value = "" if self._order else "<p>No alerts.</p>", ""
+        self._values.show([])
+        self._boxes, self._group_box.children, self._steps_box.children = {}, [], []
+        self._clear_undo()
+        self._bar.value, self._status.value = 0, ""
+
     def _show_steps(self, position: int) -> None:
         steps = self._steps_of([position])
-        self._steps_box.children = [
-            _step_controls(self, index, steps.loc[index]) for index in steps.index
-        ] or [HTML(f"<p>{_NO_STEPS}</p>")]
+        is_locked = self._is_locked(position)
+        rows: list[Any] = [
+            _step_controls(self, index, steps.loc[index], is_locked=is_locked) for index in steps.index
+        ]
+        if is_locked:
+            unlock = self.button("Do it anyway", lambda _: self._unlock(position), layout=_AUTO)
+            rows.insert(0, HBox([HTML(f"<p>{_LOCKED}</p>"), unlock], layout=_WRAP))
+        self._steps_box.children = rows or [HTML(f"<p>{_NO_STEPS}</p>")]
         self._update_progress()
 
+    def _is_locked(self, position: int) -> bool:
+        """Whether the boxes of an alert are off, because it lacks a required value."""
+        return self._is_blocked(position) and position not in self._unlocked
+
+    def _unlock(self, position: int) -> None:
+        self._unlocked.add(position)
+        self._show_group(position)
+        self._show_steps(position)
+
     def _show_group(self, position: int) -> None:
-        """Boxes for whole listings: the displayed one, and others that need the same steps."""
         self._boxes, self._group_box.children = {}, []
         if not len(self._steps_of([position])):
             return
         is_page = self._task(position).site is None
         own = self._listing_box(position, f"All steps are done for this {'page' if is_page else 'listing'}")
         self._boxes = {position: own}
-        others = [other for other in self._groups.get(position, []) if other != position]
+        others = [other for other in self._group_of(position) if other != position]
         if not others:
             self._group_box.children = [own]
             return
         visible = others[: self._group_size]
         self._boxes |= {other: self._listing_box(other, self._group_label(other)) for other in visible}
-        kind = (
-            ("page" if is_page else "listing on this site")
-            if len(others) == 1
-            else ("pages" if is_page else "listings on this site")
-        )
-        head = HTML(f"<h4>Same steps for this one and {len(others):,} other {kind}</h4>")
-        every = Button(layout=Layout(width="auto", align_self="flex-start"))
-        every.on_click(self.callback(lambda _: self._tick_group()))
-        self._tick_button = every
+        kind = "pages" if is_page else "listings on this site"
+        head = HTML(f"<h4>Same steps for {len(others) + 1:,} {kind}: this one and {len(others):,} more</h4>")
+        own_width = Layout(width="auto", align_self="flex-start")
+        self._tick_button = self.button("", lambda _: self._tick_group(), layout=own_width)
         more = []
         if len(others) > len(visible):
-            button = Button(
-                description=f"Show {min(GROUP_MAX, len(others) - len(visible))} more", layout=_AUTO
-            )
-            button.on_click(self.callback(lambda _: self._show_more(position)))
-            more = [HTML(f"<p>{len(visible)} of {len(others):,} others are here.</p>"), button]
-        self._group_box.children = [own, head, every, *(self._boxes[other] for other in visible), *more]
+            label = f"Show {min(GROUP_MAX, len(others) - len(visible))} more"
+            button = self.button(label, lambda _: self._show_more(position), layout=_AUTO)
+            more = [HTML(f"<p>{len(visible)} of the {len(others):,} others are listed here.</p>"), button]
+        self._group_box.children = [
+            own,
+            head,
+            self._tick_button,
+            *(self._boxes[other] for other in visible),
+            *more,
+        ]
+
+    def _group_of(self, position: int) -> list[int]:
+        """The alerts with the same steps; while a text is searched for, those that match it."""
+        group = self._groups.get(position, [])
+        if self._matches is None:
+            return group
+        matching = {self._order[index] for index in self._matches} | {position}
+        return [other for other in group if other in matching]
 
     def _group_label(self, position: int) -> str:
-        blocked = " · cannot be done yet" if self._is_blocked(position) else ""
+        blocked = f" · {_WAITS}" if self._is_blocked(position) else ""
         return f"{listings.short_label(self._task(position))}{blocked}"
 
     def _show_more(self, position: int) -> None:
@@ -416,7 +495,7 @@ class OptOutChecklist(Panel):
         self._update_progress()
 
     def _listing_box(self, position: int, label: str) -> Checkbox:
-        box = Checkbox(description=label, indent=False, layout=_AUTO)
+        box = Checkbox(description=label, indent=False, layout=_AUTO, disabled=self._is_locked(position))
 
         def changed(change: Any) -> None:
             if not self._is_updating:
@@ -426,7 +505,6 @@ class OptOutChecklist(Panel):
         return box
 
     def _tick_listing(self, position: int, *, is_done: bool) -> None:
-        """Tick all steps of a listing; or restore what they were before."""
         if is_done:
             before = self._steps_of([position])[_TICK].copy()
             self.tick_all([position])
@@ -438,7 +516,6 @@ class OptOutChecklist(Panel):
             self.tick_all([position], TO_DO)
 
     def _tickable(self) -> list[int]:
-        """The visible listings that can be done and have steps to do."""
         states = {position: self._progress_of(position) for position in self._boxes}
         return [
             position
@@ -446,14 +523,27 @@ class OptOutChecklist(Panel):
             if not self._is_blocked(position) and not progress.unable and progress.state != DONE
         ]
 
+    def _tick_label(self) -> str:
+        """The button's text: how many it ticks, and why not all."""
+        n = len(self._tickable())
+        if not n:
+            return "Nothing to tick"
+        states = [self._progress_of(position) for position in self._boxes]
+        is_partial = len(self._boxes) < len(self._group_of(self._order[self._index]))
+        reasons = [
+            *(["listed here"] if is_partial else []),
+            *(["that can start"] if any(map(self._is_blocked, self._boxes)) else []),
+            *(["not finished"] if any(one.unable or one.state == DONE for one in states) else []),
+        ]
+        return " ".join([f"Tick all {n}", *reasons])
+
     def _tick_group(self) -> None:
         positions = self._tickable()
         if not positions:
             return
         before = self._steps_of(positions)[_TICK].copy()
         self.tick_all(positions)
-        undo = Button(description="Undo", layout=_AUTO)
-        undo.on_click(self.callback(lambda _: self._undo(before)))
+        undo = self.button("Undo", lambda _: self._undo(before), layout=_AUTO)
         self._undo_box.children = [HTML(f'<p role="status">{len(positions):,} ticked</p>'), undo]
 
     def _undo(self, before: pd.DataFrame) -> None:
@@ -473,18 +563,19 @@ class OptOutChecklist(Panel):
             box.value = self._progress_of(position).is_complete
         self._is_updating = False
         if len(self._boxes) > 1:
-            n_tickable = len(self._tickable())
-            self._tick_button.description = f"Tick all {n_tickable}" if n_tickable else "Nothing to tick"
-            self._tick_button.disabled = not n_tickable
+            self._tick_button.description = self._tick_label()
+            self._tick_button.disabled = not self._tickable()
 
 
-def _step_controls(checklist: OptOutChecklist, index: int, step: "pd.Series[Any]") -> HBox:
-    """The box of a step, the button that says it cannot be done, and its note."""
+def _step_controls(
+    checklist: OptOutChecklist, index: int, step: "pd.Series[Any]", *, is_locked: bool
+) -> HBox:
     tick, text = step["tick"], step["tick_note"]
     done = Checkbox(
         value=bool(tick == DONE),
         description=f"{step['step_number']}. {plain(step['step'])}",
         indent=False,
+        disabled=is_locked,
         layout=Layout(flex="1 1 auto", width="auto"),
     )
     unable = ToggleButton(value=bool(tick == UNABLE), tooltip="This step cannot be done")
@@ -492,7 +583,7 @@ def _step_controls(checklist: OptOutChecklist, index: int, step: "pd.Series[Any]
     note.description = "Note"
 
     def label_button() -> None:
-        unable.description = "☒ Cannot be done" if unable.value else "Unable"
+        unable.description = "☒ Marked unable" if unable.value else "Unable"
         unable.button_style = "warning" if unable.value else ""
 
     def changed(change: Any) -> None:
@@ -509,14 +600,16 @@ def _step_controls(checklist: OptOutChecklist, index: int, step: "pd.Series[Any]
     return HBox([done, unable, note], layout=Layout(align_items="center", flex_flow="row wrap"))
 
 
-def _button(label: str, checklist: OptOutChecklist, ahead: int) -> Button:
-    button = Button(description=label)
-    button.on_click(checklist.callback(lambda _: checklist.step(ahead)))
-    return button
-
-
 def _site(alert: "pd.Series[Any]") -> str:
     return alert["site"] if isinstance(alert["site"], str) else "A web page"
+
+
+def _as_of(exposure: Exposure | None, history: History | None) -> date:
+    """The day of the newest run, as in a report; without a history that of the load; today if neither is there."""
+    with contextlib.suppress(NotFound):  # an empty history
+        if history is not None and (last := history.last_run().finished_at) is not None:
+            return last.date()
+    return datetime.now(UTC).date() if exposure is None else exposure.as_of.date()
 
 
 def _with_ticks(steps: pd.DataFrame, history: History | None) -> pd.DataFrame:

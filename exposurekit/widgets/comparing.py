@@ -8,11 +8,11 @@ from typing import Any
 
 import pandas as pd
 
-from exposurekit.analysis.by_kind import state_of
 from exposurekit.errors import NotFound
 from exposurekit.exposure import Exposure
 from exposurekit.text.formatting import format_value, is_missing
 from exposurekit.text.sanitize import escaped
+from exposurekit.text.us_addresses import state_of
 
 AGREES, DIFFERS, UNKNOWN = "✓ agrees", "✗ differs", ""
 _LABELS = {

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pandas as pd
-from ipywidgets import HTML, Button
+from ipywidgets import HTML
 
 from exposurekit.errors import InvalidArgument, NotFound
 from exposurekit.exposure import Exposure
@@ -32,9 +32,7 @@ class ConnectionPanel(Panel):
             raise InvalidArgument("Give an exposure, a history, or both")
         self._exposure, self._history = exposure, history
         self._about = HTML()
-        reload = Button(description="Load again", disabled=exposure is None)
-        reload.on_click(self.callback(self._reload))
-        super().__init__([self._about, reload])
+        super().__init__([self._about, self.button("Load again", self._reload, disabled=exposure is None)])
         self._show()
 
     def line(self) -> str:
@@ -78,7 +76,6 @@ class ConnectionPanel(Panel):
 
 
 def _load_failures(failures: pd.DataFrame) -> str:
-    """The users who could not be loaded, by error."""
     if failures.empty:
         return "<p>All users were loaded.</p>"
     kinds = failures.groupby(["operation", "error", "reason"], observed=True).size().rename("people")

@@ -23,54 +23,32 @@ async function copy(text) {
     return done;
   }
 }
-function link(url, words) {
-  const anchor = document.createElement("a");
-  anchor.href = url;
-  anchor.target = "_blank";
-  anchor.rel = "noopener noreferrer nofollow";
-  anchor.textContent = words;
-  return anchor;
+const HEAD = "text-align: left; font-weight: normal; padding: 0 1em 0 0; opacity: .8; white-space: nowrap";
+function element(name, properties, ...children) {
+  const node = Object.assign(document.createElement(name), properties);
+  node.append(...children);
+  return node;
+}
+function copyButton(label, text) {
+  const style = "margin-left: .6em; font-size: .85em; cursor: pointer";
+  const button = element("button", { type: "button", textContent: "Copy", ariaLabel: `Copy ${label}`, style });
+  button.addEventListener("click", async () => {
+    button.textContent = (await copy(text)) ? "Copied" : "Select it by hand";
+    setTimeout(() => { button.textContent = "Copy"; }, 2000);
+  });
+  return button;
 }
 function row([label, text, copies, words]) {
-  const line = document.createElement("tr"), head = document.createElement("th");
-  const cell = document.createElement("td");
-  head.scope = "row";
-  head.textContent = label;
-  head.style.cssText = "text-align: left; font-weight: normal; padding: 0 1em 0 0; opacity: .8; white-space: nowrap";
-  cell.style.cssText = "text-align: left; padding: 0; overflow-wrap: anywhere";
-  if (words) cell.append(link(text, words));
-  else {
-    const node = document.createElement(copies ? "code" : "em");
-    node.textContent = text;
-    cell.append(node);
-  }
-  if (copies) {
-    const button = document.createElement("button");
-    button.type = "button";
-    button.textContent = "Copy";
-    button.style.cssText = "margin-left: .6em; font-size: .85em; cursor: pointer";
-    button.setAttribute("aria-label", `Copy ${label}`);
-    button.addEventListener("click", async () => {
-      button.textContent = (await copy(text)) ? "Copied" : "Select it by hand";
-      setTimeout(() => { button.textContent = "Copy"; }, 2000);
-    });
-    cell.append(button);
-  }
-  line.append(head, cell);
-  return line;
+  const link = { href: text, target: "_blank", rel: "noopener noreferrer nofollow", textContent: words };
+  const content = words ? element("a", link) : element(copies ? "code" : "em", { textContent: text });
+  const cell = element("td", { style: "text-align: left; padding: 0; overflow-wrap: anywhere" }, content);
+  if (copies) cell.append(copyButton(label, text));
+  return element("tr", {}, element("th", { scope: "row", textContent: label, style: HEAD }), cell);
 }
 function section([heading, collapsed, rows]) {
-  const part = document.createElement(collapsed ? "details" : "div");
-  if (heading) {
-    const head = document.createElement(collapsed ? "summary" : "strong");
-    head.textContent = heading;
-    part.append(head);
-  }
-  const table = document.createElement("table"), body = document.createElement("tbody");
-  body.append(...rows.map(row));
-  table.append(body);
-  part.append(table);
-  return part;
+  const table = element("table", {}, element("tbody", {}, ...rows.map(row)));
+  const head = heading ? [element(collapsed ? "summary" : "strong", { textContent: heading })] : [];
+  return element(collapsed ? "details" : "div", {}, ...head, table);
 }
 function render({ model, el }) {
   const draw = () => el.replaceChildren(...model.get("sections").map(section));

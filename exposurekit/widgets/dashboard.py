@@ -1,30 +1,34 @@
 """Dashboard: charts and a table of the same records, with pickers, a day, and bars that filter on a click."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import date
 from typing import Any
 
 import pandas as pd
-from ipywidgets import HTML, Button, Dropdown, HBox, Layout, SelectionSlider, SelectMultiple
+from ipywidgets import HTML, Dropdown, HBox, Layout, SelectionSlider, SelectMultiple
 
 from exposurekit import analysis, charts
+from exposurekit.charts.embedding import in_terminal, widget_library
+from exposurekit.charts.theme import embed
 from exposurekit.errors import InvalidArgument
 from exposurekit.exposure import Exposure
+from exposurekit.frames.person_lookup import People, labels_of
 from exposurekit.history import History
-from exposurekit.history.times import When, parse_time
+from exposurekit.questions import QUESTIONS
 from exposurekit.text.sanitize import escaped, plain
+from exposurekit.text.times import When, parse_time
 from exposurekit.widgets import static_html
 from exposurekit.widgets.explorer import Explorer
 from exposurekit.widgets.figure_widget import create_view, mark, on_click, redraw
-from exposurekit.widgets.panel import Panel
-from exposurekit.widgets.people import people
-from exposurekit.widgets.scope import NOW, Scope, available
+from exposurekit.widgets.panel import Panel, publish
+from exposurekit.widgets.scope import CHANGES_DAYS, NOW, Scope, available, draw
 from exposurekit.widgets.textbox import TextBox
 
 _BY_USER = "by_user"  # the question whose bars are people
 _SINCE_DAYS = (7, 30, 90)
 _NO_HISTORY = "a day needs a history: pass one, Dashboard(exposure, history)"
+_DEFAULT_SINCE = (f"{CHANGES_DAYS} days before", None)
 _WRAP = Layout(flex_flow="row wrap")
 
 
@@ -61,13 +65,14 @@ class Dashboard(Panel):
                 "Give an exposure, a history, or both: Dashboard(exposure), Dashboard(history=history)"
             )
         self._scope = Scope(exposure, history, _records(exposure, history, None))
-        self._people = people(exposure, history)
+        self._people = _people(exposure, history)
         self._available = available(exposure, history)
-        self.question = next(iter(self._available))
+        self.question = self._available[0]
         self._is_updating = False
         self._over_time = None if history is None else history.status_over_time()
         self._table = Explorer(self._scope.all_records, name="records")
-        self._figures = [create_view(figure) for figure in self._charts()]
+        self._drawn = [*self._fixed_charts(), self._third_chart()]
+        self._figures = [create_view(figure) for figure in self._drawn]
         self._summary, self._person_note = HTML(), HTML()
         *fixed, chosen = self._figures
         picks, *slider = self._controls()
@@ -161,9 +166,8 @@ class Dashboard(Panel):
         """Answer another question in the third chart.
 
         Args:
-            question: A name in `ek.charts`: ``by_user``, ``user_by_site``, ``by_state``, ``by_kind``; with an
-                exposure ``blockers`` and ``best_next_fields``; with a history ``changes``, ``time_to_removal``,
-                ``survival``, ``relistings``, ``work_queue``, ``precision``, ``site_health`` and ``forecast``.
+            question: A name in `ek.charts`, such as ``by_user``; the picker "Chart" lists those that an exposure or a
+                history can answer for a day.
 
         Raises:
             InvalidArgument: The question is not one of these.
@@ -175,10 +179,13 @@ class Dashboard(Panel):
             raise InvalidArgument(f"question is one of: {', '.join(self._available)}")
         previous, self.question = self.question, question
         try:
-            self._show()
+            self._drawn[-1] = self._third_chart()
         except Exception:
             self.question = previous
             raise
+        redraw(self._figures[-1], self._drawn[-1])
+        self._connect_clicks()
+        self._update_controls()
 
     @property
     def records(self) -> pd.DataFrame:
@@ -197,20 +204,34 @@ class Dashboard(Panel):
         >>> "<caption>" in ek.widgets.Dashboard(exposure).to_html()
         True
         """
-        words = "".join(
-            f"<p>{escaped(charts.describe(figure))}</p><p><em>{escaped(figure.layout.meta['provenance'])}</em></p>"
-            for figure in self._drawn
-        )
+        return self._static_html(map(_in_words, self._drawn))
+
+    def to_output_html(self) -> str:
+        """The same with the charts drawn, whose alternative text the words become."""
+        return self._static_html(embed(figure, _in_words(figure)) for figure in self._drawn)
+
+    def _static_html(self, figures: Iterable[str]) -> str:
         table = static_html.table(self._by_site, caption="Listings by site")
-        return f"<section><p>{escaped(self.line())}</p>{words}{table}<p>{escaped(self._scope.provenance)}</p></section>"
+        parts = (
+            f"<p>{escaped(self.line())}</p>",
+            *figures,
+            table,
+            f"<p>{escaped(self._scope.provenance)}</p>",
+        )
+        return f"<section>{''.join(parts)}</section>"
+
+    def _ipython_display_(self) -> None:
+        super()._ipython_display_()
+        if not in_terminal() and (library := widget_library()):
+            publish({"text/html": library})  # apart from the charts, which are sent anew after each click
 
     def renew(self) -> None:
         """Skip the updates while the controls are set one by one: one follows at the end."""
         if not self._is_updating:
             super().update_fallback()
 
-    def _charts(self) -> list[charts.Chart]:
-        """The charts, and the table behind the first; both are stored for the static HTML."""
+    def _fixed_charts(self) -> list[charts.Chart]:
+        """The charts that are always displayed; the table behind the first is stored for the static HTML."""
         scope, everywhere = self._scope, replace(self._scope, sites=())
         self._by_site = analysis.by_site(everywhere.records)
         drawn = [charts.by_site(self._by_site, provenance=everywhere.provenance)]
@@ -219,12 +240,14 @@ class Dashboard(Panel):
             counts = scope.over_time(self._over_time)
             provenance = scope.provenance_for(("site", "user_id"))
             drawn.append(charts.status_over_time(counts, provenance=provenance))
-        if self.question == _BY_USER:
-            drawn.append(self._available[_BY_USER](replace(scope, users=())))
-            mark(drawn[-1], [user in scope.users for user in self._rows("user_id")])
-        else:
-            drawn.append(self._available[self.question](scope))
-        self._drawn = drawn
+        return drawn
+
+    def _third_chart(self) -> charts.Chart:
+        """The chart of the question."""
+        if self.question != _BY_USER:
+            return draw(self.question, self._scope)
+        drawn = draw(_BY_USER, replace(self._scope, users=()))
+        mark(drawn, [user in self.users for user in self._rows("user_id")])
         return drawn
 
     def _rows(self, by: str) -> list[Any]:
@@ -243,20 +266,18 @@ class Dashboard(Panel):
         )
         self._site = SelectMultiple(description="Sites", options=_options(everything["site"]), rows=5)
         self._status = SelectMultiple(description="Statuses", options=_options(everything["status"]), rows=5)
-        clear = Button(description="Clear")
         self._ask = Dropdown(
             description="Chart",
-            options=[(question.replace("_", " "), question) for question in self._available],
+            options=[(QUESTIONS[name].title, name) for name in self._available],
             value=self.question,
         )
-        self._since = Dropdown(description="Changes since", options=[("14 days before", None)])
+        self._since = Dropdown(description="Changes since", options=[_DEFAULT_SINCE])
         self._since.observe(self.callback(lambda change: self._change(since=change["new"])), "value")
         self._person.observe(self.callback(lambda change: self._find_person(change["new"])), "value")
         self._site.observe(self.callback(lambda change: self._change(sites=change["new"])), "value")
         self._status.observe(self.callback(lambda change: self._change(statuses=change["new"])), "value")
         self._ask.observe(self.callback(lambda change: self._change_question(change["new"])), "value")
-        clear.on_click(self.callback(lambda _: self.clear()))
-        picks = [self._person, self._site, self._status, clear]
+        picks = [self._person, self._site, self._status, self.button("Clear", lambda _: self.clear())]
         return [HBox(picks, layout=_WRAP), *self._slider()]
 
     def _slider(self) -> list[Any]:
@@ -274,30 +295,31 @@ class Dashboard(Panel):
         return [self._day]
 
     def _change(self, **change: Any) -> None:
-        """Pick one thing differently, by a control or a click, and keep the rest."""
         if not self._is_updating:
             picked = {"sites": self.sites, "statuses": self.statuses, "user": self.users, "day": self.day}
             self.pick(**picked | {"since": self._scope.since} | change)
 
     def _find_person(self, text: str) -> None:
-        """Pick the one person who matches the typed text, or everyone."""
         if not self._is_updating:
             self._person.options = self._people.completions(text)
-            self._change(user=self._people.unique_match(text))
+            if (users := self._people.unique_match(text)) == self.users:
+                self._person_note.value = self._person_message()
+            else:
+                self._change(user=users)
 
     def _change_question(self, question: str) -> None:
         if not self._is_updating:
             self.ask(question)
 
     def _show(self) -> None:
-        for view, figure in zip(self._figures, self._charts(), strict=True):
+        self._drawn = [*self._fixed_charts(), self._third_chart()]
+        for view, figure in zip(self._figures, self._drawn, strict=True):
             redraw(view, figure)
         self._connect_clicks()
         self._table.show(self._scope.records)
         self._update_controls()
 
     def _update_controls(self) -> None:
-        """Set the controls to what is displayed, however it was picked."""
         self._is_updating = True
         try:
             self._ask.value = self.question
@@ -320,9 +342,9 @@ class Dashboard(Panel):
         history, since = self._scope.history, self._scope.since
         if history is None:
             return
-        first_run = history.runs()["finished_at"].min().date()
+        first_run = self._scope.first_day
         options = [
-            ("14 days before", None),
+            _DEFAULT_SINCE,
             *((f"{days} days ago", _day(f"{days}d", history)) for days in _SINCE_DAYS),
         ]
         options.append((f"the first run ({first_run})", first_run))
@@ -332,7 +354,6 @@ class Dashboard(Panel):
         self._since.value = since
 
     def _person_message(self) -> str:
-        """Who is displayed, or why everyone is, if the box does not say it."""
         text, names = self._person.value, self._people.names(self.users)
         if names:
             return "" if text == names else f'<p role="status">Person: {escaped(names)}</p>'
@@ -357,9 +378,15 @@ class Dashboard(Panel):
         on_click(view, self._safe(lambda row, _x: action(rows[row]) if row < len(rows) else None))
 
     def _safe(self, action: Callable[[int, Any], None]) -> Callable[[int, Any], None]:
-        """A click handler whose errors are displayed."""
         run = self.callback(lambda point: action(*point))
         return lambda row, x: run((row, x))
+
+
+def _people(exposure: Exposure | None, history: History | None) -> People:
+    """Everybody in an exposure or a history; a history has no names."""
+    ids = [] if history is None else history.people()["user_id"].tolist()
+    labels = {one: str(one) for one in ids} | ({} if exposure is None else labels_of(exposure.users()))
+    return People(dict(sorted(labels.items())))
 
 
 def _records(exposure: Exposure | None, history: History | None, day: date | None) -> pd.DataFrame:
@@ -371,8 +398,12 @@ def _records(exposure: Exposure | None, history: History | None, day: date | Non
     return history.records(as_of=day)
 
 
+def _in_words(figure: charts.Chart) -> str:
+    words, provenance = charts.describe(figure), figure.layout.meta["provenance"]
+    return f"<p>{escaped(words)}</p><p><em>{escaped(provenance)}</em></p>"
+
+
 def _options(values: "pd.Series[Any]", picked: Sequence[str] = ()) -> list[tuple[str, str]]:
-    """The options of a picker: all values, and those picked already."""
     options = {*values.dropna().drop_duplicates().astype("str"), *picked}
     return [(plain(value), value) for value in sorted(options)]
 

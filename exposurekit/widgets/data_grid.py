@@ -1,9 +1,13 @@
-"""One page of a table in the browser, with a header that sorts and a box to select each row."""
+"""One page of a table in the browser, with a header that sorts, a box to select each row, and buttons to turn pages."""
 
+from collections.abc import Callable
 from typing import Any
 
 import anywidget
 import traitlets
+from ipywidgets import HTML, Button, Dropdown, HBox, Layout
+
+PAGES = (20, 50, 100)
 
 _SCRIPT = """
 const append = (name, within, words) => {
@@ -108,3 +112,36 @@ class Grid(anywidget.AnyWidget):
         row, numbers = content.get("row"), {row[0] for row in self.rows}
         if type(row) is int and row in numbers:
             self._on_select((row, bool(content.get("selected"))))
+
+
+class Pager(HBox):  # type: ignore[misc]  # ipywidgets has no types
+    """Buttons that turn pages, the number of rows per page, and which rows are displayed.
+
+    Args:
+        on_turn: Called after another page or size was chosen.
+
+    Attributes:
+        page: The number of the page, from 0.
+    """
+
+    def __init__(self, on_turn: Callable[[Any], None]) -> None:
+        self.page, self._total, self._on_turn = 0, 0, on_turn
+        self._status = HTML()
+        self._size = Dropdown(description="Rows", options=PAGES, value=PAGES[0], layout=Layout(width="12em"))
+        self._size.observe(lambda _: self._turn(-self.page), "value")
+        buttons = [Button(description="Previous page"), Button(description="Next page")]
+        for button, ahead in zip(buttons, (-1, 1), strict=True):
+            button.on_click(lambda _, ahead=ahead: self._turn(ahead))
+        super().__init__([*buttons, self._size, self._status], layout=Layout(flex_flow="row wrap"))
+
+    def rows(self, total: int) -> slice:
+        """Return which of so many rows are on the page, and display it."""
+        begin, self._total = self.page * self._size.value, total
+        to = min(begin + self._size.value, total)
+        self._status.value = f'<p role="status">Rows {begin + 1 if to else 0:,} to {to:,} of {total:,}</p>'
+        return slice(begin, to)
+
+    def _turn(self, ahead: int) -> None:
+        last = max(0, -(-self._total // self._size.value) - 1)
+        self.page = max(0, min(last, self.page + ahead))
+        self._on_turn(None)

@@ -8,18 +8,17 @@ from typing import Any, cast
 
 import numpy as np
 import pandas as pd
-from ipywidgets import HTML, Button, Dropdown, HBox, Layout, SelectMultiple, Textarea
+from ipywidgets import Dropdown, HBox, Layout, SelectMultiple, Textarea
 
 from exposurekit.errors import InvalidArgument
 from exposurekit.text.formatting import is_missing
 from exposurekit.text.sanitize import escaped, plain
 from exposurekit.widgets import static_html
-from exposurekit.widgets.data_grid import Grid
+from exposurekit.widgets.data_grid import Grid, Pager
 from exposurekit.widgets.filtering import Filter, TextIndex, unordered
 from exposurekit.widgets.panel import Panel
 from exposurekit.widgets.textbox import TextBox
 
-PAGES = (20, 50, 100)
 CHOICES_MAX = 200  # a column with more distinct values is searched, not picked from
 CELL_MAX = 200
 
@@ -53,8 +52,9 @@ class Explorer(Panel):
         self.filter = Filter()
         self._selected: set[int] = set()
         self._is_updating = False
-        self._page, self._positions = 0, np.arange(len(frame))
+        self._positions = np.arange(len(frame))
         self._grid = Grid(self.callback(self._sort), self.callback(self._select_row))
+        self._pager = Pager(self.callback(lambda _: self._show()))
         super().__init__(self._controls())
         self._show()
 
@@ -65,22 +65,14 @@ class Explorer(Panel):
             options=[("choose a column", None), *((plain(c), c) for c in _choices(self._frame))],
         )
         self._values = SelectMultiple(description="Values", rows=5)
-        self._size = Dropdown(description="Rows", options=PAGES, value=PAGES[0], layout=Layout(width="12em"))
         self._code = Textarea(description="Code", disabled=True, rows=2, layout=Layout(width="auto"))
-        self._status = HTML()
-        clear, back, forward = (
-            Button(description=label) for label in ("Clear", "Previous page", "Next page")
-        )
+        clear = self.button("Clear", lambda _: self.clear())
         self._search.observe(self.callback(self._search_typed), "value")
         self._column.observe(self.callback(lambda change: self._offer_values(change["new"])), "value")
         self._values.observe(self.callback(self._pick_values), "value")
-        self._size.observe(self.callback(lambda _: self._turn(0, first=True)), "value")
-        clear.on_click(self.callback(lambda _: self.clear()))
-        back.on_click(self.callback(lambda _: self._turn(-1)))
-        forward.on_click(self.callback(lambda _: self._turn(1)))
         row = Layout(flex_flow="row wrap")
         controls = HBox([self._search, self._column, self._values, clear], layout=row)
-        return [controls, self._grid, HBox([back, forward, self._size, self._status], layout=row), self._code]
+        return [controls, self._grid, self._pager, self._code]
 
     def show(self, frame: pd.DataFrame) -> None:
         """Display another table with the same columns; the filter stays, the selection is cleared."""
@@ -184,11 +176,10 @@ class Explorer(Panel):
 
     def _set_filter(self, new: Filter) -> None:
         self._positions = new.rows(self._frame, self._texts)
-        self.filter, self._page = new, 0
+        self.filter, self._pager.page = new, 0
         self._show()
 
     def _sort(self, name: str) -> None:
-        """Sort by a column; a second time, in the other direction."""
         by = self.filter.sort
         column = next(one for one in self._frame.columns if str(one) == name)
         ascending = not (by and by[0] == column and by[1])
@@ -219,14 +210,8 @@ class Explorer(Panel):
         self._selected = self._selected | {index} if selected else self._selected - {index}
         self._show()
 
-    def _turn(self, ahead: int, *, first: bool = False) -> None:
-        last = max(0, -(-len(self._positions) // self._size.value) - 1)
-        self._page = 0 if first else max(0, min(last, self._page + ahead))
-        self._show()
-
     def _show(self) -> None:
-        size, begin = self._size.value, self._page * self._size.value
-        positions = self._positions[begin : begin + size]
+        positions = self._positions[self._pager.rows(len(self._positions))]
         page = self._frame.iloc[positions]
         with self._grid.hold_sync():
             self._grid.columns = [str(name) for name in self._frame.columns]
@@ -238,15 +223,10 @@ class Explorer(Panel):
             self._grid.sort = [*((None, True) if by is None else (str(by), ascending))]
             self._grid.selected = sorted(self._selected & {*map(int, positions)})
             self._grid.caption = self.line()
-        to = min(begin + size, len(self._positions))
-        self._status.value = (
-            f'<p role="status">Rows {begin + 1 if to else 0:,} to {to:,} of {len(self._positions):,}</p>'
-        )
         self._code.value = self.code
 
 
 def _suggestion(name: object, names: Iterable[object]) -> str:
-    """What may have been meant, to end an error message."""
     by_key = {str(one).casefold(): str(one) for one in names}
     nearest = get_close_matches(str(name).casefold(), by_key, n=1)
     if nearest:
@@ -255,7 +235,6 @@ def _suggestion(name: object, names: Iterable[object]) -> str:
 
 
 def _choices(frame: pd.DataFrame) -> dict[Any, list[Any]]:
-    """The columns whose values can be picked, and these values."""
     choices = {}
     for column in frame.columns:
         if unordered(frame[column]):
@@ -268,7 +247,6 @@ def _choices(frame: pd.DataFrame) -> dict[Any, list[Any]]:
 
 
 def _text(value: object) -> str:
-    """A cell as plain text for the browser."""
     if is_missing(value):
         return "—"
     text = ", ".join(map(str, value)) if isinstance(value, (list, tuple, np.ndarray)) else str(value)

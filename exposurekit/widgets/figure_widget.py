@@ -11,8 +11,8 @@ import traitlets
 from ipywidgets import Widget, widget_serialization
 
 from exposurekit import charts
+from exposurekit.charts.theme import CLEAR
 
-_CLEAR = "rgba(0,0,0,0)"
 _DIM = 0.25  # of a bar that is not marked, where others are
 _PAD_PX = 28  # a second line lifts the first
 # anywidget waits two seconds for a script, and drops messages to a widget whose script came later. A busy browser needs
@@ -108,7 +108,6 @@ class FigureView(go.FigureWidget):  # type: ignore[misc]  # Plotly has no types
         return _library()
 
     def _receive(self, content: Any) -> None:
-        """Send the whole current figure when a browser asks for it."""
         if isinstance(content, dict) and content.get("whole"):
             figure = self.to_plotly_json()
             self._widget_data, self._widget_layout = figure["data"], figure["layout"]
@@ -126,7 +125,7 @@ def _library() -> Library:
 
 def create_view(figure: charts.Chart) -> FigureView:
     """Create a widget of a chart, on the background of the page."""
-    view = FigureView(go.Figure(figure).update_layout(title=_title(figure), paper_bgcolor=_CLEAR))
+    view = FigureView(go.Figure(figure).update_layout(title=_title(figure), paper_bgcolor=CLEAR))
     view.content = _without_marks(figure)
     return view
 
@@ -147,7 +146,7 @@ def redraw(view: FigureView, figure: charts.Chart) -> None:
         view.data = []
         view.add_traces(figure.data)
         view.layout = figure.layout
-        view.update_layout(title=_title(figure), paper_bgcolor=_CLEAR)
+        view.update_layout(title=_title(figure), paper_bgcolor=CLEAR)
     view.content = content
 
 

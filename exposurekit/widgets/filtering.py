@@ -88,7 +88,6 @@ def unordered(column: "pd.Series[Any]") -> bool:
 
 
 def _literal(value: object) -> str:
-    """A value as code."""
     if isinstance(value, np.generic):
         return repr(value.item())
     if isinstance(value, (pd.Timestamp, pd.Timedelta)):

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pandas as pd
-from ipywidgets import HTML, Button, HBox, Layout, Text
+from ipywidgets import HTML, HBox, Layout, Text
 
 from exposurekit.analysis.data_quality import MINE, NOT_MINE, UNSURE
 from exposurekit.analysis.statuses import is_open
@@ -56,9 +56,9 @@ class RecordLabels(Panel):
         self._about, self._status = HTML(), HTML()
         self._reason = Text(description="Reason", placeholder="why", layout=Layout(width="auto"))
         labels = [
-            self._button(words, lambda _, label=label: self.label(label)) for label, words in BUTTONS.items()
+            self.button(words, lambda _, label=label: self.label(label)) for label, words in BUTTONS.items()
         ]
-        turn = [self._button("Back", lambda _: self.step(-1)), self._button("Skip", lambda _: self.step(1))]
+        turn = [self.button("Back", lambda _: self.step(-1)), self.button("Skip", lambda _: self.step(1))]
         actions = {key: BUTTONS[label].lower() for key, label in KEYS.items()} | {"j": "skip", "k": "back"}
         row = Layout(flex_flow="row wrap")
         keys_box = Keys(actions, self.callback(self._key_pressed))
@@ -130,11 +130,6 @@ class RecordLabels(Panel):
         else:
             table.insert(1, "record_id", first["record_id"])
         return f"<section>{static_html.table(table, caption=self.line(), total=len(order))}</section>"
-
-    def _button(self, words: str, action: Any) -> Button:
-        button = Button(description=words)
-        button.on_click(self.callback(action))
-        return button
 
     def _key_pressed(self, key: str) -> None:
         if key in KEYS:

@@ -6,11 +6,11 @@ import pandas as pd
 
 from exposurekit.analysis.tasks import NO_VALUE_TEXTS, NOT_ON_FILE, Task
 from exposurekit.analysis.work_queue import DONE, STARTED, TO_DO, UNABLE
+from exposurekit.charts.theme import pluralize
 from exposurekit.text.sanitize import link_text, plain
 
 LABEL_MAX, PART_MAX = 400, 60
 _KEY = ["user_id", "alert_number"]
-_LABELS = {"Name": "Name as listed", "Places": "Locations", "Page": "Title of the page"}
 Row = tuple[str, str, bool, str]  # label, text, whether it can be copied, link text (empty: no link)
 Section = tuple[str, bool, list[Row]]  # heading, whether it is collapsed, rows
 
@@ -30,7 +30,7 @@ def full_label(task: Task) -> str:
 
     >>> from exposurekit.analysis.tasks import Task
     >>> from exposurekit.widgets.listings import full_label
-    >>> full_label(Task("user 1", "PeepFinder", facts=(("Name", "Jo Doe"), ("Age", "46"))))
+    >>> full_label(Task("user 1", "PeepFinder", facts=(("Name as listed", "Jo Doe"), ("Age", "46"))))
     'PeepFinder, user 1: Jo Doe · age 46'
     """
     return _truncate(f"{_truncate(task.site or 'a web page', PART_MAX)}, {short_label(task)}", LABEL_MAX)
@@ -49,9 +49,7 @@ def _truncate(text: str, length: int) -> str:
 
 def facts(task: Task) -> list[Row]:
     """What the listing shows, its link, and the page where the removal begins."""
-    rows = [
-        (_LABELS.get(label, label), plain(text), text not in NO_VALUE_TEXTS, "") for label, text in task.facts
-    ]
+    rows = [(label, plain(text), text not in NO_VALUE_TEXTS, "") for label, text in task.facts]
     links = [("Link", task.address), ("Begin at", task.begin)]
     return rows + [(label, plain(url), True, link_text(url) or "") for label, url in links if url]
 
@@ -96,7 +94,8 @@ class Progress:
     def __str__(self) -> str:
         if not self.steps:
             return "no steps"
-        return f"{self.done} of {self.steps} done" + (f", {self.unable} unable" if self.unable else "")
+        unable = f", {self.unable} marked unable" if self.unable else ""
+        return f"{self.done} of {pluralize(self.steps, 'step')} done{unable}"
 
 
 def progress(steps: pd.DataFrame) -> dict[tuple[int, int], Progress]:

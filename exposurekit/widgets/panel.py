@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from IPython.display import publish_display_data
-from ipywidgets import HTML, VBox, Widget
+from ipywidgets import HTML, Button, VBox, Widget
 
 from exposurekit.errors import ExposureError
 from exposurekit.text.sanitize import escaped, plain
@@ -26,6 +26,7 @@ _STYLE = """<style>
 .exposurekit-panel summary { cursor: pointer; }
 .exposurekit-error { border-left: 4px solid #D55E00; padding: .3em .8em; }
 </style>"""
+_STATIC_NOTE = "A static copy of a widget: run its cell again to use it."
 Callback = Callable[[Any], None]
 
 
@@ -56,6 +57,10 @@ class Panel(VBox):  # type: ignore[misc]  # ipywidgets has no types
         """Static HTML of the current content, without scripts."""
         raise NotImplementedError
 
+    def to_output_html(self) -> str:
+        """Static HTML for a notebook's output; it may draw charts with a script."""
+        return self.to_html()
+
     def __repr__(self) -> str:
         return plain(self.line())
 
@@ -70,8 +75,8 @@ class Panel(VBox):  # type: ignore[misc]  # ipywidgets has no types
         return {"text/plain": repr(self), _WIDGET: live}
 
     def _ipython_display_(self) -> None:
-        _publish(self._repr_mimebundle_())
-        _publish(self._fallback(), display_id=self._name)
+        publish(self._repr_mimebundle_())
+        publish(self._fallback(), display_id=self._name)
         self._is_displayed = True
 
     def callback(self, action: Callback) -> Callback:
@@ -90,6 +95,12 @@ class Panel(VBox):  # type: ignore[misc]  # ipywidgets has no types
 
         return run
 
+    def button(self, label: str, action: Callable[..., Any], **options: Any) -> Button:
+        """Create a button with a wrapped callback."""
+        button = Button(description=label, **options)
+        button.on_click(self.callback(action))
+        return button
+
     def _show_error(self, error: Exception) -> None:
         is_ours = isinstance(error, ExposureError)
         message = str(error) if is_ours else f"{type(error).__name__}: see the widget's .error"
@@ -99,17 +110,23 @@ class Panel(VBox):  # type: ignore[misc]  # ipywidgets has no types
     def update_fallback(self) -> None:
         """Update the static HTML, so that a notebook saved now contains the current content."""
         if self._is_displayed:
-            _publish(self._fallback(), display_id=self._name, update=True)
+            publish(self._fallback(), display_id=self._name, update=True)
 
     def _fallback(self) -> dict[str, str]:
+        """The static HTML, hidden while the live widget is there; without it, what says so is hidden."""
         static = f"{self._name}-static"
-        hidden = (
-            f":root:has(.{self._name}) .{static} {{ display: none; }} "
+        style = (
+            f":root:has(.{self._name}) .{static}, "
+            f":root:not(:has(.{self._name})) .jp-OutputArea-child:has(.jupyter-widgets)"
+            f":has(+ .jp-OutputArea-child .{static}) "
+            f"{{ display: none; }} "
             f"@media print {{ .{static} details::details-content {{ content-visibility: visible; }} }}"
         )
-        return {"text/html": f'<style>{hidden}</style><div class="{static}">{self.to_html()}</div>'}
+        content = f"{self.to_output_html()}<p><em>{_STATIC_NOTE}</em></p>"
+        return {"text/html": f'<style>{style}</style><div class="{static}">{content}</div>'}
 
 
-def _publish(bundle: dict[str, Any], *, display_id: str = "", update: bool = False) -> None:
+def publish(bundle: dict[str, Any], *, display_id: str = "", update: bool = False) -> None:
+    """Send an output to the notebook, or update the output with this display id."""
     transient = {"display_id": display_id} if display_id else {}
     publish_display_data(bundle, transient=transient, update=update)  # type: ignore[no-untyped-call]

@@ -1,18 +1,19 @@
 """Scope: the day, people, sites and statuses that a dashboard displays, and the chart of each question."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import date, timedelta
-from typing import TypeAlias
 
 import pandas as pd
 
-from exposurekit import analysis, charts
+from exposurekit import charts
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
+from exposurekit.questions import ONLY_NOW, QUESTIONS
 from exposurekit.text.sanitize import plain
 
 NOW = "now"
+ALWAYS = ("by_site", "status_over_time")
 CHANGES_DAYS = 14  # `changes` counts from so many days before the day, unless another start is picked
 
 
@@ -73,26 +74,45 @@ class Scope:
         """What is picked, in words; people by id."""
         return [words for words, _ in self._selection()]
 
-    def provenance_for(self, columns: Iterable[str]) -> str:
+    def provenance_for(self, columns: Iterable[object]) -> str:
         """The provenance of a table with these columns; it says which filters the table cannot apply."""
         selection = self._selection()
-        applied = [words for words, column in selection if column in columns]
+        applied = [words for words, column in selection if column in {*columns}]
         note = "else everyone, everywhere" if len(applied) < len(selection) else ""
         return " · ".join(filter(None, [self.source, *applied, note]))
+
+    def table(self, name: str) -> pd.DataFrame:
+        """The input of a question on that day, of everyone; what people have on file is always as of now."""
+        if name == "records":
+            return self.all_records
+        source: Exposure | History | None = self.exposure
+        if name not in ONLY_NOW and (source is None or self.day is not None or name == "steps"):
+            source = self.history or self.exposure  # steps of a history have ticks
+        if isinstance(source, Exposure):
+            return source[name]
+        assert source is not None  # noqa: S101  a dashboard has one of the two
+        table: pd.DataFrame = getattr(source, name)(as_of=self.day)
+        return table
+
+    @property
+    def first_day(self) -> date:
+        """The day of the first run."""
+        assert self.history is not None  # noqa: S101  offered with a history only
+        first: date = self.history.runs()["finished_at"].min().date()
+        return first
+
+    @property
+    def displayed_day(self) -> date:
+        """The day, or that of the newest run."""
+        assert self.history is not None  # noqa: S101  offered with a history only
+        newest: date = self.history.runs()["finished_at"].max().date()
+        return self.day or newest
 
     @property
     def changes_since(self) -> date:
         """The day from which `changes` counts: `since`, or `CHANGES_DAYS` before the day, or the first run."""
-        assert self.history is not None  # noqa: S101  offered with a history only
-        first_run, last = self._run_days()
-        start = self.since or last - timedelta(days=CHANGES_DAYS)
-        return min(max(first_run, start), last)
-
-    def _run_days(self) -> tuple[date, date]:
-        """The days of the first run and of the displayed one."""
-        assert self.history is not None  # noqa: S101  offered with a history only
-        finished = self.history.runs()["finished_at"]
-        return finished.min().date(), self.day or finished.max().date()
+        start = self.since or self.displayed_day - timedelta(days=CHANGES_DAYS)
+        return min(max(self.first_day, start), self.displayed_day)
 
     def over_time(self, counts: pd.DataFrame) -> pd.DataFrame:
         """Counts over time until the day, for the picked people and sites.
@@ -118,92 +138,35 @@ class Scope:
         return selection
 
 
-Draw: TypeAlias = Callable[[Scope], charts.Chart]
+def available(exposure: Exposure | None, history: History | None) -> list[str]:
+    """The names of the questions that can be asked of a day and drawn, beyond the two charts that are always displayed."""
+    return [
+        name
+        for name, question in QUESTIONS.items()
+        if question.has_chart
+        and name not in ALWAYS
+        and (exposure is not None or not question.needs_exposure)
+        and (question.inputs or (history is not None and {"as_of", "since"} & {*question.options}))
+    ]
 
 
-def available(exposure: Exposure | None, history: History | None) -> dict[str, Draw]:
-    """The questions that can be answered, by name, each with the function that draws its chart."""
-    draws = _OF_RECORDS | _OF_LINKS
-    if exposure is not None:
-        draws |= _OF_EXPOSURE
-    if history is not None:
-        draws |= _OF_HISTORY
-    return draws
-
-
-def _of_records(question: str) -> Draw:
-    count, draw = getattr(analysis, question), getattr(charts, question)
-    return lambda scope: draw(count(scope.records), provenance=scope.provenance)
-
-
-def _of_on_file(question: str) -> Draw:
-    """A chart of what people have on file now, on whatever day the records are."""
-
-    def draw(scope: Scope) -> charts.Chart:
-        assert scope.exposure is not None  # noqa: S101  offered with an exposure only
-        table = getattr(analysis, question)(scope.records, scope.exposure.on_file())
-        figure: charts.Chart = getattr(charts, question)(
-            table, provenance=f"{scope.provenance} · on file now"
-        )
-        return figure
-
-    return draw
-
-
-def _of_history(question: str) -> Draw:
-    """A chart of the history as of the day, for the picked people and sites as far as its table has them."""
-
-    def draw(scope: Scope) -> charts.Chart:
-        table = getattr(scope.history, question)(as_of=scope.day)
-        figure: charts.Chart = getattr(charts, question)(
-            scope.select(table), provenance=scope.provenance_for(table)
-        )
-        return figure
-
-    return draw
-
-
-def _by_kind(scope: Scope) -> charts.Chart:
-    return charts.by_kind(
-        analysis.by_kind(scope.select(_links(scope))), provenance=scope.provenance_for(_LINKS)
-    )
-
-
-def _links(scope: Scope) -> pd.DataFrame:
-    if scope.day is None and scope.exposure is not None:
-        return scope.exposure.links()
-    assert scope.history is not None  # noqa: S101  a day needs a history
-    links = scope.history.links(as_of=scope.day)
-    return links[links["presence"] == analysis.LISTED]
-
-
-def _changes(scope: Scope) -> charts.Chart:
-    """What changed since a day, for everyone."""
-    assert scope.history is not None  # noqa: S101  offered with a history only
-    first = scope.changes_since
-    last = scope.day or scope.history.runs()["finished_at"].max().date()
-    note = ", everyone" if scope.filters else ""
-    return charts.changes(
-        scope.history.diff(first, last).why, provenance=f"{scope.source} · since {first}{note}"
-    )
-
-
-_LINKS = ("user_id",)
-_OF_RECORDS = {question: _of_records(question) for question in ("by_user", "user_by_site", "by_state")}
-_OF_LINKS = {"by_kind": _by_kind}
-_OF_EXPOSURE = {question: _of_on_file(question) for question in ("blockers", "best_next_fields")}
-_OF_HISTORY = {"changes": _changes} | {
-    question: _of_history(question)
-    for question in (
-        "time_to_removal",
-        "survival",
-        "relistings",
-        "work_queue",
-        "precision",
-        "site_health",
-        "forecast",
-    )
-}
+def draw(name: str, scope: Scope) -> charts.Chart:
+    """The chart of an available question."""
+    question = QUESTIONS[name]
+    if question.inputs:
+        tables = {one: scope.table(one) for one in question.inputs}
+        provenance = scope.provenance_for(tables[question.inputs[0]])
+        now = " · on file now" if question.needs_exposure else ""
+        context = question.context(scope.history, scope.day) if scope.history and question.context else {}
+        answer = question.answer(lambda one: scope.select(tables[one]), **context)
+        return question.draw(answer, provenance=f"{provenance}{now}")
+    assert scope.history is not None  # noqa: S101  available with a history only
+    if "since" in question.options:
+        since, until = scope.changes_since, scope.displayed_day
+        provenance = f"{scope.source} · since {since}{', everyone' if scope.filters else ''}"
+        return question.draw(question.ask(scope.history, since=since, until=until), provenance=provenance)
+    answer = question.ask(scope.history, as_of=scope.day)
+    return question.draw(scope.select(answer), provenance=scope.provenance_for(answer))
 
 
 def _sum_sites(counts: pd.DataFrame) -> pd.DataFrame:

@@ -83,9 +83,7 @@ def person(removal: Task) -> str:
 
 def notes(removal: Task) -> str:
     """What to know before starting: what is missing, which name to use, and whether links lead nowhere."""
-    lines = []
-    if removal.cannot_start:
-        lines.append(f"<strong>{escaped(removal.cannot_start)}</strong>")
+    lines = [f"<strong>{escaped(warning)}</strong>" for warning in removal.warnings]
     if removal.site and removal.facts:
         lines.append(escaped(WHICH_NAME))
     if removal.site and removal.facts and not removal.address:

@@ -18,8 +18,8 @@ from statistics import median
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import pandas as pd
-import widgets_kit as kit
-from history_kit import DAWN, Clock, Person, Service, a_record, seen_through
+from support import controls as kit
+from support.histories import DAWN, Clock, Person, Service, a_record, seen_through
 
 from exposurekit.history import History
 from exposurekit.widgets import Dashboard
@@ -33,16 +33,18 @@ PICKS = {
 }
 
 
-class Told:
-    """An exposure of tables that are here already."""
+STATUSES = ("discovered", "pending removal", "removed")
 
-    provenance = "invented"
 
-    def __init__(self, records):
-        self._records = records
-
-    def records(self):
-        return self._records
+def everyone(records):
+    """So many records, shared evenly among the people."""
+    each = -(-records // PEOPLE)
+    return {
+        user: Person(
+            [a_record(user * each + n, STATUSES[n % 3], f"Site {(user + n) % 120:03}") for n in range(each)]
+        )
+        for user in range(1, PEOPLE + 1)
+    }
 
 
 def took(act):
@@ -81,9 +83,9 @@ def collected(path, runs):
     return history
 
 
-def measured(name, records, history):
+def measured(name, exposure, history):
     """Print what a dashboard takes."""
-    exposure = Told(records)
+    records = exposure.records()
     opening = took(lambda: Dashboard(exposure, history))
     print(f"{name}: opens in {opening:.2f} s (at most {OPEN_S})")
     dashboard = Dashboard(exposure, history)
@@ -100,10 +102,12 @@ def main():
     parser.add_argument("--records", type=int, default=100_000)
     parser.add_argument("--runs", type=int, default=20)
     asked = parser.parse_args()
-    records = kit.records(asked.records)
-    measured("without a history", records, None)
-    with tempfile.TemporaryDirectory() as directory:
-        measured(f"with {asked.runs} runs", records, collected(Path(directory), asked.runs))
+    service = Service()
+    service.people.update(everyone(asked.records))
+    with seen_through(service) as exposure, tempfile.TemporaryDirectory() as directory:
+        exposure.refresh()
+        measured("without a history", exposure, None)
+        measured(f"with {asked.runs} runs", exposure, collected(Path(directory), asked.runs))
 
 
 if __name__ == "__main__":

@@ -70,8 +70,8 @@ _NEEDED = ("first_name", "last_name", "address1", "city", "state", "zip")
 _STEPS = (
     "Open the listing and copy its address from the bar of the browser.",
     "Go to the opt-out page, which is linked at the foot of every page of the site.",
-    "Paste the address, give an e-mail address and solve the puzzle.",
-    "Follow the link in the e-mail within 24 hours.",
+    "Paste the address, give an email address and solve the puzzle.",
+    "Follow the link in the email within 24 hours.",
 )
 
 

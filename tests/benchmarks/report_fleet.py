@@ -28,7 +28,7 @@ def peak_mb():
 def collected(people, records, days, directory):
     """A history of so many looks, a day apart."""
     from history_collect import CREDENTIALS, served
-    from history_kit import DAWN, Clock
+    from support.histories import DAWN, Clock
 
     import exposurekit as ek
 
@@ -82,7 +82,7 @@ def measured(which, directory, out):
 
 def first_chart_s(file):
     """From opening a page to its first chart, in Chromium."""
-    from jupyter_kit import browsing
+    from support.jupyter import browsing
 
     with browsing(file=file) as (page, _):
         page.goto("about:blank")

@@ -2,8 +2,8 @@
 
     python tests/benchmarks/service_front.py [--rounds 7] [--seconds 1.5] [--connections 12]
 
-Get user (20 records, two links, e-mails, phones, addresses) and List users (a hundred of them) on an SQLite file,
-twice: *remembered*, where the same is asked again and nothing has changed (see `front/memory.py`), and *first
+Get user (20 records, two links, emails, phones, addresses) and List users (a hundred of them) on an SQLite file,
+twice: *remembered*, where the same is asked again and nothing has changed (see `api/cache.py`), and *first
 asked*, where no answer is ever found remembered, so that each is looked up, opened, encoded and kept anew. The gate
 runs in full either way. The bare handler gives a body of the same size, made before. Each side has a process of its
 own; they are asked in turn, from this process, over raw keep-alive connections. Prints the median requests a second,
@@ -32,7 +32,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from exposurekit.service.accounts import integrators, users
-from exposurekit.service.accounts.list_inputs import Entry
+from exposurekit.service.accounts.user_items import KINDS
 from exposurekit.service.api.app import create_app
 from exposurekit.service.api.cache import ResponseCache
 from exposurekit.service.api.server import running
@@ -83,7 +83,7 @@ async def people(database):
     async with database.writing() as work:
         credentials = await integrators.add(work, "acme")
         values = PERSON | {
-            kind: [Entry(None, destroy=False, fields=item) for item in items] for kind, items in LISTS.items()
+            kind: [KINDS[kind].request(**item) for item in items] for kind, items in LISTS.items()
         }
         accounts = [await users.create(work, 1, values) for _ in range(PEOPLE)]
         jane = accounts[PEOPLE // 2]
@@ -100,17 +100,23 @@ async def people(database):
     }
 
 
+class NeverCached(ResponseCache):
+    """A cache that stores and finds nothing."""
+
+    def get(self, key):  # noqa: ARG002
+        return None
+
+
 def serve_first_asked(said):
-    ResponseCache.get = lambda *_: None
-    serve_remembered(said)
+    serve_remembered(said, NeverCached())
 
 
-def serve_remembered(said):
+def serve_remembered(said, cache=None):
     with tempfile.TemporaryDirectory() as directory:
         url = f"sqlite:///{directory}/service.db"
         database = Database(url, vault=Vault(Vault.generate_key()), clock=Clock())
         paths = asyncio.run(people(database))
-        with running(create_app(database)) as base_url:
+        with running(create_app(database, cache=cache)) as base_url:
             said({"base_url": base_url, "paths": paths})
             sys.stdin.read()
 

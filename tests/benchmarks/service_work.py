@@ -24,11 +24,11 @@ from starlette.routing import Route
 from exposurekit.contract.webhooks import GROUPING_WINDOW
 from exposurekit.sandbox.world.world import running_world
 from exposurekit.service.accounts import integrators, users
-from exposurekit.service.accounts.list_inputs import Entry
+from exposurekit.service.accounts.user_items import KINDS
 from exposurekit.service.api.server import running
 from exposurekit.service.clock import FrozenClock
 from exposurekit.service.findings.findings import discover_record
-from exposurekit.service.http.client import Outbound
+from exposurekit.service.http.client import HttpClient
 from exposurekit.service.models import Listing, Site
 from exposurekit.service.scanning.politeness import PoliteFetcher
 from exposurekit.service.scanning.scan import ScanContext
@@ -80,8 +80,8 @@ async def deliveries(count: int, url: str) -> tuple[float, float]:
         clock.advance(GROUPING_WINDOW)
         config = WorkerConfig(deliveries=AT_ONCE)
         worker = Worker(
-            ScanContext(database, {}, PoliteFetcher(Outbound(), database)),
-            Outbound(allowed_networks=LOOPBACK),
+            ScanContext(database, {}, PoliteFetcher(HttpClient(), database)),
+            HttpClient(allowed_networks=LOOPBACK),
             config=config,
         )
         ours = await timed(worker.run_until_idle)
@@ -110,11 +110,11 @@ async def scans(people: int) -> tuple[float, float, int]:
             [acme] = await integrators.all(work)
             for person in world.people:
                 await users.create(work, acme.id, fields_of(person.request()))
-        outbound = Outbound(allowed_networks=LOOPBACK, resolve=world.resolve)
+        http = HttpClient(allowed_networks=LOOPBACK, resolve=world.resolve)
         web = ScanContext(
-            database, world.definitions, PoliteFetcher(outbound, database), Engine(world.search_engine)
+            database, world.definitions, PoliteFetcher(http, database), Engine(world.search_engine)
         )
-        worker = Worker(web, outbound, config=WorkerConfig(scans=AT_ONCE, removals=1))
+        worker = Worker(web, http, config=WorkerConfig(scans=AT_ONCE, removals=1))
         before = world.requests.total()
         ours = await timed(lambda: scan_all(worker, people))
         asked = world.requests.total() - before
@@ -146,7 +146,7 @@ def fields_of(request: dict[str, object]) -> dict[str, object]:
     """A request as the front hands it to the domain."""
     lists = ("aliases", "emails", "phone_numbers", "addresses")
     return {
-        name: [Entry(None, destroy=False, fields=item) for item in value] if name in lists else value
+        name: [KINDS[name].request(**item) for item in value] if name in lists else value
         for name, value in request.items()
     }
 

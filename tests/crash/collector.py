@@ -73,13 +73,17 @@ def _counts(statuses: Any) -> dict[str, int]:
 
 
 def _told(row: Any) -> dict[str, int]:
-    return {name: int(n) for name, n in row.items() if n and name not in {"at", "total", "people", "unseen"}}
+    return {
+        name: int(n)
+        for name, n in row.items()
+        if n and name not in {"at", "open", "total", "people", "unseen"}
+    }
 
 
 def _agrees(diff: Any) -> bool:
     """Whether the number of open things moved as the things did."""
     closed = ["removed", "vanished", "unknown"]
-    before, after = diff.things["before"], diff.things["after"]
+    before, after = diff.changes["before"], diff.changes["after"]
     opened = (before.isna() | before.isin(closed)) & ~after.isin(closed)
     ended = before.notna() & ~before.isin(closed) & after.isin(closed)
     told = diff.why.set_index("cause")["open"]

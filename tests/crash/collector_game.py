@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import faults
 from crash.collector_population import Population
 from crash.collector_verdict import judged
+from support import faults
 
 PROCESS = Path(__file__).with_name("collector.py")
 PATIENCE_S, LOOK_S = 120, 0.002

@@ -3,8 +3,8 @@
 import random
 from dataclasses import dataclass, field
 
-from history_kit import Person, Service, a_link, a_record, an_alert
-from history_reference import Seen
+from support.histories import Person, Service, a_link, a_record, an_alert
+from support.history_reference import Seen
 
 STATUSES = ("discovered", "discovered", "pending removal", "removed", "on hold")
 SITES = ("PeepFinder", "Namesake", "Kinfolk")

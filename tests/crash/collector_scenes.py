@@ -1,13 +1,13 @@
 """What the dying collectors look at: a few invented people, as they are in each run. Kills nobody."""
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from faults import BODIES
-from history_kit import Person, a_delivery, a_link, a_record, an_alert
+from support.faults import BODIES
+from support.histories import Person, a_delivery, a_link, a_record, an_alert
 
 from exposurekit.client.bulk import Batch, Failure, UserListing
 from exposurekit.contract.models import Alert, User, UserKey
@@ -34,18 +34,17 @@ class Canned:
     failing: frozenset[int] = frozenset()
     origin: str = "service.example · acme"
 
-    def stream(
+    def iter_batches(
         self,
-        take: Callable[[Batch], None],
         *,
-        choose: Callable[[int], bool],
+        only: Callable[[int], bool] | None = None,
         progress: bool | None = None,  # noqa: ARG002
-    ) -> UserListing:
+    ) -> Iterator[Batch]:
         """Two people at a time."""
-        chosen = [user_id for user_id in self.people if choose(user_id)]
+        chosen = [user_id for user_id in self.people if only is None or only(user_id)]
         for start in range(0, len(chosen), 2):
-            take(self._batch(chosen[start : start + 2]))
-        return UserListing(len(self.people), len(self.people))
+            yield self._batch(chosen[start : start + 2])
+        yield Batch(listing=UserListing(len(self.people), len(self.people)))
 
     def _batch(self, ids: Sequence[int]) -> Batch:
         well = [user_id for user_id in ids if user_id not in self.failing]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from history_reference import Look, Reference, Seen
+from support.history_reference import Look, Reference, Seen
 
 from exposurekit.history import History
 

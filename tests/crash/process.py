@@ -49,7 +49,7 @@ def _worker(settings, database):
 
     from exposurekit.sandbox.world.world import World
     from exposurekit.service import worker
-    from exposurekit.service.http.client import Outbound
+    from exposurekit.service.http.client import HttpClient
     from exposurekit.service.scanning import removal_job
     from exposurekit.service.scanning.politeness import PoliteFetcher
     from exposurekit.service.scanning.scan import ScanContext
@@ -71,10 +71,10 @@ def _worker(settings, database):
                 os._exit(WORKER_FAILED)
 
     networks = ("127.0.0.0/8",)
-    outbound = Outbound(allowed_networks=networks, resolve=resolve)
+    http = HttpClient(allowed_networks=networks, resolve=resolve)
     engine = Engine(World.search_engine, timeout_s=run.PAGE_S)
-    web = ScanContext(database, settings.definitions(), PoliteFetcher(outbound, database), engine)
-    return Counted(web, Outbound(allowed_networks=networks), config=settings.pace)
+    web = ScanContext(database, settings.definitions(), PoliteFetcher(http, database), engine)
+    return Counted(web, HttpClient(allowed_networks=networks), config=settings.pace)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import postgres_kit
 from crash.clock import FastClock
 from crash.evidence import Evidence, gathered, scans_waiting, unrest
 from crash.fleet import Fleet, Member, free_port
@@ -20,6 +19,7 @@ from crash.load import Load
 from crash.receiver import DEAF, FAIR, Receiver
 from crash.settings import WORLD_SPEED, Settings
 from crash.verdict import Run
+from support import postgres
 
 from exposurekit.sandbox.world.world import World
 from exposurekit.service.accounts import integrators
@@ -105,7 +105,7 @@ def _server(plan: Plan) -> Iterator[Any]:
     if plan.database == "sqlite":
         yield None
         return
-    with postgres_kit.a_server() as server:
+    with postgres.a_server() as server:
         yield server
 
 
@@ -200,9 +200,9 @@ async def _kill(stage: _Stage) -> None:
 async def _stop_server(stage: _Stage, down_s: float) -> None:
     """While every process runs: one that is only starting may refuse to, without its database."""
     await stage.fleet.ready()
-    await asyncio.to_thread(postgres_kit.stop_at_once, stage.server)
+    await asyncio.to_thread(postgres.stop_at_once, stage.server)
     await asyncio.sleep(down_s)
-    await asyncio.to_thread(postgres_kit.start_again, stage.server)
+    await asyncio.to_thread(postgres.start_again, stage.server)
     stage.server_stops += 1
 
 

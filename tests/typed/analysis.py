@@ -50,6 +50,8 @@ diff = history.diff(date(2026, 11, 13), datetime.now(UTC) - timedelta(days=1))
 reveal_type(diff)  # Diff
 reveal_type(diff.why)  # DataFrame
 reveal_type(history["work_queue"])  # DataFrame
+reveal_type(history.work_queue(exposure=exposure))  # DataFrame
+reveal_type(history.steps(exposure=exposure))  # DataFrame
 history.label(history.records().iloc[0], "not mine", reason="another birth year")
 history.tick(steps.head(1), "done")
 history.note({"user_id": 12, "record_id": 7}, "asked them by letter")

@@ -5,6 +5,7 @@ doubles that again with its own requests and responses (measured: tests/benchmar
 """
 
 import asyncio
+import re
 import ssl
 from functools import cache, partial
 from typing import Any
@@ -14,14 +15,16 @@ import aiohttp
 from aiohttp.client_proto import ResponseHandler
 from yarl import URL
 
-from exposurekit.client.protocol import BODY_MAX, Request
+from exposurekit.client.protocol import BAD_REQUEST, BODY_MAX, Request
 from exposurekit.client.retry import Response, Result, TransportFailure
 from exposurekit.client.unpacking import Body, BodyTooLarge
 from exposurekit.errors import ConfigurationError
 
 HEAD_MAX = 100 * 1024  # bytes of status line and headers, the same limit as the blocking client's
 _HEADERS_MAX = 10_000
-_END = b"\r\n\r\n"
+_END = re.compile(rb"\r?\n\r?\n")
+_LENGTH = re.compile(rb"^content-length:[ \t]*(.*?)[ \t]*\r?\n", re.IGNORECASE | re.MULTILINE)
+_CHUNKED = re.compile(rb"^transfer-encoding:.*\bchunked\b", re.IGNORECASE | re.MULTILINE)
 
 
 class AiohttpTransport:
@@ -99,7 +102,7 @@ async def _read_body(response: aiohttp.ClientResponse) -> Result:
     if (response.content_length or BODY_MAX) < BODY_MAX and "Content-Encoding" not in response.headers:
         return Response(response.status, response.headers, await response.read())
     # The size is not announced, or grows when the body is decompressed.
-    body = Body(response.headers.get("Content-Encoding"), BODY_MAX)
+    body = Body(response.headers.get("Content-Encoding"), BODY_MAX, is_error=response.status >= BAD_REQUEST)
     async for chunk in response.content.iter_any():
         body.feed(chunk)
     return Response(response.status, response.headers, body.content())
@@ -120,10 +123,9 @@ class _OneResponse:
     def __init__(self, parser: Any, protocol: _Protocol) -> None:
         self._parser = parser
         self._protocol = protocol
-        self._head_size = 0
-        self._tail = b""  # the last bytes of the head: its end may be split between two chunks
+        self._head = b""
+        self._body: Any = None
         self._remaining: int | None = None  # bytes of the body; None: not announced, or not yet known
-        self._in_head = True
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._parser, name)
@@ -131,29 +133,55 @@ class _OneResponse:
     def feed_data(self, data: bytes) -> Any:
         """Parse the bytes that belong to the response."""
         messages: list[Any] = []
-        while self._in_head and data:
-            end = (self._tail + data).find(_END)
-            split = len(data) if end < 0 else end - len(self._tail) + len(_END)
-            self._head_size += split
-            if self._head_size > HEAD_MAX + len(_END) and end < 0:
-                raise aiohttp.http_exceptions.LineTooLong(b"the head", HEAD_MAX)
-            self._tail = (self._tail + data)[-3:] if end < 0 else b""
-            more, upgraded, tail = self._parser.feed_data(data[:split])
+        while self._body is None and data:
+            start = max(0, len(self._head) - 3)  # the end may be split between two chunks
+            self._head += data
+            end = _END.search(self._head, start)
+            if end is None or end.end() > HEAD_MAX + len(end[0]):
+                if len(self._head) > HEAD_MAX:
+                    raise aiohttp.http_exceptions.LineTooLong(b"the head", HEAD_MAX)
+                return messages, False, b""
+            head, data, self._head = self._head[: end.end()], self._head[end.end() :], b""
+            more, upgraded, tail = self._parser.feed_data(self._unambiguous(head))
             messages += more
-            data = data[split:]
             if upgraded:
                 return messages, upgraded, tail + data
             if more and more[-1][0].code >= 200:  # noqa: PLR2004  1xx precedes the response
-                self._in_head, self._remaining = False, _length(more[-1][0])
+                message, self._body = more[-1]
+                self._remaining = _length(message)
         if self._remaining is not None:
             data, surplus = data[: self._remaining], data[self._remaining :]
             self._remaining -= len(data)
             if surplus:
-                self._protocol._should_close = True  # noqa: SLF001  as aiohttp's own parser does
+                self._close_afterwards()
         if not data and messages:
             return messages, False, b""
-        more, upgraded, tail = self._parser.feed_data(data)
-        return [*messages, *more], upgraded, tail
+        return messages, *self._rest(data)
+
+    def _rest(self, data: bytes) -> tuple[bool, bytes]:
+        try:
+            _, upgraded, tail = self._parser.feed_data(data)
+        except aiohttp.http_exceptions.HttpProcessingError:
+            if not self._body.is_eof():
+                raise
+            self._close_afterwards()  # what is invalid follows the last chunk
+            return False, b""
+        return upgraded, tail
+
+    def _unambiguous(self, head: bytes) -> bytes:
+        """Drop a repeated length, and one beside chunks, which count instead (RFC 9112, section 6.3)."""
+        lengths = _LENGTH.findall(head)
+        if lengths and _CHUNKED.search(head):
+            surplus = len(lengths)
+        elif len(lengths) > 1 and len({*lengths}) == 1:
+            surplus = len(lengths) - 1
+        else:
+            return head
+        self._close_afterwards()
+        return _LENGTH.sub(b"", head, count=surplus)
+
+    def _close_afterwards(self) -> None:
+        self._protocol._should_close = True  # noqa: SLF001  as aiohttp's own parser does
 
 
 def _length(message: Any) -> int | None:

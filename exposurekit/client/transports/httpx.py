@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 
-from exposurekit.client.protocol import BODY_MAX, Request
+from exposurekit.client.protocol import BAD_REQUEST, BODY_MAX, Request
 from exposurekit.client.retry import Response, Result, TransportFailure
 from exposurekit.client.unpacking import Body, BodyTooLarge
 from exposurekit.errors import ConfigurationError
@@ -136,7 +136,8 @@ def _close_if_surplus(response: httpx.Response) -> None:
 def _body(response: httpx.Response) -> Body:
     """An empty body for the response; what httpx has read already is decompressed."""
     is_compressed = not response.is_stream_consumed
-    return Body(response.headers.get("content-encoding") if is_compressed else None, BODY_MAX)
+    encoding = response.headers.get("content-encoding") if is_compressed else None
+    return Body(encoding, BODY_MAX, is_error=response.status_code >= BAD_REQUEST)
 
 
 def _chunks(response: httpx.Response) -> Iterator[bytes]:

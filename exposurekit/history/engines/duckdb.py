@@ -12,14 +12,16 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self, cast
 
 import duckdb
 import pyarrow as pa
+import pyarrow.dataset
 import pyarrow.fs
 
-from exposurekit.errors import InvalidArgument
+from exposurekit.errors import DiskFull, InvalidArgument
 from exposurekit.history.engines.base import (
     DUCKDB,
     CorruptHistory,
@@ -43,8 +45,13 @@ _SPILL = "exposurekit-duckdb-"
 # DuckDB does not know the number of rows in advance, so a join would build on the larger side, and selecting the newest
 # row of each item would read the files twice.
 _DISABLED_OPTIMIZERS = "join_order,build_side_probe_side,late_materialization,top_n_window_elimination"
+_NO_SPACE = re.compile(
+    "No space left on device|File too large|Disk quota exceeded|failed to offload data block"
+)
 _INTERRUPTED = re.compile("Query interrupted|KeyboardInterrupt")  # how DuckDB sometimes reports a Ctrl-C
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+# Small tables are read once and stay in memory: to open and bind a file takes longer than to query it.
+SMALL_BYTES, _SMALL_TABLES = 1_000_000, 32
 
 
 class DuckDB:
@@ -86,6 +93,7 @@ class DuckDB:
             self._connection.execute("SET GLOBAL TimeZone = 'UTC'")
         if as_written:
             self._connection.execute(f"SET disabled_optimizers = '{_DISABLED_OPTIMIZERS}'")
+        self._read_small = lru_cache(_SMALL_TABLES)(_read_small)  # files of a history never change
         self._end = weakref.finalize(self, _close, self._connection, spill)
 
     def ask(
@@ -104,6 +112,7 @@ class DuckDB:
         Raises:
             StaleSnapshot: A file is gone since it was listed.
             CorruptHistory: A file is damaged.
+            DiskFull: No space is left for temporary files.
             KeyboardInterrupt: The query was interrupted.
 
         >>> from exposurekit.history.engines.duckdb import DuckDB
@@ -115,13 +124,17 @@ class DuckDB:
         with contextlib.closing(self._connection.cursor()) as cursor:
             try:
                 for name, table in tables.items():
-                    write_view(cursor, checked(name), table)
+                    write_view(cursor, checked(name), self._in_memory(table))
                 yield cursor
             except (RuntimeError, duckdb.Error) as error:
                 if _INTERRUPTED.search(str(error)):
                     raise KeyboardInterrupt from None
                 if not isinstance(error, duckdb.Error):
                     raise
+                if _NO_SPACE.search(str(error)):
+                    raise DiskFull(
+                        "No space is left for temporary files: free some, or set TMPDIR to another directory"
+                    ) from None
                 files = [table for table in tables.values() if isinstance(table, Files)]
                 if any(_has_missing_files(table) for table in files):
                     raise StaleSnapshot from None
@@ -129,8 +142,15 @@ class DuckDB:
                     raise CorruptHistory from None
                 raise
 
+    def _in_memory(self, table: Files | pa.Table) -> Files | pa.Table:
+        if isinstance(table, pa.Table) or not table.uris or table.dataset is not None:
+            return table
+        small = self._read_small(tuple(table.uris), table.schema)
+        return table if small is None else small
+
     def close(self) -> None:
         """As `Engine.close`."""
+        self._read_small.cache_clear()
         self._end()
 
     def __enter__(self) -> Self:
@@ -164,6 +184,18 @@ def engine_of(engine: object = None) -> Engine:
     if hasattr(engine, "ask"):
         return cast("Engine", engine)
     raise InvalidArgument("An engine is None, 'duckdb', a Spark session or the address of a Spark master")
+
+
+def _read_small(uris: tuple[str, ...], schema: pa.Schema) -> pa.Table | None:
+    """Read files that are small together; None if they are not, or cannot be read: DuckDB then reads them, or says why."""
+    kinds = pa.schema([(field.name, kind_of(field)) for field in schema])
+    paths = [path_of(uri) for uri in uris]
+    within = partitioned_by(paths[0], kinds.names)
+    by = pa.dataset.partitioning(pa.schema([kinds.field(name) for name in within]), flavor="hive")
+    with contextlib.suppress(OSError, pa.ArrowException):
+        if sum(Path(path).stat().st_size for path in paths) <= SMALL_BYTES:
+            return pa.dataset.dataset(paths, kinds, format="parquet", partitioning=by).to_table()
+    return None
 
 
 def write_view(cursor: duckdb.DuckDBPyConnection, name: str, table: Files | pa.Table) -> None:

@@ -21,7 +21,8 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 
 from exposurekit.errors import ExposureError
 from exposurekit.history.engines.duckdb import CorruptHistory, Files, is_running
-from exposurekit.history.storage.location import Location, resolve
+from exposurekit.history.storage import checksums
+from exposurekit.history.storage.location import Location, resolve, writing
 from exposurekit.history.storage.schema import TABLES
 
 # A writer buffers one row group per bucket: small ones, so that it never buffers a whole run.
@@ -119,32 +120,39 @@ class Store(Location):
 
         Raises:
             HistoryLocked: Another process did the same work in between.
+            DiskFull: No space is left.
         """
         if once and self.version(name, once[0]) >= once[1]:
             return
         declared = TABLES[name]
         try:
-            write_deltalake(
-                self._create(name),
-                self._ready(rows, declared.schema),
-                mode="overwrite" if overwrite else "append",
-                partition_by=["bucket"] if declared.bucketed else None,
-                writer_properties=_WRITER,
-                commit_properties=CommitProperties(app_transactions=[Transaction(*once)] if once else None),
-            )
+            with writing(DeltaError):
+                write_deltalake(
+                    self._create(name),
+                    self._ready(rows, declared.schema),
+                    mode="overwrite" if overwrite else "append",
+                    partition_by=["bucket"] if declared.bucketed else None,
+                    writer_properties=_WRITER,
+                    commit_properties=CommitProperties(
+                        app_transactions=[Transaction(*once)] if once else None
+                    ),
+                )
         except CommitFailedError:
             raise HistoryLocked("Another process wrote the same at the same time: try again") from None
+        self._note_checksums(name)
 
     def replace(self, name: str, rows: Any, bucket: int | None) -> None:
         """Replace all rows of a bucket, or of the table; the log tells the bucket, but not the person."""
         declared = TABLES[name]
-        write_deltalake(
-            self._create(name),
-            self._ready(rows, declared.schema),
-            mode="overwrite",
-            predicate=None if bucket is None else f"bucket = {bucket}",
-            writer_properties=_WRITER,
-        )
+        with writing(DeltaError):
+            write_deltalake(
+                self._create(name),
+                self._ready(rows, declared.schema),
+                mode="overwrite",
+                predicate=None if bucket is None else f"bucket = {bucket}",
+                writer_properties=_WRITER,
+            )
+        self._note_checksums(name)
 
     def rename_columns(self, name: str, columns: Mapping[str, str]) -> None:
         """Rename columns of a table in one commit, which rewrites its rows; skipped if it was done."""
@@ -155,15 +163,15 @@ class Store(Location):
         rows = [pq.read_table(path, filesystem=self.files, partitioning=None) for path in paths]
         renamed = [part.rename_columns([columns.get(old, old) for old in part.column_names]) for part in rows]
         schema = TABLES[name].schema
-        write_deltalake(
-            table,
-            _shaped(
-                pa.concat_tables([schema.empty_table(), *(_shaped(part, schema) for part in renamed)]), schema
-            ),
-            mode="overwrite",
-            schema_mode="overwrite",
-            writer_properties=_WRITER,
-        )
+        every = pa.concat_tables([schema.empty_table(), *(_shaped(part, schema) for part in renamed)])
+        with writing(DeltaError):
+            write_deltalake(
+                table,
+                _shaped(every, schema),
+                mode="overwrite",
+                schema_mode="overwrite",
+                writer_properties=_WRITER,
+            )
         self._opened.pop(name, None)
 
     def rename_table(self, name: str, new_name: str) -> None:
@@ -177,8 +185,10 @@ class Store(Location):
         table = self.table(name)
         if table is None:
             return 0
-        table.optimize.compact(target_size=target_size, writer_properties=_COMPACTOR)
-        table.create_checkpoint()
+        with writing(DeltaError):
+            table.optimize.compact(target_size=target_size, writer_properties=_COMPACTOR)
+            table.create_checkpoint()
+        self._note_checksums(name)
         return len(table.file_uris())
 
     def vacuum(self, name: str, *, hours: int) -> None:
@@ -223,6 +233,24 @@ class Store(Location):
             except BlockingIOError:
                 raise HistoryLocked("Another process is doing this already") from None
             yield
+
+    def damaged_files(self, name: str) -> int:
+        """Count the files of a table that are not as they were written, and its lost versions."""
+        if not self.is_local:
+            return 0
+        with self._reading:
+            self._opened.pop(name, None)  # a log that lost a version cannot be read on from a newer one
+        table = self.table(name)
+        version, paths = (-1, []) if table is None else (table.version(), _paths(table))
+        return checksums.damaged(self, name, version, paths)
+
+    def _note_checksums(self, name: str) -> None:
+        if not self.is_local:
+            return
+        with self.locked(f"checksums-{name}"):
+            table = self.table(name)
+            if table is not None:
+                checksums.note(self, name, table.version(), _paths(table))
 
     def _ready(self, rows: Any, schema: pa.Schema) -> Any:
         if not self.is_local and not isinstance(rows, pa.Table):

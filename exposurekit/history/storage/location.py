@@ -4,6 +4,7 @@ Nothing is created before the first write. No error repeats the path, which may 
 """
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -16,14 +17,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs
 
-from exposurekit.errors import ConfigurationError, NotFound
+from exposurekit.errors import ConfigurationError, DiskFull, NotFound
 from exposurekit.history.storage.schema import TABLES
 
 _ABOUT = "history.json"
 FORMAT = 2  # of new histories; `upgrade` converts older ones
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_OS_ERROR = re.compile(r"\(?(?:os error|errno|Errno) (\d+)[)\]]")
 _FORBIDDEN_CHARACTERS = "%[]*?{}"  # deltalake or an engine would interpret them
 _OWN_FILES = re.compile(  # tables, staged runs, the inbox, the watch; their locks and drafts
-    rf"(?:{'|'.join(TABLES)}|staging|lost\+found)|inbox\.(?:path|db(?:-\w+)?)|watch\.json"
+    rf"(?:{'|'.join(TABLES)}|checksums|staging|lost\+found)|inbox\.(?:path|db(?:-\w+)?)|watch\.json"
     r"|\.[\w-]+\.lock|\.(?:history\.json|watch\.json|inbox\.path)\.[\w.]+"
 )
 
@@ -87,6 +90,11 @@ class Location:
                 self.write_json(self.path(_ABOUT), about)
         self.settings(records_by=self._new_records_by, otherwise="id")
 
+    @property
+    def is_writable(self) -> bool:
+        """Whether files can be written there; a store that is not on this machine counts as writable."""
+        return not self.is_local or os.access(self.root, os.W_OK)
+
     def erased_at(self) -> datetime | None:
         """Return when a person was last erased; earlier runs no longer tell who is new."""
         erased_at = self._about().get("erased_at")
@@ -135,10 +143,11 @@ class Location:
         directory, _, name = path.rpartition("/")
         draft = f"{directory}/.{name}.{os.getpid()}.{secrets.token_hex(4)}" if self.is_local else path
         try:
-            with self.files.open_output_stream(draft) as stream:
-                yield stream
-            if draft != path:
-                self.files.move(draft, path)
+            with writing():
+                with self.files.open_output_stream(draft) as stream:
+                    yield stream
+                if draft != path:
+                    self.files.move(draft, path)
         except BaseException:  # Ctrl-C too: an erasure skips the drafts of a running process
             if draft != path:
                 Path(draft).unlink(missing_ok=True)
@@ -160,7 +169,6 @@ class Location:
             ) from None
 
     def _check_is_empty(self) -> None:
-        """Check that a new history would not be a file, nor among other files."""
         if self.files.get_file_info(self.root).type == pa.fs.FileType.File:
             raise ConfigurationError(
                 "A history's path is a directory, and this is a file: choose an empty or new directory"
@@ -197,6 +205,32 @@ def resolve() -> Iterator[None]:
         raise ConfigurationError(f"A history cannot be read or written there: {_problem(error)}") from None
 
 
+@contextlib.contextmanager
+def writing(*kinds: type[Exception]) -> Iterator[None]:
+    """Turn the errors of a full disk into one that does not repeat the path.
+
+    Args:
+        kinds: What a library raises beside the errors of the system and of Arrow.
+
+    Raises:
+        DiskFull: No space is left.
+    """
+    try:
+        yield
+    except (OSError, pa.ArrowException, *kinds) as error:
+        if not _is_full(error):
+            raise
+        raise DiskFull(
+            "No space is left where the history is stored: free some, and try again. What it has is complete"
+        ) from None
+
+
+def _is_full(error: Exception) -> bool:
+    """Return whether the disk, a quota or a limit on files refused a write; deltalake has that only in its text."""
+    code = error.errno if isinstance(error, OSError) else None
+    return code in _FULL or {*map(int, _OS_ERROR.findall(str(error)))} & _FULL != set()
+
+
 def _problem(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno:
         return os.strerror(error.errno)
@@ -211,8 +245,10 @@ def _uri_of(path: object) -> str:
         raise ConfigurationError(
             "A history's path is a directory, such as exposure-history, or s3://bucket/history"
         )
-    if not _is_utf8(text):
-        raise ConfigurationError("A history's path is not UTF-8: choose another")
+    try:
+        text.encode()  # Python decodes bytes that are not UTF-8 as lone surrogates, which Arrow does not accept
+    except UnicodeEncodeError:
+        raise ConfigurationError("A history's path is not UTF-8: choose another") from None
     scheme, is_uri, within = text.partition("://")
     if not is_uri:
         return _local(text)
@@ -223,15 +259,6 @@ def _uri_of(path: object) -> str:
     if "%" in within:  # deltalake would unescape it, Arrow would not
         raise ConfigurationError("A history's path must not contain %: choose another")
     return f"{scheme}://{within.rstrip('/')}"
-
-
-def _is_utf8(text: str) -> bool:
-    """Return whether Arrow accepts a path: Python decodes other bytes as lone surrogates."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _local(text: str) -> str:

@@ -2,7 +2,7 @@
 
 ::
 
-    rules       when to notify whom            rules_file      read rules from YAML
-    evaluate    what triggered                 outbox          notifications waiting to be sent
+    rules       when to notify whom            evaluate        what triggered
+    outbox      notifications waiting to be sent
     notifier    send them                      apprise_errors  why an address failed
 """

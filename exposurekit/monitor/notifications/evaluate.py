@@ -99,10 +99,10 @@ def _status_changes(
     def triggers(rule: Rule, context: EvaluationContext) -> Iterator[Trigger]:
         if context.since is None or not context.has_new_run:
             return
-        things = context.history.diff(context.since).things
-        things = _matching_rows(rule, things[matches(things)])
-        names = _listing_names(context.history.records()) if rule.personal and len(things) else {}
-        for one in _each(things):
+        changes = context.history.diff(context.since).changes
+        changes = _matching_rows(rule, changes[matches(changes)])
+        names = _listing_names(context.history.records()) if rule.personal and len(changes) else {}
+        for one in _each(changes):
             site = _short(one.site)
             # With `record_key="reference"` the key is not a record id: then a user's only listing on the site is meant.
             listings = names.get((one.user_id, one.site), {})
@@ -163,12 +163,12 @@ def _broken_sites(rule: Rule, context: EvaluationContext) -> Iterator[Trigger]:
 
 
 _EVALUATORS: dict[str, Callable[[Rule, EvaluationContext], Iterator[Trigger]]] = {
-    "new": _status_changes(lambda things: things["what"] == NEW),
-    "relisted": _status_changes(lambda things: things["what"] == AGAIN),
-    "removed": _status_changes(lambda things: things["what"] == REMOVED),
+    "new": _status_changes(lambda changes: changes["what"] == NEW),
+    "relisted": _status_changes(lambda changes: changes["what"] == AGAIN),
+    "removed": _status_changes(lambda changes: changes["what"] == REMOVED),
     # A refused opt-out sets the record back to discovered, with an alert.
     "refused": _status_changes(
-        lambda things: (things["before"] == PENDING_REMOVAL) & (things["after"] == DISCOVERED)
+        lambda changes: (changes["before"] == PENDING_REMOVAL) & (changes["after"] == DISCOVERED)
     ),
     "stuck": _stuck,
     "not_seen": _not_loaded,
@@ -179,7 +179,6 @@ _EVALUATORS: dict[str, Callable[[Rule, EvaluationContext], Iterator[Trigger]]] =
 
 
 def _matching_rows(rule: Rule, table: pd.DataFrame) -> pd.DataFrame:
-    """Select the rows about the sites and users of a rule."""
     if rule.sites and "site" in table:
         table = table[table["site"].astype("str").isin(rule.sites)]
     if rule.users and "user_id" in table:
@@ -188,7 +187,6 @@ def _matching_rows(rule: Rule, table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _listing_names(records: pd.DataFrame) -> dict[tuple[int, str], dict[int, str]]:
-    """Describe each listing, by user and site."""
     columns = ["user_id", "site", "record_id", "name", "href"]
     names: dict[tuple[int, str], dict[int, str]] = {}
     for one in _each(records[columns].astype({"site": "str"})):
@@ -198,7 +196,6 @@ def _listing_names(records: pd.DataFrame) -> dict[tuple[int, str], dict[int, str
 
 
 def _each(table: pd.DataFrame) -> Iterator[Any]:
-    """Iterate over rows as named tuples."""
     return iter(table.itertuples(index=False))
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import apprise
@@ -23,16 +23,13 @@ from exposurekit.monitor.notifications.evaluate import (
 )
 from exposurekit.monitor.notifications.outbox import Notification, NotificationOutbox
 from exposurekit.monitor.notifications.rules import Rule, Rules, counted_title
+from exposurekit.monitor.sqlite import utc_now
 
 SEND_INTERVAL_S = 5.0
 STOP_TIMEOUT_S = 120.0  # wait for a message that is being sent: the next watch would send it again
 LINES_MAX = 30  # of one title in a message; the rest is counted
 _log = logging.getLogger("exposurekit.monitor")
 apprise_errors.silence_apprise()
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 @dataclass(slots=True)
@@ -49,7 +46,7 @@ class Notifier:
 
     rules: Rules
     outbox: NotificationOutbox
-    clock: Callable[[], datetime] = _now
+    clock: Callable[[], datetime] = utc_now
     _send_lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
     _wake: threading.Event = field(default_factory=threading.Event, repr=False)
     _stopping: threading.Event = field(default_factory=threading.Event, repr=False)
@@ -196,6 +193,7 @@ def _since(history: History, evaluated_until: datetime | None) -> datetime | Non
 def compose_message(notifications: Sequence[Notification]) -> tuple[str, str]:
     r"""Compose the title and text of one message; equal lines are counted.
 
+    >>> from datetime import UTC
     >>> from exposurekit.monitor.notifications.notifier import compose_message
     >>> at = datetime(2026, 3, 1, tzinfo=UTC)
     >>> compose_message([Notification("me", key, "new listings", "Seekfolk", at) for key in "ab"])

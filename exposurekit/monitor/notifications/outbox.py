@@ -3,10 +3,10 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
-from exposurekit.monitor.sqlite import Database, Schema
+from exposurekit.monitor.sqlite import Database, Schema, from_microseconds, to_microseconds
 
 OUTBOX_SCHEMA = Schema(
     "the notification outbox",
@@ -47,7 +47,6 @@ BUSY_S = 10.0
 RETRY_DELAY_FIRST, RETRY_DELAY_MAX = timedelta(seconds=30), timedelta(minutes=15)
 # A digest and quiet hours delay a notification by two days at most; a longer delay means that the clock went back.
 DELAY_MAX = timedelta(days=3)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,7 @@ class NotificationOutbox:
         """Return the time until which the rules were evaluated; None: never."""
         with self._database.reading() as connection:
             row = connection.execute("SELECT evaluated_until FROM evaluation").fetchone()
-        return None if row is None else _instant(row[0])
+        return None if row is None else from_microseconds(row[0])
 
     def put(self, notifications: Sequence[Notification], evaluated_until: datetime | None = None) -> int:
         """Store new notifications, and the time until which the rules were evaluated, in one transaction.
@@ -99,14 +98,14 @@ class NotificationOutbox:
                 "INSERT INTO notifications (target, trigger_key, title, line, due_at) VALUES (?, ?, ?, ?, ?) "
                 "ON CONFLICT (target, trigger_key) DO NOTHING",
                 [
-                    (one.target, one.trigger_key, one.title, one.line, _microseconds(one.due_at))
+                    (one.target, one.trigger_key, one.title, one.line, to_microseconds(one.due_at))
                     for one in notifications
                 ],
             )
             new = connection.total_changes - before
             if evaluated_until is not None:
                 connection.execute(
-                    "INSERT OR REPLACE INTO evaluation VALUES (1, ?)", (_microseconds(evaluated_until),)
+                    "INSERT OR REPLACE INTO evaluation VALUES (1, ?)", (to_microseconds(evaluated_until),)
                 )
         return new
 
@@ -121,12 +120,12 @@ class NotificationOutbox:
                 "LEFT JOIN target_failures ON target_failures.target = notifications.target "
                 "WHERE title IS NOT NULL AND due_at NOT BETWEEN ?1 + 1 AND ?2 "
                 "AND coalesce(retry_at, 0) NOT BETWEEN ?1 + 1 AND ?3 ORDER BY number",
-                (_microseconds(at), _microseconds(at + DELAY_MAX), _microseconds(at + RETRY_DELAY_MAX)),
+                (to_microseconds(at), to_microseconds(at + DELAY_MAX), to_microseconds(at + RETRY_DELAY_MAX)),
             ).fetchall()
         by_target: dict[str, list[tuple[int, Notification]]] = {}
         for number, target, trigger_key, title, line, due_at in rows:
             by_target.setdefault(target, []).append(
-                (number, Notification(target, trigger_key, title, line, _instant(due_at)))
+                (number, Notification(target, trigger_key, title, line, from_microseconds(due_at)))
             )
         return by_target
 
@@ -150,7 +149,7 @@ class NotificationOutbox:
             retry_at: datetime = at + delay
             connection.execute(
                 "INSERT OR REPLACE INTO target_failures VALUES (?, ?, ?)",
-                (target, attempts, _microseconds(retry_at)),
+                (target, attempts, to_microseconds(retry_at)),
             )
         return retry_at
 
@@ -173,11 +172,3 @@ class NotificationOutbox:
     def close(self) -> None:
         """Close the file."""
         self._database.close()
-
-
-def _microseconds(at: datetime) -> int:
-    return (at.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1)
-
-
-def _instant(microseconds: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=microseconds)

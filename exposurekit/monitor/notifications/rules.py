@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import os
 import re
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
@@ -22,7 +23,7 @@ from pydantic import (
 )
 
 from exposurekit.errors import ConfigurationError
-from exposurekit.monitor.notifications import rules_file
+from exposurekit.text import plain_yaml
 
 CONDITIONS = {
     "new": "new listings",
@@ -43,6 +44,9 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _NAME = re.compile(r"\w[\w -]{0,39}")  # no characters that an address needs
 _RULES_MAX, _NAMES_MAX = 200, 10_000  # each run queries the history for each rule
 _PROBLEMS_MAX = 20
+BYTES_MAX = 1 << 18
+# O_NONBLOCK: do not wait for a pipe that nobody writes to. Windows lacks it and needs O_BINARY.
+_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _MESSAGES = {"extra_forbidden": "unknown key", "missing": "required"}
 
 
@@ -243,7 +247,26 @@ def load_rules(path: Path, environment: Mapping[str, str] = os.environ) -> Rules
         ConfigurationError: The file cannot be read, others can read it, or it is invalid; the message names the
             position of a problem, never a value.
     """
-    return parse_rules(rules_file.read_text(path), environment, str(path))
+    return parse_rules(_read_text(path), environment, str(path))
+
+
+def _read_text(path: Path) -> str:
+    """Read a file that only its owner may read."""
+    try:
+        with os.fdopen(os.open(path, _FLAGS), "rb") as stream:
+            mode = os.fstat(stream.fileno()).st_mode
+            if not stat.S_ISREG(mode):
+                raise ConfigurationError(f"{path} is not a file: name a YAML file with rules")
+            if os.name == "posix" and mode & 0o077:
+                raise ConfigurationError(
+                    f"{path} can be read by others, and addresses contain passwords: run chmod 600 on it"
+                )
+            text = stream.read(BYTES_MAX + 1)
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from None
+    if len(text) > BYTES_MAX:
+        raise ConfigurationError(f"{path} is too large: rules may have at most {BYTES_MAX:,} bytes")
+    return text.decode("utf-8", "replace")
 
 
 def parse_rules(text: str, environment: Mapping[str, str] = os.environ, source: str = "the rules") -> Rules:
@@ -257,7 +280,11 @@ def parse_rules(text: str, environment: Mapping[str, str] = os.environ, source: 
     Traceback (most recent call last):
     exposurekit.errors.ConfigurationError: the rules, rule 1: stuck needs days
     """
-    content = rules_file.parse_yaml(text, source)
+    try:
+        content = plain_yaml.read(text).value
+    except plain_yaml.InvalidYaml as error:
+        problem = error.reason if error.position is None else f"a key {error.reason}"
+        raise ConfigurationError(f"{source}, line {error.line}: {problem}") from None
     if not isinstance(content, dict):
         raise ConfigurationError(
             f"{source}: send_to and rules are required; exposurekit/monitor/README.md has an example"

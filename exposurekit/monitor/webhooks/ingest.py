@@ -79,7 +79,6 @@ def _discard(store: InboxStore, history: History, until: int) -> None:
 
 
 def _parse(store: InboxStore, messages: Sequence[InboxMessage]) -> list[ReceivedDelivery]:
-    """Parse messages into deliveries; quarantine those that cannot be parsed."""
     deliveries = []
     for message in messages:
         try:

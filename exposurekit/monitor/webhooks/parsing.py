@@ -45,7 +45,7 @@ def parse_delivery(body: bytes) -> Delivery:
         problem = str(error)
     else:
         delivery: Delivery = reading.value
-        if not reading.items_lost:
+        if not reading.lost_items:
             return delivery
         # A delivery arrives once: if part of it cannot be parsed, the caller quarantines all of it.
         lost = next(one.field for one in reading.deviations if one.costs_item)

@@ -25,9 +25,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from exposurekit.errors import ConfigurationError, ExposureError
-from exposurekit.monitor.sqlite import DatabaseUnavailable
+from exposurekit.monitor.sqlite import DatabaseUnavailable, utc_now
 from exposurekit.monitor.webhooks.signatures import SignatureHeaders, decode_secrets, is_signed
-from exposurekit.monitor.webhooks.store import InboxStore, utc_now
+from exposurekit.monitor.webhooks.store import InboxStore
 from exposurekit.monitor.webhooks.writer import Writer
 from exposurekit.system.asgi_server import App, Receive, Scope, Send
 
@@ -38,9 +38,8 @@ RETRY_AFTER_S = 5
 CONNECTIONS_MAX = 500
 PATH_SECRET = re.compile(r"[A-Za-z0-9._~-]{16,200}")
 
-_READ_FACTOR = (
-    4  # a body up to this many times too large is read and dropped, so that its sender receives the 413
-)
+_READ_FACTOR = 4  # a body up to this many times too large is read, so that its sender receives the 413
+_HEADERS = {405: [(b"allow", b"POST")], 503: [(b"retry-after", str(RETRY_AFTER_S).encode())]}
 _log = logging.getLogger("exposurekit.monitor")
 
 Headers = dict[bytes, bytes]
@@ -83,7 +82,7 @@ def create_app(
     if path_secret is not None and not PATH_SECRET.fullmatch(path_secret):
         raise ConfigurationError("a path secret must have 16 to 200 letters, digits or ._~-, and no slash")
     auth = _RequestAuth(_digest(f"/{path_secret or ''}"), keys, clock)
-    return _Receiver(store, auth, _MemoryBudget(memory_max), body_max, body_timeout_s)
+    return _Receiver(Writer(store), auth, _MemoryBudget(memory_max), body_max, body_timeout_s)
 
 
 class _RequestRejected(Exception):
@@ -99,8 +98,6 @@ class _ClientDisconnected(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _RequestAuth:
-    """Checks a request's path, method and signature."""
-
     path_digest: bytes = field(repr=False)
     keys: tuple[bytes, ...] = field(repr=False)
     clock: Callable[[], datetime]
@@ -133,8 +130,6 @@ class _RequestAuth:
 
 
 class _MemoryBudget:
-    """Limits the memory that the bodies of all requests use together."""
-
     def __init__(self, size: int) -> None:
         self._available = size
 
@@ -156,20 +151,13 @@ class _MemoryBudget:
             self._available += reserved
 
 
+@dataclass(frozen=True, slots=True)
 class _Receiver:
-    def __init__(
-        self,
-        store: InboxStore,
-        auth: _RequestAuth,
-        memory: _MemoryBudget,
-        body_max: int,
-        body_timeout_s: float,
-    ) -> None:
-        self._writer = Writer(store)
-        self._auth = auth
-        self._memory = memory
-        self._body_max = body_max
-        self._body_timeout_s = body_timeout_s
+    _writer: Writer
+    _auth: _RequestAuth
+    _memory: _MemoryBudget
+    _body_max: int
+    _body_timeout_s: float
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -247,13 +235,9 @@ async def _chunks(receive: Receive) -> AsyncIterator[bytes]:
 
 
 async def _respond(send: Send, status: int, *, close: bool = False) -> None:
-    headers = [(b"cache-control", b"no-store")]
+    headers = [(b"cache-control", b"no-store"), *_HEADERS.get(status, ())]
     if status != 204:  # noqa: PLR2004  a 204 has no body
         headers.append((b"content-length", b"0"))
-    if status == 405:  # noqa: PLR2004
-        headers.append((b"allow", b"POST"))
-    if status == 503:  # noqa: PLR2004
-        headers.append((b"retry-after", str(RETRY_AFTER_S).encode()))
     if close:
         headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": status, "headers": headers})

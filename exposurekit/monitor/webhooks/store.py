@@ -9,12 +9,12 @@ import sqlite3
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import accumulate, takewhile
 from pathlib import Path
 
 from exposurekit.contract.webhooks import GROUPING_WINDOW, RETRY_DELAYS
-from exposurekit.monitor.sqlite import Database, Schema
+from exposurekit.monitor.sqlite import Database, Schema, from_microseconds, to_microseconds, utc_now
 from exposurekit.monitor.webhooks.parsing import mentions
 
 # A sender without webhook-ids repeats a body for 46 minutes; the window is twice that, for clocks and queues that lag.
@@ -58,7 +58,6 @@ INBOX_SCHEMA = Schema(
         ),
     ),
 )
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +103,6 @@ class ErasedMessages:
     total: int
     by_value: int
     quarantined: int = 0
-
-
-def utc_now() -> datetime:
-    """The current time."""
-    return datetime.now(UTC)
 
 
 class InboxStore:
@@ -185,7 +179,7 @@ class InboxStore:
         Raises:
             DatabaseUnavailable: None of them is stored.
         """
-        at = _microseconds(self._clock())
+        at = to_microseconds(self._clock())
         with self._database.writing() as connection:
             return [_insert(connection, at, webhook_id, body) for webhook_id, body in received]
 
@@ -208,7 +202,10 @@ class InboxStore:
                 "AND reason IS NULL AND number > ? AND number <= ? ORDER BY number",
                 (after, last),
             ).fetchall()
-        return [InboxMessage(number, _instant(at), webhook_id, body) for number, at, webhook_id, body in rows]
+        return [
+            InboxMessage(number, from_microseconds(at), webhook_id, body)
+            for number, at, webhook_id, body in rows
+        ]
 
     def quarantine(self, number: int, reason: str) -> None:
         """Quarantine a message; the reason must not contain any of its values."""
@@ -222,7 +219,10 @@ class InboxStore:
                 "SELECT number, received_at, reason, length(body) FROM messages "
                 "WHERE body IS NOT NULL AND reason IS NOT NULL ORDER BY number"
             ).fetchall()
-        return [QuarantinedMessage(number, _instant(at), reason, size) for number, at, reason, size in rows]
+        return [
+            QuarantinedMessage(number, from_microseconds(at), reason, size)
+            for number, at, reason, size in rows
+        ]
 
     def body(self, number: int) -> bytes | None:
         """Return the body, byte for byte; None: there is no such message, or it was processed."""
@@ -232,7 +232,7 @@ class InboxStore:
 
     def discard_processed(self, until: int) -> None:
         """Drop the bodies of processed messages up to a number; ids and digests remain for `DEDUP_TTL`."""
-        oldest = _microseconds(self._clock() - DEDUP_TTL)
+        oldest = to_microseconds(self._clock() - DEDUP_TTL)
         with self._database.writing() as connection:
             connection.execute(
                 "UPDATE messages SET body = NULL WHERE body IS NOT NULL AND reason IS NULL AND number <= ?",
@@ -248,7 +248,9 @@ class InboxStore:
                 "min(received_at) FILTER (WHERE reason IS NULL) FROM messages WHERE body IS NOT NULL"
             ).fetchone()
             processed = connection.execute("SELECT count(*) FROM messages WHERE body IS NULL").fetchone()[0]
-        return InboxCounts(waiting, quarantined, processed, None if oldest is None else _instant(oldest))
+        return InboxCounts(
+            waiting, quarantined, processed, None if oldest is None else from_microseconds(oldest)
+        )
 
     def erase(self, user_id: int, values: Iterable[str] = ()) -> ErasedMessages:
         """Delete every message about a user, quarantined ones too; no byte of them remains in the file or its log.
@@ -310,11 +312,3 @@ def _insert(connection: sqlite3.Connection, at: int, webhook_id: str | None, bod
         (webhook_id, digest, at, body),
     )
     return cursor.rowcount == 1
-
-
-def _microseconds(at: datetime) -> int:
-    return (at - _EPOCH) // timedelta(microseconds=1)
-
-
-def _instant(microseconds: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=microseconds)

@@ -10,5 +10,6 @@
     opt_outs     removals from sites                 opt_out_forms their forms
     formats      how sites print names and phones    hostile       hostile pages
     asgi         ASGI plumbing                       webhook_receiver  an integrator's webhook endpoint
+    data_files   reads data/: names, site behaviour, pages and layouts, as YAML
     definitions/ the site definitions, as YAML
 """

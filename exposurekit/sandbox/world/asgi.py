@@ -1,21 +1,19 @@
 """Requests and responses of the invented web as plain values, and the ASGI application that carries them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
-from http.cookies import CookieError, SimpleCookie
-from typing import Any
 from urllib.parse import parse_qsl
 
-Message = MutableMapping[str, Any]
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+from starlette.applications import Starlette
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response as HttpResponse
+from starlette.responses import StreamingResponse
+from starlette.routing import Mount, request_response
+
+from exposurekit.system.asgi_server import Receive, Scope, Send
 
 HTML, JSON, TEXT = "text/html; charset=utf-8", "application/json", "text/plain; charset=utf-8"
-BODY_MAX = 64 * 1024
 STEP_S = 0.05  # how often a delayed response checks whether the client is still there
 
 
@@ -68,6 +66,7 @@ class AsgiTransport:
     def __init__(self, respond: Callable[[Request], Response]) -> None:
         self._respond = respond
         self._closed = False
+        self._app = Starlette(routes=[Mount("/", request_response(self._handle))])
 
     def close(self) -> None:
         """End the responses that are still being sent."""
@@ -75,104 +74,39 @@ class AsgiTransport:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request, or the server's lifespan events."""
-        if scope["type"] == "lifespan":
-            await _run_lifespan(receive, send)
-            return
-        request = await _read(scope, receive)
-        response = self._respond(request)
-        if response.parts or response.delay_s:
-            await self._send_slowly(response, receive, send)
-        else:
-            await _send(response, send)
+        await self._app(scope, receive, send)
 
-    async def _send_slowly(self, response: Response, receive: Receive, send: Send) -> None:
-        disconnected = asyncio.ensure_future(_disconnected(receive))
-        try:
-            await self._wait(response.delay_s, disconnected)
-            if response.parts is None:
-                await _send(response, send)
-                return
-            await send(_start(response, length=None))
-            async with aclosing(_generator(response.parts())) as parts:
-                async for part in parts:
-                    if disconnected.done() or self._closed:
-                        break
-                    await send({"type": "http.response.body", "body": part, "more_body": True})
-                    await asyncio.sleep(0)  # lets the task above notice a disconnect
-            await send({"type": "http.response.body", "body": b""})
-        finally:
-            disconnected.cancel()
+    async def _handle(self, request: HttpRequest) -> HttpResponse:
+        response = self._respond(await _parsed(request))
+        until = asyncio.get_running_loop().time() + response.delay_s
+        while (remaining := until - asyncio.get_running_loop().time()) > 0 and not self._closed:
+            if await request.is_disconnected():
+                break
+            await asyncio.sleep(min(remaining, STEP_S))
+        headers = {"content-type": response.kind, **dict(response.headers)}
+        if response.parts is None:
+            return HttpResponse(response.body, response.status, headers)
+        return StreamingResponse(self._parts(response.parts()), response.status, headers)
 
-    async def _wait(self, seconds: float, disconnected: "asyncio.Future[None]") -> None:
-        until = asyncio.get_running_loop().time() + seconds
-        while (remaining := until - asyncio.get_running_loop().time()) > 0 and not (
-            disconnected.done() or self._closed
-        ):
-            await asyncio.wait({disconnected}, timeout=min(remaining, STEP_S))
+    async def _parts(self, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        async for part in parts:
+            if self._closed:
+                break
+            yield part
+            await asyncio.sleep(0)  # so that the server learns of a closed connection before the next part
 
 
-async def _generator(parts: AsyncIterator[bytes]) -> Any:
-    async for part in parts:
-        yield part
-
-
-async def _disconnected(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-async def _run_lifespan(receive: Receive, send: Send) -> None:
-    while True:
-        message = await receive()
-        await send({"type": f"{message['type']}.complete"})
-        if message["type"] == "lifespan.shutdown":
-            return
-
-
-async def _read(scope: Scope, receive: Receive) -> Request:
-    headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
-    body = await _body(receive) if scope["method"] == "POST" else b""
+async def _parsed(request: HttpRequest) -> Request:
+    is_form = request.method == "POST"
     return Request(
-        method=scope["method"],
-        host=headers.get(b"host", "").partition(":")[0].lower(),
-        path=scope["path"],
-        query=_fields(scope["query_string"]),
-        form=_fields(body),
-        cookies=_cookies(headers.get(b"cookie", "")),
+        method=request.method,
+        host=request.headers.get("host", "").partition(":")[0].lower(),
+        path=request.scope["path"],
+        query=_fields(request.scope["query_string"]),
+        form=_fields(await request.body()) if is_form else {},
+        cookies=request.cookies,
     )
 
 
-async def _body(receive: Receive) -> bytes:
-    body = b""
-    while len(body) <= BODY_MAX:
-        message = await receive()
-        body += message.get("body", b"")
-        if not message.get("more_body"):
-            break
-    return body[:BODY_MAX]
-
-
 def _fields(encoded: bytes) -> dict[str, str]:
-    return dict(parse_qsl(encoded.decode("latin-1"), keep_blank_values=True)) if encoded else {}
-
-
-def _cookies(header: str) -> dict[str, str]:
-    if not header:
-        return {}
-    try:
-        return {name: morsel.value for name, morsel in SimpleCookie(header).items()}
-    except CookieError:
-        return {}
-
-
-def _start(response: Response, length: int | None) -> Message:
-    headers = [("content-type", response.kind), *response.headers]
-    if length is not None:
-        headers.append(("content-length", str(length)))
-    encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
-    return {"type": "http.response.start", "status": response.status, "headers": encoded}
-
-
-async def _send(response: Response, send: Send) -> None:
-    await send(_start(response, len(response.body)))
-    await send({"type": "http.response.body", "body": response.body})
+    return dict(parse_qsl(encoded.decode("latin-1"), keep_blank_values=True))

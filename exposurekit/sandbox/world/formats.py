@@ -98,5 +98,4 @@ def roll(*parts: object) -> float:
 
 
 def _with_capitals(parts: dict[str, str]) -> dict[str, str]:
-    """Add each part in capitals under its name in capitals."""
     return parts | {name.upper(): value.upper() for name, value in parts.items()}

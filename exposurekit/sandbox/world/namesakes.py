@@ -28,7 +28,7 @@ _OTHER_SEED = 1_000_003
 def invent_strangers(people: Sequence[Person], seed: int) -> list[Person]:
     """Invent the namesakes, followed by as many strangers as there are people.
 
-    None of them shares a phone number, an e-mail address or a street address with a registered person, and only the
+    None of them shares a phone number, an email address or a street address with a registered person, and only the
     namesakes share a name.
 
     >>> people = invent(30, seed=7)
@@ -44,7 +44,6 @@ def invent_strangers(people: Sequence[Person], seed: int) -> list[Person]:
 
 
 def _pool(people: Sequence[Person], seed: int) -> list[Person]:
-    """Invent people who share nothing with the registered ones."""
     names = {name for person in people for name in names_of(person)}
     contacts = {value for person in people for value in (*person.emails, *person.phone_numbers)}
     streets = {(home.address1, home.city) for person in people for home in person.addresses}
@@ -75,7 +74,7 @@ def names_of(person: Person) -> set[str]:
 
 
 def _namesake(person: Person, donors: Iterator[Person], rng: random.Random) -> Person:
-    """A person of the same name with another age, phone, e-mail address and street, and mostly another town."""
+    """A person of the same name with another age, phone, email address and street, and mostly another town."""
     towns = {home.city for home in person.addresses}
     donor = next(other for other in donors if other.addresses[0].city not in towns)
     middle = donor.middle_name

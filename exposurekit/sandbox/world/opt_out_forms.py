@@ -39,7 +39,7 @@ def form(world: WorldState, site: WorldSite) -> Response:
 
 def form_url(site: WorldSite) -> str:
     """Return the URL that the form posts to."""
-    return site.definition.removal.url or site.opt_out_url
+    return site.definition.removal.url or site.definition.opt_out_url
 
 
 def submit(world: WorldState, site: WorldSite, request: Request) -> Response:
@@ -64,7 +64,7 @@ def submit(world: WorldState, site: WorldSite, request: Request) -> Response:
 
 
 def confirm(world: WorldState, site: WorldSite, request: Request) -> Response:
-    """Answer the link from a site's e-mail."""
+    """Answer the link from a site's email."""
     reference = request.query.get("reference", "")
     entry = world.visible_listing(site.name, reference)
     if entry is None or request.query.get("key") != digest(world.seed, "confirm", site.name, reference):
@@ -122,7 +122,9 @@ def _fields(site: WorldSite) -> Mapping[str, str]:
         return site.definition.removal.fields
     if not _has_captcha(site):
         return {}
-    return {"reference": REFERENCE} | {name: f"{{{name}}}" for name in site.user_fields_required_for_removal}
+    return {"reference": REFERENCE} | {
+        name: f"{{{name}}}" for name in site.definition.removal.user_fields_required
+    }
 
 
 def _has_token_field(site: WorldSite) -> bool:
@@ -130,13 +132,12 @@ def _has_token_field(site: WorldSite) -> bool:
 
 
 def _has_captcha(site: WorldSite) -> bool:
-    return "email" in site.user_fields_required_for_removal
+    return "email" in site.definition.removal.user_fields_required
 
 
 def _problem(
     world: WorldState, site: WorldSite, request: Request, reference: str, fields: Mapping[str, str]
 ) -> str | None:
-    """The reason to refuse a request, or None."""
     if not fields:
         return "We answer letters only"
     if _has_token_field(site) and not _is_token_valid(world, site, request):

@@ -1,10 +1,14 @@
 """Opt-out requests to the invented sites, and the removals and relistings that follow."""
 
 from collections.abc import Mapping
-from datetime import datetime
-from typing import Any, NamedTuple
+from datetime import UTC, datetime
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import AfterValidator, TypeAdapter
 
 from exposurekit.sandbox.world.listings import Entry, Listings
+
+Instant = Annotated[datetime, AfterValidator(lambda at: at.astimezone(UTC))]  # a saved one reads as it was
 
 
 class OptOut(NamedTuple):
@@ -12,8 +16,13 @@ class OptOut(NamedTuple):
 
     site: str
     reference_id: str
-    at: datetime
+    at: Instant
     accepted: bool
+
+
+Absence = tuple[Instant, Instant | None]
+_OPT_OUTS = TypeAdapter(list[OptOut])
+_ABSENCES = TypeAdapter(list[tuple[str, str, list[Absence]]])  # by site and reference
 
 
 class OptOutLedger:
@@ -21,7 +30,7 @@ class OptOutLedger:
 
     def __init__(self, listings: Listings) -> None:
         self.opt_outs: list[OptOut] = []
-        self._absences: dict[Entry, list[tuple[datetime, datetime | None]]] = {}
+        self._absences: dict[Entry, list[Absence]] = {}
         self._sisters: dict[tuple[str, tuple[str, int]], list[Entry]] = {}
         for entry in listings.entries:
             if group := entry.site.sister_group:
@@ -56,14 +65,10 @@ class OptOutLedger:
 
     def saved_state(self) -> dict[str, Any]:
         """Return the requests and absences as plain JSON, for `restore`."""
+        absences = [(entry.site.name, entry.reference_id, spans) for entry, spans in self._absences.items()]
         return {
-            "opt_outs": [
-                [*opt_out[:2], opt_out.at.isoformat(), opt_out.accepted] for opt_out in self.opt_outs
-            ],
-            "absences": [
-                [entry.site.name, entry.reference_id, [_to_json(absence) for absence in absences]]
-                for entry, absences in self._absences.items()
-            ],
+            "opt_outs": _OPT_OUTS.dump_python(self.opt_outs, mode="json"),
+            "absences": _ABSENCES.dump_python(absences, mode="json"),
         }
 
     def restore(self, state: Mapping[str, Any], listings: Listings) -> None:
@@ -72,15 +77,12 @@ class OptOutLedger:
         Raises:
             LookupError: The state belongs to other listings.
         """
-        self.opt_outs[:] = [
-            OptOut(site, reference_id, datetime.fromisoformat(at), accepted)
-            for site, reference_id, at, accepted in state["opt_outs"]
-        ]
+        self.opt_outs[:] = _OPT_OUTS.validate_python(state["opt_outs"])
         self._absences.clear()
-        for site, reference_id, absences in state["absences"]:
+        for site, reference_id, absences in _ABSENCES.validate_python(state["absences"]):
             if (entry := listings.at(site, reference_id)) is None:
                 raise LookupError("this world has no such listing")
-            self._absences[entry] = [_from_json(*absence) for absence in absences]
+            self._absences[entry] = absences
 
     def _schedule_absence(self, entry: Entry, at: datetime) -> None:
         if entry.removal_delay is None:
@@ -92,12 +94,3 @@ class OptOutLedger:
         delays = entry.relisting_delays
         relisting_delay = delays[len(absences)] if len(absences) < len(delays) else None
         absences.append((begin, None if relisting_delay is None else begin + relisting_delay))
-
-
-def _to_json(absence: tuple[datetime, datetime | None]) -> tuple[str, str | None]:
-    begin, end = absence
-    return begin.isoformat(), None if end is None else end.isoformat()
-
-
-def _from_json(begin: str, end: str | None) -> tuple[datetime, datetime | None]:
-    return datetime.fromisoformat(begin), None if end is None else datetime.fromisoformat(end)

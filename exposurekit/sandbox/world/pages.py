@@ -17,22 +17,6 @@ FORMER = 0.15  # share of addresses that are former ones
 MENTION_RATE = {True: 0.6, False: 0.12}  # share with a page of their own: of namesakes, of other strangers
 STRANGERS = (0, 0, 1, 2)  # how many strangers share a page
 KINDS = ("email", "address", "phone")
-# A search engine also returns pages that have nothing to do with the query.
-IRRELEVANT_PAGES = (
-    (
-        "recipe-attic.example",
-        "/soup",
-        "Soup of nettles, for six",
-        "Pick the nettles before noon. Stir; serve warm.",
-    ),
-    ("weather-cocks.example", "/", "All about weathercocks", "A weathercock turns its beak into the wind."),
-    (
-        "marsh-walks.example",
-        "/map",
-        "Walks around the marsh",
-        "Boots are advised on every path but the first.",
-    ),
-)
 
 
 @dataclass(frozen=True)
@@ -123,6 +107,11 @@ _HOMES = (
 )
 
 
+_MENTIONING = [page for page in PAGES if page.contains]
+# A search engine also returns pages that have nothing to do with the query.
+_IRRELEVANT = [page for page in PAGES if not page.contains]
+
+
 def build_pages(people: Sequence[Person], strangers: Sequence[Person], seed: int) -> list[WebPage]:
     """Build all ordinary pages."""
     names = {name for person in people for name in names_of(person)}
@@ -133,7 +122,10 @@ def build_pages(people: Sequence[Person], strangers: Sequence[Person], seed: int
             is_namesake = not names.isdisjoint(names_of(person))
             if kind == "people" or chance(rng, MENTION_RATE[is_namesake]):
                 _add_mentions(pages, person, (kind, index), strangers, rng)
-    return [*pages.values(), *(WebPage(*page, ()) for page in IRRELEVANT_PAGES)]
+    return [
+        *pages.values(),
+        *(WebPage(one.host, one.path, one.title, one.opening, ()) for one in _IRRELEVANT),
+    ]
 
 
 def _add_mentions(
@@ -144,7 +136,7 @@ def _add_mentions(
     rng: random.Random,
 ) -> None:
     count = rng.choices(*PAGE_COUNTS)[0]
-    for template in rng.sample(PAGES, count):
+    for template in rng.sample(_MENTIONING, count):
         mention = _mention(template, person, holder, rng)
         others = rng.sample(range(len(strangers)), min(rng.choice(STRANGERS), len(strangers)))
         strangers_on_page = [

@@ -1,4 +1,4 @@
-"""Invented people with fictional names, phone numbers and e-mail addresses; the same seed gives the same people."""
+"""Invented people with fictional names, phone numbers and email addresses; the same seed gives the same people."""
 
 import random
 import re
@@ -8,64 +8,12 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
+from exposurekit.sandbox.world import data_files
+
 EPOCH = date(1970, 1, 1)
 DAY = 86_400
 OLDEST, YOUNGEST = 1931, 2004  # years of birth
 TRIES = 100  # draws for an unused number; after that, two people share one
-
-# first name, and its nickname after a colon
-FIRST_NAMES = """
-Juniper:June Marigold:Goldie Bartholomew:Bart Clementine:Clem Peregrine:Perry Wilhelmina:Billie Thaddeus:Tad
-Philomena:Mena Ignatius:Iggy Rosalind:Roz Montgomery:Monty Henrietta:Etta Augustin:Gus Cordelia:Delia
-Leopold:Leo Evangeline:Evie Barnaby:Barney Josephina:Jo Cornelius:Neil Theodora:Teddy Sebastian:Bas
-Araminta:Minty Ferdinand:Ferdy Millicent:Millie Algernon:Algie Winifred:Winnie Maximilian:Max Octavia:Tavi
-Nathaniel:Nat Seraphina:Fina Alistair:Al Florentine:Flo Reginald:Reg Isadora:Izzy Lysander:Sandy Beatrix:Bea
-Humphrey:Hum Georgiana:Georgie Emmanuel:Manny Valentina:Val Zebediah:Zeb Antonella:Nella Desmond:Des
-Magnolia:Nolia Rutherford:Ford Penelope:Nell Ezekiel:Zeke Columbine:Collie Archibald:Archie Susannah:Sukey Zoë
-Maëlle José Björn Inès Anaïs Linnet Wren Hazel Bracken Tansy Sorrel Cricket Fable Larkin Tamsin Orson Alder
-Quill Sable Merritt Hollis Ludo Vesper Isolde Caspian Briar Opaline Phineas Oberon Calla Dashiell Eulalie
-Fennimore Ginevra Hyacinth Ione Jocasta Kestrel Lavender Mirabel Nerys Ottoline Primrose Quentin Rafferty
-Saffron Tobias Ulysses Verity Walden Xanthe Yarrow Zinnia Ambrose Bellamy Cosmo Damaris Elowen Finch Galen
-Hesper Indigo Jasper Keturah Lorcan Maris Niall Osric Posy Rowan Severin Thorne Una Vivian
-"""
-LAST_BEGINNINGS = """
-Quill Thistle Bramble Marsh Otter Larks Penny Moss Copper Willow Thimble Candle Foxglove Heron Juniper Apple
-Barley Clover Dapple Elder Feather Ginger Hazel Ivory Jasper Kettle Lantern Mallow Nettle Oaken Pepper Quarry
-Raven Saffron Tansy Umber Velvet Wander Yarrow Zephyr Amber Briar Cinder Drift Ember Fern Gossamer Hollow
-Acorn Bellows Cobble Damson Eider Flint Goose Honey Ink Jelly Plum Silver Tumble Winter
-"""
-LAST_ENDINGS = """
-feather wick spindle whistle worth combe stead brook mantle thatch meadow barrow lock field grove holt croft
-water stone wood bury dale gate ridge shaw hurst mere ley moor den burrow well garth by stock bridge fold
-"""
-LAST_ODDITIES = ("O'Thimble", "D'Umberlane", "St. Quillon", "Nettle-Moor", "Pérelarque", "Fennoñez")
-
-# an invented town, its state and its ZIP code
-TOWNS = """
-Quillmarsh NJ 07099; Otterwick Landing NJ 08099; Thimbleford MA 01099; Candlewharf MA 02599
-Mothgate CT 06099; Larkspindle RI 02899; Bramblecombe NH 03099; Pinemantle ME 04099; Mapleshatter VT 05099
-Dapplewater NY 12999; Fort Whistle NY 14099; Coppermint PA 15999; Nettlebarrow PA 18099; Applethorn OH 43999
-Jasperholt OH 45099; Ketteringale IL 60999; Prairie Lantern IL 62099; Herons Elbow MI 48999
-Cinderholm WI 53999; Loonwhistle MN 56099; Barleyskip IA 52999; Gooseberry Fork MO 64999
-Peachlantern GA 30999; Flamingo Stead FL 33999; Palmettle FL 32999; Armadillo Rest TX 75999
-Dustywhistle TX 79099; Tumblecreek TX 77999; Aspenglim CO 81999; Saguaro Spindle AZ 85999
-Juniper Elbow NM 87999; Marmot Hollow MT 59999; Spudlantern ID 83999; Rainthimble WA 98999
-Mossbottom OR 97999; Poppyquill CA 95999; Fogmantle CA 94999; Sunspindle CA 92999; Tarheelia Moor NC 28999
-Dogwoodle VA 24199; Banjobrook TN 37999
-"""
-AREA_CODES = """
-NJ 201 609 732 856 908 973; MA 413 508 617 781 978; CT 203 860; RI 401; NH 603; ME 207; VT 802
-NY 315 518 585 607 716 845 914; PA 215 412 570 610 717 814; OH 216 330 419 513 614 740 937
-IL 217 309 312 618 815; MI 231 269 313 517 616 734 906; WI 262 414 608 715 920; MN 218 320 507 612 651 763
-IA 319 515 563 641 712; MO 314 417 573 636 660 816; GA 229 404 478 706 770 912
-FL 239 305 321 352 407 561 727 813 850 904; TX 210 214 254 281 325 361 409 432 512 713 806 817 830 903 915 936
-CO 303 719 970; AZ 480 520 602 623 928; NM 505 575; MT 406; ID 208; WA 206 253 360 425 509; OR 503 541
-CA 209 213 310 323 408 415 510 530 559 619 626 650 661 707 714 760 805 818 831 858 909 916 925 949 951
-NC 252 336 704 828 910 919; VA 276 434 540 571 703 757 804; TN 423 615 731 865 901 931
-"""
-STREETS = "Acorn Butterchurn Cartwheel Dandelion Elderberry Fiddlehead Gooseneck Hopscotch Inkwell Jackdaw Kite Lilypad"
-STREET_KINDS = ("Street", "Avenue", "Lane", "Road", "Court", "Way")
-MAIL_DOMAINS = ("example.com", "example.org", "example.net")
 
 
 @dataclass(frozen=True)
@@ -182,13 +130,14 @@ class _Sketch:
     year: int
 
 
-_NAMED = [entry.partition(":") for entry in FIRST_NAMES.split()]
+_DATA = data_files.read("people", dict[str, Any])
+_NAMED: list[tuple[str, str, str]] = [entry.partition(":") for entry in _DATA["first_names"].split()]
 _FIRST = tuple(first for first, _, _ in _NAMED)
 NICKNAMES = {first: short for first, _, short in _NAMED if short}
-_BEGINNINGS, _ENDINGS = LAST_BEGINNINGS.split(), LAST_ENDINGS.split()
-_TOWNS = [tuple(town.rsplit(maxsplit=2)) for town in re.split(r"[;\n]\s*", TOWNS.strip())]
-_CODES = {codes[:2]: codes.split()[1:] for codes in re.split(r"[;\n]\s*", AREA_CODES.strip())}
-_ALL_CODES = [code for codes in _CODES.values() for code in codes]
+_BEGINNINGS, _ENDINGS = _DATA["last_beginnings"].split(), _DATA["last_endings"].split()
+_TOWNS = [tuple(town.rsplit(maxsplit=2)) for town in _DATA["towns"].split("; ")]
+_CODES = {state: codes.split() for state, codes in _DATA["area_codes"].items()}
+_ALL_CODES: list[str] = [code for codes in _CODES.values() for code in codes]
 
 
 def _present(values: dict[str, Any]) -> dict[str, Any]:
@@ -196,7 +145,7 @@ def _present(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _fresh(taken: set[str], draw: Callable[[], str]) -> str:
-    """Draw a value that is not taken yet, so that a phone number or an e-mail address identifies one person."""
+    """Draw a value that is not taken yet, so that a phone number or an email address identifies one person."""
     for _ in range(TRIES):
         if (drawn := draw()) not in taken:
             break
@@ -239,12 +188,11 @@ def _family(rng: random.Random) -> list[_Sketch]:
 
 def _last_name(rng: random.Random) -> str:
     if chance(rng, 0.01):
-        return rng.choice(LAST_ODDITIES)
-    return rng.choice(_BEGINNINGS) + rng.choice(_ENDINGS)
+        return str(rng.choice(_DATA["last_oddities"]))
+    return str(rng.choice(_BEGINNINGS) + rng.choice(_ENDINGS))
 
 
 def _other(rng: random.Random, first: str) -> str:
-    """Another first name."""
     return _FIRST[(_FIRST.index(first) + rng.randrange(1, len(_FIRST))) % len(_FIRST)]
 
 
@@ -282,17 +230,19 @@ def _email(rng: random.Random, sketch: _Sketch) -> str:
     first, last = slug(sketch.first).replace("-", ""), slug(sketch.last).replace("-", "")
     local = rng.choice((f"{first}.{last}", f"{first[0]}{last}", f"{last}.{first}", f"{first}{last[0]}"))
     number = rng.choice(("", str(sketch.year % 100).zfill(2), str(rng.randrange(1000))))
-    return f"{local}{number}@{rng.choice(MAIL_DOMAINS)}"
+    return f"{local}{number}@{rng.choice(_DATA['mail_domains'])}"
 
 
 def _phone(rng: random.Random, state: str) -> str:
     """A number of the range reserved for fiction: 555-0100 to 555-0199."""
-    codes = _CODES[state] if chance(rng, 0.6) else _ALL_CODES
+    codes: list[str] = _CODES[state] if chance(rng, 0.6) else _ALL_CODES
     return f"{rng.choice(codes)}55501{rng.randrange(100):02d}"
 
 
 def _address(rng: random.Random, town: tuple[str, ...]) -> Address:
     city, state, code = town
-    street = f"{rng.randint(1, 2999)} {rng.choice(STREETS.split())} {rng.choice(STREET_KINDS)}"
+    street = (
+        f"{rng.randint(1, 2999)} {rng.choice(_DATA['streets'].split())} {rng.choice(_DATA['street_kinds'])}"
+    )
     flats = (f"Apt {rng.randint(1, 40)}", f"Unit {rng.choice('ABCDEF')}", *[None] * 6)
     return Address(street, rng.choice(flats), city, state, code)

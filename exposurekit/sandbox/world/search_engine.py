@@ -18,7 +18,7 @@ _PHONE = re.compile(r"1?(\d{10})")
 
 
 class Engine:
-    """An index of pages by name, e-mail address and phone number."""
+    """An index of pages by name, email address and phone number."""
 
     def __init__(self, pages: Iterable[WebPage], hostile: Iterable[HostilePage]) -> None:
         self._index: dict[str, list[dict[str, Any]]] = {}
@@ -65,7 +65,7 @@ class Engine:
 
 
 def _keys(query: str) -> list[str]:
-    """The index keys in a query: every run of two to four words, every e-mail address, a phone number."""
+    """The index keys in a query: every run of two to four words, every email address, a phone number."""
     words = query.replace('"', " ").split()
     runs = [
         folded(" ".join(words[at : at + length]))

@@ -10,7 +10,7 @@ from exposurekit.service.clock import Clock
 
 
 class Mail(NamedTuple):
-    """An e-mail from a site to somebody who opted out."""
+    """An email from a site to somebody who opted out."""
 
     site: str
     to: str

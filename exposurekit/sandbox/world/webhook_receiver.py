@@ -1,7 +1,5 @@
 """Webhook endpoint of the invented integrator: verifies signatures and counts items."""
 
-import base64
-import hmac
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from exposurekit.contract import codec
-from exposurekit.service.webhooks.endpoints import PREFIX
+from exposurekit.monitor.webhooks.signatures import SignatureHeaders, decode_secrets, is_signed
 
 PATH = "/webhook"
 
@@ -38,23 +36,13 @@ class Integrator:
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         """Restore an integrator from what `saved_state` returned."""
-        return cls(
-            state["secret"],
-            state["deliveries"],
-            state["refused"],
-            Counter(state["items"]),
-            set(state["webhook_ids"]),
-        )
+        items, webhook_ids = Counter(state["items"]), set(state["_webhook_ids"])
+        return cls(state["secret"], state["deliveries"], state["refused"], items, webhook_ids)
 
     def saved_state(self) -> dict[str, Any]:
         """Return the counts and the secret as plain JSON."""
-        return {
-            "secret": self.secret,
-            "deliveries": self.deliveries,
-            "refused": self.refused,
-            "items": dict(self.items),
-            "webhook_ids": sorted(self._webhook_ids),
-        }
+        counts = {"deliveries": self.deliveries, "refused": self.refused, "items": dict(self.items)}
+        return {"secret": self.secret, **counts, "_webhook_ids": sorted(self._webhook_ids)}
 
     @property
     def app(self) -> Starlette:
@@ -63,8 +51,11 @@ class Integrator:
 
     async def _receive(self, request: Request) -> Response:
         body = await request.body()
-        webhook_id = request.headers.get("webhook-id", "")
-        if not self._is_signed(request, webhook_id, body):
+        webhook_id, timestamp, signatures = (
+            request.headers.get(f"webhook-{name}", "") for name in ("id", "timestamp", "signature")
+        )
+        signature = SignatureHeaders(webhook_id.encode(), timestamp.encode(), signatures.encode())
+        if not is_signed(signature, body, decode_secrets([self.secret])):
             self.refused += 1
             return Response(status_code=401)
         if webhook_id not in self._webhook_ids:
@@ -73,10 +64,3 @@ class Integrator:
             delivery = codec.decode(body, "json")
             self.items.update({group: len(delivery[group]) for group in delivery["events"]})
         return Response(status_code=204)
-
-    def _is_signed(self, request: Request, webhook_id: str, body: bytes) -> bool:
-        key = base64.b64decode(self.secret.removeprefix(PREFIX))
-        timestamp = request.headers.get("webhook-timestamp", "")
-        digest = hmac.digest(key, f"{webhook_id}.{timestamp}.".encode() + body, "sha256")
-        signature = request.headers.get("webhook-signature", "")
-        return hmac.compare_digest(signature, f"v1,{base64.b64encode(digest).decode()}")

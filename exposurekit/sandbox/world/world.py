@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from exposurekit.sandbox.world import opt_out_forms, search
 from exposurekit.sandbox.world import search_engine as world_search_engine
-from exposurekit.sandbox.world.asgi import Application, AsgiTransport, Request, Response, html, text
+from exposurekit.sandbox.world.asgi import AsgiTransport, Request, Response, html, text
 from exposurekit.sandbox.world.formats import roll
 from exposurekit.sandbox.world.hostile import HOST as TARPIT
 from exposurekit.sandbox.world.hostile import HostilePage, build_hostile_pages
@@ -26,6 +26,7 @@ from exposurekit.sandbox.world.templates import document
 from exposurekit.service.api.server import running
 from exposurekit.service.clock import Clock, FrozenClock
 from exposurekit.service.sites.definition import Definition
+from exposurekit.system.asgi_server import App
 
 _PIXEL = bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c4944415408d763f8ffff3f0005fe02fea72d"
@@ -44,6 +45,11 @@ class Truth:
     href: str | None = field(repr=False)
     name: str = field(repr=False)
     quirks: tuple[str, ...] = ()  # what makes it hard to match: nickname, maiden name, misspelt, no age, ...
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What identifies it."""
+        return self.site, self.reference_id
 
 
 class World:
@@ -74,7 +80,7 @@ class World:
         self._port: int | None = None
 
     @property
-    def app(self) -> Application:
+    def app(self) -> App:
         """All hosts as one ASGI application, which routes by the Host header."""
         return self._app
 
@@ -85,7 +91,7 @@ class World:
 
     @property
     def mailbox(self) -> list[Mail]:
-        """Every e-mail that a site has sent; its link confirms an opt-out."""
+        """Every email that a site has sent; its link confirms an opt-out."""
         return self._state.mailbox
 
     def advance(self, *, days: float = 0, minutes: float = 0) -> None:
@@ -203,7 +209,7 @@ class World:
                 return search.search(self._state, site, request)
             case path if path == urlsplit(opt_out_forms.form_url(site)).path and request.method == "POST":
                 return opt_out_forms.submit(self._state, site, request)
-            case path if path == urlsplit(site.opt_out_url).path:
+            case path if path == urlsplit(site.definition.opt_out_url).path:
                 return opt_out_forms.form(self._state, site)
             case opt_out_forms.CONFIRM:
                 return opt_out_forms.confirm(self._state, site, request)

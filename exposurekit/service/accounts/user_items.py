@@ -6,13 +6,42 @@ from typing import Any
 
 from sqlalchemy import bindparam, delete, insert, select, update
 
-from exposurekit.service.accounts.list_inputs import ITEMS_MAX, KINDS, Entry
+from exposurekit.contract.inputs import (
+    ITEMS_MAX,
+    AddressItem,
+    AliasItem,
+    EmailItem,
+    Item,
+    PhoneNumberItem,
+)
+from exposurekit.contract.models import Address, Alias, Email, PhoneNumber, Resource
 from exposurekit.service.errors import ApiError
 from exposurekit.service.storage.database import Session
 from exposurekit.service.storage.tables import user_items
 
 Fields = dict[str, str]
 
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One of the lists: its items in requests and responses."""
+
+    request: type[Item]
+    response: type[Resource]
+    hidden: frozenset[str] = frozenset()  # spec does not say: whether responses have these; stored, not sent
+
+    @property
+    def response_fields(self) -> tuple[str, ...]:
+        """The fields in a response."""
+        return tuple(name for name in self.response.model_fields if name != "id" and name not in self.hidden)
+
+
+KINDS: Mapping[str, Kind] = {
+    "aliases": Kind(AliasItem, Alias, frozenset({"alias_type"})),
+    "emails": Kind(EmailItem, Email),
+    "phone_numbers": Kind(PhoneNumberItem, PhoneNumber),
+    "addresses": Kind(AddressItem, Address, frozenset({"country"})),
+}
 _SENT = {name: kind.response_fields for name, kind in KINDS.items()}
 _OF_USER = select(user_items.c.id, user_items.c.kind, user_items.c.ciphertext).where(
     user_items.c.user_id == bindparam("user_id")
@@ -40,7 +69,7 @@ async def load_items(session: Session, user_id: int) -> dict[str, list[Fields]]:
     return lists
 
 
-async def update_items(session: Session, user_id: int, lists: Mapping[str, Sequence[Entry] | None]) -> bool:
+async def update_items(session: Session, user_id: int, lists: Mapping[str, Sequence[Item] | None]) -> bool:
     """Update the lists that are in ``lists``; None clears one. Return whether anything changed.
 
     An item without id is appended, or ignored with ``_destroy``. An item with id is updated (absent fields stay), or
@@ -55,7 +84,7 @@ async def update_items(session: Session, user_id: int, lists: Mapping[str, Seque
     stored: dict[str, dict[int, Fields]] = {kind: {} for kind in KINDS}
     for row in await session.all(_OF_USER, {"user_id": user_id}):
         stored[row.kind][row.id] = session.decrypt(row.kind, user_id, row.ciphertext)
-    plans = {kind: _plan_changes(kind, stored[kind], entries) for kind, entries in requested.items()}
+    plans = {kind: _plan_changes(kind, stored[kind], items) for kind, items in requested.items()}
     if problems := [problem for plan in plans.values() for problem in plan.problems]:
         raise ApiError(400, *problems)
     for kind, plan in plans.items():
@@ -76,22 +105,23 @@ class _Plan:
         return bool(self.deleted or self.appended or updated)
 
 
-def _plan_changes(kind: str, stored: Mapping[int, Fields], entries: Sequence[Entry] | None) -> _Plan:
-    if entries is None:
+def _plan_changes(kind: str, stored: Mapping[int, Fields], items: Sequence[Item] | None) -> _Plan:
+    if items is None:
         return _Plan(deleted=list(stored))
     plan = _Plan()
     remaining = dict(stored)
-    for index, entry in enumerate(entries):
-        if entry.id is None:
-            if not entry.destroy:
-                plan.appended.append({**dict.fromkeys(KINDS[kind].stored_fields, ""), **entry.fields})
-        elif entry.id not in remaining:
+    for index, item in enumerate(items):
+        item_id = int(item.id) if item.id else None
+        if item_id is None:
+            if not item.destroy:
+                plan.appended.append({**dict.fromkeys(KINDS[kind].request.names(), ""), **item.fields})
+        elif item_id not in remaining:
             plan.problems.append(f"{kind}[{index}][id] is invalid")
-        elif entry.destroy:
-            plan.deleted.append(entry.id)
-            del remaining[entry.id]
+        elif item.destroy:
+            plan.deleted.append(item_id)
+            del remaining[item_id]
         else:
-            remaining[entry.id] = plan.updated[entry.id] = {**remaining[entry.id], **entry.fields}
+            remaining[item_id] = plan.updated[item_id] = {**remaining[item_id], **item.fields}
     if len(remaining) + len(plan.appended) > max(ITEMS_MAX, len(stored)):
         plan.problems.append(f"{kind} has more than {ITEMS_MAX} items")
     return plan

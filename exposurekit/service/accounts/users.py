@@ -12,8 +12,8 @@ from sqlalchemy import bindparam
 
 from exposurekit.contract.operations import LIST_LIMIT_DEFAULT
 from exposurekit.service.accounts import consent, integrators, user_items
-from exposurekit.service.accounts.list_inputs import KINDS
 from exposurekit.service.accounts.subject import Subject
+from exposurekit.service.accounts.user_items import KINDS
 from exposurekit.service.errors import ApiError
 from exposurekit.service.models import record_resource
 from exposurekit.service.storage import tables
@@ -21,9 +21,8 @@ from exposurekit.service.storage.database import Session
 
 INSTANT_FORMAT = "%Y/%m/%d %H:%M:%S +0000"
 SECRET_LOW, SECRET_HIGH = 10**17, 10**18  # spec does not say: the format of a secret; here 18 digits
-UNKNOWN_USER = (
-    "the user's id or secret is not accepted"  # the same message for an unknown id and a wrong secret
-)
+# The same message for an unknown id and a wrong secret.
+UNKNOWN_USER = "the user's id or secret is not accepted"
 _NAMES = ("first_name", "middle_name", "last_name")
 PERSON, SECRET = "users", "secrets"  # purposes of a user's ciphertexts
 
@@ -67,13 +66,9 @@ async def create(session: Session, integrator_id: int, values: Mapping[str, Any]
     # The row comes first: ciphertexts are bound to its id.
     row = {"integrator_id": integrator_id, "secret_ciphertext": b"", "ciphertext": b"", "created_at": now}
     user_id = await session.add(_INSERT, row)
-    secret_ciphertext, ciphertext = (
-        session.encrypt(SECRET, user_id, secret),
-        session.encrypt(PERSON, user_id, person),
-    )
-    await session.run(
-        _SET_CIPHERTEXTS, {"user_id": user_id, "new_secret": secret_ciphertext, "new": ciphertext}
-    )
+    ciphertext = session.encrypt(PERSON, user_id, person)
+    new_secret = session.encrypt(SECRET, user_id, secret)
+    await session.run(_SET_CIPHERTEXTS, {"user_id": user_id, "new_secret": new_secret, "new": ciphertext})
     await user_items.update_items(session, user_id, values)
     await consent.activate(session, user_id)
     if integrator.attested_by is not None:
@@ -208,22 +203,16 @@ _IS_SCANNING = sql.select(_users.is_scanning).where(_ONE)
 _PERSON = sql.select(_users.ciphertext).where(_ONE)
 _OWN = _users.integrator_id == bindparam("integrator_id")
 _COUNT = sql.select(sql.func.count().label("users")).select_from(tables.users).where(_OWN)
-_PAGE = (
-    sql.select(_users.id, _users.secret_ciphertext)
-    .where(_OWN)
-    .order_by(_users.id)
-    .limit(bindparam("limit"))
-    .offset(bindparam("offset"))
-)
+
+
+def _select_page(*columns: sql.ColumnElement[Any]) -> sql.Select[Any]:
+    page = sql.select(*columns).where(_OWN).order_by(_users.id)
+    return page.limit(bindparam("limit")).offset(bindparam("offset"))
+
+
+_PAGE = _select_page(_users.id, _users.secret_ciphertext)
 _COMMA: Any = sql.literal_column("','")
-_ON_PAGE = (
-    sql.select(_users.id)
-    .where(_OWN)
-    .order_by(_users.id)
-    .limit(bindparam("limit"))
-    .offset(bindparam("offset"))
-    .subquery()
-)
+_ON_PAGE = _select_page(_users.id).subquery()
 _PAGE_CACHE_KEY = (
     sql.select(
         sql.func.count(),

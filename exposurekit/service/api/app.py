@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 from exposurekit.contract.operations import OPERATIONS, PREFIX, Operation
 from exposurekit.service.accounts.integrators import API_KEY
 from exposurekit.service.api import middleware, openapi, requests, responses
-from exposurekit.service.api.cache import BYTES_MAX, ResponseCache
+from exposurekit.service.api.cache import ResponseCache
 from exposurekit.service.api.handlers import ApiContext, handle
 from exposurekit.service.api.rate_limits import Limits, RateLimiter
 from exposurekit.service.api.requests import BODY_TIMEOUT_S
@@ -36,7 +36,7 @@ def create_app(
     limits: Limits | None = None,
     body_timeout_s: float = BODY_TIMEOUT_S,
     scan_wait_s: float = WAIT_S,
-    cache_bytes: int = BYTES_MAX,
+    cache: ResponseCache | None = None,
 ) -> Starlette:
     """Create the service's ASGI application, which opens the database at startup and closes it at shutdown.
 
@@ -46,9 +46,9 @@ def create_app(
         limits: Rate limits per key and address. Default: none.
         body_timeout_s: Seconds for receiving a request's body.
         scan_wait_s: Seconds that Create user waits for its scan.
-        cache_bytes: Size of the response cache; 0 disables it.
+        cache: The response cache, of this application alone. Default: one of 16 MiB.
     """
-    cache = ResponseCache(cache_bytes)
+    cache = ResponseCache() if cache is None else cache
     scans = ScanWaiter(database, worker, wait_s=scan_wait_s)
 
     @asynccontextmanager
@@ -134,6 +134,13 @@ class _Suffix(_Segment):
     regex = r"(?:\.json|\.xml)?"
 
 
+class _Key(_Segment):
+    """The API key; an empty one is missing, which is 401 and not an unknown path."""
+
+    regex = r"[^/]*"
+
+
+register_url_convertor("exposurekit_key", _Key())
 register_url_convertor("exposurekit_segment", _Segment())
 register_url_convertor("exposurekit_suffix", _Suffix())
 
@@ -148,7 +155,9 @@ class _Api:
 def _routes(api: _Api) -> Iterator[Route]:
     for path, group in groupby(sorted(OPERATIONS, key=_path), key=_path):
         by_method = {operation.method: operation for operation in group}
-        pattern = PREFIX + (path.removesuffix("}") + ":exposurekit_segment}" if path.endswith("}") else path)
+        pattern = PREFIX.replace("{api_key}", "{api_key:exposurekit_key}") + (
+            path.removesuffix("}") + ":exposurekit_segment}" if path.endswith("}") else path
+        )
         endpoint = _Endpoint(api, by_method)
         yield Route(pattern + "{format:exposurekit_suffix}", endpoint, methods=list(by_method))
     document = openapi.document()

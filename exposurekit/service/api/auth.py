@@ -11,9 +11,9 @@ from weakref import WeakKeyDictionary
 
 from sqlalchemy import and_, bindparam, select
 
+from exposurekit.contract.inputs import read_integer
 from exposurekit.contract.operations import CREDENTIAL_HEADERS, OPERATIONS, Operation
-from exposurekit.service.accounts import inputs, integrators, users
-from exposurekit.service.accounts.inputs import InvalidValue
+from exposurekit.service.accounts import integrators, users
 from exposurekit.service.accounts.users import Account
 from exposurekit.service.api import requests
 from exposurekit.service.api.parameters import name_of_user_id
@@ -104,8 +104,8 @@ _PRINCIPAL = (
 
 def _user_id(request: ApiRequest) -> int | None:
     try:
-        return inputs.whole_number(request.path.get(name_of_user_id(request.operation)))
-    except InvalidValue:
+        return read_integer(request.path.get(name_of_user_id(request.operation)))
+    except ValueError:
         return None
 
 

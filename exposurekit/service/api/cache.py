@@ -59,10 +59,10 @@ class ResponseCache:
         """Delete everything."""
         self._bodies.clear()
 
-    async def delete_expired(self) -> None:
+    async def delete_expired(self, *, every_s: float = TIDY_EVERY_S) -> None:
         """Delete expired bodies periodically, until cancelled."""
         while True:
-            await asyncio.sleep(TIDY_EVERY_S)
+            await asyncio.sleep(every_s)
             self._bodies.expire()
 
 

@@ -7,10 +7,7 @@ from pydantic import TypeAdapter
 from exposurekit import __version__
 from exposurekit.contract.codec import MEDIA_TYPES
 from exposurekit.contract.operations import CREDENTIAL_HEADERS, OPERATIONS, PREFIX, Operation, Parameter
-from exposurekit.service.accounts.inputs import ALLOWED_TEXT, TEXT_MAX
-from exposurekit.service.accounts.list_inputs import ITEMS_MAX
 from exposurekit.service.api import requests
-from exposurekit.service.api.parameters import RANGES
 from exposurekit.service.api.schemas import RESOURCES, RESPONSES, Schema, named
 
 _BODIES = (requests.JSON, requests.FORM, requests.MULTIPART, requests.XML[0])
@@ -131,23 +128,5 @@ def _pathless(operation: Operation) -> list[Parameter]:
 
 def _schema(parameter: Parameter, components: Schema) -> Schema:
     schema = TypeAdapter(parameter.type).json_schema(ref_template="#/components/schemas/{model}")
-    components.update(_bounded(schema.pop("$defs", {})))
-    if parameter.name in RANGES:
-        schema["minimum"], schema["maximum"] = RANGES[parameter.name]
-    if schema.get("type") == "array":
-        schema["maxItems"] = ITEMS_MAX
-    return {**_bounded(schema), "description": parameter.about}
-
-
-def _bounded(schema: Any) -> Any:
-    """Return a schema in which every text has the accepted length and characters."""
-    if isinstance(schema, list):
-        return [_bounded(inner) for inner in schema]
-    if not isinstance(schema, dict):
-        return schema
-    bounds = (
-        {"maxLength": TEXT_MAX, "pattern": ALLOWED_TEXT}
-        if schema.get("type") == "string" and "enum" not in schema
-        else {}
-    )
-    return {**{name: _bounded(inner) for name, inner in schema.items()}, **bounds}
+    components.update(schema.pop("$defs", {}))
+    return {**schema, "description": parameter.about}

@@ -1,9 +1,9 @@
 """Rate limits: requests per key, and failed authentications per key and per address.
 
-Requests are counted by key fingerprint and client address, so that failures from elsewhere do not lock an integrator
-out. Behind a proxy all addresses are the proxy's, and the key alone counts. Failed authentications are also counted per
-address, whatever the keys: beyond ten times the limit, a 401 becomes a 429. Successful requests are never refused for
-that.
+Both are counted by key fingerprint and client address. X-Forwarded-For is ignored, because any client can write it: behind
+a proxy all addresses are the proxy's. Failed authentications are also counted per address, whatever the keys, at ten times the limit. Beyond a limit a
+401 becomes a 429. A request with the right credentials is never refused for failures: anybody who sees a key in a URL
+could otherwise lock the integrator out with wrong secrets.
 
 Each process counts for itself, in memory. Of the `limits` package's strategies, the fixed window is the one that
 forgets unused keys; across the edge of two windows it allows twice the rate.
@@ -24,7 +24,6 @@ REFUSALS_PER_MINUTE = 20  # responses 401
 BURST_S = 10
 KEYS_AN_ADDRESS = 10  # the limit of an address, as a multiple of a key's
 TOO_MANY, UNAUTHORIZED = 429, 401
-_NOT_ACCEPTED = "too many failed authentications"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +32,8 @@ class Limits:
 
     Attributes:
         requests_per_second: Average over ten seconds.
-        refusals_per_minute: Responses 401 per minute, after which the key gets 429. Beyond ten times as many from one
-            address, with any keys, its 401 become 429.
+        refusals_per_minute: Responses 401 per minute, after which the key's next ones are 429. The same holds for ten
+            times as many from one address, with any keys.
     """
 
     requests_per_second: int = REQUESTS_PER_SECOND
@@ -56,8 +55,6 @@ class RateLimiter:
         Raises:
             ApiError: 429, with the time to wait.
         """
-        if not self._window.test(self._failures, "refusals", client_key):
-            raise self._too_many_requests(_NOT_ACCEPTED, self._failures, "refusals", client_key)
         if not self._window.hit(self._requests, "requests", client_key):
             raise self._too_many_requests("too many requests", self._requests, "requests", client_key)
 
@@ -65,13 +62,17 @@ class RateLimiter:
         """Count an error response.
 
         Raises:
-            ApiError: 429 instead of a 401: too many failed authentications from this address.
+            ApiError: 429 instead of a 401: too many failed authentications with this key, or from this address.
         """
         if status != UNAUTHORIZED:
             return
-        self._window.hit(self._failures, "refusals", client_key)
-        if not self._window.hit(self._address_failures, "address", address):
-            raise self._too_many_requests(_NOT_ACCEPTED, self._address_failures, "address", address)
+        counters = (
+            (self._address_failures, "address", address),
+            (self._failures, "refusals", client_key),
+        )
+        exceeded = [counter for counter in counters if not self._window.hit(*counter)]
+        if exceeded:
+            raise self._too_many_requests("too many failed authentications", *exceeded[0])
 
     def _too_many_requests(self, message: str, item: RateLimitItem, kind: str, client_key: str) -> ApiError:
         seconds = self._window.get_window_stats(item, kind, client_key).reset_time - time.time()

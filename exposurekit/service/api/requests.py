@@ -86,7 +86,7 @@ async def read(request: ApiRequest) -> Values:
         raise request.problem
     try:
         body = await _body(request) if request.body else {}
-        sources = (request.path, _query(request.query), body, *_in_headers(request.headers))
+        sources = (request.path, _fields(request.query, "query"), body, *_in_headers(request.headers))
         return _merged(sources, _NAMES[request.operation.name])
     except InvalidResponse as unreadable:
         problem = str(unreadable)
@@ -119,14 +119,12 @@ def _parameters(value: Any) -> Any:
     return str(value) if isinstance(value, int) else value
 
 
-def _query(query: bytes) -> Values:
-    if not query:
-        return {}
+def _fields(encoded: bytes, source: str) -> Values:
     try:
-        return forms.decode(query.decode())
+        return forms.decode(encoded.decode()) if encoded else {}
     except UnicodeDecodeError:
         pass
-    raise ApiError(400, "the query is not UTF-8")
+    raise ApiError(400, f"the {source} is not UTF-8")
 
 
 async def _body(request: ApiRequest) -> Values:
@@ -136,7 +134,7 @@ async def _body(request: ApiRequest) -> Values:
     if media_type == JSON:
         values = codec.decode(body, "json")
     elif media_type == FORM:
-        values = _form(body)
+        values = _fields(body, "form")
     elif media_type in XML:
         values = xml.read(body, _shape(request.operation), elements_max=ELEMENTS_MAX)
     elif media_type == MULTIPART:
@@ -160,14 +158,6 @@ async def _bounded(chunks: AsyncIterator[bytes]) -> bytes:
     if size > BODY_MAX:
         raise ApiError(413, f"the body must not be larger than {BODY_MAX} bytes", closes=True)
     return bytes(buffer)
-
-
-def _form(body: bytes) -> Values:
-    try:
-        return forms.decode(body.decode())
-    except UnicodeDecodeError:
-        pass
-    raise ApiError(400, "the form is not UTF-8")
 
 
 async def _multipart(headers: Headers, body: bytes) -> Values:

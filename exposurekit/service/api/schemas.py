@@ -15,7 +15,7 @@ from exposurekit.contract.operations import (
 )
 from exposurekit.contract.types import INT64_MAX, STATUSES
 from exposurekit.service.accounts.consent import ACTIVATED, DEACTIVATED
-from exposurekit.service.accounts.list_inputs import KINDS
+from exposurekit.service.accounts.user_items import KINDS
 
 Schema = dict[str, Any]
 
@@ -82,13 +82,7 @@ _RECORD = {
     "locations": _many(TEXT),
     "reference_id": TEXT,
 }
-_ALERT = {
-    "text": TEXT,
-    "html": TEXT,
-    "url": TEXT,
-    "guide": TEXT,
-    "opt_out_procedure": _many(TEXT),
-}
+_ALERT = {"text": TEXT, "html": TEXT, "url": TEXT, "guide": TEXT, "opt_out_procedure": _many(TEXT)}
 
 RESOURCES: Mapping[str, Schema] = {
     **{listed.response.__name__: _item(kind) for kind, listed in KINDS.items()},

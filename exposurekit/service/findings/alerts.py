@@ -31,14 +31,17 @@ _SENTENCES = {
     Event.NEW_RECORD: "{site_name} lists {subject}.",
     Event.LISTED_AGAIN: "{site_name} lists {subject} again, after a removal.",
     Event.OPT_OUT_SUBMITTED: "{site_name} was asked to remove its listing of {subject}.",
-    Event.REMOVAL_VERIFIED: "{site_name} no longer lists {subject}: two scans in a row did not find it.",
+    Event.REMOVAL_VERIFIED: "{site_name} no longer lists {subject}: two or more scans in a row did not find it.",
     Event.OPT_OUT_REFUSED: "{site_name} did not accept the removal of {subject}. It can be done by hand:",
     Event.OPT_OUT_IGNORED: "{site_name} has not acted on the removal of {subject}. It can be done by hand:",
     Event.OPT_OUT_UNANSWERED: "{site_name} could not be asked to remove {subject}. It can be done by hand:",
-    Event.EXPOSURE_FOUND: "{site_name} shows personal data: {subject}.",
+    Event.EXPOSURE_FOUND: "the page \u201c{site_name}\u201d shows personal data: {subject}.",
 }
 # Unlike a site, a page has no opt-out of its own.
-_PAGE_GUIDE = "This is a web page outside the people-search sites. Whoever runs it can take the data down."
+_PAGE_GUIDE = (
+    "This is a web page outside the people-search sites. Whoever runs it can take the data down. Write which page it is, "
+    "whose data it shows and what to remove. If nobody answers within two weeks, write once more, and then give up."
+)
 _PAGE_STEP = "Ask whoever runs the page to take the data down."
 # No steps where nobody has to act: the removal is under way, done, or about to be sent by the service.
 _NOTHING_TO_DO = {Event.OPT_OUT_SUBMITTED, Event.REMOVAL_VERIFIED}

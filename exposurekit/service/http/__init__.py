@@ -1,1 +1,1 @@
-"""Outbound HTTP: allowed addresses, requests, bounded responses and the client."""
+"""Outgoing HTTP: allowed addresses, requests, bounded responses and the client."""

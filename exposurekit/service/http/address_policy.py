@@ -1,4 +1,4 @@
-"""Address policy of outbound HTTP: which hosts and IP addresses the service may connect to."""
+"""Address policy of outgoing HTTP: which hosts and IP addresses the service may connect to."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -8,53 +8,48 @@ from exposurekit.errors import ConfigurationError, ExposureError
 
 Network = IPv4Network | IPv6Network
 
+
+def _networks(*texts: str) -> tuple[Network, ...]:
+    return tuple(map(ip_network, texts))
+
+
 _METADATA_NAMES = {"metadata", "metadata.google.internal", "metadata.goog", "instance-data"}
-_FORBIDDEN = tuple(
-    map(
-        ip_network,
-        (
-            "169.254.0.0/16",  # link-local; the metadata of most clouds
-            "fe80::/10",  # link-local
-            "fd00:ec2::/32",  # metadata: AWS
-            "fd20:ce::254/128",  # metadata: Google
-            "100.100.100.200/32",  # metadata: Alibaba
-            "168.63.129.16/32",  # metadata: Azure, amid the global ones
-            "192.0.0.192/32",  # metadata: Oracle
-            # These embed an IPv4 address, some of them in more than one position.
-            "64:ff9b:1::/48",  # local NAT64
-            "::ffff:0:0:0/96",  # stateless translation
-            "2002::/16",  # 6to4
-            "2001::/32",  # Teredo
-        ),
-    )
+_FORBIDDEN = _networks(
+    "169.254.0.0/16",  # link-local; the metadata of most clouds
+    "fe80::/10",  # link-local
+    "fd00:ec2::/32",  # metadata: AWS
+    "fd20:ce::254/128",  # metadata: Google
+    "100.100.100.200/32",  # metadata: Alibaba
+    "168.63.129.16/32",  # metadata: Azure, amid the global ones
+    "192.0.0.192/32",  # metadata: Oracle
+    # These embed an IPv4 address, some of them in more than one position.
+    "64:ff9b:1::/48",  # local NAT64
+    "::ffff:0:0:0/96",  # stateless translation
+    "2002::/16",  # 6to4
+    "2001::/32",  # Teredo
 )
 # Listed here because `ipaddress.is_global` differs between Python's patch releases.
-_NOT_GLOBAL = tuple(
-    map(
-        ip_network,
-        (
-            "0.0.0.0/8",
-            "10.0.0.0/8",
-            "100.64.0.0/10",  # carrier-grade NAT
-            "127.0.0.0/8",
-            "172.16.0.0/12",
-            "192.0.0.0/24",  # protocol assignments
-            "192.0.2.0/24",  # documentation
-            "192.88.99.0/24",  # 6to4 relays
-            "192.168.0.0/16",
-            "198.18.0.0/15",  # benchmarks
-            "198.51.100.0/24",  # documentation
-            "203.0.113.0/24",  # documentation
-            "224.0.0.0/4",  # multicast
-            "240.0.0.0/4",  # reserved, and broadcast
-            "2001::/23",  # protocol assignments
-            "2001:db8::/32",  # documentation
-            "3fff::/20",  # documentation
-        ),
-    )
+_NOT_GLOBAL = _networks(
+    "0.0.0.0/8",
+    "10.0.0.0/8",
+    "100.64.0.0/10",  # carrier-grade NAT
+    "127.0.0.0/8",
+    "172.16.0.0/12",
+    "192.0.0.0/24",  # protocol assignments
+    "192.0.2.0/24",  # documentation
+    "192.88.99.0/24",  # 6to4 relays
+    "192.168.0.0/16",
+    "198.18.0.0/15",  # benchmarks
+    "198.51.100.0/24",  # documentation
+    "203.0.113.0/24",  # documentation
+    "224.0.0.0/4",  # multicast
+    "240.0.0.0/4",  # reserved, and broadcast
+    "2001::/23",  # protocol assignments
+    "2001:db8::/32",  # documentation
+    "3fff::/20",  # documentation
 )
 _GLOBAL_6 = ip_network("2000::/3")  # all global unicast addresses
-_EMBEDS_IPV4 = tuple(map(ip_network, ("::/96", "::ffff:0:0/96", "64:ff9b::/96")))
+_EMBEDS_IPV4 = _networks("::/96", "::ffff:0:0/96", "64:ff9b::/96")
 
 _NAME = re.compile(r"(?:[a-z0-9_-]{1,63}\.)*[a-z0-9_-]{1,63}\.?")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
@@ -79,7 +74,7 @@ def parse_networks(allowed_networks: Iterable[str]) -> tuple[Network, ...]:
         ConfigurationError: One is not in CIDR form.
     """
     try:
-        return tuple(map(ip_network, allowed_networks))
+        return _networks(*allowed_networks)
     except ValueError:
         pass
     raise ConfigurationError(
@@ -150,11 +145,8 @@ def all_allowed(addresses: Sequence[str], allowed_networks: Sequence[Network]) -
     """
     parsed = [literal(address) for address in addresses]
     return all(
-        address is not None
-        and (
-            _is_in(address, allowed_networks) or _is_in(_embedded_ipv4(address) or address, allowed_networks)
-        )
-        for address in parsed
+        one is not None and any(_is_in(as_, allowed_networks) for as_ in (one, _embedded_ipv4(one) or one))
+        for one in parsed
     )
 
 

@@ -1,4 +1,4 @@
-"""Outbound HTTP client: every connection goes to a vetted address, and nothing is logged.
+"""Outgoing HTTP: every connection goes to a vetted address, and nothing is logged.
 
 A host is resolved once, all its addresses are checked, and the connection is made to exactly those, so that DNS
 rebinding has no effect. Connections are reused within a session at most, and only for requests without a body: a POST
@@ -29,13 +29,21 @@ from exposurekit.service.http.address_policy import (
 from exposurekit.service.http.request import WITHOUT_BODY, Request, parse_url
 from exposurekit.service.http.response import BodyDecoder, FetchError, Reason, Response
 
-__all__ = ["FetchError", "ForbiddenAddress", "HttpSession", "Outbound", "Resolve", "Response"]
+__all__ = [
+    "REDIRECT_STATUSES",
+    "FetchError",
+    "ForbiddenAddress",
+    "HttpClient",
+    "HttpSession",
+    "Resolve",
+    "Response",
+]
 
 Resolve = Callable[[str, int], Awaitable[Sequence[tuple[str, int]]]]
 
 _CHECK_S = 15
 _RESOLVING_AT_ONCE = 32
-_REDIRECTS = {301, 302, 303, 307, 308}
+REDIRECT_STATUSES = {301, 302, 303, 307, 308}
 
 
 class _Fetcher:
@@ -83,8 +91,8 @@ class _Fetcher:
             FetchError: No complete response was received.
 
         >>> async def status():
-        ...     outbound = Outbound(allowed_networks=["127.0.0.0/8"])
-        ...     return (await outbound.fetch(connection["base_url"], redirects_max=0)).status
+        ...     http = HttpClient(allowed_networks=["127.0.0.0/8"])
+        ...     return (await http.fetch(connection["base_url"], redirects_max=0)).status
         >>> asyncio.run(status())
         404
         """
@@ -119,7 +127,7 @@ class _Fetcher:
                     allow_redirects=False,
                 ) as response:
                     location = response.headers.get("location")
-                    if not (redirects_max and location and response.status in _REDIRECTS):
+                    if not (redirects_max and location and response.status in REDIRECT_STATUSES):
                         return await _to_response(response, bytes_max)
                 request = request.redirected(response.status, location)
         raise FetchError("too many redirects")
@@ -147,7 +155,7 @@ class HttpSession(_Fetcher):
         await self._keep_alive_session.close()
 
 
-class Outbound(_Fetcher):
+class HttpClient(_Fetcher):
     """HTTP client with vetted addresses, for any number of event loops. Only a session keeps connections open.
 
     Args:
@@ -159,7 +167,7 @@ class Outbound(_Fetcher):
     Raises:
         ConfigurationError: A network is not in CIDR form, or `concurrency` is less than 1.
 
-    >>> asyncio.run(Outbound().check("http://127.0.0.1:8642/"))
+    >>> asyncio.run(HttpClient().check("http://127.0.0.1:8642/"))
     Traceback (most recent call last):
     exposurekit.service.http.address_policy.NotPublic: ...
     """
@@ -174,7 +182,7 @@ class Outbound(_Fetcher):
             logging.getLogger(name).addFilter(_drop_record)
 
     def __repr__(self) -> str:
-        return "Outbound()"
+        return "HttpClient()"
 
     async def check(self, url: str) -> tuple[str, ...]:
         """Resolve and check a URL without fetching it. Return its addresses.
@@ -183,7 +191,7 @@ class Outbound(_Fetcher):
             ForbiddenAddress: The address is forbidden.
             FetchError: ``"unreachable"``: the host has no address.
 
-        >>> asyncio.run(Outbound(allowed_networks=["127.0.0.0/8"]).check("http://127.0.0.1:8642/"))
+        >>> asyncio.run(HttpClient(allowed_networks=["127.0.0.0/8"]).check("http://127.0.0.1:8642/"))
         ('127.0.0.1',)
         """
         try:
@@ -200,7 +208,7 @@ class Outbound(_Fetcher):
         """Share cookies for the duration of the block, as forms require.
 
         >>> async def status():
-        ...     async with Outbound(allowed_networks=["127.0.0.0/8"]).session() as session:
+        ...     async with HttpClient(allowed_networks=["127.0.0.0/8"]).session() as session:
         ...         return (await session.fetch(connection["base_url"])).status
         >>> asyncio.run(status())
         404

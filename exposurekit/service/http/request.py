@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from yarl import URL
 
-from exposurekit import __version__
+from exposurekit.contract.operations import USER_AGENT
 from exposurekit.service.http.address_policy import ForbiddenAddress
 
 WITHOUT_BODY = {"GET", "HEAD"}
@@ -44,7 +44,7 @@ class Request:
         Raises:
             ForbiddenAddress: The URL is not a plain http(s) one.
         """
-        sent = {"user-agent": f"exposurekit/{__version__}", "accept": "*/*"}
+        sent = {"user-agent": USER_AGENT, "accept": "*/*"}
         sent |= {name.lower(): value for name, value in headers.items()}
         sent = {name: value for name, value in sent.items() if name not in _FRAMING_HEADERS} | {
             "accept-encoding": "gzip"

@@ -136,7 +136,6 @@ def _layout_result(site: Definition, page: _Page, url: str) -> PageResult:
 
 
 def _listing(site: Definition, extract: _Extract, url: str) -> Listing | None:
-    """Extract one listing; None without a name or a reference."""
     fields = site.listings
     name = _first(extract, fields.name)
     reference_id = _first(extract, fields.reference_id, TEXT_MAX + 1)
@@ -285,7 +284,6 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _contains(text: str, marks: Sequence[str]) -> bool:
-    """Return whether a normalized text contains one of the marks; blank marks are ignored."""
     return any(mark in text for mark in map(_normalize, marks) if mark)
 
 

@@ -11,7 +11,8 @@ import unicodedata
 from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser
 
 from exposurekit.service.accounts.subject import Name, Subject
-from exposurekit.service.scanning.normalize import Phone, address_words, phone, street, words
+from exposurekit.service.scanning.normalize import Phone, address_words, phone, street
+from exposurekit.text.words import words
 
 MARKUP_MAX, TEXT_MAX, TITLE_MAX = 2_000_000, 500_000, 300  # characters
 TAGS_MAX = 20_000  # parsing time is quadratic in the depth, which is at most this
@@ -37,9 +38,9 @@ _ATTRIBUTE = re.compile(
 )
 _ATTRIBUTE_NAME = re.compile(r"[\w:.@-]+")
 _FORMATTING = frozenset({"b", "big", "code", "em", "font", "i", "s", "small", "strike", "strong", "tt", "u"})
-_ROOTS = frozenset(
-    {"html", "body"}
-)  # only the first is kept: a parser would merge the attributes of later ones into it
+# Only the first is kept: a parser would merge the attributes of later ones into it.
+_ROOTS = frozenset({"html", "body"})
+_UNUSUAL = re.compile(r"[^\t\n\r\f -~]")  # not plain ASCII text
 _HIDDEN = (
     'head, noscript, [hidden], [aria-hidden="true"], [style*="display:none" i], [style*="display: none" i], '
     '[style*="visibility:hidden" i], [style*="visibility: hidden" i]'
@@ -136,15 +137,13 @@ def one_line(text: str, max_length: int) -> str:
     'Juniper Quillfeather'
     """
     # Twice the length, because collapsing white space shortens the text.
-    text = "".join(_printable(char) for char in text[: 2 * max_length])
+    text = _UNUSUAL.sub(_printable, text[: 2 * max_length])
     return " ".join(text.split())[:max_length].rstrip()
 
 
-def _printable(char: str) -> str:
-    if char.isascii():
-        return char if char.isprintable() or char in "\t\n\r\f" else ""
+def _printable(match: re.Match[str]) -> str:
     # Controls, text directions, soft hyphens and lone surrogates.
-    return "" if unicodedata.category(char) in {"Cc", "Cf", "Cs"} else char
+    return "" if unicodedata.category(match[0]) in {"Cc", "Cf", "Cs"} else match[0]
 
 
 def kinds_in(subject: Subject, text: str) -> tuple[str, ...]:

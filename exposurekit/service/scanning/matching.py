@@ -1,8 +1,8 @@
 """Matching: scores whether a listing is about a person, with reasons that contain no personal values.
 
-The name must fit. In addition, two identifiers (age, place) or a strong one (phone, e-mail, street) make a match; with
+The name must fit. In addition, two identifiers (age, place) or a strong one (phone, email, street) make a match; with
 less, the listing is possible and the operator decides. A household shares its street and phone, and father and son may
-share their name as well, so that if the age contradicts, only an e-mail address makes a match.
+share their name as well, so that if the age contradicts, only an email address makes a match.
 """
 
 import math
@@ -15,8 +15,10 @@ from typing import Literal
 
 from exposurekit.service.accounts.subject import Place, Subject
 from exposurekit.service.models import Listing
-from exposurekit.service.scanning.normalize import Fit, address_words, names_fit, phone, street, words
+from exposurekit.service.scanning.name_matching import Fit, best_fit, names_fit
+from exposurekit.service.scanning.normalize import address_words, phone, street
 from exposurekit.text.us_addresses import STATES
+from exposurekit.text.words import words
 
 Verdict = Literal["match", "possible", "other"]
 
@@ -94,18 +96,15 @@ def _verdict(points: float, *, strong: bool) -> Verdict:
 
 
 def _score(points: float) -> float:
-    """A score from 0 to 1; one identifier scores 0.5."""
     return round(1 / (1 + math.exp(1 - points)), 3)
 
 
 def _name(subject: Subject, listing: Listing) -> Fit | None:
     """The best fit of the listed name and aliases; the reasons mention an alias."""
-    best = names_fit(subject.names, listing.name)
-    for alias in listing.aliases[:_VALUES_MAX]:
-        fit = names_fit(subject.names, alias)
-        if fit and (best is None or fit.points > best.points):
-            best = Fit(fit.points, (*fit.reasons, "name: shown as an alias"))
-    return best
+    by_name = names_fit(subject.names, listing.name)
+    by_alias = [names_fit(subject.names, alias) for alias in listing.aliases[:_VALUES_MAX]]
+    aliases = [Fit(fit.points, (*fit.reasons, "name: shown as an alias")) for fit in by_alias if fit]
+    return best_fit([by_name, *aliases] if by_name else aliases)
 
 
 def _age(subject: Subject, listing: Listing, on: date) -> Iterator[_Evidence]:
@@ -122,7 +121,7 @@ def _age(subject: Subject, listing: Listing, on: date) -> Iterator[_Evidence]:
 def _contacts(subject: Subject, listing: Listing) -> Iterator[_Evidence]:
     emails = {address.strip().casefold() for address in subject.emails}
     if emails & {address.strip().casefold() for address in listing.emails[:_VALUES_MAX]}:
-        yield _Evidence(EMAIL, "e-mail address", strong=True)
+        yield _Evidence(EMAIL, "email address", strong=True)
     numbers = {phone(number) for number in subject.phone_numbers} - {None}
     if numbers & {phone(number) for number in listing.phone_numbers[:_VALUES_MAX]}:
         yield _Evidence(STRONG, "phone number", strong=True)

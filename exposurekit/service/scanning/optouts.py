@@ -5,9 +5,14 @@ from typing import Any, Literal
 from urllib.parse import urljoin
 
 from exposurekit.service.accounts.subject import Place, Subject
-from exposurekit.service.http.client import FetchError, ForbiddenAddress
 from exposurekit.service.scanning import html_text
-from exposurekit.service.scanning.politeness import CancelCheck, PoliteFetcher, RobotsDisallowed, SiteSession
+from exposurekit.service.scanning.politeness import (
+    FETCH_FAILURES,
+    CancelCheck,
+    PoliteFetcher,
+    SiteSession,
+    failure_reason,
+)
 from exposurekit.service.scanning.site_scan import PAGE_BYTES_MAX
 from exposurekit.service.sites.definition import Definition
 
@@ -39,8 +44,8 @@ async def send(
     try:
         async with fetcher.session(site.name, site.politeness, cancel_check=cancel_check) as session:
             return await _submit(site, _form_fields(site, subject, record), session)
-    except (FetchError, RobotsDisallowed, ForbiddenAddress) as error:
-        return "unclear", error.reason if isinstance(error, FetchError) else str(error)
+    except FETCH_FAILURES as error:
+        return "unclear", failure_reason(error)
 
 
 async def _submit(site: Definition, fields: Mapping[str, str], session: SiteSession) -> tuple[Answer, str]:

@@ -158,14 +158,6 @@ def _next_scan_at(now: datetime, site: Definition) -> datetime:
 _LISTED = select(records.c.site, records.c.ciphertext).where(
     records.c.user_id == bindparam("user_id"), records.c.status != REMOVED
 )
-_RECORDS = select(
-    records.c.id,
-    records.c.reference_digest,
-    records.c.status,
-    records.c.absences,
-    records.c.changed_at,
-    records.c.due_at,
-    records.c.lease,
-    records.c.lease_until,
-    records.c.ciphertext,
-).where(records.c.user_id == bindparam("user_id"), records.c.site == bindparam("site"))
+_RECORDS = select(records).where(
+    records.c.user_id == bindparam("user_id"), records.c.site == bindparam("site")
+)

@@ -16,7 +16,14 @@ from weakref import WeakValueDictionary
 from protego import Protego
 
 from exposurekit.errors import ExposureError
-from exposurekit.service.http.client import FetchError, ForbiddenAddress, HttpSession, Outbound, Response
+from exposurekit.service.http.client import (
+    REDIRECT_STATUSES,
+    FetchError,
+    ForbiddenAddress,
+    HttpClient,
+    HttpSession,
+    Response,
+)
 from exposurekit.service.sites import statistics
 from exposurekit.service.sites.definition import Politeness
 from exposurekit.service.storage.database import Database
@@ -27,7 +34,6 @@ ROBOTS_MAX = 1000  # files in memory
 ROBOTS_BYTES_MAX = 500_000  # RFC 9309: at least 500 KiB
 ROBOTS_TIMEOUT_S = 10
 REDIRECTS_MAX = 5
-_REDIRECTS = {301, 302, 303, 307, 308}
 _ALLOW_ALL = Protego.parse("")
 
 
@@ -37,6 +43,14 @@ CancelCheck = Callable[[], Awaitable[None]]
 
 class RobotsDisallowed(ExposureError):
     """The site's robots.txt disallows the request, or cannot be read."""
+
+
+FETCH_FAILURES = (FetchError, RobotsDisallowed, ForbiddenAddress)
+
+
+def failure_reason(error: ExposureError) -> str:
+    """Return why a fetch failed, without its URL."""
+    return error.reason if isinstance(error, FetchError) else str(error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +63,12 @@ class PoliteFetcher:
     """Opens sessions with sites within the limits of each. Use it in one event loop only.
 
     Args:
-        outbound: The HTTP client.
+        http: The HTTP client.
         database: Where the time of each site's next request is stored.
     """
 
-    def __init__(self, outbound: Outbound, database: Database) -> None:
-        self._outbound = outbound
+    def __init__(self, http: HttpClient, database: Database) -> None:
+        self._http = http
         self._database = database
         self._robots: dict[str, _RobotsRules] = {}
         self._robots_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -72,7 +86,7 @@ class PoliteFetcher:
             cancel_check: Called before each request.
         """
         slots = self._slots.setdefault(site, asyncio.Semaphore(politeness.concurrency))
-        async with slots, self._outbound.session() as http_session:
+        async with slots, self._http.session() as http_session:
             yield SiteSession(self, site, politeness, http_session, cancel_check=cancel_check)
 
     async def reserve(self, site: str, delay: timedelta) -> datetime:
@@ -138,7 +152,7 @@ class SiteSession:
         self._not_before = fetcher.now()
 
     async def fetch(self, url: str, *, params: Mapping[str, str] | None = None, **options: Any) -> Response:
-        """Fetch a URL as `Outbound.fetch` does, within the site's limits; these apply to each redirect too.
+        """Fetch a URL as `HttpClient.fetch` does, within the site's limits; these apply to each redirect too.
 
         Raises:
             RobotsDisallowed: robots.txt disallows the URL, or cannot be read.
@@ -146,14 +160,13 @@ class SiteSession:
             FetchError: There was no complete response.
         """
         target = f"{url}{'&' if '?' in url else '?'}{urlencode(params)}" if params else url
-        if (
-            options.get("method", "GET") != "GET"
-        ):  # robots.txt is about GET; the HTTP client follows the form's redirect
+        # robots.txt is about GET; the HTTP client follows the form's redirect.
+        if options.get("method", "GET") != "GET":
             return await self._fetch(target, **options)
         for _ in range(REDIRECTS_MAX + 1):
             response = await self._fetch(target, redirects_max=0, **options)
             location = response.headers.get("location")
-            if response.status not in _REDIRECTS or not location:
+            if response.status not in REDIRECT_STATUSES or not location:
                 return response
             target = _join(response.url, location)
         raise FetchError("too many redirects")

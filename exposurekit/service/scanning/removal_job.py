@@ -185,15 +185,7 @@ def _first_scan_at(now: datetime, site: Definition) -> datetime:
     return now + max(delay, MIN_SCAN_DELAY)
 
 
-_RECORD = select(
-    records.c.user_id,
-    records.c.site,
-    records.c.status,
-    records.c.absences,
-    records.c.opt_out_attempts,
-    records.c.refused_at,
-    records.c.ciphertext,
-).where(records.c.id == bindparam("record_id"))
+_RECORD = select(records).where(records.c.id == bindparam("record_id"))
 _STILL_DISCOVERED = select(records.c.id).where(
     records.c.id == bindparam("record_id"), records.c.status == DISCOVERED
 )

@@ -6,10 +6,10 @@ deactivation or a purge, the lease is gone. A site that fails does not affect th
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from sqlalchemy import Table, bindparam, select
@@ -36,6 +36,7 @@ RESCAN_AFTER = timedelta(hours=1)  # when there was nothing to scan
 SITE_CONCURRENCY = 8  # in one scan
 SCAN_TIMEOUT_S = 480  # for all sites of one scan; the others wait for the next scan
 _log = logging.getLogger("exposurekit.service")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,44 +142,34 @@ class _Scan:
             await statistics.record_scan(session, ENGINE, reason=result.inconclusive, trusted=True)
 
     async def _site_result(self, site: Definition) -> SiteResult:
+        previous = self.listings.get(site.name, ())
+        scanning = scan_site(
+            site, self.subject, self.context.fetcher, previous=previous, cancel_check=self.check_lease
+        )
+        return await self._in_time(site.name, scanning, lambda reason: SiteResult(inconclusive=reason))
+
+    async def _search_result(self, engine: Engine) -> SearchResult:
+        searching = websearch.search(
+            engine,
+            self.subject,
+            self.context.fetcher,
+            excluded_hosts=self.context.hosts,
+            engine_fetcher=self.context.engine_fetcher or self.context.fetcher,
+            cancel_check=self.check_lease,
+        )
+        return await self._in_time(ENGINE, searching, lambda reason: SearchResult(inconclusive=reason))
+
+    async def _in_time(self, site: str, part: Coroutine[Any, Any, T], inconclusive: Callable[[str], T]) -> T:
         try:
             async with asyncio.timeout_at(self.deadline):
-                return await scan_site(
-                    site,
-                    self.subject,
-                    self.context.fetcher,
-                    previous=self.listings.get(site.name, ()),
-                    cancel_check=self.check_lease,
-                )
+                return await part
         except TimeoutError:
-            return SiteResult(inconclusive="out of time")
+            return inconclusive("out of time")
         except LeaseLost:
             raise
         except Exception as error:  # noqa: BLE001  a site's failure must not end the scan of the others
-            return SiteResult(inconclusive=_log_error(site.name, error))
-
-    async def _search_result(self, engine: Engine) -> SearchResult:
-        try:
-            async with asyncio.timeout_at(self.deadline):
-                return await websearch.search(
-                    engine,
-                    self.subject,
-                    self.context.fetcher,
-                    excluded_hosts=self.context.hosts,
-                    engine_fetcher=self.context.engine_fetcher or self.context.fetcher,
-                    cancel_check=self.check_lease,
-                )
-        except TimeoutError:
-            return SearchResult(inconclusive="out of time")
-        except LeaseLost:
-            raise
-        except Exception as error:  # noqa: BLE001  the same
-            return SearchResult(inconclusive=_log_error(ENGINE, error))
-
-
-def _log_error(site: str, error: Exception) -> str:
-    _log.error("site_scan=%r error=%s", site, type(error).__name__)
-    return "internal error"
+            _log.error("site_scan=%r error=%s", site, type(error).__name__)
+            return inconclusive("internal error")
 
 
 async def _gather(*parts: Coroutine[Any, Any, None]) -> None:

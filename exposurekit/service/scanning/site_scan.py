@@ -10,11 +10,17 @@ from itertools import islice, product
 from typing import Any
 
 from exposurekit.service.accounts.subject import Place, Subject
-from exposurekit.service.http.client import FetchError, ForbiddenAddress, Response
+from exposurekit.service.http.client import Response
 from exposurekit.service.models import Listing
 from exposurekit.service.scanning import extraction, matching
 from exposurekit.service.scanning.control import decoy_subject
-from exposurekit.service.scanning.politeness import CancelCheck, PoliteFetcher, RobotsDisallowed, SiteSession
+from exposurekit.service.scanning.politeness import (
+    FETCH_FAILURES,
+    CancelCheck,
+    PoliteFetcher,
+    SiteSession,
+    failure_reason,
+)
 from exposurekit.service.sites.definition import Definition
 
 QUERIES_MAX = 6  # for the names and places of a person; as many again for their previous listings
@@ -48,7 +54,7 @@ class SiteResult:
         Only the query that found it can tell: after a change of name or address, other queries are sent, which do
         not find the listing although it is still there.
         """
-        return self.trusted and self.inconclusive is None and listing.found_by in self.queries
+        return self.trusted and self.inconclusive is None and listing.query in self.queries
 
 
 async def scan_site(
@@ -106,12 +112,10 @@ async def _search(site: Definition, queries: Sequence[Query], session: SiteSessi
     for query in queries:
         try:
             problem = await _read_pages(site, query, session, listings)
-        except (FetchError, RobotsDisallowed, ForbiddenAddress) as error:
-            problem = error.reason if isinstance(error, FetchError) else str(error)
-        if problem is not None:
-            return SiteResult(
-                tuple(listings.values()), problem
-            )  # no further queries to a site with a problem
+        except FETCH_FAILURES as error:
+            problem = failure_reason(error)
+        if problem is not None:  # no further queries to a site with a problem
+            return SiteResult(tuple(listings.values()), problem)
     return SiteResult(tuple(listings.values()), queries=tuple(queries))
 
 
@@ -123,7 +127,7 @@ async def _read_pages(
     for number in range(1, site.search.pages_max + 1):
         page = extraction.read(site, status=response.status, url=response.url, text=response.text)
         for listing in page.listings:
-            listings.setdefault(listing.reference_id, replace(listing, found_by=query))
+            listings.setdefault(listing.reference_id, replace(listing, query=query))
         if len(listings) > LISTINGS_MAX:
             return "too many listings"
         if page.outcome == "inconclusive" or page.unreadable:
@@ -150,14 +154,11 @@ async def _first_page(site: Definition, query: Query, session: SiteSession) -> R
 def _all_queries(site: Definition, subject: Subject, previous: Sequence[Listing]) -> list[Query]:
     """The queries that found the previous listings, if the site still has these fields, then the current ones."""
     fields = site.search.fields.keys()
-    earlier = [
-        listing.found_by for listing in previous if listing.found_by and listing.found_by.keys() == fields
-    ]
+    earlier = [listing.query for listing in previous if listing.query and listing.query.keys() == fields]
     return _unique([*_unique(earlier)[:QUERIES_MAX], *_queries(site, subject)])
 
 
 def _queries(site: Definition, subject: Subject) -> list[Query]:
-    """The different queries for the names and places of a person."""
     queries: list[Query] = []
     pairs = product(subject.names, subject.places or (Place(),))
     for name, place in islice(pairs, PAIRS_MAX):

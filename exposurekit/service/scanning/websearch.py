@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 from exposurekit.contract import codec
 from exposurekit.errors import InvalidResponse
 from exposurekit.service.accounts.subject import Subject
-from exposurekit.service.http.client import FetchError, ForbiddenAddress, Response
+from exposurekit.service.http.client import FetchError, Response
 from exposurekit.service.models import Page
 from exposurekit.service.scanning import html_text
-from exposurekit.service.scanning.politeness import CancelCheck, PoliteFetcher, RobotsDisallowed
+from exposurekit.service.scanning.politeness import FETCH_FAILURES, CancelCheck, PoliteFetcher
 from exposurekit.service.sites.definition import Politeness
 
 ENGINE = "search engine"  # its name in the site statistics
@@ -73,15 +73,12 @@ async def search(
     """
     try:
         results = await _results(engine, _query(subject), engine_fetcher, cancel_check)
-    except (FetchError, RobotsDisallowed, ForbiddenAddress, InvalidResponse) as error:
-        return SearchResult(
-            inconclusive=error.reason if isinstance(error, FetchError) else type(error).__name__.lower()
-        )
+    except (*FETCH_FAILURES, InvalidResponse) as error:
+        reason = error.reason if isinstance(error, FetchError) else type(error).__name__.lower()
+        return SearchResult(inconclusive=reason)
     urls = [url for url in results if _host(url) not in excluded_hosts][:RESULTS_MAX]
     tasks = (_read_page(engine, url, subject, fetcher, cancel_check) for url in urls)
-    pages = await asyncio.gather(
-        *tasks, return_exceptions=True
-    )  # all end before the first exception is raised
+    pages = await asyncio.gather(*tasks, return_exceptions=True)  # all end before the first one is raised
     for page in pages:
         if isinstance(page, BaseException):
             raise page
@@ -122,7 +119,7 @@ async def _read_page(
         name = f"page {_host(url)}"
         async with fetcher.session(name, engine.page_politeness, cancel_check=cancel_check) as session:
             response = await session.fetch(url, timeout_s=engine.timeout_s, bytes_max=PAGE_BYTES_MAX)
-    except (FetchError, RobotsDisallowed, ForbiddenAddress):
+    except FETCH_FAILURES:
         return None
     if response.status != _OK:
         return None

@@ -15,9 +15,7 @@ from exposurekit.service.accounts.subject import USER_FIELDS, Subject
 from exposurekit.service.constants import CONFIRMING_ABSENCES
 from exposurekit.service.models import Site
 
-LISTING_FIELDS = frozenset(
-    {"reference_id", "href", "name"}
-)  # fields of the listing that an opt-out form may contain
+LISTING_FIELDS = frozenset({"reference_id", "href", "name"})  # that an opt-out form may contain
 
 
 def _listed(value: object) -> object:
@@ -164,9 +162,7 @@ class Verification(_Part):
 class Politeness(_Part):
     """Delay and concurrency of requests to the site, and whether robots.txt applies."""
 
-    delay_s: Annotated[float, Field(ge=0, le=60)] = (
-        2  # a site scan of a dozen requests must end before its lease
-    )
+    delay_s: Annotated[float, Field(ge=0, le=60)] = 2  # a dozen requests must end before the scan's lease
     concurrency: Annotated[int, Field(ge=1, le=16)] = 1
     robots_txt: bool = True  # false only with the site's permission
 

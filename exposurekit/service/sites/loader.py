@@ -1,28 +1,23 @@
-"""Loader of site definitions: reads YAML files and reports every problem with its line, never a value.
-
-YAML is accepted as plain data only: no aliases, tags, second documents or repeated keys.
-"""
+"""Loader of site definitions: reads YAML files and reports every problem with its line, never a value."""
 
 import difflib
-import math
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-import yaml
 from pydantic import BaseModel, ValidationError
 
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.sites.definition import Definition, Extractors
 from exposurekit.service.sites.selectors import compiles, selector_parts
+from exposurekit.text import plain_yaml
+from exposurekit.text.plain_yaml import Document, InvalidYaml, Position
 from exposurekit.text.sanitize import plain
 
-SIZE_MAX, DEPTH_MAX, PROBLEMS_MAX, KEY_MAX = 100_000, 20, 50, 60
+SIZE_MAX, PROBLEMS_MAX, KEY_MAX = 100_000, 50, 60
 _REQUIRED = {"item", "name", "reference_id"}  # a listing cannot be read without these
-
-Loc = tuple[int | str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +26,10 @@ class _Problem:
     reason: str
 
 
-class _InvalidYaml(Exception):
-    """The text is not YAML that the loader accepts."""
-
-    def __init__(self, line: int, reason: str) -> None:
-        self.problem = _Problem(line, reason)
-        super().__init__(reason)
-
-
 @dataclass(frozen=True, slots=True)
 class _Loaded:
     definition: Definition
-    root: yaml.Node
+    document: Document
     where: str
 
 
@@ -103,7 +90,7 @@ def directory(path: Path, other_sites: Collection[str] = ()) -> dict[str, Defini
             continue
         first = loaded.setdefault(site.definition.name.casefold(), site)
         if first is not site:
-            line = _line(site.root, ("name",))
+            line = site.document.line(("name",))
             messages.append(
                 f"{site.where}, line {line}: name is already used in {plain(Path(first.where).name)}"
             )
@@ -118,7 +105,7 @@ def directory(path: Path, other_sites: Collection[str] = ()) -> dict[str, Defini
 def _unknown_sisters(site: _Loaded, names: set[str]) -> Iterator[str]:
     for at, name in enumerate(site.definition.removal.also_removes):
         if name not in names:
-            line = _line(site.root, ("removal", "also_removes", at))
+            line = site.document.line(("removal", "also_removes", at))
             hint = _suggestion(name, names)
             yield f"{site.where}, line {line}: removal.also_removes names a site that is not defined{hint}"
 
@@ -138,23 +125,24 @@ def _load_file(path: Path) -> _Loaded:
 def _load(text: str, where: str) -> _Loaded:
     where = plain(where)
     try:
-        root = _compose(text)
-    except _InvalidYaml as error:
-        raise _configuration_error([error.problem], where) from None
-    problems = list(_repeated_keys(root))
-    data = _value(root, problems)
+        document = _read(text)
+    except InvalidYaml as error:
+        detail = f": {plain(error.detail)[:100]}" if error.detail else ""
+        key = "" if error.position is None else f"{_path(error.position)} "
+        problem = _Problem(error.line, f"{key}{error.reason}{detail}")
+        raise _configuration_error([problem], where) from None
+    problems, definition = [], None
     try:
-        definition = Definition.model_validate(data)
+        definition = Definition.model_validate(document.value)
     except ValidationError as error:
         # Without the input: it may contain personal data.
-        problems += [
-            _to_problem(root, details) for details in error.errors(include_url=False, include_input=False)
+        problems = [
+            _to_problem(document, details) for details in error.errors(include_url=False, include_input=False)
         ]
-        definition = None
-    problems += _semantic_problems(root, data)
+    problems += _semantic_problems(document)
     if definition is None or problems:
         raise _configuration_error(problems, where)
-    return _Loaded(definition, root, where)
+    return _Loaded(definition, document, where)
 
 
 def _configuration_error(problems: list[_Problem], where: str) -> ConfigurationError:
@@ -165,102 +153,29 @@ def _configuration_error(problems: list[_Problem], where: str) -> ConfigurationE
     return ConfigurationError("\n".join(lines))
 
 
-def _compose(text: str) -> yaml.MappingNode:
-    """Return the document's nodes; refuse unbounded or non-data YAML first."""
+def _read(text: str) -> Document:
     if len(text) > SIZE_MAX:
-        raise _InvalidYaml(1, f"is longer than {SIZE_MAX} characters")
-    try:
-        _check_events(text)
-        root = yaml.compose(text, yaml.SafeLoader)
-    except yaml.reader.ReaderError as error:
-        raise _InvalidYaml(
-            text[: error.position].count("\n") + 1, "contains a character that YAML does not allow"
-        ) from None
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        raise _InvalidYaml(
-            mark.line + 1 if mark else 1, f"is not YAML: {plain(error.problem)[:100]}"
-        ) from None
-    if not isinstance(root, yaml.MappingNode):
-        raise _InvalidYaml(root.start_mark.line + 1 if root else 1, "is not a mapping of keys to values")
-    return root
+        raise InvalidYaml(1, f"is longer than {SIZE_MAX} characters")
+    document = plain_yaml.read(text)
+    if not isinstance(document.value, dict):
+        raise InvalidYaml(document.line(()), "is not a mapping of keys to values")
+    return document
 
 
-def _check_events(text: str) -> None:
-    depth = documents = 0
-    for event in yaml.parse(text, yaml.SafeLoader):
-        line = event.start_mark.line + 1 if event.start_mark else 1
-        documents += isinstance(event, yaml.DocumentStartEvent)
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if documents > 1:
-            raise _InvalidYaml(line, "starts a second document; a file describes one site")
-        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-            raise _InvalidYaml(line, "anchors and aliases are not supported")
-        if getattr(event, "tag", None):
-            raise _InvalidYaml(line, "tags are not supported")
-        if depth > DEPTH_MAX:
-            raise _InvalidYaml(line, "is nested too deeply")
-
-
-def _repeated_keys(node: yaml.Node, at: Loc = ()) -> Iterator[_Problem]:
-    """Yield a problem for each repeated key; YAML would use the last value silently."""
-    if isinstance(node, yaml.SequenceNode):
-        for number, item in enumerate(node.value):
-            yield from _repeated_keys(item, (*at, number))
-    elif isinstance(node, yaml.MappingNode):
-        names: set[str] = set()
-        for key, value in node.value:
-            name = key.value if isinstance(key, yaml.ScalarNode) else ""
-            if not isinstance(key, yaml.ScalarNode):
-                yield _Problem(key.start_mark.line + 1, f"{_path(at)} has a key that is not text")
-            elif name in names:
-                yield _Problem(key.start_mark.line + 1, f"{_path((*at, name))} is repeated")
-            names.add(name)
-            yield from _repeated_keys(value, (*at, name))
-
-
-def _value(node: yaml.Node, problems: list[_Problem]) -> Any:
-    """Return a node's plain value; dates stay text."""
-    if isinstance(node, yaml.MappingNode):
-        keys = [(key, value) for key, value in node.value if isinstance(key, yaml.ScalarNode)]
-        return {key.value: _value(value, problems) for key, value in keys}
-    if isinstance(node, yaml.SequenceNode):
-        return [_value(item, problems) for item in node.value]
-    construct = _SCALARS.get(node.tag.rpartition(":")[2])
-    try:
-        value = construct(_CONSTRUCTOR, node) if construct else node.value
-    except (ValueError, OverflowError):
-        value = node.value
-    if isinstance(value, float) and not math.isfinite(value):
-        problems.append(_Problem(node.start_mark.line + 1, "a number is not finite"))
-    return value
-
-
-_CONSTRUCTOR = yaml.constructor.SafeConstructor()
-_SCALARS: dict[str, Callable[[Any, Any], Any]] = {
-    "int": yaml.constructor.SafeConstructor.construct_yaml_int,
-    "float": yaml.constructor.SafeConstructor.construct_yaml_float,
-    "bool": yaml.constructor.SafeConstructor.construct_yaml_bool,
-    "null": yaml.constructor.SafeConstructor.construct_yaml_null,
-}
-
-
-def _to_problem(root: yaml.Node, error: Any) -> _Problem:
-    loc: Loc = tuple(step for step in error["loc"] if step != "[key]")
+def _to_problem(document: Document, error: Any) -> _Problem:
+    loc: Position = tuple(step for step in error["loc"] if step != "[key]")
     if error["type"] == "missing":
-        return _Problem(_line(root, loc[:-1]), f"{_path(loc)} is missing")
+        return _Problem(document.line(loc[:-1]), f"{_path(loc)} is missing")
     if error["type"] == "extra_forbidden":
         reason = f"{_path(loc)} is not a known key{_suggestion(str(loc[-1]), _fields(loc[:-1]))}"
-        return _Problem(_line(root, loc), reason)
+        return _Problem(document.line(loc), reason)
     reason = re.sub(r"^(Value error, )?(Input )?", "", error["msg"]).replace("valid tuple", "list")
-    node = _at(root, loc)
-    if isinstance(node, yaml.ScalarNode) and error["type"] == "string_type":
+    value = _within(document.value, *loc)
+    if error["type"] == "string_type" and not isinstance(value, list | dict):
         reason += "; put it in quotes"
-    elif (
-        isinstance(node, yaml.ScalarNode) and error["type"] == "tuple_type" and not node.tag.endswith(":str")
-    ):
+    elif error["type"] == "tuple_type" and not isinstance(value, list | dict | str):
         reason += ", or a text in quotes"
-    return _Problem(_line(root, loc), f"{_path(loc)}: {reason}")
+    return _Problem(document.line(loc), f"{_path(loc)}: {reason}")
 
 
 def _suggestion(word: str, words: Collection[str]) -> str:
@@ -268,7 +183,7 @@ def _suggestion(word: str, words: Collection[str]) -> str:
     return f"; did you mean {close[0]}?" if close else ""
 
 
-def _fields(loc: Loc) -> Collection[str]:
+def _fields(loc: Position) -> Collection[str]:
     """Return the valid keys at a location in a definition."""
     model: Any = Definition
     for step in loc:
@@ -278,44 +193,17 @@ def _fields(loc: Loc) -> Collection[str]:
     return list(model.model_fields)
 
 
-def _path(loc: Loc) -> str:
+def _path(loc: Position) -> str:
     return plain(".".join(str(step)[:KEY_MAX] for step in loc if isinstance(step, str))) or "the definition"
 
 
-def _line(root: yaml.Node, loc: Loc) -> int:
-    """Return the line of the key or item at a location, or of its closest ancestor."""
-    node, line = root, root.start_mark.line
-    for step in loc:
-        if isinstance(node, yaml.MappingNode):
-            matches = [(key, value) for key, value in node.value if key.value == step]
-            if not matches:
-                break
-            key, node = matches[-1]
-            line = key.start_mark.line
-        elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
-            node = node.value[step]
-            line = node.start_mark.line
-        else:
-            break
-    return line + 1
-
-
-def _at(root: yaml.Node, loc: Loc) -> yaml.Node:
-    node = root
-    for step in loc:
-        if isinstance(node, yaml.MappingNode):
-            node = next((value for key, value in node.value if key.value == step), node)
-        elif isinstance(node, yaml.SequenceNode) and isinstance(step, int):
-            node = node.value[step]
-    return node
-
-
-def _semantic_problems(root: yaml.Node, data: Any) -> Iterator[_Problem]:
+def _semantic_problems(document: Document) -> Iterator[_Problem]:
     """Yield problems beyond the schema: selectors that do not compile, and blank marks."""
+    data = document.value
     answer = _within(data, "search", "answer") or "html"
     for key in Extractors.model_fields:
-        yield from _bad_selectors(root, data, ("listings", key), answer)
-    yield from _bad_selectors(root, data, ("search", "next"), answer)
+        yield from _bad_selectors(document, ("listings", key), answer)
+    yield from _bad_selectors(document, ("search", "next"), answer)
     for loc in (
         ("search", "no_results"),
         ("search", "blocked"),
@@ -324,17 +212,17 @@ def _semantic_problems(root: yaml.Node, data: Any) -> Iterator[_Problem]:
     ):
         for at, mark in _texts(_within(data, *loc)):
             if not mark.strip():  # every page would match it
-                yield _Problem(_line(root, (*loc, at)), f"{_path(loc)} is blank")
+                yield _Problem(document.line((*loc, at)), f"{_path(loc)} is blank")
     if _within(data, "search", "no_results") == []:
-        yield _Problem(_line(root, ("search", "no_results")), "search.no_results is empty")
+        yield _Problem(document.line(("search", "no_results")), "search.no_results is empty")
 
 
-def _bad_selectors(root: yaml.Node, data: Any, loc: tuple[str, str], answer: Any) -> Iterator[_Problem]:
-    selectors = _within(data, *loc)
+def _bad_selectors(document: Document, loc: tuple[str, str], answer: Any) -> Iterator[_Problem]:
+    selectors = _within(document.value, *loc)
     if selectors == [] and loc[1] in _REQUIRED:
-        yield _Problem(_line(root, loc), f"{_path(loc)} is empty")
+        yield _Problem(document.line(loc), f"{_path(loc)} is empty")
     for at, selector in _texts(selectors):
-        line = _line(root, (*loc, at))
+        line = document.line((*loc, at))
         kind = "JMESPath" if answer == "json" else "CSS"
         if not compiles(selector, str(answer)):
             yield _Problem(line, f"{_path(loc)} is not a valid {kind} selector")
@@ -344,9 +232,12 @@ def _bad_selectors(root: yaml.Node, data: Any, loc: tuple[str, str], answer: Any
             yield _Problem(line, f"{_path(loc)} needs the attribute with the URL, as in a@href")
 
 
-def _within(data: Any, *keys: str) -> Any:
+def _within(data: Any, *keys: int | str) -> Any:
     for key in keys:
-        data = data.get(key) if isinstance(data, dict) else None
+        try:
+            data = data[key]
+        except (KeyError, IndexError, TypeError):
+            return None
     return data
 
 

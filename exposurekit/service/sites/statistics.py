@@ -1,6 +1,6 @@
 """Scan statistics per site, and the time of the next request to it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -71,15 +71,9 @@ _INSERT_MISSING = text(
 )
 _CHANGE = update(sites).where(sites.c.name == bindparam("site"))
 _LOCKED = select(sites).where(sites.c.name == bindparam("site")).with_for_update()
-_ALL = select(
-    sites.c.name,
-    sites.c.scans,
-    sites.c.inconclusive_scans,
-    sites.c.untrusted_scans,
-    sites.c.last_scan_at,
-    sites.c.last_good_scan_at,
-    sites.c.last_reason,
-).order_by(sites.c.name)
+_ALL = select(sites.c.name, *(sites.c[one.name] for one in fields(Health) if one.name != "site")).order_by(
+    sites.c.name
+)
 
 
 async def _lock_site(session: Session, site: str) -> Any:

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import (
@@ -35,6 +35,7 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
 from exposurekit.errors import ConfigurationError
+from exposurekit.system.atomic_files import file_id
 
 BUSY_TIMEOUT_S = 10  # for the lock in this process, and again for the file's lock
 UNSUPPORTED_URL = (
@@ -87,26 +88,7 @@ async def rows(connection: AnyConnection, query: Query, values: Mapping[str, Any
     return (await connection.execute(query, values)).all()
 
 
-class Backend(Protocol):
-    """A kind of database."""
-
-    def ensure_exists(self) -> None:
-        """Create the database file where it is missing."""
-
-    def reading(self) -> AbstractAsyncContextManager[AnyConnection]:
-        """Open a read-only connection."""
-
-    def writing(self) -> AbstractAsyncContextManager[AnyConnection]:
-        """Open a transaction: committed at the end, rolled back after an exception."""
-
-    async def scrub(self) -> bool:
-        """Purge deleted data from the log. Return whether that succeeded."""
-
-    async def close(self) -> None:
-        """Close every connection."""
-
-
-def create_backend(url: URL, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> Backend:
+def create_backend(url: URL, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> "SQLite | PostgreSQL":
     """Create the backend for a database URL.
 
     Raises:
@@ -126,6 +108,7 @@ class SQLite:
     def __init__(self, url: URL, busy_timeout_s: float) -> None:
         self._path = url.database or ""
         self._busy_timeout_s = busy_timeout_s
+        self._file_id: tuple[int, int] | None = None
         self._engine = create_engine(
             url.set(drivername="sqlite+pysqlite"),
             hide_parameters=True,
@@ -142,9 +125,11 @@ class SQLite:
     def ensure_exists(self) -> None:
         """Create the file, readable by its owner alone; the log inherits its mode."""
         os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
+        self._file_id = file_id(self._path)
 
     def reading(self) -> "_ReadConnection":
         """Open a read-only connection that sees one snapshot of the database."""
+        self._check_file()
         return _ReadConnection(self._readers, self._engine)
 
     @asynccontextmanager
@@ -154,13 +139,21 @@ class SQLite:
         async with asyncio.timeout(self._busy_timeout_s):
             await lock.acquire()
         try:
+            self._check_file()
             with self._engine.connect() as connection:
                 # The write lock first: no deadlock, no stale read.
                 await _in_thread(partial(connection.exec_driver_sql, "BEGIN IMMEDIATE"))
                 yield _inline(connection)
                 await _in_thread(connection.commit)
+            self._check_file()
         finally:
             lock.release()
+
+    def _check_file(self) -> None:
+        """Refuse to use a file that is no longer at its path: what is written there would be lost."""
+        if self._file_id is not None and file_id(self._path) != self._file_id:
+            problem = sqlite3.OperationalError("the database's file was removed or replaced")
+            raise OperationalError(None, None, problem, hide_parameters=True)
 
     async def scrub(self) -> bool:
         """Checkpoint the write-ahead log into the file, which overwrites deleted data; readers may prevent it."""

@@ -171,10 +171,7 @@ class _ReadSession(AbstractAsyncContextManager[Session]):
         return Session(await self._connecting.__aenter__(), self._vault, self._clock)
 
     async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        fault: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._connecting.__aexit__(kind, fault, trace)
 

@@ -70,10 +70,7 @@ class Vault:
         Raises:
             DecryptionError: Wrong key, wrong purpose, or modified data.
         """
-        values = self._decrypted([(ciphertext, purpose)])
-        if values is None:
-            raise DecryptionError(_NOT_DECRYPTABLE)
-        return values[0]
+        return self.decrypt_all([(ciphertext, purpose)])[0]
 
     def decrypt_all(self, ciphertexts: Sequence[tuple[bytes, str]]) -> list[Any]:
         """Decrypt many values, each given as ciphertext and purpose; in the same order.

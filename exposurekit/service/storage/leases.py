@@ -120,11 +120,9 @@ async def counts(session: Session, table: Table) -> dict[str, int]:
         "due": and_(table.c.due_at <= now, ~func.coalesce(is_leased, False)),
         "held": is_leased,
     }
-    rows = {
-        name: await session.first(select(func.count()).where(condition))
-        for name, condition in conditions.items()
-    }
-    return {name: int(row[0]) for name, row in rows.items() if row is not None}
+    counted = [func.count().filter(condition).label(name) for name, condition in conditions.items()]
+    [row] = await session.all(select(*counted).select_from(table))
+    return dict(row._mapping)  # noqa: SLF001  the public name of a row's columns
 
 
 def _due(table: Table, now: datetime) -> Select[Any]:

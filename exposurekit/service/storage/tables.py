@@ -27,6 +27,7 @@ from sqlalchemy import (
     UniqueConstraint,
     text,
 )
+from sqlalchemy.schema import SchemaItem
 
 
 class Instant(TypeDecorator[datetime]):
@@ -54,8 +55,9 @@ metadata = MetaData()
 ID = BigInteger().with_variant(Integer, "sqlite")
 
 
-def _id() -> Column[int]:
-    return Column("id", ID, primary_key=True, autoincrement=True)
+def _table(name: str, *parts: SchemaItem) -> Table:
+    identifier = Column("id", ID, primary_key=True, autoincrement=True)
+    return Table(name, metadata, identifier, *parts, sqlite_autoincrement=True)
 
 
 def _owner(table: str) -> ForeignKey:
@@ -81,10 +83,8 @@ service_metadata = Table(
     Column("name", String(40), primary_key=True),
     Column("value", String(200), nullable=False),
 )
-integrators = Table(
+integrators = _table(
     "integrators",
-    metadata,
-    _id(),
     Column("name", String(64), nullable=False, unique=True),
     Column("api_key_digest", LargeBinary(32), nullable=False, unique=True),
     Column("api_secret_digest", LargeBinary(32), nullable=False),
@@ -92,43 +92,29 @@ integrators = Table(
     Column("attested_by", String(200)),  # who attests the consent of everyone it registers
     Column("attested_at", Instant),
     Column("created_at", Instant, nullable=False),
-    sqlite_autoincrement=True,
 )
-users = Table(
+users = _table(
     "users",
-    metadata,
-    _id(),
     Column("integrator_id", ID, _owner("integrators"), nullable=False),
-    Column(
-        "secret_ciphertext", LargeBinary, nullable=False
-    ),  # separate: List users decrypts a thousand of these
+    Column("secret_ciphertext", LargeBinary, nullable=False),  # apart: List users decrypts a thousand
     Column("ciphertext", LargeBinary, nullable=False),  # first_name, middle_name, last_name, birth_date
     Column("is_scanning", Boolean, nullable=False, default=False),
     Column("identification_on_file", Boolean, nullable=False, default=False),
     Column("created_at", Instant, nullable=False),
-    Column(
-        "version", Integer, nullable=False, default=0, server_default=text("0")
-    ),  # counts changes of what the API shows
+    # counts changes of what the API shows
+    Column("version", Integer, nullable=False, default=0, server_default=text("0")),
     Column("scanned_at", Instant),  # the end of the last complete scan
     *_due("users"),  # the next scan
     Index("users_of_integrator", "integrator_id", "id"),
-    sqlite_autoincrement=True,
 )
-user_items = Table(
+user_items = _table(
     "user_items",
-    metadata,
-    _id(),
     _user(index=True),
-    Column(
-        "kind", String(20), nullable=False
-    ),  # the list it is in: aliases, emails, phone_numbers, addresses
+    Column("kind", String(20), nullable=False),  # aliases, emails, phone_numbers, addresses
     Column("ciphertext", LargeBinary, nullable=False),
-    sqlite_autoincrement=True,
 )
-records = Table(
+records = _table(
     "records",
-    metadata,
-    _id(),
     _user(),
     Column("site", String(200), nullable=False),
     Column("reference_digest", LargeBinary(32), nullable=False),
@@ -141,56 +127,41 @@ records = Table(
     Column("refused_at", Instant),  # the site refused or ignored the opt-out: a person has to act
     *_due("records"),  # discovered: the opt-out; pending removal: the next scan
     UniqueConstraint("user_id", "site", "reference_digest"),
-    sqlite_autoincrement=True,
 )
-links = Table(
+links = _table(
     "links",
-    metadata,
-    _id(),
     _user(),
     Column("url_digest", LargeBinary(32), nullable=False),
     Column("ciphertext", LargeBinary, nullable=False),  # url, title, contains
     Column("created_at", Instant, nullable=False),
     UniqueConstraint("user_id", "url_digest"),
-    sqlite_autoincrement=True,
 )
-alerts = Table(
+alerts = _table(
     "alerts",
-    metadata,
-    _id(),
     _user(index=True),
     Column("kind", String(40), nullable=False),
     Column("record_id", ID, _owner("records"), index=True),
     Column("link_id", ID, _owner("links"), index=True),
     Column("ciphertext", LargeBinary, nullable=False),  # text, html, url, guide, opt_out_procedure
     Column("created_at", Instant, nullable=False),
-    sqlite_autoincrement=True,
 )
-service_history = Table(
+service_history = _table(
     "service_history",
-    metadata,
-    _id(),
     _user(index=True),
     Column("event", String(40), nullable=False),
     Column("at", Instant, nullable=False),
-    sqlite_autoincrement=True,
 )
-consents = Table(
+consents = _table(
     "consents",
-    metadata,
-    _id(),
     _user(index=True),
     Column("purpose", String(80), nullable=False),
     Column("given_by", String(200), nullable=False),
     Column("given_at", Instant, nullable=False),
     Column("withdrawn_by", String(200)),
     Column("withdrawn_at", Instant),
-    sqlite_autoincrement=True,
 )
-candidates = Table(
+candidates = _table(
     "candidates",
-    metadata,
-    _id(),
     _user(),
     Column("site", String(200), nullable=False),
     Column("reference_digest", LargeBinary(32), nullable=False),
@@ -199,12 +170,9 @@ candidates = Table(
     Column("ciphertext", LargeBinary, nullable=False),  # the listing, and the reasons
     Column("seen_at", Instant, nullable=False),
     UniqueConstraint("user_id", "site", "reference_digest"),
-    sqlite_autoincrement=True,
 )
-deliveries = Table(
+deliveries = _table(
     "deliveries",
-    metadata,
-    _id(),
     _user(index=True),
     Column("webhook_id", String(64), nullable=False, unique=True),
     Column("state", String(20), nullable=False),  # open, pending, delivered, dead
@@ -220,28 +188,21 @@ deliveries = Table(
         sqlite_where=text("state = 'open'"),
         postgresql_where=text("state = 'open'"),
     ),
-    sqlite_autoincrement=True,
 )
-events = Table(
+events = _table(
     "events",
-    metadata,
-    _id(),
     _user(index=True),
     Column("delivery_id", ID, _owner("deliveries"), nullable=False, index=True),
     Column("kind", String(40), nullable=False),  # its group in the body
     Column("ciphertext", LargeBinary, nullable=False),  # its item in that group
     Column("created_at", Instant, nullable=False),
-    sqlite_autoincrement=True,
 )
-attempts = Table(
+attempts = _table(
     "attempts",
-    metadata,
-    _id(),
     Column("delivery_id", ID, _owner("deliveries"), nullable=False, index=True),
     Column("at", Instant, nullable=False),
     Column("status", Integer),  # HTTP status of the response; null: no response
     Column("outcome", String(40), nullable=False),
-    sqlite_autoincrement=True,
 )
 sites = Table(
     "sites",

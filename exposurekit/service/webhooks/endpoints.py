@@ -18,7 +18,7 @@ from sqlalchemy import select, update
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.accounts.integrators import UNKNOWN_INTEGRATOR
 from exposurekit.service.http.address_policy import NotPublic, all_allowed, parse_networks
-from exposurekit.service.http.client import FetchError, ForbiddenAddress, Outbound, Resolve
+from exposurekit.service.http.client import FetchError, ForbiddenAddress, HttpClient, Resolve
 from exposurekit.service.storage.database import Session
 from exposurekit.service.storage.tables import integrators
 
@@ -43,11 +43,7 @@ class Callback:
         ['content-type', 'webhook-id', 'webhook-timestamp']
         """
         seconds = str(int(at.timestamp()))
-        headers = {
-            "content-type": "application/json",
-            "webhook-id": webhook_id,
-            "webhook-timestamp": seconds,
-        }
+        headers = {"content-type": "application/json", "webhook-id": webhook_id, "webhook-timestamp": seconds}
         if self.secret is None:
             return headers
         key = base64.b64decode(self.secret.removeprefix(PREFIX))
@@ -122,9 +118,9 @@ async def vet(url: str, *, callback_networks: Iterable[str] = (), resolve: Resol
         ConfigurationError: The URL may not be a callback, or a network is not in CIDR form.
     """
     allowed_networks = tuple(callback_networks)
-    outbound = Outbound(allowed_networks=allowed_networks, resolve=resolve)
+    http = HttpClient(allowed_networks=allowed_networks, resolve=resolve)
     try:
-        addresses = await outbound.check(url)
+        addresses = await http.check(url)
     except NotPublic as error:
         problem = f"{error}; --callback-network allows one"
     except ForbiddenAddress as error:
@@ -136,7 +132,7 @@ async def vet(url: str, *, callback_networks: Iterable[str] = (), resolve: Resol
             return
         problem = "http is unencrypted: use https, or a network that --callback-network allows"
     finally:
-        await outbound.close()
+        await http.close()
     raise ConfigurationError(f"the callback is refused: {problem}")
 
 

@@ -16,7 +16,7 @@ import secrets
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, Row, and_, bindparam, func, insert, select, true, update
@@ -33,6 +33,7 @@ from exposurekit.service.storage.tables import attempts, deliveries, events, int
 from exposurekit.service.webhooks import endpoints
 
 OPEN, PENDING, DELIVERED, DEAD = STATES
+KEEP_DELIVERED = timedelta(days=90)
 BODY, EVENT = "deliveries", "events"  # purposes of the ciphertexts
 
 
@@ -161,8 +162,9 @@ async def replay_all(session: Session) -> int:
     return await _replay(session, true())
 
 
-async def delete_delivered(session: Session, before: datetime) -> int:
-    """Delete deliveries that were delivered before an instant. Return how many."""
+async def delete_delivered(session: Session) -> int:
+    """Delete what was delivered more than `KEEP_DELIVERED` ago. Return how many deliveries that were."""
+    before = session.clock.now() - KEEP_DELIVERED
     old = and_(deliveries.c.state == DELIVERED, deliveries.c.ended_at < before)
     return await session.run(deliveries.delete().where(old))
 

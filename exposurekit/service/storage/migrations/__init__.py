@@ -1,8 +1,8 @@
 """Database migrations: numbered steps that upgrade an older database to this version.
 
 Alembic's operations run in order in one transaction. A new step is a file in ``versions/`` with the next number; a
-released step never changes, and tests/test_migrations.py checks that the steps lead to what ``tables.py`` declares.
-The process-wide ``alembic.op`` is not used, because two databases may be opened at once.
+released step never changes, and tests/service/storage/test_migrations.py checks that the steps lead to what
+``tables.py`` declares. The process-wide ``alembic.op`` is not used, because two databases may be opened at once.
 """
 
 from pathlib import Path

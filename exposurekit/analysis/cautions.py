@@ -1,0 +1,72 @@
+"""Cautions: what to check, and what to have from the person, before a manual removal."""
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import date
+
+from exposurekit.text.words import words
+
+MAILBOX = "The confirmation goes to the person's own mailbox: tell them before you begin."
+DOCUMENT = "You need a copy of a document from the person."
+_CODE = re.compile(r"(?i)<\s*[/!?]?\s*[a-z]|javascript:|&#")
+_MAILED = re.compile(  # a message to open, or a link or code in it; not an address to enter
+    r"(?i)\b(?:open|confirm|await|wait for|answer|reply to)\s+(?:\w+\s+){0,3}e-?mail\b(?!\s+address)"
+    r"|\be-?mail\b[^.]*\b(?:link|code)\b|\b(?:link|code)\b[^.]*\be-?mail"
+)
+_COPIED = re.compile(
+    r"(?i)(?=.*\b(?:copy|copies|scan|photo|photograph|picture|enclose|attach|upload)\b)"
+    r".*\b(?:bill|passport|licen[cs]e|identification|identity|id card|document|statement)\b"
+)
+
+
+def preparations(steps: Sequence[str]) -> tuple[str, ...]:
+    """Say what the steps of a removal need from the person: a mailbox to read, a document to copy.
+
+    A step that mentions a message to open, or a link or code in one, needs the mailbox; one that mentions a copy of a
+    bill or an identification needs the document.
+
+    >>> from exposurekit.analysis.cautions import preparations
+    >>> preparations(["Enter your email address.", "Open the email and click the link."])
+    ("The confirmation goes to the person's own mailbox: tell them before you begin.",)
+    """
+    needs = {MAILBOX: _MAILED, DOCUMENT: _COPIED}
+    return tuple(text for text, pattern in needs.items() if any(map(pattern.search, steps)))
+
+
+def page_cautions(title: str) -> Iterator[str]:
+    """Why to take care with a web page."""
+    if _CODE.search(title):
+        yield "Suspicious page: its title contains program code."
+
+
+def age_caution(age: int | None, birth_date: str | None, as_of: date | None) -> Iterator[str]:
+    """How a listed age differs from the birth date on file."""
+    if age is None or birth_date is None or as_of is None:
+        return
+    born = date.fromisoformat(birth_date)
+    on_file = as_of.year - born.year - ((as_of.month, as_of.day) < (born.month, born.day))
+    if age != on_file:
+        yield f"differs: age {age}, on file {on_file}"
+
+
+def name_caution(listed: str | None, names: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """How a listed name differs from all names on file: the full name, then the aliases, each as first and last name.
+
+    Order, case, accents, initials, middle names and titles make no difference.
+
+    >>> from exposurekit.analysis.cautions import name_caution
+    >>> [*name_caution("FENNIMOOR ODALYS Q", [("Odalys", "Fennimoor")])]
+    []
+    >>> [*name_caution("Odalys Fenimoor", [("Odalys", "Fennimoor")])]
+    ['differs: name Odalys Fenimoor, on file Odalys Fennimoor']
+    """
+    if listed is None or not names:
+        return
+    parts = {*words(listed)}
+    if not any(_has(parts, words(first)[:1]) and _has(parts, words(last)) for first, last in names):
+        yield f"differs: name {listed}, on file {' '.join(filter(None, names[0]))}"
+
+
+def _has(parts: set[str], name: Sequence[str]) -> bool:
+    """Whether a listed name has all words of a name, or their initials."""
+    return all(word in parts or word[0] in parts for word in name)

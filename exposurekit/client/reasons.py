@@ -1,0 +1,115 @@
+"""The reason in an error response: read from any common body, and shown in known words alone."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from exposurekit.client.calls import Call
+from exposurekit.client.config import ClientConfig
+from exposurekit.client.retry import Response
+from exposurekit.contract import codec
+from exposurekit.contract.inputs import AddressItem, AliasItem, EmailItem, PhoneNumberItem
+from exposurekit.contract.operations import OPERATIONS
+from exposurekit.errors import InvalidResponse
+from exposurekit.text.sanitize import plain
+
+_READ_MAX, _SHOWN_MAX = 10_000, 200
+_MASK = "***"
+_REVEALING = re.compile(r"\S*@\S*|\S*://\S*|\S*/api/\S*|\d[\d .()-]{3,}\d|\"[^\"]*\"|'[^']*'")
+# Words of the specification: shown even if they were sent.
+_VOCABULARY = {
+    *(name for operation in OPERATIONS for name in operation.names),
+    *(name for item in (AliasItem, EmailItem, PhoneNumberItem, AddressItem) for name in item.model_fields),
+    *("is", "are", "was", "the", "not", "and", "nor", "with", "must", "have", "has", "does", "user"),
+    *("valid", "value", "missing", "invalid", "empty", "blank", "accepted"),
+}
+_COMMON_TEXT = """
+    a access account action activated active again alert alerts alias allowed already an any api application
+    argument array arrive as at authentication authentications authorization authorized bad be because been being blocked body
+    boolean both brackets busy but by bytes call can cannot changed character characters clear client code
+    complete connection contain contains content could count country create created credentials data database
+    date deactivated declares deep deeper default deleted denied did different digits disabled do document down
+    duplicate each either element elements email encoding end endpoint entity error errors exceeded exceeds
+    exist exists expired failed field field's fields first for forbidden form format found from full gateway
+    given had header headers html http id ids if in integer integration internal into it item items its json key
+    keys larger last later length less limit link links list long lower maintenance malformed many match matches
+    maximum may media message method minimum more most moved multipart name names need needs neither nests new
+    nil no nothing now null number object odd of off old omitted on once one only operation or other out
+    overloaded page parameter parameters parse password path payload permission permitted phone place plain
+    please present processed processing provided query rate reached read record records refused registered
+    rejected removed request requests required resource response retry route same scan scanning seconds see
+    server service session shapes short signature site slow so status string such suspended taken temporarily
+    text than that their them then there these this time timed timeout to token too try two type unable
+    unauthorized unavailable under unexpected unique unknown unprocessable unsupported up updated upper url use
+    users utf-8 validation values version wait web were when where which while within without wrong xml year yet
+    you your
+"""
+_COMMON = frozenset(_COMMON_TEXT.split())
+# Masked if capitalised.
+_SURNAMES = "call clear down field fields key keys long may new old page place read see short wait"
+_ALSO_NAMES = frozenset(_SURNAMES.split())
+_PART = re.compile(
+    r"(?P<count>\[\d+\]|\b\d+(?= (?:bytes|characters|digits|items|seconds)\b))|[^\s\[\]().,:;!?=<>{}|/*]+"
+)
+
+
+def reason_of(call: Call[Any, Any], config: ClientConfig, response: Response) -> str:
+    """Return the service's reason; empty without one.
+
+    The text may repeat personal data, which only the service knows: values that were sent, addresses, quotations, long
+    numbers and all words that are not common in such messages are masked.
+    """
+    body = response.body[:_READ_MAX]
+    try:
+        error = codec.decode(body, "xml" if body.lstrip()[:1] == b"<" else "json")
+    except InvalidResponse:
+        return ""
+    text = plain(_error_text(error))
+    sent = _texts(call.values, call.secret, config.api_key, config.api_secret, config.integration_name)
+    sent |= {word for value in sent for word in re.findall(r"\w{3,}", value)}
+    sent = {value for value in sent if value.lower() not in _VOCABULARY}
+    values = "|".join(map(re.escape, sorted(sent, key=len, reverse=True)))
+    text = re.sub(rf"(?<!\w)(?:{values})(?!\w)", _MASK, text, flags=re.IGNORECASE)
+    text = _PART.sub(_masked, _REVEALING.sub(_MASK, text))[:_SHOWN_MAX]
+    return text if re.search(r"\w", text) else ""
+
+
+def _masked(part: re.Match[str]) -> str:
+    text = part[0]
+    word = text.lower().removesuffix("'s")
+    is_name = word in _ALSO_NAMES and text[0].isupper()
+    is_known = part["count"] or word in _VOCABULARY or (word in _COMMON and not is_name)
+    return text if is_known else _MASK
+
+
+def _error_text(error: Any) -> str:
+    if isinstance(error, dict):
+        inner = next((error[name] for name in ("error", "errors", "message") if name in error), None)
+        return _by_field(inner) if isinstance(inner, dict) else _error_text(inner)
+    if isinstance(error, list):
+        return ", ".join(filter(None, map(_error_text, error)))
+    return error if isinstance(error, str) else ""
+
+
+def _by_field(errors: dict[str, Any]) -> str:
+    """Join Rails errors by field, such as ``{"zip": ["is invalid"]}``, possibly nested once more."""
+    if text := _error_text(errors):
+        return text
+    return ", ".join(f"{name} {text}" for name, field in errors.items() for text in _error_texts(field))
+
+
+def _error_texts(error: Any) -> list[str]:
+    return [text for one in (error if isinstance(error, list) else [error]) if (text := _error_text(one))]
+
+
+def _texts(*values: Any) -> set[str]:
+    """Return all leaf values as strings."""
+    texts: set[str] = set()
+    for value in values:
+        if isinstance(value, Mapping):
+            texts |= _texts(*value.values())
+        elif isinstance(value, list):
+            texts |= _texts(*value)
+        elif value not in {None, True, False, ""}:
+            texts.add(str(value))
+    return texts

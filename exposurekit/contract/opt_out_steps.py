@@ -1,0 +1,39 @@
+"""Opt-out steps: read an alert's ``opt_out_procedure``, whether it is a list or one numbered text."""
+
+import re
+
+# Numbers at the start of a line are more reliable than elsewhere: "1. Send form 7.\n2. Keep a copy."
+_NUMBERED = tuple(
+    re.compile(begin + r"(?:step\s+)?(\d{1,2})[.):]\s+", re.IGNORECASE | re.MULTILINE)
+    for begin in (r"^\s*", r"(?:^|(?<=\s))")
+)
+
+
+def split_steps(procedure: list[str] | str | None) -> list[str]:
+    """Split an ``opt_out_procedure`` into steps; it is a list, a string or null.
+
+    A string is one step unless it clearly numbers its steps 1, 2, ...
+
+    >>> from exposurekit.contract.opt_out_steps import split_steps
+    >>> split_steps("1. Open the page. 2. Press Remove.")
+    ['Open the page.', 'Press Remove.']
+    >>> split_steps("Write to privacy@site.example")
+    ['Write to privacy@site.example']
+    """
+    if procedure is None:
+        return []
+    if isinstance(procedure, list):
+        return procedure
+    for numbered in _NUMBERED:
+        if steps := _numbered(procedure, list(numbered.finditer(procedure))):
+            return steps
+    return [procedure] if procedure.strip() else []
+
+
+def _numbered(procedure: str, marks: list[re.Match[str]]) -> list[str]:
+    """Return the parts after the marks if these count 1, 2, ... and no text precedes the first."""
+    ends = [*(mark.start() for mark in marks[1:]), len(procedure)]
+    steps = [procedure[mark.end() : end].strip() for mark, end in zip(marks, ends, strict=False)]
+    in_order = [int(mark[1]) for mark in marks] == list(range(1, len(marks) + 1))
+    plain = len(marks) > 1 and in_order and all(steps) and not procedure[: marks[0].start()].strip()
+    return steps if plain else []

@@ -1,0 +1,181 @@
+"""The questions that an analyst can ask: one table.
+
+The faces read it: ``df.exposure``, ``%exposure``, ``exposurekit export``, the dashboard and the reports. A new question
+is one entry here, and its function in `analysis` and its chart in `charts` under the same name.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # pandas and Plotly are imported with the first answer and the first chart
+    import pandas as pd
+
+    from exposurekit.charts import Chart
+    from exposurekit.history import History
+
+ONLY_NOW = ("on_file",)  # inputs that a history does not store
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question: what it needs, and what answers and draws it.
+
+    Attributes:
+        name: Its name everywhere.
+        title: Its heading.
+        inputs: The tables of an `Exposure` or a `History` that the function takes; empty: only a history can answer.
+        options: What a history accepts for it, such as ``since``; as a keyword in Python, and as ``--since`` in lines.
+        required: The options without a default.
+        filters: The columns by which the answer of a history can be filtered.
+        columns: The columns that a report displays; empty: all.
+        function: Answers from the inputs; None: the function of that name in `analysis`.
+        query: Answers from a history and options; None: the method of that name, or else the function.
+        chart: Draws the answer; None: the function of that name in `charts`, if there is one.
+        context: What the function also takes from a history, as keywords, at a time.
+    """
+
+    name: str
+    title: str
+    inputs: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
+    filters: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    function: Callable[..., "pd.DataFrame"] | None = None
+    query: Callable[..., "pd.DataFrame"] | None = None
+    chart: Callable[..., "Chart"] | None = None
+    context: Callable[["History", Any], Mapping[str, Any]] | None = None
+
+    @property
+    def needs_exposure(self) -> bool:
+        """Whether a history alone cannot answer."""
+        return any(name in ONLY_NOW for name in self.inputs)
+
+    @property
+    def analysis(self) -> Callable[..., "pd.DataFrame"]:
+        """The function that answers from the inputs."""
+        from exposurekit import analysis
+
+        return self.function or getattr(analysis, self.name)
+
+    @property
+    def has_chart(self) -> bool:
+        """Whether the answer can be drawn."""
+        from exposurekit import charts
+
+        return self.chart is not None or self.name in charts.__all__
+
+    def answer(self, table: Callable[[str], "pd.DataFrame"], **context: Any) -> "pd.DataFrame":
+        """Answer from the inputs.
+
+        Args:
+            table: Returns an input by its name.
+            context: What `context` returned for a history.
+
+        >>> from exposurekit.questions import QUESTIONS
+        >>> QUESTIONS["by_kind"].answer(exposure.__getitem__).columns.tolist()
+        ['kind', 'links', 'people']
+        """
+        return self.analysis(*(table(name) for name in self.inputs), **context)
+
+    def ask(self, history: "History", **options: Any) -> "pd.DataFrame":
+        """Answer from a history.
+
+        >>> from exposurekit.questions import QUESTIONS
+        >>> QUESTIONS["by_user"].ask(history).columns.tolist()[0]
+        'user_id'
+        """
+        if (query := self.query or getattr(type(history), self.name, None)) is not None:
+            table: pd.DataFrame = query(history, **options)
+            return table
+        return self.answer(lambda name: getattr(history, name)(**options))
+
+    def draw(self, answer: "pd.DataFrame", *, provenance: str = "") -> "Chart":
+        """Draw the answer.
+
+        >>> from exposurekit.questions import QUESTIONS
+        >>> QUESTIONS["forecast"].draw(history.forecast())
+        Chart(...)
+        """
+        from exposurekit import charts
+
+        chart: Chart = (self.chart or getattr(charts, self.name))(answer, provenance=provenance)
+        return chart
+
+
+def _stalled(history: "History", as_of: Any) -> Mapping[str, Any]:
+    return {"stalled": history.stalled_sites(as_of)}
+
+
+_QUEUE_COLUMNS = (
+    *("rank", "group", "kind", "site", "user_id", "alert_number", "record_id", "state", "steps", "done"),
+    *("unable", "minutes", "first_seen_at", "items", "people", "items_per_minute", "reason"),
+)
+_RELISTING_COLUMNS = ("user_id", "site", "removed_at", "listed_again_at", "gone_days", "episode")
+_DIFF_COLUMNS = ("user_id", "site", "before", "after", "what")
+_DIFF_OPTIONS = ("since", "until", "kind")
+
+QUESTIONS = {
+    question.name: question
+    for question in (
+        Question("by_site", "Listings by site", ("records",), ("as_of",)),
+        Question("by_user", "Listings by user", ("records",), ("as_of",)),
+        Question("user_by_site", "Open listings by user and site", ("records",), ("as_of",)),
+        Question("by_kind", "Web pages by kind of data", ("links",), ("as_of",)),
+        Question("by_state", "Open listings by state", ("records",), ("as_of",)),
+        Question("blockers", "Missing fields", ("records", "on_file")),
+        Question("best_next_fields", "Whom to ask first", ("records", "on_file")),
+        Question(
+            *("work_queue", "Manual work", ("steps",), ("as_of",)),
+            columns=_QUEUE_COLUMNS,
+            context=_stalled,
+        ),
+        Question("score", "Who is most exposed", ("records", "links"), ("as_of",)),
+        Question(
+            "status_over_time",
+            "Status over time",
+            options=("by", "every", "kind", "user", "since", "until"),
+            filters=("site",),
+        ),
+        Question(
+            "diff",
+            "Each change of a listing",
+            options=_DIFF_OPTIONS,
+            required=("since",),
+            filters=("user", "site"),
+            columns=_DIFF_COLUMNS,
+            query=lambda history, since, until=None, kind="record": (
+                history.diff(since, until, kind=kind).changes
+            ),
+        ),
+        Question(
+            "changes",
+            "Why the number of open listings changed",
+            options=_DIFF_OPTIONS,
+            required=("since",),
+            query=lambda history, since, until=None, kind="record": history.diff(since, until, kind=kind).why,
+        ),
+        Question(
+            "score_changes",
+            "Why the score changed",
+            options=("since", "until"),
+            required=("since",),
+            query=lambda history, since, until=None: history.score_changes(since, until),
+        ),
+        Question("time_to_removal", "Time to removal", options=("as_of",), filters=("site",)),
+        Question("survival", "Share still open after a number of days", options=("by", "as_of")),
+        Question(
+            "relistings",
+            "Relistings",
+            options=("as_of",),
+            filters=("user", "site"),
+            columns=_RELISTING_COLUMNS,
+        ),
+        Question("stale", "Users not loaded completely lately", options=("since",), filters=("user",)),
+        Question("coverage", "Who was observed"),
+        Question("precision", "Precision of matches", options=("as_of",), filters=("site",)),
+        Question("forecast", "Expected number of open listings", options=("as_of",)),
+        Question("site_health", "Scan quality by site", options=("as_of",), filters=("site",)),
+    )
+}

@@ -1,0 +1,159 @@
+"""Name matching: how well a listed name fits a person's names, with points and reasons.
+
+nameparser splits off titles, suffixes and quoted nicknames and reads `Last, First`; nicknames knows Bart for
+Bartholomew; rapidfuzz measures spelling differences. Nothing is cached, because the values are personal.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from nameparser import HumanName
+from nicknames import NickNamer
+from rapidfuzz.distance import OSA
+
+from exposurekit.service.accounts.subject import Name
+from exposurekit.text.words import fold_case, without_apostrophes, words
+
+NAME_MAX = 120  # characters of a listed name
+_WORDS_MAX = 10
+_FIRST_MIN, _LAST_MIN = 6, 7  # a letter's difference makes a shorter name another name
+_PART_MIN = 4  # letters of half a double name that is specific enough
+
+_NICKNAMES = NickNamer()
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """How well a listed name fits: points added to (or taken from) the evidence, and the reasons."""
+
+    points: float
+    reasons: tuple[str, ...]
+
+
+def names_fit(names: Sequence[Name], text: str) -> Fit | None:
+    """Compare a listed name with a person's names and return the best fit; None if it is another name.
+
+    Args:
+        names: The person's names, the registered one first; its middle name is used for all.
+        text: The listed name, in any order and case.
+
+    >>> names_fit([Name("Bartholomew", "Nettle-Moor", "Quentin")], "NETTLE MOOR, BART Q")
+    Fit(points=0.25, reasons=('name: nickname of the registered first name', 'middle initial'))
+    >>> names_fit([Name("Bartholomew", "Nettle-Moor")], "Bartholomew Otterwick") is None
+    True
+    """
+    middle = words(names[0].middle) if names else []
+    last_names = {_key(name.last) for name in names}
+    return best_fit(
+        fit if at == 0 else Fit(fit.points, (*fit.reasons, "name: one of the person's other names"))
+        for first_names, last in _parse(text)
+        for at, name in enumerate(names)
+        for fit in _compare(name, first_names, last, middle, last_names)
+    )
+
+
+def best_fit(fits: Iterable[Fit]) -> Fit | None:
+    """Return the first of the best fits; None without any."""
+    return max(fits, key=lambda fit: fit.points, default=None)
+
+
+def _compare(
+    name: Name, first_names: list[str], last: str, middle: list[str], last_names: set[str]
+) -> Iterator[Fit]:
+    first_key, last_key = _key(name.first), _key(name.last)
+    by_last = _compare_last(name.last, last_key, last)
+    if not by_last or not first_key:
+        return
+    for count in (1, 2):  # Mary Ann, Mary-Ann and Maryann
+        by_first = _compare_first(first_key, first_names[:count]) if len(first_names) >= count else None
+        if by_first and (by_first[0] >= 0 or by_last[0] >= 0):
+            points, *reasons = _compare_middle(middle, first_names[count:], last_names)
+            name_reasons = [reason for _, reason in (by_last, by_first) if reason] or ["name: the same"]
+            yield Fit(by_first[0] + by_last[0] + points, (*name_reasons, *reasons))
+
+
+def _parse(text: str) -> Iterator[tuple[list[str], str]]:
+    """Yield the possible readings of a listed name: first and middle names, and last name."""
+    plain = without_apostrophes(fold_case(text[:NAME_MAX]))
+    # In title case, because the parser distinguishes initials and particles by their capitals.
+    name = HumanName(plain.title())
+    nicknames = words(name.nickname)
+    if "," in plain and name.first and name.last:
+        first_names = words(f"{name.first} {name.middle}")[:_WORDS_MAX]
+        yield first_names, name.last.lower()
+        if nicknames:
+            yield nicknames, name.last.lower()
+        return
+    full = f"{name.first} {name.middle} {name.last}"
+    yield from _orders(full.lower().split()[:_WORDS_MAX], nicknames)
+    if name.title:  # perhaps a name: Judge Otterwick, St Quillon Ann
+        yield from _orders(f"{name.title} {full}".lower().split()[:_WORDS_MAX], nicknames)
+
+
+def _orders(parts: list[str], nicknames: list[str]) -> Iterator[tuple[list[str], str]]:
+    for count in range(1, min(4, len(parts))):
+        yield words(" ".join(parts[:-count])), " ".join(parts[-count:])
+        yield words(" ".join(parts[count:])), " ".join(parts[:count])
+        if nicknames:
+            yield nicknames, " ".join(parts[-count:])
+
+
+def _key(name: str) -> str:
+    return "".join(words(name))
+
+
+def _compare_last(registered: str, registered_key: str, listed: str) -> tuple[float, str] | None:
+    listed_key = _key(listed)
+    if not registered_key or not listed_key:
+        return None
+    if registered_key == listed_key:
+        return 0, ""
+    # Only with the same number of words: a middle initial is not a misspelling.
+    if len(words(registered)) == len(words(listed)) and _is_similar(registered_key, listed_key, _LAST_MIN):
+        return -0.25, "name: nearly the same spelling"
+    whole, halves = (
+        (listed_key, words(registered))
+        if "-" in registered or " " in registered.strip()
+        else (registered_key, [])
+    )
+    if not halves and "-" in listed:
+        halves = words(listed)
+    if len(whole) >= _PART_MIN and whole in halves:
+        return -0.25, "name: one half of a double last name"
+    return None
+
+
+def _compare_first(registered: str, listed_words: list[str]) -> tuple[float, str] | None:
+    listed = "".join(listed_words)
+    if registered == listed:
+        return 0, ""
+    if len(listed_words) > 1:
+        return None
+    if 1 in (len(registered), len(listed)):
+        return (-1, "name: the initial alone") if registered[:1] == listed[:1] else None
+    if listed in _NICKNAMES.nicknames_of(registered) or registered in _NICKNAMES.nicknames_of(listed):
+        return 0, "name: nickname of the registered first name"
+    if _is_similar(registered, listed, _FIRST_MIN):
+        return -0.25, "name: nearly the same spelling"
+    return None
+
+
+def _compare_middle(
+    registered: list[str], listed: list[str], last_names: set[str]
+) -> tuple[float, *tuple[str, ...]]:
+    # A maiden name is often used as a middle name; it does not contradict the registered one.
+    listed = [word for word in listed if word not in last_names]
+    if not registered or not listed:
+        return (0,)
+    if set(registered) & {word for word in listed if len(word) > 1} or "".join(registered) == "".join(listed):
+        return 0.5, "middle name"
+    alike = {(one, other) for one in registered for other in listed if one[0] == other[0]}
+    if any(1 in (len(one), len(other)) for one, other in alike):
+        return 0.25, "middle initial"
+    if any(_is_similar(one, other, _PART_MIN) for one, other in alike):
+        return 0.25, "middle name, nearly"
+    return -1, "middle name differs"
+
+
+def _is_similar(one: str, other: str, min_length: int) -> bool:
+    return min(len(one), len(other)) >= min_length and OSA.distance(one, other, score_cutoff=1) <= 1

@@ -1,0 +1,126 @@
+"""Times and durations as people type them: instants, days, spans back from now (UTC), and 90s, 30m, 6h or 1d."""
+
+import contextlib
+import re
+from datetime import UTC, date, datetime, timedelta
+from numbers import Integral, Number
+
+from exposurekit.errors import InvalidArgument
+
+When = str | int | date | datetime | None
+DAY = timedelta(days=1)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+ACCEPTED = (
+    "A time is 14d, 2w or 36h (back from now; also '2 weeks', and a number of days), today or yesterday, a day such as "
+    "2026-11-13, an instant such as 2026-11-13T12:00Z, or a date, datetime or Timestamp; without a zone it is UTC"
+)
+UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}  # of a duration, in seconds
+_DATE = len("2026-11-13")
+_BACK = re.compile(r"(\d{1,5}) ?(?:[hdw]|(?:hour|day|week)s?)?")
+_DAYS_BACK = {"today": 0, "yesterday": 1}
+_UNITS = {"h": timedelta(hours=1), "d": DAY, "w": timedelta(weeks=1)}
+
+
+def parse_time(when: str | int | date | datetime, *, now: datetime) -> datetime:
+    """Parse a time as an instant; of a day, its end. All functions that take a time take these.
+
+    ``14d``, ``"14 days"``, ``14`` and ``2w`` are the day that many days or weeks before today, until its end, as are
+    ``yesterday`` and ``2026-11-13``; ``36h`` is the instant 36 hours before now. *Now* is the clock's time, not that of
+    the newest run.
+
+    Args:
+        when: The time; UTC if it has no zone.
+        now: The current time; in a sandbox, that of its clock.
+
+    Raises:
+        InvalidArgument: It is no time; the message lists what is accepted.
+
+    >>> from exposurekit.text.times import parse_time
+    >>> now = datetime(2026, 11, 22, 15, tzinfo=UTC)
+    >>> parse_time("2026-11-13", now=now).isoformat(), parse_time("2026-11-13T12:00Z", now=now).isoformat()
+    ('2026-11-13T23:59:59.999999+00:00', '2026-11-13T12:00:00+00:00')
+    >>> {parse_time(days, now=now).day for days in ("9d", "9 days", 9, "2026-11-13")}
+    {13}
+    >>> parse_time("36h", now=now).isoformat()
+    '2026-11-21T03:00:00+00:00'
+    """
+    with contextlib.suppress(ValueError, OverflowError):  # no time, or the last day that datetime has
+        is_days = isinstance(when, Integral) and not isinstance(when, bool) and _BACK.fullmatch(str(when))
+        if is_days or not isinstance(when, Number):
+            at = _instant(when, now)
+            if str(at) != "NaT" and at + DAY:  # pandas' NaT is a datetime
+                return at
+    raise InvalidArgument(ACCEPTED)
+
+
+def is_day(when: str | int | date | datetime) -> bool:
+    """Return whether a time is a day, not an instant.
+
+    >>> is_day("2026-11-13"), is_day("14 days"), is_day("yesterday"), is_day(date(2026, 11, 13))
+    (True, True, True, True)
+    >>> is_day("2026-11-13T00:00Z"), is_day("36h"), is_day(EPOCH)
+    (False, False, False)
+    """
+    if isinstance(when, date):
+        return not isinstance(when, datetime)
+    text = _text(when)
+    if _BACK.fullmatch(text):
+        return _unit(text) != "h"
+    return len(text) <= _DATE
+
+
+def end_of_day(day: date) -> datetime:
+    """Return the last microsecond of a day in UTC.
+
+    >>> end_of_day(date(2026, 11, 13)).isoformat()
+    '2026-11-13T23:59:59.999999+00:00'
+    """
+    return datetime(day.year, day.month, day.day, tzinfo=UTC) + DAY - timedelta(microseconds=1)
+
+
+def format_time(at: datetime) -> str:
+    """Format an instant to the minute; the end of a day as that day.
+
+    >>> format_time(end_of_day(date(2026, 11, 13))), format_time(EPOCH)
+    ('2026-11-13', '1970-01-01 00:00 UTC')
+    """
+    return f"{at:%Y-%m-%d}" if at == end_of_day(at.date()) else f"{at:%Y-%m-%d %H:%M} UTC"
+
+
+def interval(duration: timedelta) -> str:
+    """Format a duration in the largest unit that fits.
+
+    >>> from exposurekit.text.times import interval
+    >>> interval(timedelta(hours=6)), interval(timedelta(minutes=90))
+    ('6h', '90m')
+    """
+    seconds = duration.total_seconds()
+    unit = next((unit for unit, size in UNITS.items() if not seconds % size), "s")
+    return f"{seconds / UNITS[unit]:g}{unit}"
+
+
+def _unit(back: str) -> str:
+    """The unit of a span: ``h``, ``d`` or ``w``; of a number alone ``d``."""
+    return back.strip("0123456789 ")[:1] or "d"
+
+
+def _instant(when: str | int | date | datetime, now: datetime) -> datetime:
+    if isinstance(when, datetime):
+        return when.astimezone(UTC) if when.tzinfo else when.replace(tzinfo=UTC)
+    if isinstance(when, date):
+        return end_of_day(when)
+    text = _text(when)
+    if back := _BACK.fullmatch(text):
+        at = now.astimezone(UTC) - int(back[1]) * _UNITS[_unit(text)]
+        return end_of_day(at.date()) if is_day(text) else at
+    if text in _DAYS_BACK:
+        return end_of_day(now.astimezone(UTC).date() - _DAYS_BACK[text] * DAY)
+    return (
+        end_of_day(date.fromisoformat(text)) if is_day(text) else _instant(datetime.fromisoformat(text), now)
+    )
+
+
+def _text(when: object) -> str:
+    """A time as normalized text, so that `14D` and ` Yesterday ` are accepted."""
+    text = str(when).strip()
+    return text.lower() if len(text) <= _DATE else text

@@ -1,0 +1,46 @@
+"""Words of a text as they are compared: lower case, without accents and punctuation."""
+
+import re
+import unicodedata
+
+from exposurekit.text.us_addresses import LATIN_TO_ASCII
+
+_TRANSLITERATION = str.maketrans(LATIN_TO_ASCII)
+_APOSTROPHES = re.compile("(?<=\\w)['`\u00b4\u02b9\u02bb\u02bc\u2018\u2019](?=\\w)")
+_NON_WORD = re.compile(r"[\W_]+")
+
+
+def fold_case(text: str) -> str:
+    """Lower the case and remove accents; punctuation stays.
+
+    >>> from exposurekit.text.words import fold_case
+    >>> fold_case("Zoë O'Thimble-MØRE")
+    "zoe o'thimble-more"
+    """
+    if text.isascii():
+        return text.lower()
+    # Twice: case folding can add accents, as for the dotted capital I.
+    for _ in range(2):
+        decomposed = unicodedata.normalize("NFKD", text).casefold()
+        text = "".join(char for char in decomposed if not unicodedata.combining(char))
+    return text.translate(_TRANSLITERATION)
+
+
+def words(text: str) -> list[str]:
+    """Split a text into words: lower case, no accents, no punctuation.
+
+    >>> from exposurekit.text.words import words
+    >>> words("St. Quillon, Zoë  D'Umberlane-Moor")
+    ['st', 'quillon', 'zoe', 'dumberlane', 'moor']
+    """
+    return _NON_WORD.sub(" ", without_apostrophes(fold_case(text))).split()
+
+
+def without_apostrophes(text: str) -> str:
+    """Join what an apostrophe separates.
+
+    >>> from exposurekit.text.words import without_apostrophes
+    >>> without_apostrophes("D'Umberlane")
+    'DUmberlane'
+    """
+    return _APOSTROPHES.sub("", text)

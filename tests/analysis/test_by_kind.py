@@ -1,0 +1,267 @@
+"""What is exposed, and where: each kind and each state counts a thing once, and what nobody told stands apart."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.payloads import TEXT
+
+from exposurekit import frames
+from exposurekit.analysis import NOT_STATED, by_kind, by_state
+from exposurekit.errors import MissingColumns
+from exposurekit.text.us_addresses import STATES
+
+LISTS = pd.ArrowDtype(pa.list_(pa.string()))
+HOSTILE = ["<script>alert(1)</script>", "nan", "None", "\u202eevil", "a\x00", "kind", "0", "email "]
+
+
+def links(*pages, presence=None):
+    """Pages as (user, kinds); with a history's ``presence`` of each, if that is told."""
+    table = pd.DataFrame(
+        {
+            "user_id": pd.Series([user for user, _ in pages], dtype="int64"),
+            "contains": pd.Series([kinds for _, kinds in pages], dtype=LISTS),
+        }
+    )
+    return table if presence is None else table.assign(presence=pd.Categorical(presence))
+
+
+def records(*listings, status="discovered"):
+    """Listings as (user, places), or (user, places, status)."""
+    rows = [(*listing, status)[:3] for listing in listings]
+    return pd.DataFrame(
+        {
+            "user_id": pd.Series([user for user, _, _ in rows], dtype="int64"),
+            "locations": pd.Series([places for _, places, _ in rows], dtype=LISTS),
+            "status": pd.Categorical([said for _, _, said in rows]),
+        }
+    )
+
+
+def rows(table):
+    return [tuple(row) for row in table.itertuples(index=False)]
+
+
+def shape(table):
+    return {name: str(dtype) for name, dtype in table.dtypes.items()}
+
+
+# --- kinds of data ----------------------------------------------------------------------------------------
+
+
+def test_a_link_that_holds_several_kinds_counts_in_each():
+    """Specification, "Link"."""
+    table = by_kind(links((1, ["email", "phone"]), (1, ["email"]), (2, ["address"])))
+    assert shape(table) == {"kind": "str", "links": "int64", "people": "int64"}
+    assert rows(table) == [("email", 2, 1), ("address", 1, 1), ("phone", 1, 1)]
+
+
+def test_a_kind_that_a_link_names_twice_counts_once():
+    assert rows(by_kind(links((1, ["email", "email"]), (1, ["email"])))) == [("email", 2, 1)]
+
+
+@pytest.mark.parametrize("nothing", [None, [], [None], [""], [" ", None]], ids=repr)
+def test_what_nobody_told_stands_last_however_often(nothing):
+    table = by_kind(links((1, nothing), (2, nothing), (3, nothing), (3, ["email"])))
+    assert rows(table) == [("email", 1, 1), (NOT_STATED, 3, 3)]
+
+
+def test_a_link_of_which_one_kind_is_told_is_told():
+    assert rows(by_kind(links((1, ["email", None, ""])))) == [("email", 1, 1)]
+
+
+def test_links_that_are_listed_no_longer_do_not_count():
+    pages = [(1, ["email"]), (2, ["email"]), (3, ["phone"]), (4, None)]
+    told = links(*pages, presence=["listed", "vanished", "unknown", "vanished"])
+    assert rows(by_kind(told)) == [("email", 1, 1)]
+    assert rows(by_kind(links(*pages))) == [("email", 2, 2), ("phone", 1, 1), (NOT_STATED, 1, 1)]
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_a_kind_may_have_any_name(kind):
+    assert rows(by_kind(links((1, [kind, "email"]), (2, [kind])))) == [(kind, 2, 2), ("email", 1, 1)]
+
+
+KINDS = st.none() | st.lists(st.none() | TEXT | st.sampled_from(["email", "phone", "", *HOSTILE]), max_size=3)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from([1, 2**53, 2**53 + 1]), KINDS), max_size=8))
+def test_kinds_are_counted_as_by_hand(pages):
+    told = [(user, {kind for kind in kinds or () if kind and kind.strip()}) for user, kinds in pages]
+    told = [(user, kinds - {NOT_STATED} or {NOT_STATED}) for user, kinds in told]
+    expected = [
+        (kind, sum(kind in kinds for _, kinds in told), len({user for user, kinds in told if kind in kinds}))
+        for kind in {kind for _, kinds in told for kind in kinds}
+    ]
+    table = by_kind(links(*pages))
+    assert rows(table) == sorted(expected, key=lambda row: (row[0] == NOT_STATED, -row[1], row[0]))
+
+
+# --- states -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("place", "state"),
+    [
+        ("Oakmere, CA", "CA"),
+        ("Oakmere,CA", "CA"),
+        ("oakmere, ca ", "CA"),
+        ("Oakmere, California", "CA"),
+        ("Oakmere, north  carolina", "NC"),
+        ("Oakmere, CA 01234", "CA"),
+        ("Oakmere, CA 01234-5678", "CA"),
+        ("Oakmere, CA, 01234", "CA"),
+        ("Oakmere, CA USA", "CA"),
+        ("Oakmere, CA 01234, United States", "CA"),
+        ("Oakmere, Ca., U.S.A.", "CA"),
+        ("Washington, D.C.", "DC"),
+        ("1 Fern Row, Springfield, IL", "IL"),
+        ("\u00a0Oakmere,\u2003TX\n", "TX"),
+        ("Oakmere", NOT_STATED),
+        ("CA", NOT_STATED),  # may be a country
+        ("New York", NOT_STATED),  # a town
+        ("Oakmere, Calif", NOT_STATED),
+        ("Oakmere, XX", NOT_STATED),
+        ("Toronto, ON, Canada", NOT_STATED),
+        ("CA, Oakmere", NOT_STATED),
+        ("Oakmere, CA1", NOT_STATED),
+        ("Oakmere, CA 012", NOT_STATED),
+        ("Oakmere, US", NOT_STATED),
+        (",", NOT_STATED),
+        ("", NOT_STATED),
+        (" ", NOT_STATED),
+        ("<b>Oakmere</b>, <b>CA</b>", NOT_STATED),
+        ("Oakmere, CA\u202e", NOT_STATED),
+        ("nan", NOT_STATED),
+    ],
+)
+def test_a_state_is_told_behind_a_comma(place, state):
+    assert rows(by_state(records((1, [place])))) == [(state, 1, 1)]
+
+
+def test_every_state_is_known_by_its_letters_and_its_name():
+    """USPS Publication 28, Appendix B: 50 states, the District of Columbia, and five territories."""
+    assert len(STATES) == 56
+    said = [[f"Oakmere, {code}", f"Elmere, {name}"] for code, name in STATES.items()]
+    assert rows(by_state(records(*((1, places) for places in said)))) == [
+        (code, 1, 1) for code in sorted(STATES)
+    ]
+
+
+def test_a_listing_counts_once_in_each_state_that_it_names():
+    table = by_state(records((1, ["A, CA", "B, CA", "C, TX"]), (1, ["A, CA"]), (2, ["A, CA"])))
+    assert shape(table) == {"state": "str", "listings": "int64", "people": "int64"}
+    assert rows(table) == [("CA", 3, 2), ("TX", 1, 1)]
+
+
+@pytest.mark.parametrize("places", [None, [], [None], ["Paris"], ["Paris", None, ""]], ids=repr)
+def test_listings_without_a_state_stand_last(places):
+    table = by_state(records((1, places), (2, places), (2, ["Oakmere, TX", "Paris"])))
+    assert rows(table) == [("TX", 1, 1), (NOT_STATED, 2, 2)]
+
+
+@pytest.mark.parametrize("status", ["removed", "vanished", "unknown"])
+def test_what_is_removed_or_gone_is_in_no_state(status):
+    assert rows(by_state(records((1, ["A, CA"], status), (2, ["A, TX"], "verifying")))) == [("TX", 1, 1)]
+
+
+def test_a_place_of_any_length_is_read_in_one_go():
+    """A service's text may be as long as it likes; none may keep the analyst waiting."""
+    n = 200_000
+    long = [
+        "x, " + "a " * n + "!",
+        "," * n,
+        "x, " + "." * n,
+        ", 12345" * n,
+        "x, CA" + " " * n,
+        "x, " + "USA " * n,
+    ]
+    assert rows(by_state(records(*((1, [place]) for place in long)))) == [("CA", 1, 1), (NOT_STATED, 5, 1)]
+
+
+PLACES = st.sampled_from(
+    [("A, CA", "CA"), ("B, California", "CA"), ("C, TX 01234", "TX"), ("D", None), (None, None)]
+)
+STATUSES = st.sampled_from(["discovered", "pending removal", "removed", "vanished", "unknown"]) | TEXT
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([1, 2**53, 2**53 + 1]), st.lists(PLACES, max_size=3), STATUSES), max_size=8
+    )
+)
+def test_states_are_counted_as_by_hand(listings):
+    still = [
+        (user, {state for _, state in places if state} or {NOT_STATED})
+        for user, places, status in listings
+        if status not in ("removed", "vanished", "unknown")
+    ]
+    expected = [
+        (state, sum(state in of for _, of in still), len({user for user, of in still if state in of}))
+        for state in {state for _, of in still for state in of}
+    ]
+    table = by_state(
+        records(*((user, [text for text, _ in places], said) for user, places, said in listings))
+    )
+    assert rows(table) == sorted(expected, key=lambda row: (row[0] == NOT_STATED, -row[1], row[0]))
+
+
+# --- both -------------------------------------------------------------------------------------------------
+
+
+def test_nothing_gives_the_same_columns():
+    for none in (frames.frame("links", []), pd.DataFrame(columns=["user_id", "contains"], dtype="object")):
+        table = by_kind(none)
+        assert (shape(table), len(table)) == ({"kind": "str", "links": "int64", "people": "int64"}, 0)
+    for none in (frames.frame("records", []), pd.DataFrame(columns=records().columns, dtype="object")):
+        table = by_state(none)
+        assert (shape(table), len(table)) == ({"state": "str", "listings": "int64", "people": "int64"}, 0)
+    assert rows(by_state(records((1, ["A, CA"], "removed")))) == []
+
+
+@pytest.mark.parametrize(
+    ("question", "table", "missing"),
+    [
+        (by_kind, links((1, ["email"])), ["contains"]),
+        (by_kind, links((1, ["email"])), ["contains", "user_id"]),
+        (by_state, records((1, ["A, CA"])), ["locations"]),
+        (by_state, records((1, ["A, CA"])), ["locations", "status", "user_id"]),
+    ],
+    ids=["kinds", "links", "places", "records"],
+)
+def test_a_table_that_lacks_columns_is_told_which(question, table, missing):
+    with pytest.raises(
+        MissingColumns, match=f"^{question.__name__} needs the columns {', '.join(missing)}, and"
+    ):
+        question(table.drop(columns=missing))
+
+
+def test_large_lists_count_the_same_and_the_index_is_ignored():
+    pages = links((1, ["email", "phone"]), (2, []), (3, None))
+    listed = records((1, ["A, CA", "B, TX"]), (2, []), (3, None))
+    for question, table, lists in ((by_kind, pages, "contains"), (by_state, listed, "locations")):
+        before = table.copy(deep=True)
+        told = [[*texts] if isinstance(texts, list) else None for texts in table[lists].array]
+        plain = pd.Series(told, dtype="object")
+        expected = rows(question(table))
+        assert rows(question(table.assign(**{lists: plain}))) == expected
+        assert rows(question(table.set_index(pd.Index([7, 7, 7])))) == expected
+        assert rows(question(table[::-1])) == expected
+        pd.testing.assert_frame_equal(table, before)
+
+
+def test_a_hundred_thousand_listings_are_placed():
+    n = 100_000
+    states = np.array(sorted(STATES))[np.arange(n) % len(STATES)]
+    places = pd.Series(
+        pa.array([[f"Town {k % 999}, {state}", "Elsewhere"] for k, state in enumerate(states)]), dtype=LISTS
+    )
+    table = by_state(
+        pd.DataFrame({"user_id": np.arange(n) // 4, "locations": places, "status": "discovered"})
+    )
+    assert int(table["listings"].sum()) == n
+    assert table.set_index("state")["listings"].to_dict() == pd.Series(states).value_counts().to_dict()

@@ -1,0 +1,503 @@
+"""Survival and the forecast: compared with lifelines, with a chain that can be solved, and with simulated worlds."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pandas as pd
+import pytest
+from support.calibration import calibration
+from support.simulated_lives import AT, KINDS, Life
+
+from exposurekit import frames
+from exposurekit.analysis import forecast, survival, time_to_removal
+from exposurekit.errors import InvalidArgument, MissingColumns
+
+NOW = datetime(2026, 6, 30, 23, 59, 59, 999_999, tzinfo=UTC)  # as of a day: its end
+DAY = timedelta(days=1)
+FLOWS = {"days": "int64", "flow": "str", "left_censored": "bool", "n": "int64"}
+RECORDS = {
+    "user_id": "int64",
+    "status": "str",
+    **dict.fromkeys(["first_seen_at", "changed_at"], "datetime64[us, UTC]"),
+}
+EXPECTED = ["of_open", "of_gone", "of_new"]
+FORECAST = {
+    **dict.fromkeys(["days", "open_now"], "int64"),
+    **dict.fromkeys([*EXPECTED, "open", "low", "high"], "float64"),
+    "beyond": "int64",
+    "reason": "str",
+}
+ENDS = ["removed", "vanished", "unknown", "open"]
+
+
+def flows(*rows):
+    return pd.DataFrame(rows, columns=[*FLOWS]).astype(FLOWS)
+
+
+def records(*rows):
+    """Records as (user, status, days since first seen, days since it changed)."""
+    table = pd.DataFrame(rows, columns=[*RECORDS])
+    for name in ("first_seen_at", "changed_at"):
+        table[name] = [NOW - timedelta(days=float(days)) for days in table[name]]
+    return table.astype(RECORDS)
+
+
+def back(*days):
+    return pd.DataFrame({"gone_days": pd.Series(days, dtype="float64")})
+
+
+def shape(table):
+    return {name: str(dtype) for name, dtype in table.dtypes.items()}
+
+
+# --- beside lifelines -------------------------------------------------------------------------------------
+
+
+def episodes(seed, n=300):
+    """Some spans of being open: when first watched, when last, how each ended; one outlasts all."""
+    chance = np.random.default_rng(seed)
+    begun = np.where(chance.random(n) < 0.7, 0, chance.integers(1, 30, n))
+    told = {"begun": begun, "ended": begun + chance.geometric(0.05, n), "how": chance.choice(ENDS, n)}
+    last = pd.DataFrame({"begun": [0], "ended": [500], "how": ["open"]})
+    return pd.concat([pd.DataFrame(told), last], ignore_index=True)
+
+
+def flows_of(spans, *, left_censored=False):
+    entered = [(days, "returned" if days else "entered", left_censored, 1) for days in spans["begun"]]
+    left = zip(spans["ended"], spans["how"], strict=True)
+    return flows(*entered, *((days, how, left_censored, 1) for days, how in left))
+
+
+def fitted(spans, *, level=0.95, ended=("removed",)):
+    # Whoever enters at an age is at risk at it, here: lifelines takes them in after what ends then.
+    entry = np.maximum(spans["begun"] - 0.5, 0)
+    observed = spans["how"].isin(ended)
+    from lifelines import KaplanMeierFitter  # not above: that costs each process of the tests two seconds
+
+    return KaplanMeierFitter(alpha=1 - level).fit(spans["ended"], observed, entry=entry)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("level", [0.95, 0.8])
+def test_the_curve_and_its_band_are_those_of_lifelines(seed, level):
+    spans = episodes(seed)
+    theirs = fitted(spans, level=level)
+    ours = survival(flows_of(spans), level=level).set_index("days")
+    assert ours["survival"].to_numpy() == pytest.approx(
+        theirs.survival_function_at_times(ours.index).to_numpy()
+    )
+    band = theirs.confidence_interval_.loc[ours.index].to_numpy()
+    begun = ours["survival"] < 1
+    assert begun.sum() > 40
+    assert ours.loc[begun, ["low", "high"]].to_numpy() == pytest.approx(band[begun])
+    assert ours.loc[~begun, ["low", "high"]].isna().all(axis=None)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_median_and_its_interval_are_those_of_lifelines(seed):
+    spans = episodes(seed)
+    [row] = time_to_removal(flows_of(spans), by=None).to_dict("records")
+    from lifelines.utils import median_survival_times
+
+    theirs = fitted(spans)
+    [[low, high]] = median_survival_times(theirs.confidence_interval_).to_numpy()
+    found = row["median_days"], row["median_low"], row["median_high"]
+    assert [np.inf if pd.isna(days) else days for days in found] == [theirs.median_survival_time_, low, high]
+    assert row["never"] == pytest.approx(float(theirs.predict(500)))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_open_listings_go_on_as_the_curves_of_lifelines_say(seed):
+    """Of n of an age a, n S(a + h) / S(a) are open h days later: each kind with its own curve."""
+    kinds = [episodes(seed), episodes(100 + seed)]
+    tables = [flows_of(spans, left_censored=first) for spans, first in zip(kinds, (False, True), strict=True)]
+    table = forecast(records((1, "discovered", 400, 400)), pd.concat(tables), back(), at=NOW, days=[1, 7, 60])
+    curves = [fitted(spans, ended=("removed", "vanished")) for spans in kinds]
+    for row in table.itertuples():
+        expected = 0.0
+        for spans, curve in zip(kinds, curves, strict=True):
+            ages = spans.loc[(spans["how"] == "open") & (spans["ended"] < 500), "ended"]
+            then = curve.survival_function_at_times(ages + row.days).to_numpy()
+            expected += (then / curve.survival_function_at_times(ages).to_numpy()).sum()
+        # The two that outlast all are beyond; nothing ended for so long that they are as good as sure to stay.
+        assert row.beyond == 2
+        assert row.of_open == pytest.approx(expected + 2, abs=0.3)
+        assert row.open_now == sum((spans["how"] == "open").sum() for spans in kinds)
+
+
+# --- compared with a chain that can be solved ---------------------------------------------------------------
+
+HALVES = [(age, 2 ** (50 - age)) for age in range(1, 51)]  # of 2**50: half of what is left ends each day
+QUARTERS = [
+    1024,
+    768,
+    576,
+    432,
+    324,
+    243,
+]  # of 4,096: a quarter of what is left comes back each day; 729 stay
+
+
+def a_chain(*, censored=False, still=1):
+    ended = [(age, ("removed", "vanished")[age % 2], censored, n) for age, n in HALVES]
+    episodes = flows((0, "entered", censored, 2**50 + still), *ended, (6, "open", censored, still))
+    gone = records(*[(1, ("removed", "vanished")[k % 2], 300, 6) for k in range(729)])
+    return gone, episodes, back(*np.repeat(np.arange(1.0, 7.0), QUARTERS))
+
+
+def opened(days):
+    """The share that is open so many days after being opened, of such as end with 1/2 and come back with 1/4 a day."""
+    return (1 + 2 * 0.25**days) / 3
+
+
+@pytest.mark.parametrize("days", [1, 2, 5, 30])
+def test_open_and_gone_listings_go_on_as_the_chain_does(days):
+    [row] = forecast(*a_chain(), at=NOW, days=[days]).to_dict("records")
+    assert row["of_open"] == pytest.approx(opened(days))
+    assert row["of_gone"] == pytest.approx(729 * (1 - 0.25**days) / 3)
+    assert (row["open_now"], row["beyond"]) == (1, 0)
+
+
+@pytest.mark.parametrize("days", [1, 2, 5, 30])
+def test_listings_of_the_first_load_go_on_as_such_did(days):
+    gone, baseline, relisted = a_chain(censored=True)
+    new = a_chain(still=10)[1]
+    [row] = forecast(gone, pd.concat([baseline, new]), relisted, at=NOW, days=[days]).to_dict("records")
+    assert row["of_open"] == pytest.approx(11 * opened(days))
+    assert row["open_now"] == 11
+
+
+def test_a_relisting_within_a_day_has_a_gap_of_one():
+    gone, episodes, relisted = a_chain()
+    expected = forecast(gone, episodes, relisted, at=NOW)
+    jitter = np.where(np.arange(len(relisted)) % 2, 0.3, -0.3)
+    table = forecast(gone, episodes, back(*(relisted["gone_days"] + jitter), np.nan), at=NOW)
+    pd.testing.assert_frame_equal(table, expected)
+
+
+# --- beyond what was followed -------------------------------------------------------------------------------
+
+
+def sites(*rows):
+    """Flows of listings of the first load: (site, age at which so many were removed, how many), 60 days ago."""
+    table = pd.concat(
+        [
+            flows(
+                (0, "entered", True, n + still),
+                *((age, "removed", True, 1) for age in ages),
+                (60, "open", True, still),
+            )
+            .assign(site=site)
+            .replace({"n": {0: 0}})
+            for site, ages, still in rows
+            for n in [len(ages)]
+        ]
+    )
+    return table[table["n"] > 0]
+
+
+def test_older_listings_continue_at_the_rate_of_the_later_half():
+    """One a day of 120: as many in the second 30 days as in the first, of fewer."""
+    episodes = with_one(sites(("Seekfolk", range(1, 60), 61)))
+    [row] = forecast(records((1, "removed", 60, 60)), episodes, back(), at=NOW, days=[30]).to_dict("records")
+    rate = 30 / (60 * 30 + 30 * 31 / 2)
+    assert row["of_open"] == pytest.approx(61 * (1 - rate) ** 30 + 1, rel=0.12)
+    assert row["of_open"] < 61 * (1 - rate) ** 30 + 1  # the rate rises
+    assert row["beyond"] == 61
+
+
+def test_a_small_site_continues_at_the_rate_of_all_sites():
+    quick, slow = ("Quick", [*range(30, 60)] * 4, 40), ("Slow", [35, 50], 160)
+    ended = [
+        forecast(records((1, "removed", 60, 60)), with_one(table), back(), at=NOW, days=[20])["of_open"].sum()
+        for table in (sites(quick, slow), sites(quick, slow).assign(site="both"))
+    ]
+    by_site, together = ended
+    assert by_site > together + 10  # most of what is open is at the slow site
+
+
+def with_one(episodes):
+    """With a listing that is not older than any: where all are, there is no forecast."""
+    one = flows((0, "entered", False, 3), (60, "removed", False, 2), (3, "open", False, 1))
+    return pd.concat([episodes, one.assign(site="Another")])
+
+
+def test_beyond_is_what_will_be_older_than_the_oldest():
+    episodes = flows(
+        (0, "entered", False, 10), (6, "open", False, 5), (8, "open", False, 3), (10, "removed", False, 1),
+        (10, "open", False, 1),
+    )  # fmt: skip
+    table = forecast(records((1, "odd", 10, 10)), episodes, back(), at=NOW, days=[1, 2, 3, 4, 5])
+    assert table["beyond"].tolist() == [1, 1, 4, 4, 9]
+
+
+def test_nothing_is_beyond_where_all_that_was_followed_has_ended():
+    episodes = flows((0, "entered", False, 9), (6, "open", False, 8), (10, "removed", False, 1))
+    assert forecast(records((1, "odd", 10, 10)), episodes, back(), at=NOW, days=[9])["beyond"].tolist() == [0]
+
+
+# --- what is new --------------------------------------------------------------------------------------------
+
+
+def registered(*days):
+    """People by how many days ago they registered."""
+    since = pd.Series([NOW - timedelta(days=day + 0.5) for day in days]).astype("datetime64[us, UTC]")
+    return pd.DataFrame({"user_id": range(1, len(days) + 1), "watched_from": since})
+
+
+def never_removed(records):
+    """Flows of listings that all stay."""
+    age = ((NOW - records["first_seen_at"]) // DAY).astype("int64")
+    still = pd.DataFrame({"days": age, "flow": "open", "left_censored": False, "n": 1})
+    return pd.concat([still.assign(days=0, flow="entered"), still]).astype(FLOWS)
+
+
+def coming(came, people, **options):
+    return forecast(came, never_removed(came), back(), people=people, at=NOW, **options)
+
+
+def test_first_listings_of_people_who_were_clean_are_expected():
+    """100 people without a listing, and each day one of them gets a first one: 60 then, and 90 in 30 days."""
+    came = records(*[(user, "discovered", 60 - user + 0.5, 60 - user + 0.5) for user in range(1, 61)])
+    [row] = coming(came, registered(*[60] * 100), days=[30]).to_dict("records")
+    assert (row["open_now"], row["of_new"], row["open"]) == pytest.approx((60, 30, 90), abs=1.5)
+    assert row["low"] <= 90 <= row["high"]
+
+
+def test_a_first_listing_comes_only_to_people_without_one():
+    came = records(*[(user, "discovered", 60 - user + 0.5, 60 - user + 0.5) for user in range(1, 61)])
+    [row] = coming(came, registered(*[60] * 64), days=[30]).to_dict("records")
+    assert row["of_new"] == pytest.approx(4, abs=0.2)
+
+
+def test_new_listings_come_to_people_as_often_as_they_did():
+    """To two people, followed for 53 days beyond their first week, six new listings: one of them is a first one."""
+    found = (50, 40, 30, 20, 10)
+    came = records(
+        (1, "odd", 60.1, 60), *[(1, "odd", days + 0.1, days) for days in found], (2, "odd", 5.1, 5)
+    )
+    [row] = coming(came, registered(60, 60), days=[1]).to_dict("records")
+    assert row["of_new"] == pytest.approx(5 / 53)  # nobody is left to whom a first one could come
+    three = coming(came, registered(60, 60, 60), days=[1])
+    assert three["of_new"].tolist() == pytest.approx([6 / 53])
+    lately = coming(came, registered(60, 60), days=[1], arrivals_days=8)
+    assert lately["of_new"].tolist() == [0]
+
+
+def test_people_register_as_often_as_they_did_and_bring_listings():
+    """Every other day somebody registers with three listings."""
+    days = range(0, 90, 2)
+    came = records(
+        *[(user, "discovered", day + 0.2, day + 0.2) for user, day in enumerate(days, 2) for _ in range(3)]
+    )
+    [row] = coming(came, registered(90, *days), days=[30]).to_dict("records")
+    assert row["of_new"] == pytest.approx(45, abs=1)
+    assert row["low"] <= row["open_now"] + 45 <= row["high"]
+
+
+def test_bursts_widen_the_interval():
+    """As many listings, evenly and in six bursts."""
+    even = records((1, "odd", 90, 90), *[(1, "odd", day + 0.1, day) for day in range(80) for _ in range(3)])
+    bursts = records(
+        (1, "odd", 90, 90), *[(1, "odd", day + 0.1, day) for day in range(5, 80, 14) for _ in range(40)]
+    )
+    assert len(even) == len(bursts)
+    narrow, wide = (coming(came, registered(90), days=[30]).loc[0] for came in (even, bursts))
+    assert wide["of_new"] == pytest.approx(narrow["of_new"], rel=0.01)
+    assert wide["high"] - wide["low"] > 3 * (narrow["high"] - narrow["low"])
+
+
+# --- the interval -------------------------------------------------------------------------------------------
+
+
+def test_there_are_never_fewer_than_none():
+    [row] = forecast(*a_chain(), at=NOW, days=[30]).to_dict("records")
+    small = forecast(records((1, "removed", 300, 3)), a_chain()[1], back(), at=NOW, days=[30])
+    assert (small["low"].tolist(), row["low"] > 0) == ([0], True)
+
+
+def test_the_more_was_followed_the_narrower_is_the_interval():
+    def ended(n):
+        return flows(
+            (0, "entered", False, 4 * n + 500),
+            *((age, "removed", False, n) for age in (5, 25, 45)),
+            (60, "unknown", False, n),
+            (2, "open", False, 500),
+        )
+
+    gone = records(*[(1, "removed", 300, 200)] * 200)
+    few, many = (forecast(gone, ended(n), back(), at=NOW, days=[30]).loc[0] for n in (5, 500))
+    assert few["high"] - few["low"] > 2 * (many["high"] - many["low"])
+
+
+def test_a_higher_level_is_a_wider_interval():
+    usual, other = (forecast(*a_chain(), at=NOW, days=[30], level=level) for level in (0.95, 0.5))
+    assert (usual["high"] - usual["low"] > 2 * (other["high"] - other["low"])).all()
+    pd.testing.assert_frame_equal(usual[["days", *EXPECTED]], other[["days", *EXPECTED]])
+
+
+def test_a_horizon_is_forecast_alike_whatever_else_is_asked():
+    alone, among = forecast(*a_chain(), at=NOW, days=[30]), forecast(*a_chain(), at=NOW, days=[90, 30])
+    pd.testing.assert_frame_equal(alone, among.iloc[[1]].reset_index(drop=True))
+
+
+# --- no number, and why -------------------------------------------------------------------------------------
+
+NUMBERS = [*EXPECTED, "open", "low", "high"]
+
+
+def reason(table):
+    [row] = table.to_dict("records")
+    assert pd.isna(row["open"]) == all(pd.isna(row[name]) for name in NUMBERS)
+    return pd.isna(row["open"]), row["reason"]
+
+
+@pytest.mark.parametrize(("days", "is_short"), [(14, True), (59, True), (60, False)])
+def test_a_history_shorter_than_twice_the_horizon_gives_no_number(days, is_short):
+    came = records((1, "odd", days + 0.5, 1), (2, "odd", 3.2, 3))
+    lacks, why = reason(coming(came, registered(days, days), days=[30]))
+    assert lacks == is_short
+    assert (why == "30 days ahead require 60 days of history") == is_short
+
+
+def test_a_horizon_beyond_a_third_of_the_history_warns():
+    came = records((1, "odd", 89.5, 1), (2, "odd", 3.2, 3))
+    assert reason(coming(came, registered(89, 89), days=[30])) == (
+        False,
+        "30 days are more than a third of the history",
+    )
+    [row] = coming(came, registered(90, 90), days=[30]).to_dict("records")
+    assert pd.isna(row["reason"])
+
+
+@pytest.mark.parametrize(("days", "is_short"), [(7, True), (29, True), (30, False)])
+def test_a_history_shorter_than_a_month_gives_no_number(days, is_short):
+    came = records((1, "odd", days + 0.5, 1), (2, "odd", 3.2, 3))
+    lacks, why = reason(coming(came, registered(days, days), days=[1]))
+    assert lacks == is_short
+    assert (why == "1 days ahead require 30 days of history") == is_short
+
+
+def test_where_every_open_listing_is_beyond_there_is_no_number():
+    episodes = flows((0, "entered", True, 12), (120, "open", True, 12))
+    seen = records(*[(user, "discovered", 120, 120) for user in range(12)])
+    lacks, why = reason(forecast(seen, episodes, back(), at=NOW, days=[30]))
+    assert lacks
+    assert why == "in 30 days every open listing will be older than any observed so far"
+
+
+def test_bursts_of_new_listings_give_no_forecast():
+    bursts = [(1, "odd", day + 0.1, day) for day in (10, 30, 50) for _ in range(20)]
+    lacks, why = reason(coming(records((1, "odd", 90.5, 90), *bursts), registered(90), days=[30]))
+    assert lacks
+    assert (
+        why == "new listings arrived in bursts of about 20, and there were too few bursts to estimate a rate"
+    )
+
+
+def test_records_of_people_who_left_are_left_out():
+    episodes = flows((0, "entered", False, 2), (20, "open", False, 1), (20, "unknown", False, 1))
+    here = [(1, "discovered", 50, 50), (1, "removed", 9, 5)]
+    left = [(2, "unknown", 50, 30), (2, "vanished", 9, 5), (2, "unknown", 5, 3)]
+    table = forecast(records(*here, *left), episodes, back(3), at=NOW, days=[10])
+    pd.testing.assert_frame_equal(table, forecast(records(*here), episodes, back(3), at=NOW, days=[10]))
+
+
+def test_nothing_gives_the_same_columns():
+    for dtype in (None, "object"):
+        none = [table.astype(dtype) if dtype else table for table in (records(), flows(), back())]
+        table = forecast(*none, at=NOW)
+        assert (shape(table), table["days"].tolist()) == (FORECAST, [30, 60, 90])
+        assert table[NUMBERS].isna().all(axis=None)
+        assert table["reason"].notna().all()
+    wide = frames.frame("records", []).assign(**{name: records()[name] for name in [*RECORDS][2:]})
+    assert shape(forecast(wide, flows(), back(), at=NOW)) == FORECAST
+
+
+@pytest.mark.parametrize("days", [[], [0], [30, -1]], ids=str)
+def test_a_horizon_is_a_day_or_more(days):
+    with pytest.raises(InvalidArgument, match="days must be at least 1"):
+        forecast(*a_chain(), at=NOW, days=days)
+
+
+@pytest.mark.parametrize("level", [0, 1, -1, 95, float("nan")])
+def test_a_level_is_a_share(level):
+    with pytest.raises(InvalidArgument, match="level between 0 and 1"):
+        forecast(*a_chain(), at=NOW, level=level)
+
+
+def test_arrivals_are_counted_over_a_day_or_more():
+    with pytest.raises(InvalidArgument, match="arrivals_days: it must be at least 1"):
+        forecast(*a_chain(), at=NOW, arrivals_days=0)
+
+
+@pytest.mark.parametrize(
+    ("place", "missing", "words"),
+    [
+        (0, ["user_id", "changed_at"], "forecast needs the columns user_id, changed_at, and"),
+        (1, ["flow"], "forecast, table life_table, needs the columns flow, and"),
+        (2, ["gone_days"], "forecast, table relistings, needs the columns gone_days, and"),
+    ],
+    ids=["records", "flows", "relistings"],
+)
+def test_a_table_that_lacks_columns_is_told_which(place, missing, words):
+    tables = [*a_chain()]
+    tables[place] = tables[place].drop(columns=missing)
+    with pytest.raises(MissingColumns, match=f"^{words}"):
+        forecast(*tables, at=NOW)
+
+
+def test_categories_are_accepted_and_the_tables_stay_unchanged():
+    seen, told, relisted = a_chain()
+    kept = [table.copy(deep=True) for table in (seen, told, relisted)]
+    expected = forecast(seen, told, relisted, at=NOW, days=(90, 30))
+    assert expected["days"].tolist() == [90, 30]
+    again = forecast(
+        seen.astype({"status": "category"})[::-1].set_index("user_id", drop=False).rename_axis(None),
+        told.astype({"flow": "category"}).sample(frac=1, random_state=1),
+        relisted[::-1],
+        at=NOW.replace(tzinfo=None),
+        days=(90, 30),
+    )
+    pd.testing.assert_frame_equal(again, expected)
+    for table, before in zip((seen, told, relisted), kept, strict=True):
+        pd.testing.assert_frame_equal(table, before)
+
+
+# --- calibration --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "age"),
+    [
+        ("exponential", 60),
+        ("fixed delay", 90),
+        ("mixed sites", 90),
+        ("10 people", 90),
+        ("registrations in bursts", 120),
+        ("clusters of 60", 120),
+        ("clean at first, removed", 60),
+    ],
+)
+def test_the_interval_holds_what_came(kind, age):
+    """Twelve worlds a kind; `python -m calibration.forecast` prints the table of sixty of every kind."""
+    [row] = calibration(kind, [age], worlds=12).to_dict("records")
+    assert row["with_number"] >= 0.7
+    assert row["coverage"] >= 0.8
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_young_history_gives_no_forecast_for_a_month(kind):
+    records, flows, relistings, people = Life(KINDS[kind], 0).tables(20)
+    [row] = forecast(records, flows, relistings, people=people, at=AT, days=[30]).to_dict("records")
+    assert (pd.isna(row["open"]), "days of history" in row["reason"]) == (True, True)
+
+
+def test_a_hundred_thousand_records_are_forecast():
+    world = KINDS["mixed sites"]
+    life = Life(replace(world, people=2_000, there=45, arrivals=100), 7)
+    records, flows, relistings, people = life.tables(120)
+    assert len(records) > 95_000
+    [row] = forecast(records, flows, relistings, people=people, at=AT, days=[30]).to_dict("records")
+    assert row["low"] <= life.open_at(150) <= row["high"]

@@ -1,0 +1,229 @@
+"""Listings that come back, beside a walk through each one's changes; and looks that grow old."""
+
+from datetime import UTC, datetime, timedelta
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from exposurekit.analysis import relistings, stale
+from exposurekit.errors import MissingColumns
+
+START = datetime(2026, 3, 1, tzinfo=UTC)
+INSTANT = "datetime64[us, UTC]"
+CHANGES = {
+    "kind": "str",
+    "user_id": "int64",
+    "key": "int64",
+    "site": "str",
+    "seen_at": INSTANT,
+    "status": "str",
+    "prev_status": "str",
+    "episode": "int32",
+}
+RELISTINGS = {
+    "user_id": "int64",
+    "record_id": "Int64",
+    "site": "str",
+    "removed_at": INSTANT,
+    "previous_status": "str",
+    "listed_again_at": INSTANT,
+    "gone_days": "float64",
+    "episode": "int64",
+    "key": "int64",
+}
+CLOSED = ("removed", "vanished")
+# What may follow what; None is before the first.
+FOLLOWS = {
+    None: ["discovered", "verifying", "removed"],
+    "discovered": ["verifying", "removed", "vanished", "unknown"],
+    "verifying": ["discovered", "removed", "vanished", "unknown"],
+    "removed": ["discovered", "unknown"],
+    "vanished": ["discovered", "removed"],
+    "unknown": ["discovered", "removed"],
+}
+# One thing: which of its next statuses it takes, and how many days later (some at the same instant).
+WALKS = st.lists(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=9), max_size=4)
+
+
+def day(days):
+    return START + timedelta(days=days)
+
+
+def changes(*rows):
+    return pd.DataFrame(rows, columns=[*CHANGES]).astype(CHANGES)
+
+
+def walked(key, *steps, kind="record"):
+    """One thing's changes, with the episodes that a history gives them: (status, day) each."""
+    previous, episode, open_since = None, 0, None
+    for status, days in steps:
+        if status in (*CLOSED, "unknown"):
+            open_since = None if status in CLOSED else open_since
+        elif open_since is None:
+            episode, open_since = episode + 1, days
+        yield (kind, key % 3, key, f"site {key}", day(days), status, previous, episode)
+        previous = status
+
+
+def by_hand(steps):
+    """When a thing was gone, what it was then, and when it was listed again."""
+    gone, was = None, None
+    for status, days in steps:
+        if status in CLOSED:
+            gone = days if gone is None else gone
+            was = "removed" if "removed" in (status, was) else "vanished"
+        elif status != "unknown":
+            if gone is not None:
+                yield day(gone), was, day(days), float(days - gone)
+            gone = was = None
+
+
+def steps_of(walk):
+    status, days, steps = None, 0, []
+    for choice, later in walk:
+        status = FOLLOWS[status][choice % len(FOLLOWS[status])]
+        days += later
+        steps.append((status, days))
+    return steps
+
+
+@settings(max_examples=100, deadline=None)
+@given(WALKS, st.randoms(use_true_random=False))
+def test_each_listing_again_is_found_in_any_order(walks, random):
+    things = {key: steps_of(walk) for key, walk in enumerate(walks)}
+    rows = [row for key, steps in things.items() for row in walked(key, *steps)]
+    random.shuffle(rows)
+    table = relistings(changes(*rows))
+    assert {name: str(dtype) for name, dtype in table.dtypes.items()} == RELISTINGS
+    found = table[["record_id", "removed_at", "previous_status", "listed_again_at", "gone_days"]]
+    expected = [(key, *again) for key, steps in things.items() for again in by_hand(steps)]
+    assert sorted(found.itertuples(index=False, name=None)) == sorted(expected)
+    assert table["listed_again_at"].is_monotonic_increasing
+
+
+def test_a_removal_verified_while_it_was_gone_is_one():
+    steps = [("discovered", 0), ("vanished", 5), ("removed", 9), ("discovered", 20)]
+    [row] = relistings(changes(*walked(4, *steps))).to_dict("records")
+    assert row == {
+        "user_id": 1,
+        "record_id": 4,
+        "site": "site 4",
+        "removed_at": day(5),
+        "previous_status": "removed",
+        "listed_again_at": day(20),
+        "gone_days": 15.0,
+        "episode": 2,
+        "key": 4,
+    }
+
+
+def test_changes_have_the_id_where_it_is_not_the_key():
+    steps = [("discovered", 0), ("removed", 1), ("discovered", 2)]
+    told = changes(*walked(4, *steps), *walked(7, *steps))
+    ids = pd.Series([2**62 + 1] * 3 + [None] * 3, dtype="Int64")
+    table = relistings(told.assign(record_id=ids))
+    assert table["key"].tolist() == [4, 7]
+    assert [*table["record_id"]] == [2**62 + 1, pd.NA]
+    assert relistings(told)["record_id"].tolist() == [4, 7]
+
+
+def test_a_return_into_scope_is_no_relisting():
+    assert relistings(changes(*walked(1, ("discovered", 0), ("unknown", 3), ("discovered", 5)))).empty
+
+
+def test_removed_out_of_scope_and_open_within_is_a_relisting():
+    steps = [("discovered", 0), ("removed", 2), ("unknown", 3), ("discovered", 8)]
+    assert relistings(changes(*walked(1, *steps)))["gone_days"].tolist() == [6.0]
+
+
+def test_what_was_first_seen_removed_may_be_listed_again():
+    table = relistings(changes(*walked(1, ("removed", 1), ("discovered", 2))))
+    assert table[["episode", "gone_days"]].to_numpy().tolist() == [[1, 1.0]]
+
+
+def test_each_time_has_its_row():
+    steps = [("discovered", 0), ("removed", 1), ("verifying", 2), ("vanished", 5), ("discovered", 9)]
+    table = relistings(changes(*walked(1, *steps)))
+    assert table[["previous_status", "gone_days", "episode"]].to_numpy().tolist() == [
+        ["removed", 1.0, 2],
+        ["vanished", 4.0, 3],
+    ]
+
+
+def test_links_and_alerts_are_left_out():
+    steps = [("listed", 0), ("vanished", 1), ("listed", 2)]
+    assert relistings(changes(*walked(1, *steps, kind="link"), *walked(1, *steps, kind="alert"))).empty
+
+
+@pytest.mark.parametrize("was", CLOSED)
+def test_a_removal_before_the_changes_has_no_instant(was):
+    [*_, last] = walked(1, ("discovered", 0), (was, 5), ("discovered", 9))
+    [row] = relistings(changes(last)).to_dict("records")
+    assert row["removed_at"] is pd.NaT
+    assert pd.isna(row["gone_days"])
+    assert (row["previous_status"], row["listed_again_at"], row["episode"]) == (was, day(9), 2)
+
+
+def test_two_people_with_the_same_listing_are_two():
+    rows = [*walked(3, ("discovered", 0), ("removed", 1))]
+    other = ("record", 2, 3, "site 3", day(2), "discovered", None, 1)
+    assert relistings(changes(*rows, other)).empty
+
+
+def people(*rows):
+    dtypes = {
+        "user_id": "int64",
+        "listed": "bool",
+        "last_complete_at": INSTANT,
+        "outcome": "str",
+        "reason": "str",
+    }
+    return pd.DataFrame(rows, columns=[*dtypes]).astype(dtypes)
+
+
+def test_people_not_seen_well_stand_longest_first():
+    table = people(
+        (1, True, day(4), "failed", "late"),
+        (2, True, day(5), "whole", None),
+        (3, True, None, "partial", "a scan is running"),
+        (4, False, day(0), "unlisted", None),
+        (5, True, day(2) + timedelta(hours=12), "failed", "no answer"),
+        (6, True, day(6), "whole", None),
+    )
+    found = stale(table.set_index(pd.Index([7] * 6)), since=day(5))
+    assert found.columns.tolist() == ["user_id", "last_complete_at", "days", "outcome", "reason"]
+    assert found["user_id"].tolist() == [3, 5, 1]
+    assert found["days"].fillna(-1).tolist() == [-1, 2.5, 1.0]
+    assert found["reason"].tolist() == ["a scan is running", "no answer", "late"]
+    assert stale(table, since=day(5), until=day(8))["days"].fillna(-1).tolist() == [-1, 5.5, 4.0]
+    assert found.index.tolist() == [0, 1, 2]
+
+
+def test_a_load_after_now_counts_unless_later_ones_failed():
+    """A clock that was ahead dated it."""
+    table = people(
+        (1, True, day(400), "whole", None),
+        (2, True, day(400), "late", None),
+        (3, True, day(4), "failed", None),
+        (4, True, None, "failed", None),
+    )
+    found = stale(table, since=day(5), until=day(8))
+    assert found["user_id"].tolist() == [4, 2, 3]
+    assert found["days"].fillna(-1).tolist() == [-1, -1, 4.0]
+
+
+def test_no_rows_give_the_same_columns():
+    for none in (changes(), pd.DataFrame(columns=[*CHANGES], dtype="object")):
+        assert {name: str(dtype) for name, dtype in relistings(none).dtypes.items()} == RELISTINGS
+    for none in (people(), pd.DataFrame(columns=people().columns, dtype="object")):
+        found = stale(none, since=START)
+        assert [str(dtype) for dtype in found.dtypes] == ["int64", INSTANT, "float64", "str", "str"]
+
+
+def test_tables_that_lack_columns_are_told():
+    with pytest.raises(MissingColumns, match="relistings needs the columns seen_at, episode,"):
+        relistings(changes().drop(columns=["seen_at", "episode"]))
+    with pytest.raises(MissingColumns, match="stale needs the columns listed,"):
+        stale(people().drop(columns="listed"), since=START)

@@ -1,0 +1,93 @@
+"""A score is the sum of its weights, and what moved it adds up to the difference."""
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exposurekit import analysis
+from exposurekit.errors import InvalidArgument, MissingColumns
+
+STATUSES = ["discovered", "pending removal", "removed", "verifying", "vanished", "unknown"]
+POINTS = {"discovered": 3, "pending removal": 2, "verifying": 3}
+
+
+def records(*rows):
+    return pd.DataFrame(rows, columns=["user_id", "status"]).astype({"user_id": "int64", "status": "str"})
+
+
+def links(*people):
+    return pd.DataFrame({"user_id": pd.array(people, "int64")})
+
+
+def test_open_listings_and_pages_have_points_by_their_weights():
+    found = analysis.score(
+        records((1, "discovered"), (1, "pending removal"), (2, "removed"), (2, "odd")), links(1, 3)
+    )
+    assert found.to_dict("records") == [
+        {"user_id": 1, "listings": 2, "pages": 1, "of_listings": 5.0, "of_pages": 1.0, "score": 6.0},
+        {"user_id": 2, "listings": 1, "pages": 0, "of_listings": 3.0, "of_pages": 0.0, "score": 3.0},
+        {"user_id": 3, "listings": 0, "pages": 1, "of_listings": 0.0, "of_pages": 1.0, "score": 1.0},
+    ]
+
+
+def test_weights_are_anybodys_to_change():
+    found = analysis.score(records((1, "discovered")), links(1, 1), weights={"page": 0.5, "discovered": 10})
+    assert found["score"].tolist() == [11.0]
+
+
+def test_pages_that_are_no_longer_listed_have_none():
+    pages = links(1, 1).assign(presence=["listed", "vanished"])
+    assert analysis.score(records(), pages)["pages"].tolist() == [1]
+
+
+def test_of_nobody_there_is_no_row():
+    found = analysis.score(records(), links())
+    assert found.empty
+    assert found["score"].dtype == "float64"
+
+
+@pytest.mark.parametrize(
+    "weights", [{"removed": 1}, {"page": -1}, {"page": float("inf")}, {"page": float("nan")}]
+)
+def test_a_weight_is_of_something_known_and_not_negative(weights):
+    with pytest.raises(InvalidArgument):
+        analysis.score(records(), links(), weights=weights)
+
+
+def test_what_lacks_a_column_is_told():
+    with pytest.raises(MissingColumns, match="status"):
+        analysis.score(links(1), links(1))
+
+
+things = st.lists(
+    st.tuples(st.one_of(st.none(), st.sampled_from(STATUSES)), st.sampled_from(STATUSES)), max_size=20
+)
+
+
+@given(things, things)
+def test_the_causes_add_up_to_the_difference(of_records, of_links):
+    moved = [analysis.diff(as_changed(rows)) for rows in (of_records, of_links)]
+    before, after = (
+        sum(points(row[side], page=False) for row in of_records)
+        + sum(points(row[side], page=True) for row in of_links)
+        for side in (0, 1)
+    )
+    found = analysis.score_changes(*moved, score_before=before)
+    assert found["score"].iloc[-1] == pytest.approx(after)
+    assert set(map(str, found.dtypes[["points", "score"]])) == {"int64"}
+    assert found["cause"].tolist() == [
+        *("score before", "new", "entered scope", "listed again", "removal failed", "status changed"),
+        *("removed", "vanished", "left scope", "score after"),
+    ]
+
+
+def as_changed(rows):
+    table = pd.DataFrame(rows, columns=["before", "after"]).astype("str")
+    table["before"] = table["before"].where([row[0] is not None for row in rows])
+    return table.assign(left_censored=False)
+
+
+def points(status, *, page):
+    is_open = status not in (None, "removed", "vanished", "unknown")
+    return is_open * (1 if page else POINTS.get(status, 3))

@@ -1,0 +1,130 @@
+"""The rows that an analyst asks for: filters of `Exposure`, what 80 columns show of them, and charts given another table."""
+
+import re
+import warnings
+
+import pandas as pd
+import pytest
+
+import exposurekit as ek
+from exposurekit import analysis, charts
+from exposurekit.analysis.selection import select
+from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
+from exposurekit.errors import InvalidArgument, MissingColumns
+from exposurekit.notebook.commands import verbs
+from exposurekit.questions import QUESTIONS
+
+CHARTS = sorted({*charts.__all__} & {*analysis.__all__})
+
+
+@pytest.fixture(scope="module")
+def demo():
+    with ek.demo(people=6, days=7) as demo:
+        yield demo
+
+
+@pytest.fixture(scope="module")
+def exposure(demo):
+    return demo.exposure
+
+
+@pytest.mark.parametrize("table", ["records", "alerts", "steps"])
+@pytest.mark.parametrize("status", [REMOVED, "Pending Removal", [DISCOVERED, PENDING_REMOVAL], []])
+def test_a_status_selects_rows_whatever_its_case(exposure, table, status):
+    whole = exposure[table]
+    wanted = [status.casefold()] if isinstance(status, str) else status
+    expected = whole[whole["status"].isin(wanted)].reset_index(drop=True)
+    pd.testing.assert_frame_equal(getattr(exposure, table)(status=status), expected)
+
+
+@pytest.mark.parametrize("table", ["records", "alerts", "steps"])
+def test_site_status_and_user_select_together(exposure, table):
+    whole = exposure[table]
+    of = whole.dropna(subset=["site", "status"]).iloc[0]
+    kept = getattr(exposure, table)(int(of["user_id"]), site=of["site"].upper(), status=of["status"])
+    same = (whole[["user_id", "site", "status"]] == of[["user_id", "site", "status"]]).all(axis=1)
+    assert len(kept) == same.sum() > 0
+    assert not kept.equals(getattr(exposure, table)(int(of["user_id"])))
+
+
+def test_links_are_selected_by_what_they_contain(exposure):
+    links = exposure.links()
+    for kind in ("email", "Phone", ["address", "phone"]):
+        wanted = {kind.lower()} if isinstance(kind, str) else {*kind}
+        expected = [bool(wanted & {*contains}) for contains in links["contains"]]
+        assert 0 < len(exposure.links(contains=kind)) == sum(expected) < len(links)
+
+
+def test_alerts_are_selected_by_their_source(exposure):
+    assert {*exposure.alerts(source_type="link")["source_type"]} == {"link"}
+
+
+def test_an_unknown_site_warns_and_names_the_nearest(exposure):
+    site = exposure.records()["site"].iloc[0]
+    with pytest.warns(UserWarning, match=re.escape(f" Did you mean {site!r}?")):
+        assert exposure.records(site=site[:-1] + "zz").empty
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # a status that exists but that nothing has right now is no mistake
+        assert len(exposure.records(user=exposure.users()["user_id"].iloc[0].item(), status=REMOVED)) >= 0
+        assert exposure.records(status="vanished").empty
+
+
+@pytest.mark.parametrize("wrong", [3, ["a", 3], [None]])
+def test_what_is_no_text_is_refused(exposure, wrong):
+    with pytest.raises(InvalidArgument, match="site: pass a string or several"):
+        exposure.records(site=wrong)
+
+
+def test_a_selection_changes_no_table():
+    table = pd.DataFrame({"site": ["A", "B", None], "n": [1, 2, 3]}, index=[7, 8, 9])
+    kept, doubts = select(table, {"site": "b"})
+    assert (kept.to_dict("list"), doubts) == ({"site": ["B"], "n": [2]}, [])
+    assert table.index.tolist() == [7, 8, 9]
+
+
+def test_the_magic_takes_the_same_filters():
+    assert {"site", "status"} <= {*verbs()["records"].options}
+
+
+def test_head_shows_site_and_status_in_80_columns(exposure, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    with pd.option_context("display.width", 80, "display.max_columns", 0):
+        shown = str(exposure.records().head())
+    lines = shown.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert {"site", "status"} <= {*lines[0].split()}
+    first = exposure.records().iloc[0]
+    assert first["site"] in lines[1]
+    assert first["status"] in lines[1]
+
+
+# --- charts that are given another table ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_a_chart_of_another_table_says_what_to_pass(demo, exposure, name):
+    draw = getattr(charts, name)
+    with pytest.raises(MissingColumns) as refused:
+        draw(exposure.users())
+    advice = str(refused.value).split(": pass ")[1]
+    passed, _, called = advice.partition(", or call ")
+    scope = {name: exposure[name] for name in ("records", "links", "steps", "on_file")}
+    scope |= {"analysis": analysis, "history": demo.history}
+    day = demo.history.runs()["finished_at"].iloc[1].date().isoformat()
+    table = eval(passed.replace("2026-11-13", day), scope)  # noqa: S307  the call that it advises
+    assert isinstance(draw(table), charts.Chart)
+    assert bool(called) == (QUESTIONS[name].inputs != ())
+    if called:
+        assert charts.describe(eval(called, scope)) == charts.describe(draw(table))  # noqa: S307
+
+
+def test_a_chart_of_records_says_both_calls(exposure):
+    advice = "pass analysis.by_site(records), or call records.exposure.chart('by_site')"
+    with pytest.raises(MissingColumns, match=re.escape(advice)):
+        charts.by_site(exposure.records())
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_a_chart_of_no_table_says_what_to_pass(exposure, name):
+    with pytest.raises(InvalidArgument, match=rf"charts\.{name} needs a DataFrame: pass "):
+        getattr(charts, name)(exposure)

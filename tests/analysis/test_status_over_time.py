@@ -1,0 +1,233 @@
+"""How counts went, beside a slow count by hand; and what each group holds when all changes are made."""
+
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from exposurekit.analysis import counts, status_over_time
+from exposurekit.errors import InvalidArgument, MissingColumns
+
+START = datetime(2026, 2, 26, tzinfo=UTC)  # a Thursday, before the end of a month
+COUNTS = ["open", "discovered", "pending removal", "removed", "other", "total", "vanished", "unknown"]
+INSTANT = "datetime64[us, UTC]"
+STATUSES = st.sampled_from(
+    ["discovered", "pending removal", "removed", "vanished", "unknown", "verifying", "other", "", "total"]
+)
+INSTANTS = st.integers(-(10**6), 12 * 86_400).map(lambda s: START + timedelta(seconds=s, microseconds=s % 7))
+CHANGES = st.lists(
+    st.tuples(
+        INSTANTS, st.sampled_from(["A", "b", "a", ""]), st.none() | STATUSES, STATUSES, st.integers(1, 2**40)
+    ),
+    max_size=15,
+)
+LOOKS = st.lists(st.tuples(INSTANTS, st.integers(0, 9), st.integers(0, 9)), max_size=5)
+
+
+def transitions(*rows):
+    columns = {"at": INSTANT, "site": "str", "prev_status": "str", "status": "str", "n": "int64"}
+    return pd.DataFrame(rows, columns=[*columns]).astype(columns)
+
+
+def looks(*rows):
+    columns = {"at": INSTANT, "people": "int64", "unseen": "int64"}
+    return pd.DataFrame(rows, columns=[*columns]).astype(columns)
+
+
+def at(day, hour=0):
+    return START + timedelta(days=day, hours=hour)
+
+
+def rows(table):
+    return [tuple(row) for row in table.itertuples(index=False)]
+
+
+def begin(instant, every):
+    """The start of an instant's period, as a calendar has it."""
+    midnight = instant.replace(hour=0, minute=0, second=0, microsecond=0)
+    return {
+        "run": instant,
+        "day": midnight,
+        "week": midnight - timedelta(days=instant.weekday()),
+        "month": midnight.replace(day=1),
+    }[every]
+
+
+def column(status):
+    return status if status in COUNTS and status not in ("open", "total") else "other"
+
+
+def by_hand(changes, looked, *, every, site=None):
+    """Each period: its start, its last observation, the counts at its end, and its last look so far."""
+    seen = [change[0] for change in changes] + [look[0] for look in looked]
+    for start in sorted({begin(instant, every) for instant in seen}):
+        held = dict.fromkeys(COUNTS, 0)
+        until = [change for change in changes if begin(change[0], every) <= start]
+        of_site = [change for change in until if site is None or change[1] == site]
+        for _, _, before, after, n in of_site:
+            held[column(after)] += n
+            if before is not None:
+                held[column(before)] -= n
+        held["total"] = sum(held[name] for name in COUNTS[1:5])
+        held["open"] = held["total"] - held["removed"]
+        last = max(instant for instant in seen if begin(instant, every) == start)
+        told = [look for look in sorted(looked, key=lambda look: look[0]) if begin(look[0], every) <= start]
+        if site is None or of_site:
+            yield (start, last, *held.values()), (told[-1][1:] if told else None)
+
+
+@settings(max_examples=60, deadline=None)
+@given(CHANGES, LOOKS, st.sampled_from(["run", "day", "week", "month"]))
+def test_the_counts_are_those_of_a_count_by_hand(changes, looked, every):
+    table = status_over_time(transitions(*changes), looks(*looked), every=every)
+    expected = [*by_hand(changes, looked, every=every)]
+    assert rows(table[["period", "at", *COUNTS]]) == [row for row, _ in expected]
+    people = [None if pd.isna(row[0]) else row for row in rows(table[["people", "unseen"]])]
+    assert people == [told for _, told in expected]
+
+
+@settings(max_examples=60, deadline=None)
+@given(CHANGES, LOOKS, st.sampled_from(["run", "day", "week", "month"]))
+def test_each_group_counts_from_its_first_change(changes, looked, every):
+    table = status_over_time(transitions(*changes), looks(*looked), by="site", every=every)
+    expected = [
+        (*row[:2], site, *row[2:])
+        for site in {change[1] for change in changes}
+        for row, _ in by_hand(changes, looked, every=every, site=site)
+    ]
+    assert rows(table) == sorted(expected, key=lambda row: (row[0], row[2]))
+
+
+@settings(max_examples=30, deadline=None)
+@given(CHANGES)
+def test_counts_are_the_last_row_of_the_counts_over_time(changes):
+    table = counts(transitions(*changes))
+    over_time = status_over_time(transitions(*changes), looks(), by="site", every="month")
+    last = over_time[over_time["period"] == over_time["period"].max()]
+    ranked = last.sort_values(["open", "total", "site"], ascending=[False, False, True])
+    expected = ranked[["site", *COUNTS]]
+    pd.testing.assert_frame_equal(table, expected.reset_index(drop=True))
+
+
+def test_a_period_without_a_run_has_no_row():
+    changes = transitions((at(0, 9), "A", None, "discovered", 5))
+    table = status_over_time(changes, looks((at(0, 9), 3, 0), (at(2, 9), 4, 1), (at(2, 8), 4, 4)))
+    assert rows(table[["period", "at", "discovered", "people", "unseen"]]) == [
+        (at(0), at(0, 9), 5, 3, 0),
+        (at(2), at(2, 9), 5, 4, 1),
+    ]
+
+
+def test_before_the_first_full_run_people_are_not_counted():
+    table = status_over_time(transitions((at(0), "A", None, "discovered", 1)), looks((at(1), 3, 0)))
+    assert table["people"].tolist() == [pd.NA, 3]
+    assert table["unseen"].isna().tolist() == [True, False]
+
+
+def test_of_looks_that_ended_at_once_the_last_row_counts():
+    table = status_over_time(transitions(), looks(*[(at(0), people, 0) for people in range(100)]))
+    assert table["people"].tolist() == [99]
+
+
+def test_total_is_what_the_service_lists():
+    changes = transitions(
+        (at(0), "A", None, "removed", 1),
+        (at(0), "A", None, "verifying", 2),
+        (at(0), "A", None, "vanished", 4),
+        (at(0), "A", None, "unknown", 8),
+    )
+    [row] = status_over_time(changes, looks())[COUNTS].to_dict("records")
+    assert row == dict(zip(COUNTS, (2, 0, 0, 1, 2, 3, 4, 8), strict=True))
+
+
+def test_links_have_the_statuses_that_they_are_asked_for_with():
+    changes = transitions(
+        (at(0), "a.example", None, "listed", 3), (at(1), "a.example", "listed", "vanished", 1)
+    )
+    table = status_over_time(changes, looks(), statuses=("listed",))
+    named = ["period", "at", "open", "listed", "other", "total", "vanished", "unknown"]
+    assert table.columns.tolist()[:8] == named
+    assert table["listed"].tolist() == [3, 2]
+    assert rows(counts(changes, statuses=("listed",))) == [("a.example", 2, 2, 0, 2, 1, 0)]
+
+
+def test_weeks_begin_on_monday_also_before_1970():
+    monday, sunday = (
+        datetime(1969, 12, 22, tzinfo=UTC),
+        datetime(1969, 12, 28, 23, 59, 59, 999_999, tzinfo=UTC),
+    )
+    table = status_over_time(transitions(), looks((monday, 1, 0), (sunday, 1, 0)), every="week")
+    assert rows(table[["period", "at"]]) == [(monday, sunday)]
+
+
+def test_instants_of_another_zone_are_told_in_utc():
+    changes = transitions((at(0, 1), "A", None, "discovered", 1))
+    elsewhere = changes.assign(at=changes["at"].dt.tz_convert("America/Los_Angeles"))
+    pd.testing.assert_frame_equal(status_over_time(elsewhere, looks()), status_over_time(changes, looks()))
+
+
+def test_the_columns_are_those_declared_whatever_the_tables_hold():
+    full = transitions((at(0), "A", None, "discovered", 1)), looks((at(0), 1, 0))
+    bare = [pd.DataFrame(columns=table.columns, dtype="object") for table in full]
+    for by, group in ((None, []), ("site", ["str"])):
+        expected = [INSTANT, INSTANT, *group, *["int64"] * 8, *(["Int64"] * 2 if by is None else [])]
+        for told in (full, (transitions(), looks()), bare):
+            table = status_over_time(*told, by=by)
+            assert [str(dtype) for dtype in table.dtypes] == expected
+            assert table.index.tolist() == [*range(len(table))]
+    for told in (full[0], bare[0]):
+        assert [str(dtype) for dtype in counts(told).dtypes] == ["str", *["int64"] * 8]
+
+
+def test_people_are_groups_by_number():
+    changes = transitions((at(0), "A", None, "discovered", 1), (at(0), "A", None, "removed", 1))
+    table = status_over_time(changes.assign(user_id=[2**62 + 1, 7]), looks(), by="user_id")
+    assert table["user_id"].tolist() == [7, 2**62 + 1]
+    assert str(table["user_id"].dtype) == "int64"
+
+
+def test_categories_and_any_order_and_index_give_the_same():
+    changes = transitions(
+        (at(0), "B", None, "discovered", 2),
+        (at(1), "B", "discovered", "removed", 1),
+        (at(1), "A", None, "x", 1),
+    )
+    kinds = dict.fromkeys(("site", "prev_status", "status"), "category")
+    shuffled = changes.iloc[[2, 0, 1]].astype(kinds)
+    for by in (None, "site"):
+        pd.testing.assert_frame_equal(
+            status_over_time(shuffled, looks(), by=by), status_over_time(changes, looks(), by=by)
+        )
+    pd.testing.assert_frame_equal(counts(shuffled), counts(changes))
+
+
+def test_a_group_of_which_all_is_gone_keeps_its_row():
+    changes = transitions((at(0), "A", None, "discovered", 2), (at(1), "A", "discovered", "vanished", 2))
+    assert rows(counts(changes)) == [("A", 0, 0, 0, 0, 0, 0, 2, 0)]
+
+
+def test_many_changes_sum_to_whole_numbers_beyond_what_floats_hold():
+    changes = transitions(*[(at(0), "A", None, "discovered", 2**53), (at(1), "A", None, "discovered", 1)])
+    table = status_over_time(changes, looks())
+    assert table["discovered"].tolist() == [2**53, 2**53 + 1]
+
+
+def test_missing_columns_and_unknown_words_are_errors():
+    with pytest.raises(MissingColumns, match="status_over_time needs the columns site, "):
+        status_over_time(transitions().drop(columns="site"), looks(), by="site")
+    with pytest.raises(MissingColumns, match="table runs, needs the columns unseen"):
+        status_over_time(transitions(), looks().drop(columns="unseen"))
+    with pytest.raises(MissingColumns, match="counts needs the columns n,"):
+        counts(transitions().drop(columns="n"))
+    with pytest.raises(InvalidArgument, match="every: use one of run, day, week, month"):
+        status_over_time(transitions(), looks(), every="year")
+
+
+def test_the_tables_that_are_asked_about_stay_as_they_are():
+    told = transitions((at(1), "A", None, "discovered", 1)), looks((at(0), 1, 0), (at(0), 2, 0))
+    before = [table.copy(deep=True) for table in told]
+    status_over_time(*told, by="site")
+    assert np.all([table.equals(copy) for table, copy in zip(told, before, strict=True)])

@@ -1,0 +1,350 @@
+"""Which listing, whose it is, and what to enter: what a person needs for a removal by hand stands in one row."""
+
+from datetime import date
+
+import pandas as pd
+import pytest
+from support.histories import Clock, Person, Service, a_link, a_record, an_alert, seen_through
+
+from exposurekit import analysis, frames
+from exposurekit.analysis.cautions import DOCUMENT, MAILBOX, preparations
+from exposurekit.analysis.tasks import (
+    LISTING,
+    NO_VALUES,
+    FormValue,
+    step_urls,
+    tasks,
+    with_listings,
+    with_names,
+    with_pages,
+    with_people,
+)
+from exposurekit.errors import MissingColumns
+from exposurekit.history import History
+from exposurekit.privacy.redaction import redacted
+
+
+def table(name, *rows):
+    """A table of `frames`, with nothing in the columns that are not given."""
+    none = frames.frame(name, [])
+    given = pd.DataFrame([dict.fromkeys(none.columns) | row for row in rows], columns=none.columns)
+    return pd.DataFrame(
+        {column: pd.Series(given[column].tolist(), dtype=none[column].dtype) for column in none}
+    )
+
+
+RECORD = {
+    "user_id": 1,
+    "record_id": 7,
+    "name": "FENNIMOOR ODALYS",
+    "age": 46,
+    "locations": ["Tall Pines CA"],
+    "reference_id": "00011",
+    "user_fields_required_for_removal": ["first_name", "phone", "city"],
+}
+ALERT = {"user_id": 1, "alert_number": 0, "record_id": 7, "opt_out_procedure": ["Write."]}
+ON_FILE = {
+    "users": table(
+        "users",
+        {
+            "user_id": 1,
+            "first_name": "Odalys",
+            "last_name": "Fennimoor",
+            "birth_date": pd.Timestamp("1980-02-29", tz="UTC"),
+            "is_scanning": False,
+            "identification_on_file": False,
+        },
+    ),
+    "aliases": table("aliases", {"user_id": 1, "alias_id": 1, "first_name": "Ody", "last_name": "Fennimoor"}),
+    "emails": table(
+        "emails",
+        {"user_id": 1, "email_id": 1, "address": "ody@example.com"},
+        {"user_id": 1, "email_id": 2, "address": "odalys@example.net"},
+    ),
+    "phone_numbers": table("phone_numbers"),
+    "addresses": table(
+        "addresses",
+        {
+            "user_id": 1,
+            "address_id": 1,
+            "address1": "1 Elm St",
+            "city": "Oakmere",
+            "state": "OR",
+            "zip": "00501",
+        },
+        {"user_id": 1, "address_id": 2, "city": "Tall Pines", "state": "CA", "zip": "90210"},
+    ),
+}
+
+
+def described(*alerts, records=(RECORD,)):
+    """Alerts beside the records, with all that is on file."""
+    rows = [ALERT | one for one in alerts]
+    made = table("alerts", *rows).assign(
+        site=pd.Series([one.get("site", "PeepFinder") for one in rows], dtype="str")
+    )
+    return with_people(with_listings(made, table("records", *records)), **ON_FILE)
+
+
+def test_any_table_with_user_ids_gets_the_names_on_file():
+    counts = pd.DataFrame({"site": "A", "user_id": [1, 2], "open": [3, 4]}, index=[5, 6])
+    named = with_names(counts, ON_FILE["users"])
+    assert named.columns.tolist() == ["site", "user_id", "person", "open"]
+    assert named["person"].tolist()[0] == "Odalys Fennimoor"
+    assert named["person"].isna().tolist() == [False, True]
+    pd.testing.assert_frame_equal(with_names(named, ON_FILE["users"]), named)
+    assert "person" not in redacted(named)
+    with pytest.raises(MissingColumns, match="user_id"):
+        with_names(counts.drop(columns="user_id"), ON_FILE["users"])
+
+
+def test_an_alert_has_what_its_listing_shows():
+    [row] = described({}).to_dict("records")
+    assert [row[name] for name in ("name", "age", "reference_id", "person")] == [
+        *("FENNIMOOR ODALYS", 46, "00011", "Odalys Fennimoor")
+    ]
+    assert [*row["locations"]] == ["Tall Pines CA"]
+
+
+def test_an_alert_without_its_listing_has_its_own_values():
+    alerts = table("alerts", ALERT, ALERT | {"record_id": 8}).assign(
+        **{name: table("records", RECORD | {"name": "OWN"})[name].array.take([0, 0]) for name in LISTING}
+    )
+    filled = with_listings(alerts, table("records", RECORD))
+    assert filled["name"].tolist() == ["FENNIMOOR ODALYS", "OWN"]
+    assert filled[list(LISTING)].dtypes.equals(
+        with_listings(alerts[ALERT.keys()], table("records"))[list(LISTING)].dtypes
+    )
+
+
+def test_what_the_site_requires_comes_first_then_the_usual_fields():
+    """Specification, "Record", ``user_fields_required_for_removal``."""
+    [values] = described({})["form_values"]
+    assert [*values] == [
+        *("first_name: Odalys", "phone_number: not on file", "city: Tall Pines"),
+        *("name: Odalys Fennimoor", "last_name: Fennimoor", "alias: Ody Fennimoor", "birth_date: 1980-02-29"),
+        *("email: ody@example.com", "email: odalys@example.net"),
+        *("address: Tall Pines, CA 90210", "address: 1 Elm St, Oakmere, OR 00501"),
+        *("state: CA", "zip: 90210"),
+    ]
+
+
+def test_of_several_addresses_the_listings_own_is_entered():
+    other = RECORD | {"locations": ["1 ELM ST, OAKMERE, OR 00501"]}
+    [values] = described({}, records=[other])["form_values"]
+    assert {"city: Oakmere", "address1: 1 Elm St"} <= {*values}
+    assert "city: Tall Pines" not in [*values]
+
+
+def test_alerts_of_nothing_known_are_empty_and_not_somebody_elses():
+    found = described({"record_id": 8}, {"record_id": None}, {"user_id": 2}, {"opt_out_procedure": []})
+    assert found["name"].isna().tolist() == [True, True, True, False]
+    assert found["person"].isna().tolist() == [False, False, True, False]
+    assert found["form_values"].isna().tolist() == [False, False, True, True]
+    assert len(with_people(with_listings(table("alerts"), table("records")), **ON_FILE)) == 0
+
+
+def test_a_task_says_which_listing_whose_and_what_to_enter():
+    [task] = tasks(described({"href": "https://peep.example/7", "url": "https://peep.example/leave"}))
+    assert (task.person, task.site, task.note) == ("Odalys Fennimoor (user 1)", "PeepFinder", "")
+    assert task.line == "FENNIMOOR ODALYS · reference 00011 · age 46 · locations Tall Pines CA"
+    assert (task.address, task.begin) == ("https://peep.example/7", "https://peep.example/leave")
+    assert task.entries[:2] == (
+        FormValue("first_name", "Odalys", True),
+        FormValue("phone_number", None, True),
+    )
+    assert [one.label for one in task.entries if one.required] == ["first name", "phone", "city"]
+
+
+def test_required_values_are_apart_from_optional_ones():
+    [task] = tasks(described({}, records=[RECORD | {"user_fields_required_for_removal": ["email"]}]))
+    assert [value.choice_label for value in task.values_to_enter] == ["email (use this one)", "or email"]
+    assert "full name" in [value.choice_label for value in task.other_values]
+    assert task.value_headings == ("To enter (required)", "Also on file, only if the form asks")
+    assert task.cannot_start == ""
+
+
+def test_a_missing_required_value_is_named_in_its_task():
+    [task] = tasks(described({}))
+    assert task.cannot_start == "Waits for a value: no phone on file. Ask the person for it."
+
+
+def test_a_pages_values_begin_with_the_kinds_it_contains():
+    page = {"site": None, "record_id": None, "link_url": "https://pages.example/1", "link_title": "A page"}
+    rows = described(page).assign(link_contains=[["email", "phone"]])
+    [task] = tasks(rows)
+    assert [value.choice_label for value in task.values_to_enter] == ["email", "email"]
+    assert task.value_headings[0] == "On file; check which one is on the page"
+    assert "phone_number" not in [value.name for value in task.other_values]  # there is none on file
+    assert task.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("steps", "url"),
+    [
+        (["Find it.", "Open peep.example/opt-out; send it."], "https://peep.example/opt-out"),
+        (["Go to http://peep.example/out."], "http://peep.example/out"),
+        (["Write to privacy@peep.example.", "Search on peep.example."], None),
+        ([], None),
+    ],
+)
+def test_the_removal_begins_at_the_address_that_a_step_names(steps, url):
+    [task] = tasks(described({"href": "https://peep.example/7", "opt_out_procedure": steps}))
+    assert task.begin == url
+
+
+def test_a_task_of_a_page_has_its_title_and_address():
+    page = {"site": None, "record_id": None, "link_url": "https://pages.example/1", "link_title": "A page"}
+    [task] = tasks(described(page | {"url": "https://pages.example/1"}))
+    assert (task.line, task.address, task.begin) == ("A page", "https://pages.example/1", None)
+    assert {one.name for one in task.entries} == {"name", "email", "phone_number", "address"}
+    assert task.values_label == "On file"  # nothing is entered there
+
+
+def test_a_task_of_a_page_says_what_the_page_contains():
+    page = {"site": None, "record_id": None, "link_url": "https://pages.example/1", "link_title": "A page"}
+    rows = described(page | {"url": "https://pages.example/1"})
+    user_id = rows["user_id"].iloc[0]
+    links = pd.DataFrame(
+        {
+            "user_id": [user_id, user_id, user_id + 1],
+            "url": ["https://pages.example/1", "https://pages.example/2", "https://pages.example/1"],
+            "contains": [["email", "phone"], ["address"], ["name"]],
+        }
+    )
+    assert ("Contains", "email, phone") in tasks(with_pages(rows, links))[0].facts
+    assert "Contains" not in dict(tasks(with_pages(rows, links.iloc[1:]))[0].facts)
+
+
+@pytest.mark.parametrize(
+    ("title", "is_suspicious"),
+    [
+        ("Minutes of the board, 3 < 4", False),
+        ("<script>fetch('x')</script>Jo", True),
+        ("< IMG src=x>", True),
+        ("javascript:alert(1)", True),
+    ],
+)
+def test_a_page_with_code_in_its_title_is_marked(title, is_suspicious):
+    page = {"site": None, "record_id": None, "link_url": "https://pages.example/1", "link_title": title}
+    warnings = ("Suspicious page: its title contains program code.",) if is_suspicious else ()
+    assert tasks(described(page))[0].warnings == warnings
+
+
+def test_a_form_asks_for_the_reference_if_a_step_does():
+    steps = {"opt_out_procedure": ["Open peep.example/leave and enter the Reference."]}
+    [task], [other] = tasks(described(steps)), tasks(described({}))
+    assert [one.name for one in task.values_to_enter] == [
+        "reference_id",
+        "first_name",
+        "phone_number",
+        "city",
+    ]
+    assert task.values_to_enter[0].value == "00011"
+    assert "reference_id" not in [one.name for one in other.values_to_enter]
+
+
+@pytest.mark.parametrize(
+    ("as_of", "cautions"), [("2026-02-28", ("differs: age 46, on file 45",)), ("2026-03-01", ())]
+)
+def test_an_age_that_differs_from_the_birth_date_is_noted(as_of, cautions):
+    [task] = tasks(described({}), as_of=date.fromisoformat(as_of))
+    assert task.cautions == cautions
+    assert task.warnings == (task.cannot_start, *cautions)
+    assert tasks(described({}))[0].cautions == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "cautions"),
+    [
+        ("FENNIMOOR, ODALYS Q.", ()),
+        ("Ódalys Maria Fennimoor Jr.", ()),
+        ("O. Fennimoor", ()),
+        ("Ody Fennimoor", ()),  # an alias
+        ("Odalys Fenimoor", ("differs: name Odalys Fenimoor, on file Odalys Fennimoor",)),
+        ("Oda Fennimoor", ("differs: name Oda Fennimoor, on file Odalys Fennimoor",)),
+    ],
+)
+def test_a_listed_name_unlike_those_on_file_is_noted(name, cautions):
+    [task] = tasks(described({}, records=[RECORD | {"name": name}]))
+    assert task.cautions == cautions
+
+
+def test_a_required_street_brings_all_lines_of_the_address(monkeypatch):
+    address = {
+        "user_id": 1,
+        "address_id": 1,
+        "address1": "1 Elm St",
+        "address2": "Apt 38",
+        "city": "Tall Pines",
+    }
+    monkeypatch.setitem(ON_FILE, "addresses", table("addresses", address))
+    required = {"user_fields_required_for_removal": ["address1", "zip"]}
+    [task] = tasks(described({}, records=[RECORD | required]))
+    assert [value.label for value in task.values_to_enter] == ["street", "street, line 2", "city", "zip"]
+    assert task.missing_values == ("zip",)
+    assert not {"address2", "city"} & {value.name for value in task.other_values}
+
+
+@pytest.mark.parametrize(
+    ("step", "needs"),
+    [
+        ("Open the email from Nosy Heron within a day and click the link in it.", (MAILBOX,)),
+        ("Wait for the confirmation email.", (MAILBOX,)),
+        ("Enter the code that comes by e-mail.", (MAILBOX,)),
+        ("Open peep.example/opt-out and enter your email address.", ()),
+        ("Cover everything but the name on a recent bill, and copy it.", (DOCUMENT,)),
+        ("Attach a photo of your driver's license.", (DOCUMENT,)),
+        ("Copy the link of the listing.", ()),
+    ],
+)
+def test_what_steps_need_from_the_person_follows_from_their_text(step, needs):
+    assert preparations(["Search for the listing.", step]) == needs
+
+
+@pytest.mark.parametrize(
+    ("step", "urls"),
+    [
+        ("Open peep.example/opt-out, then wait.", ["https://peep.example/opt-out"]),
+        ("See http://peep.example.", ["http://peep.example"]),
+        ("Send form.pdf to the Inc.Ltd", []),
+        ('Go to evil.example/a"b', ["https://evil.example/a"]),
+    ],
+)
+def test_addresses_in_a_step_are_found(step, urls):
+    assert [url for *_, url in step_urls(step)] == urls
+
+
+def test_a_repr_of_a_task_tells_no_person():
+    [task] = tasks(described({"href": "https://peep.example/7"}))
+    assert not [
+        one
+        for one in ("Odalys", "FENN", "00011", "peep.example", "ody@")
+        if one in repr((task, *task.entries))
+    ]
+
+
+@pytest.mark.parametrize("column", ["name", "reference_id", "record_id"])
+def test_a_table_without_what_listings_show_is_told_which(column):
+    with pytest.raises(MissingColumns, match=column):
+        with_listings(table("alerts"), table("records").drop(columns=column))
+
+
+@pytest.mark.parametrize("records_by", ["id", "reference"])
+def test_a_history_names_the_listing_and_an_exposure_the_values(tmp_path, records_by):
+    record = a_record(11) | {"name": "FENNIMOOR ODALYS", "reference_id": "00011"}
+    alerts = [an_alert("Found", record), an_alert("Seen", a_link(None))]
+    service = Service({7: Person(records=[record], alerts=alerts)})
+    with seen_through(service) as exposure:
+        history = History(tmp_path / "history", records_by=records_by, clock=Clock())
+        history.collect(exposure)
+        alone, both = history.work_queue(), history.work_queue(exposure=exposure)
+        live = analysis.work_queue(exposure.steps())
+    for queue in (alone, both, live):
+        listing = queue[queue["site"].notna()].iloc[0]
+        assert (listing["name"], listing["reference_id"]) == ("FENNIMOOR ODALYS", "00011")
+        assert [*listing["opt_out_procedure"]] == alerts[0]["opt_out_procedure"]
+    assert alone[["person", "form_values"]].isna().all(axis=None)
+    assert {task.note for task in tasks(alone)} == {NO_VALUES}
+    assert both[["person", "form_values"]].notna().all(axis=None)
+    assert {task.note for task in tasks(both)} == {""}

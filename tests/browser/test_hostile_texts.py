@@ -1,0 +1,146 @@
+"""Hostile text in every field that a service tells, shown by every chart, widget, table and card in a real browser."""
+
+import shutil
+from pathlib import Path
+
+import nbformat
+import pytest
+from support import hostile_demo
+from support import jupyter as kit
+from support.histories import Clock, Service, seen_through
+from support.hostile_texts import BEACON, PAYLOADS, RUN
+
+from exposurekit.history import History
+
+pytestmark = pytest.mark.long  # a browser, and another for each notebook
+NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
+HEIGHT = 2400
+HOSTILE = """
+import os, sys
+os.chdir({room!r})
+sys.path.insert(0, {tests!r})
+from support.hostile_demo import demo
+"""
+OPEN = """
+import os, pandas as pd, exposurekit as ek
+os.chdir({room!r})
+from IPython.display import display
+pd.set_option("display.max_colwidth", None, "display.max_rows", None)
+tables = {{name: pd.read_pickle(f"{{name}}.pickle") for name in ("users", "records", "links", "alerts", "steps")}}
+records, links, alerts = (tables[name] for name in ("records", "links", "alerts"))
+history = ek.History("history")
+"""
+TABLES = "display(*tables.values(), history.records(), history.links(), history.alerts(), history.steps())"
+CHARTS = """
+from exposurekit import analysis as ask, charts as draw
+on_file = pd.DataFrame({"user_id": pd.Series([], dtype="int64"), "field": pd.Series([], dtype="str")})
+diff = history.diff(history.runs()["finished_at"].iloc[0])
+hostile = records["site"].iloc[0]
+for chart in (
+    draw.by_site(ask.by_site(records), provenance=hostile), draw.by_user(ask.by_user(records)),
+    draw.user_by_site(ask.user_by_site(records)), draw.by_kind(ask.by_kind(links)),
+    draw.by_state(ask.by_state(records)), draw.status_over_time(history.status_over_time(), provenance=hostile),
+    draw.status_over_time(history.status_over_time(by="site")), draw.changes(diff.why),
+    draw.time_to_removal(history.time_to_removal()), draw.survival(history.survival(by="site")),
+    draw.relistings(history.relistings()), draw.blockers(ask.blockers(records, on_file)),
+    draw.best_next_fields(ask.best_next_fields(records, on_file)), draw.work_queue(history.work_queue()),
+    draw.precision(history.precision()), draw.coverage(history.coverage()),
+    draw.site_health(history.site_health()), draw.forecast(history.forecast()),
+):
+    display(chart)
+"""
+WIDGETS = """
+shown = ek.widgets.Dashboard(history=history)
+checklist = ek.widgets.OptOutChecklist(alerts, history)
+explorer = ek.widgets.Explorer(records, name="records")
+explorer._size.value = 100
+labels = ek.widgets.RecordLabels(records, history)
+display(shown, checklist, explorer, labels, ek.widgets.ConnectionPanel(history=history))
+shown.pick(sites=[hostile] if (hostile := records["site"].iloc[0]) else None)
+for _ in range(len(alerts)):
+    checklist.step(1)
+for _ in range(len(records)):
+    labels.step(1)
+"""
+STATIC_HTML = """
+from IPython.display import HTML
+display(*[HTML(one.to_html()) for one in (shown, checklist, explorer, labels)])
+"""
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
+    """What a hostile service told, over HTTP, and two looks at it."""
+    kit.needs_browser()
+    directory = tmp_path_factory.mktemp("hostile")
+    service, clock = Service(), Clock()
+    service.people = {number: hostile_demo.hostile(number, text) for number, text in enumerate(PAYLOADS, 1)}
+    with seen_through(service) as exposure, History(directory / "history", clock=clock) as history:
+        history.collect(exposure)
+        service.people[1].records[0]["status"] = "removed"
+        history.collect(exposure)
+        for name in ("users", "records", "links", "alerts", "steps"):
+            getattr(exposure, name)().to_pickle(directory / f"{name}.pickle")
+    return directory
+
+
+@pytest.fixture(scope="module")
+def desk(told, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("work") / "lab"
+    shutil.copytree(told, directory)
+    with kit.desk(directory, "lab") as desk:
+        yield desk
+
+
+def test_no_chart_runs_anything_or_calls_home(desk):
+    page = desk.shows(
+        OPEN.format(room=str(desk.directory)), CHARTS, "display(history, history.last_run())", height=HEIGHT
+    )
+    assert_quiet(page, desk.sight)
+
+
+def test_no_table_or_widget_runs_anything_or_calls_home(desk):
+    page = desk.shows(OPEN.format(room=str(desk.directory)), TABLES, WIDGETS, STATIC_HTML, height=HEIGHT)
+    page.locator(".exposurekit-grid tbody tr").first.wait_for()
+    assert_quiet(page, desk.sight)
+
+
+def assert_quiet(page, sight):
+    """All charts are drawn and pointed at; no cell failed, nothing ran, nothing left."""
+    page.locator(".js-plotly-plot").first.wait_for(state="attached")
+    for chart in page.locator(".js-plotly-plot").all():
+        kit.hovered(page, chart)  # what a label says is drawn then
+    page.wait_for_timeout(1_000)
+    assert page.locator(".jp-OutputArea-output[data-mime-type*=error]").all_inner_texts() == []
+    assert page.evaluate("() => window.ran") is None
+    assert (sight.left, sight.dialogs) == ([], [])
+
+
+@pytest.fixture(scope="module")
+def remembered(tmp_path_factory):
+    """Six weeks of a hostile service."""
+    kit.needs_browser()
+    directory = tmp_path_factory.mktemp("remembered")
+    hostile_demo.HostileDemo(directory).close()
+    return directory / "history"
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_the_notebooks_run_nothing_of_a_hostile_service_either(desk, remembered, tmp_path, path):
+    shutil.copytree(remembered, tmp_path / "history")
+    notebook = nbformat.read(path, as_version=4)
+    [begun] = [cell for cell in notebook.cells if "ek.demo(" in cell.source and cell.cell_type == "code"]
+    made_hostile = HOSTILE.format(room=str(tmp_path), tests=str(Path(__file__).parents[1]))
+    begun.source = made_hostile + begun.source.replace("ek.demo(", "demo(")
+    nbformat.write(notebook, desk.path)
+    assert_quiet(desk.runs(height=HEIGHT), desk.sight)
+
+
+def test_the_control_can_fail(desk):
+    """The same texts, taken for markup, run and call home: what is looked for would be seen."""
+    page = desk.shows(
+        f"from IPython.display import HTML\nHTML('''<img src=x onerror={RUN}><img src={BEACON}/a.png>''')"
+    )
+    page.wait_for_function("() => window.ran === 1")
+    assert f"{BEACON}/a.png" in desk.sight.left
+    page.evaluate("() => { delete window.ran; }")  # the desk is others' too

@@ -1,0 +1,386 @@
+"""Widgets in a real JupyterLab and a real Notebook 7, in a real Chromium that reaches loopback alone."""
+
+import contextlib
+import re
+import shutil
+
+import pytest
+from playwright.sync_api import TimeoutError as NothingCame
+from support import contrast
+from support import jupyter as kit
+
+import exposurekit as ek
+
+pytestmark = pytest.mark.long  # a browser, twice
+TABLES = """
+import pandas as pd, exposurekit as ek
+records, alerts = pd.read_pickle("records.pickle"), pd.read_pickle("alerts.pickle")
+history = ek.History("history")
+"""
+MANY = """
+import numpy as np
+many = pd.concat([records] * (200_000 // len(records) + 1), ignore_index=True).head(200_000)
+many["place"] = np.arange(len(many))
+explorer = ek.widgets.Explorer(many, name="many")
+explorer
+"""
+WIDGET = "application/vnd.jupyter.widget-view+json"
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    """What a real service told of three people, and a history of it, in a directory."""
+    kit.needs_browser()
+    directory = tmp_path_factory.mktemp("tables")
+    with ek.demo(people=3, days=2) as demo:
+        demo.exposure.records().to_pickle(directory / "records.pickle")
+        demo.exposure.alerts().to_pickle(directory / "alerts.pickle")
+        shutil.copytree(demo.history.path, directory / "history")
+    return directory
+
+
+in_lab = pytest.mark.parametrize("front", ["lab"], indirect=True)  # what Notebook 7 does in the same way
+
+
+@pytest.fixture(scope="module", params=["lab", "notebook"])
+def front(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def desk(front, tables, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("work") / front
+    shutil.copytree(tables, directory)
+    with kit.desk(directory, front) as desk:
+        yield desk
+
+
+@in_lab
+def test_a_tick_reaches_the_history_and_outlives_the_kernel(desk):
+    page = desk.shows(TABLES, "ek.widgets.OptOutChecklist(alerts, history)")
+    box = page.locator(".widget-checkbox input").first
+    box.wait_for()
+    assert not box.is_checked()
+    box.check()
+    _status(page, "1 of 1 step done")
+    kit.restarted(page)
+    kit.run_all(page)
+    _status(page, "; 1 of")  # what is done stands last, so another alert is shown
+    assert desk.sight.left == []
+    assert ek.History(desk.directory / "history").ticks()["value"].tolist() == ["done"]
+
+
+@in_lab
+def test_the_next_alert_comes_by_a_key(desk):
+    page = desk.shows(TABLES, "ek.widgets.OptOutChecklist(alerts, history)")
+    pick = page.locator(".widget-dropdown select").nth(1)
+    pick.wait_for()
+    page.locator(".exposurekit-panel").first.focus()
+    page.keyboard.press("n")
+    page.wait_for_function(
+        "() => document.querySelectorAll('.widget-dropdown select')[1].selectedIndex === 1"
+    )
+    page.keyboard.press("p")
+    page.wait_for_function(
+        "() => document.querySelectorAll('.widget-dropdown select')[1].selectedIndex === 0"
+    )
+
+
+# Of the rows of the first chart: whether their bars are full; and the names of their sites, once each bar knows its row.
+FULL = "() => document.querySelector('.js-plotly-plot').data[0].marker.opacity.map((one) => one === 1)"
+ROWS = """() => {
+  const chart = document.querySelector(".js-plotly-plot");
+  for (const bar of chart.querySelectorAll(".bars .point path")) {
+    if (bar.getBBox().width > 5) bar.dataset.row = bar.parentNode.__data__.i;
+  }
+  return chart.layout.yaxis.ticktext;
+}"""
+DASHBOARD = """
+demo = ek.demo(people=3, days=2)
+ek.widgets.Dashboard(demo.exposure, demo.history)
+"""
+
+
+def test_people_are_typed_bars_are_marked_and_clear_clears_everything(desk):
+    """As an analyst does it: no Enter, no id known by heart, and the way back."""
+    page = desk.shows(TABLES, DASHBOARD, height=2400)
+    bars = page.locator(".js-plotly-plot").first.locator(".bars .point path")
+    bars.first.wait_for(state="attached")
+    _status(page, "records, now")
+    everything = page.locator("[role=status]").first.text_content()
+    person, search = (
+        page.locator(".exposurekit-panel").first.get_by_label(name) for name in ("Person", "Search")
+    )
+    person.press_sequentially("Zebedee")
+    page.get_by_text("No person here has this name or id. Everyone is shown.").wait_for()
+    assert page.locator("[role=status]").first.text_content() == everything
+    label = page.locator("datalist option").first.get_attribute("value")
+    person.fill("")
+    person.press_sequentially(label.rpartition(" (")[0].upper())
+    _status(page, ", now, user 1")
+    page.get_by_label("Statuses").select_option(["discovered", "pending removal", "removed"])
+    _status(page, "statuses: ")
+    page.wait_for_function(f"() => ({FULL})().every((full) => full)")
+    sites = _settled_rows(page)  # drawn anew for what was picked
+    for row in (0, 1):
+        _clicked_until(page, page.locator(f"[data-row='{row}']"), ", ".join(sites[: row + 1]))
+        page.wait_for_function(f"(n) => ({FULL})().every((full, row) => full === (row <= n))", arg=row)
+    _clicked_until(page, page.locator("[data-row='0']"), f"sites: {sites[1]}")
+    search.press_sequentially("no such text")
+    page.get_by_text("Rows 0 to 0 of 0").wait_for()
+    page.get_by_role("button", name="Clear").first.click()
+    page.wait_for_function(
+        "(all) => document.querySelector('.exposurekit-panel [role=status]').textContent === all",
+        arg=everything,
+    )
+    assert [person.input_value(), search.input_value()] == ["", ""]
+    page.wait_for_function(f"() => ({FULL})().every((full) => full)")
+    page.get_by_text(re.compile(r"Rows 1 to \d+ of")).wait_for()
+    assert page.locator("[data-title*='Share'], [data-title*='loud']").count() == 0
+    assert page.locator(".modebar-btn").count() > 0  # there are buttons, and none that uploads
+    assert desk.sight.left == []
+
+
+@in_lab
+def test_a_chart_changed_before_it_is_drawn_shows_the_change(desk):
+    """What a chart is told while Plotly is on its way is lost in the browser, and asked for again."""
+    page = desk.shows(
+        TABLES,
+        "user = int(history.records()['user_id'].iloc[0])\ndashboard = ek.widgets.Dashboard(history=history)\ndashboard.pick(user=user)",
+        "dashboard",
+    )
+    names = page.locator(".js-plotly-plot").first.locator(".yaxislayer-above text, .yaxislayer-below text")
+    names.first.wait_for(state="attached")
+    records = ek.History(desk.directory / "history").records()
+    theirs = records[records["user_id"] == records["user_id"].iloc[0]]
+    assert 0 < theirs["site"].nunique() < records["site"].nunique()
+    assert {*names.all_text_contents()} == {*theirs["site"]}
+
+
+LIVING = """
+import asyncio, time
+from IPython.display import display
+from exposurekit.widgets import figure_widget
+def of(some): return ek.charts.by_site(ek.analysis.by_site(some))
+whole, one = of(history.records()), of(history.records().head(1))
+"""
+GONE = 'first.update("gone")'
+CHANGED = {
+    "one of its views is gone": (
+        "w = figure_widget.create_view(whole)\nfirst = display(w, display_id='first')",
+        "w",
+        f"time.sleep(4)\n{GONE}",
+    ),
+    "it was asked for late": (
+        "w = figure_widget.create_view(one)\nfigure_widget.redraw(w, whole)",
+        "display(w)\ntime.sleep(5)",
+    ),
+}
+# Beside the cells: what a browser asks for is answered when all of them have run.
+LATER = "_ = asyncio.get_event_loop().call_later(2, lambda: figure_widget.redraw(w, one))"
+
+
+@in_lab
+@pytest.mark.parametrize("before", CHANGED)
+def test_a_chart_follows_once_what_it_is_told(desk, before):
+    page = desk.shows(TABLES, LIVING, *CHANGED[before], LATER)
+    page.wait_for_function(
+        "() => { const all = [...document.querySelectorAll('.js-plotly-plot')];"
+        " return all.length === 1 && all[0].data.length && all[0].data[0].y.length === 1; }"
+    )
+    page.wait_for_timeout(500)  # what comes twice comes by then
+    told = page.evaluate("() => document.querySelector('.js-plotly-plot').data.map((one) => one.name)")
+    assert len(told) == len(set(told)) > 0
+    site = ek.History(desk.directory / "history").records()["site"].iloc[0]
+    assert site in page.locator(".js-plotly-plot .yaxislayer-above").first.text_content()
+
+
+@in_lab
+def test_the_browser_has_one_page_of_200_000_rows(desk):
+    page = desk.shows(TABLES, MANY)
+    _status(page, "Rows 1 to 20 of 200,000")
+    page.get_by_role("button", name="Next page").click()
+    _status(page, "Rows 21 to 40 of 200,000")
+    grid = page.locator(".exposurekit-grid")
+    assert grid.locator("tbody tr").count() == 20
+    for _ in range(2):
+        grid.get_by_role("button", name="sort by place").click()
+    grid.get_by_role("cell", name="199999", exact=True).wait_for()
+    grid.get_by_role("checkbox").first.check()
+    page.get_by_text("1 selected").first.wait_for()
+    assert desk.sight.left == []
+
+
+THEME = """(theme) => {
+  const paper = getComputedStyle(document.body).getPropertyValue("--jp-layout-color0").trim();
+  return document.body.dataset.jpThemeName === theme && /^#1/.test(paper) === theme.endsWith("Dark");
+}"""
+FAINT = """<body style="background: white; color: black"><p>black</p><p style="color: #7f7f7f">grey</p>
+<p style="opacity: 0.5">half</p><p style="color: #767676">enough</p><p style="background: #111; color: white">white</p>
+<svg width="300" height="60"><rect y="20" width="300" height="40" fill="#d55e00"/><text y="15" fill="#999">drawn</text>
+<text y="45" fill="white">on a bar</text><text x="150" y="45" fill="black">read</text></svg></body>"""
+EVERY = """
+from IPython.display import display
+explorer = ek.widgets.Explorer(records, name="records")
+display(ek.widgets.Dashboard(history=history), ek.widgets.OptOutChecklist(alerts, history), explorer)
+display(ek.widgets.RecordLabels(history.records(), history), ek.widgets.ConnectionPanel(history=history))
+"""
+CONTROLS = {
+    "button",
+    "checkbox",
+    "combobox",
+    "listbox",
+    "option",
+    "searchbox",
+    "slider",
+    "spinbutton",
+    "textbox",
+}
+UNNAMED = "<div class='exposurekit-panel'><button></button><input type='text'></div>"
+
+
+@in_lab
+def test_every_control_has_a_name_and_takes_the_keyboard(desk):
+    """As the browser tells a screen reader; what is drawn inside of a list cannot be reached by itself."""
+    page = desk.shows(TABLES, EVERY, height=3_000)
+    page.locator(".exposurekit-grid tbody tr").first.wait_for()
+    page.locator(".js-plotly-plot").first.wait_for(state="attached")
+    page.locator("[role=slider][aria-label='Day']").wait_for(state="attached")
+    told = [
+        control for control in kit.told_to_a_reader(page, ".exposurekit-panel") if control.role in CONTROLS
+    ]
+    assert {"button", "checkbox", "combobox", "listbox", "slider", "textbox"} <= {one.role for one in told}
+    assert [one for one in told if not one.name] == []
+    assert [one for one in told if not one.is_reached and one.role != "option"] == []
+
+
+@in_lab
+@pytest.mark.parametrize("theme", ["JupyterLab Dark", "JupyterLab Light"])
+def test_text_reads_well_in_both_themes(desk, theme):
+    """WCAG 2.1 AA: at least 4.5:1, also in charts."""
+    page = desk.shows(TABLES, EVERY, height=3_000)
+    page.evaluate(
+        "(theme) => { window.jupyterapp.commands.execute('apputils:change-theme', { theme }); }", theme
+    )
+    page.wait_for_function(THEME, arg=theme)
+    page.locator(".exposurekit-grid tbody tr").first.wait_for()
+    page.locator(".js-plotly-plot .bars .point path").first.wait_for(state="attached")
+    texts = contrast.measured(page, ".exposurekit-panel")
+    assert len(texts) > 100
+    assert {"listings", "Person", "Clear"} <= {one["words"] for one in texts}
+    assert [one for one in texts if one["ratio"] < contrast.LEAST] == []
+
+
+def test_text_that_is_too_faint_would_be_seen():
+    kit.needs_browser()
+    with kit.browsing() as (page, _):
+        page.set_content(FAINT)
+        assert {one["words"] for one in contrast.measured(page, "body") if one["ratio"] < contrast.LEAST} == {
+            "grey",
+            "half",
+            "drawn",
+            "on a bar",
+        }
+
+
+def test_a_control_without_a_name_would_be_seen():
+    kit.needs_browser()
+    with kit.browsing() as (page, _):
+        page.set_content(UNNAMED)
+        told = kit.told_to_a_reader(page, ".exposurekit-panel")
+        assert [one.role for one in told if one.role in CONTROLS and not one.name] == ["button", "textbox"]
+
+
+def test_static_html_replaces_a_widget_without_a_kernel(desk, front):
+    address = desk.address
+    path = kit.written(
+        desk.directory / "static.ipynb",
+        TABLES,
+        "ek.charts.by_site(ek.analysis.by_site(records))",  # on top: what is far below is drawn when it is seen
+        'ek.widgets.OptOutChecklist(alerts[alerts["opt_out_procedure"].list.len() > 0].head(3))',
+        "ek.widgets.Explorer(records.head(3))",
+        "dashboard = ek.widgets.Dashboard(history=history)\ndashboard",
+    )
+    with kit.browsing() as (page, _):
+        kit.opened(page, address, front, path.name)
+        kit.run_all(page)
+        box = page.locator(".widget-checkbox input").first
+        box.wait_for()
+        assert not page.locator("[class$=-static]").first.is_visible()
+        box.check()
+        page.locator("[class$=-static] li", has_text="☑").first.wait_for(state="attached")
+        notebook = kit.saved(page, path)
+    assert "☑" in "".join(kit.outputs(notebook, "text/html"))
+    kit.ended(address, path.name)
+    with kit.browsing(height=3_000) as (page, sight):
+        kit.opened(page, address, front, path.name)
+        page.locator("[class$=-static] li", has_text="☑").first.wait_for()
+        page.locator("[class$=-static] table").first.wait_for()
+        page.locator(".jp-RenderedPlotly").first.wait_for()  # as a picture, until it is pointed at
+        page.locator("[class$=-static] figure[role=img] svg.main-svg").first.wait_for()
+        names = page.locator("[class$=-static] figure[role=img]").evaluate_all(
+            "(all) => all.map((one) => one.ariaLabel)"
+        )
+        words = page.locator("[class$=-static]").last.inner_text()
+        assert [len(names), len({*names})] == [3, 3]
+        assert not [name for name in names if name in words]  # the description is not displayed, too
+        page.get_by_text("run its cell again").first.wait_for()
+        assert not page.get_by_text("model not found").filter(visible=True).count()
+        assert sight.left == []
+
+
+LOADED = "demo = ek.demo(people=2, days=1)\ndemo.exposure.refresh()\nlen(demo.exposure.records())"
+
+
+def test_widgets_stay_live_and_progress_bars_leave_no_output(desk, front):
+    path = kit.written(
+        desk.directory / "reload.ipynb", TABLES, LOADED, "ek.widgets.Dashboard(history=history)"
+    )
+    with kit.browsing() as (page, sight):
+        kit.opened(page, desk.address, front, path.name)
+        kit.run_all(page)
+        page.locator(".js-plotly-plot .bars").first.wait_for(state="attached")
+        notebook = kit.saved(page, path)
+        assert len(kit.outputs(notebook, WIDGET)) == 1
+        again = page.context.new_page()
+        kit.opened(again, desk.address, front, path.name)
+        again.locator(".exposurekit-panel .js-plotly-plot .bars").first.wait_for(state="attached")
+        assert again.get_by_text("model not found").count() == 0
+        assert not again.locator("[class$=-static]").first.is_visible()
+        assert sight.left == []
+
+
+def _status(page, words, **patience):
+    page.wait_for_function(
+        "(words) => [...document.querySelectorAll('[role=status]')].some(one => one.textContent.includes(words))",
+        arg=words,
+        **patience,
+    )
+
+
+def _settled_rows(page):
+    """The sites of the first chart from the top, once a second brings no other order."""
+    before, rows = None, page.evaluate(ROWS)
+    while rows != before:
+        page.wait_for_timeout(1_000)
+        before, rows = rows, page.evaluate(ROWS)
+    return rows
+
+
+def _clicked_until(page, shapes, words):
+    """Click as somebody does: once more where nothing came of it, since a chart was drawn anew under the pointer."""
+    for _ in range(5):
+        page.evaluate(ROWS)  # bars that were drawn anew know their rows again
+        kit.clicked(page, shapes)
+        with contextlib.suppress(NothingCame):
+            return _status(page, words, timeout=15_000)
+    raise AssertionError(f"no click brought {words}")
+
+
+@in_lab
+def test_the_control_can_fail(desk):
+    """What would leave is seen, and does not leave."""
+    page = desk.shows("from IPython.display import HTML\nHTML('<img src=\"https://beacon.example/x.png\">')")
+    page.wait_for_selector(".jp-OutputArea-output img", state="attached")
+    page.wait_for_timeout(500)
+    assert set(desk.sight.left) == {"https://beacon.example/x.png"}

@@ -1,0 +1,317 @@
+"""Charts over time: nothing is drawn where nobody looked, bars add up, and what is not known is said to be so."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from exposurekit import analysis, charts
+
+DAY = np.timedelta64(1, "D")
+WHY = (
+    "open before",
+    "new",
+    "entered scope",
+    "listed again",
+    "removed",
+    "vanished",
+    "left scope",
+    "open after",
+)
+
+
+def days(*numbers):
+    return pd.to_datetime([f"2026-03-{number:02}" for number in numbers], utc=True)
+
+
+def counted(periods, discovered=4, removed=1, **more):
+    """A table over time, in which as many are discovered and removed in each period."""
+    table = pd.DataFrame(
+        {"period": periods, "at": periods, "discovered": discovered, "removed": removed, "other": 0}
+    )
+    table["total"] = table["discovered"] + table["removed"]
+    return table.assign(open=table["discovered"], vanished=0, unknown=0, **more)
+
+
+def by_site(n, periods=3):
+    """Sites of which the first has most open; each has one removed."""
+    at = days(*range(1, periods + 1))
+    tables = [counted(at, n - place, site=f"Site {place:03}") for place in range(n)]
+    return pd.concat(tables).sort_values(["period", "site"], ignore_index=True)
+
+
+def why(*n):
+    table = pd.DataFrame({"cause": WHY, "n": [*n, 0]})
+    return table.assign(open=table["n"].cumsum())
+
+
+def expected(**more):
+    row = {
+        "open_now": 9,
+        "of_open": 4.0,
+        "of_gone": 1.0,
+        "of_new": 2.0,
+        "open": 7.0,
+        "low": 3.0,
+        "high": 12.0,
+    }
+    horizons = [{"days": ahead, **row, "beyond": 0, "reason": None, **more} for ahead in (30, 60, 90)]
+    table = pd.DataFrame(horizons).astype({"reason": "str"})
+    table.attrs["level"] = 0.95
+    return table
+
+
+def named(figure, name):
+    return [trace for trace in figure.data if trace.name == name]
+
+
+def covered(trace):
+    """The days on which an outline has any width, from its corners."""
+    x, y = np.array(trace.x, "M8[s]"), np.array(trace.y, "float64")
+    found = set()
+    for left, right in zip(range(len(x) - 1), range(1, len(x)), strict=True):
+        if not np.isnan([y[left], y[right]]).any() and x[left] < x[right]:
+            found |= set(np.arange(x[left], x[right], DAY).astype("M8[D]").tolist())
+    return found
+
+
+def test_a_day_without_a_run_leaves_a_gap():
+    figure = charts.status_over_time(counted(days(2, 3, 7)))
+    discovered, _ = named(figure, "discovered")
+    assert {day.day for day in covered(discovered)} == {2, 3, 7}
+    [gap] = named(figure, "no observations")
+    assert {day.day for day in covered(gap)} == {4, 5, 6}
+    assert "3 days without a run" in charts.describe(figure)
+
+
+def test_days_on_end_have_no_gap():
+    figure = charts.status_over_time(counted(days(2, 3, 4)))
+    assert named(figure, "no observations") == []
+    assert "without gaps" in charts.describe(figure)
+
+
+def test_areas_stand_on_one_another():
+    figure = charts.status_over_time(counted(days(2, 3), [4, 6], [1, 2]))
+    edges = [trace for trace in figure.data if trace.hovertemplate]
+    assert [trace.y[:2].tolist() for trace in edges] == [[4, 6], [5, 8]]
+    assert [trace.customdata[:2].tolist() for trace in edges] == [[4, 6], [1, 2]]
+
+
+def test_looks_that_did_not_see_everybody_are_marked():
+    figure = charts.status_over_time(counted(days(2, 3, 4), people=[3, 3, 3], unseen=[0, 1, 0]))
+    [marks] = named(figure, "incomplete run")
+    assert [*marks.x] == ["2026-03-03T00:00:00"]
+    assert [*marks.customdata] == ["1 of 3 people not loaded completely"]
+    assert "The last run loaded 3 of 3 people completely; 1 incomplete run" in charts.describe(figure)
+
+
+def test_before_the_first_look_nothing_is_said_of_people():
+    unknown = pd.array([None, None], dtype="Int64")
+    figure = charts.status_over_time(counted(days(2, 3), people=unknown, unseen=unknown))
+    assert "people" not in charts.describe(figure)
+
+
+def test_absent_records_are_drawn_where_there_are_any():
+    table = counted(days(2, 3))
+    assert named(charts.status_over_time(table), "vanished") == []
+    figure = charts.status_over_time(table.assign(vanished=[0, 2], unknown=[1, 0], other=[0, 1]))
+    assert all(named(figure, name) for name in ("vanished", "unknown", "other"))
+
+
+def test_the_finding_tells_the_most_that_were_open():
+    figure = charts.status_over_time(counted(days(2, 3), [9, 4]))
+    assert figure.layout.title.text == "4 of 5 listings are open; peak of 9 on 2026-03-02"
+
+
+def test_links_have_one_status():
+    table = counted(days(2, 3)).drop(columns="removed").rename(columns={"discovered": "listed"})
+    assert charts.status_over_time(table.assign(total=table["listed"])).layout.title.text == "4 listed"
+
+
+def test_of_many_sites_eight_have_lines_and_the_rest_one():
+    table = by_site(500)
+    figure = charts.status_over_time(table)
+    assert [trace.name for trace in figure.data] == [
+        *(f"Site {place:03}" for place in range(8)),
+        "492 more sites",
+    ]
+    last = [trace.y[2] for trace in figure.data]
+    assert sum(last) == table.loc[table["period"] == table["period"].max(), "open"].sum()
+    assert "500 sites" in charts.describe(figure)
+
+
+def test_sites_with_most_open_have_lines_then_the_changed():
+    steady, cleared = by_site(3), by_site(9).assign(discovered=0, open=0)
+    cleared["site"] = "Cleared " + cleared["site"]
+    cleared.loc[cleared["period"] == cleared["period"].min(), "open"] = 30
+    cleared.loc[cleared["site"] == "Cleared Site 000", "open"] = [2, 0, 0]
+    figure = charts.status_over_time(pd.concat([cleared, steady], ignore_index=True))
+    names = [trace.name for trace in figure.data]
+    assert names[:3] == ["Site 000", "Site 001", "Site 002"]
+    assert all(name.startswith("Cleared") for name in names[3:8])
+    assert "Cleared Site 000" not in names
+    assert names[8] == "4 more sites"
+
+
+def test_the_site_that_the_title_names_has_a_line():
+    at = days(1, 2, 3)
+    busy = [counted(at, site=f"Busy {n}").assign(open=[40, 20, n % 2]) for n in range(9)]
+    steady = counted(at, 15, site="Nosy Heron")
+    figure = charts.status_over_time(pd.concat([*busy, steady], ignore_index=True))
+    assert figure.layout.title.text == "19 are open; Nosy Heron has the most, 15"
+    assert figure.data[0].name == "Nosy Heron"
+    assert "Open at the end: Nosy Heron 15; Busy 1 1" in charts.describe(figure)
+
+
+def test_group_lines_differ_by_colour_and_dash():
+    lines = [trace.line for trace in charts.status_over_time(by_site(9)).data]
+    assert len({(line.color, line.dash) for line in lines}) == 9
+    assert len({line.dash for line in lines[:6]}) == 6
+
+
+def test_a_group_has_no_line_before_it_was_known():
+    table = by_site(2)
+    later = table[(table["site"] == "Site 000") | (table["period"] > table["period"].min())]
+    _, line = charts.status_over_time(later).data
+    assert np.isnan(line.y[0])
+    assert line.y[1] == 1
+
+
+def test_people_are_told_by_id():
+    table = (
+        by_site(2).assign(user_id=lambda table: table["site"].str[-1:].astype("int64")).drop(columns="site")
+    )
+    assert [trace.name for trace in charts.status_over_time(table).data] == ["user 0", "user 1"]
+
+
+def test_rows_in_any_order_make_the_same_chart():
+    table = by_site(9)
+    shuffled = table.sample(frac=1, random_state=7)
+    assert charts.status_over_time(shuffled).to_json() == charts.status_over_time(table).to_json()
+
+
+def test_a_thousand_days_have_as_few_traces_as_one():
+    at = pd.date_range("2024-01-01", periods=1000, tz="UTC")
+    assert len(charts.status_over_time(counted(at)).data) == len(
+        charts.status_over_time(counted(at[:1])).data
+    )
+
+
+def test_the_bars_of_a_waterfall_lead_from_before_to_after():
+    figure = charts.changes(why(10, 3, 2, 1, -5, -2, -1))
+    ends = {
+        place: (base, base + height)
+        for trace in figure.data
+        if trace.type == "bar"
+        for place, base, height in zip(trace.x, trace.base, trace.y, strict=True)
+    }
+    assert [ends[place] for place in range(8)] == [
+        (0, 10), (10, 13), (13, 15), (15, 16), (11, 16), (9, 11), (8, 9), (0, 8),
+    ]  # fmt: skip
+
+
+def test_what_only_came_into_view_stands_apart():
+    figure = charts.changes(why(10, 3, 2, 1, -5, -2, -1))
+    [view] = named(figure, "change of scope")
+    assert [*view.text] == ["+2", "\N{MINUS SIGN}1"]
+    entered, left = (text.replace("<br>", " ") for text in view.customdata)
+    assert (
+        entered
+        == "entered scope: +2 (already listed when monitoring of its user began or resumed; not a new listing)"
+    )
+    assert left.startswith("left scope: \N{MINUS SIGN}1 (the service no longer lists the user")
+    assert "Changes of scope account for +1" in charts.describe(figure)
+
+
+def test_vanished_is_not_removed():
+    figure = charts.changes(why(10, 0, 0, 0, -5, -2, 0))
+    assert [*named(figure, "removed")[0].text] == ["\N{MINUS SIGN}5"]
+    assert [*named(figure, "vanished")[0].text] == ["\N{MINUS SIGN}2"]
+    assert figure.layout.title.text == "3 are open, 7 fewer than before: 5 removed, 2 vanished"
+
+
+def test_a_high_waterfall_shows_zero_below_a_break():
+    large, small = charts.changes(why(1000, 3, 0, 0, -5, 0, 0)), charts.changes(why(10, 3, 0, 0, -5, 0, 0))
+    axis = large.layout.yaxis
+    assert axis.title.text == "open (axis broken: 0 to 995)"
+    assert [axis.range[0], axis.tickvals[0], axis.ticktext[0]] == [0, 0, "0"]
+    [totals] = named(large, "open")
+    lower, upper = totals.base[0] + totals.y[0], totals.base[2]
+    assert 0 < lower < upper < axis.tickvals[1]  # the bars of the totals are broken, too
+    [new] = named(large, "new, or listed again")
+    assert new.y[0] == pytest.approx(3)
+    assert max(axis.tickvals) / axis.range[1] > 0.5
+    assert small.layout.yaxis.title.text == "open"
+    assert [*small.layout.yaxis.tickvals] == [float(tick) for tick in small.layout.yaxis.ticktext]
+
+
+def test_where_nothing_moved_it_is_said():
+    figure = charts.changes(why(4, 0, 0, 0, 0, 0, 0))
+    assert figure.layout.title.text == "4 are open, as many as before"
+    assert "no changes" in charts.describe(figure)
+    assert charts.changes(why(0, 0, 0, 0, 0, 0, 0)).layout.title.text == "0 are open, as many as before"
+
+
+def test_a_forecast_has_parts_and_an_interval_from_today_on():
+    figure = charts.forecast(expected())
+    bars = [trace for trace in figure.data if trace.type == "bar"]
+    assert np.sum([trace.y for trace in bars], axis=0).tolist() == [9, 7, 7, 7]
+    [band] = named(figure, "95 % interval")
+    assert [*band.y] == [9, 3, 3, 3, 12, 12, 12, 9]
+    title = figure.layout.title.text.replace("<br>", " ")
+    assert title.startswith("Forecast for 90 days ahead: 7 open listings (95 % interval: 3\N{EN DASH}12)")
+    assert "In 30 days: 7 open listings (95 % interval: 3\N{EN DASH}12)" in charts.describe(figure)
+
+
+def test_where_there_is_no_forecast_the_chart_says_why():
+    why = "30 days ahead require 60 days of history"
+    missing = dict.fromkeys(("of_open", "of_gone", "of_new", "open", "low", "high"), np.nan)
+    figure = charts.forecast(expected(**missing, reason=why))
+    assert named(figure, "95 % interval") == named(figure, "expected total") == []
+    assert [*named(figure, "new")[0].x] == [0]
+    assert figure.layout.title.text.replace("<br>", " ").startswith(f"No forecast: {why}")
+    assert f"In 60 days: no forecast ({why})." in charts.describe(figure)
+    assert figure.data[-1].text == ("no forecast",) * 3
+
+
+def test_a_forecast_beside_horizons_without_one_is_of_the_longest():
+    table = expected()
+    table.loc[2, ["of_open", "of_gone", "of_new", "open", "low", "high"]] = np.nan
+    title = charts.forecast(table).layout.title.text.replace("<br>", " ")
+    assert title.startswith("Forecast for 60 days ahead: 7 open listings")
+
+
+def test_what_is_older_than_any_followed_is_told():
+    figure = charts.forecast(expected(beyond=4))
+    assert figure.layout.xaxis.ticktext[-1] == "in 30 days<br>4 older than any observed"
+    assert "4 older than any observed" in charts.describe(figure)
+
+
+def test_horizons_that_are_near_stand_side_by_side():
+    even, uneven = charts.forecast(expected()), charts.forecast(expected().assign(days=[1, 2, 365]))
+    assert [*even.data[0].x] == [0, 30, 60, 90]
+    assert [*uneven.data[0].x] == [0, 1, 2, 3]
+    assert [*uneven.layout.xaxis.ticktext] == ["now", "in 365 days", "in 2 days", "in 1 day"]
+
+
+def test_of_many_horizons_some_are_named():
+    table = pd.concat([expected().head(1)] * 90).assign(days=range(1, 91))
+    figure = charts.forecast(table)
+    assert len(figure.layout.xaxis.ticktext) <= 13
+    assert "in 90 days" in figure.layout.xaxis.ticktext
+    assert len(charts.describe(figure)) < 3000
+
+
+def test_a_real_history_of_changes_is_drawn_as_it_is():
+    """Through `analysis`, and not from a table that was made up."""
+    moved = pd.DataFrame(
+        {
+            "at": days(2, 5),
+            "prev_status": [None, "discovered"],
+            "status": ["discovered", "removed"],
+            "n": [5, 2],
+        }
+    )
+    looks = pd.DataFrame({"at": days(2, 5), "people": 3, "unseen": 0})
+    figure = charts.status_over_time(analysis.status_over_time(moved, looks))
+    assert figure.layout.title.text == "3 of 5 listings are open; peak of 5 on 2026-03-02"
+    assert {day.day for day in covered(named(figure, "no observations")[0])} == {3, 4}

@@ -1,0 +1,182 @@
+"""Charts of removal: a time that was not reached is never drawn, and an interval that is not known is none."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from exposurekit import analysis, charts
+
+
+def flows(*rows):
+    return pd.DataFrame(rows, columns=["site", "days", "flow", "n"]).assign(left_censored=False)
+
+
+def quick(site="Near"):
+    return flows(
+        (site, 0, "entered", 40), (site, 2, "removed", 15), (site, 5, "removed", 15), (site, 9, "open", 10)
+    )
+
+
+def slow(site="Far"):
+    return flows((site, 0, "entered", 10), (site, 3, "removed", 1), (site, 20, "open", 9))
+
+
+def timed(*tables):
+    return analysis.time_to_removal(pd.concat(tables))
+
+
+def dots(figure, symbol):
+    marks = [trace for trace in figure.data if trace.type == "scatter" and trace.mode == "markers"]
+    [found] = [trace for trace in marks if trace.marker.symbol == symbol]
+    return dict(zip(found.y, found.x, strict=True))
+
+
+def words(figure):
+    return [
+        text.strip()
+        for trace in figure.data
+        if trace.type == "scatter" and trace.mode == "text"
+        for text in trace.text
+    ]
+
+
+def segments(trace):
+    """What a trace of whiskers draws: the row, from where, to where."""
+    ends = [*zip(trace.y, trace.x, strict=True)]
+    return {row: (low, high) for (row, low), (_, high) in zip(ends[::3], ends[1::3], strict=True)}
+
+
+def returned(*rows):
+    return pd.DataFrame(rows, columns=["site", "previous_status", "gone_days"])
+
+
+def test_a_median_stands_with_its_interval():
+    table = timed(quick())
+    figure = charts.time_to_removal(table)
+    assert dots(figure, "circle") == {0: 5}
+    assert segments(figure.data[0]) == {0: (table["median_low"][0], table["median_high"][0])}
+    assert figure.layout.title.text == "Median time to removal: 5 days (95 % interval: 2\N{EN DASH}5; n = 40)"
+
+
+def test_an_unreached_median_is_an_arrow_without_a_number():
+    figure = charts.time_to_removal(timed(quick(), slow()))
+    assert dots(figure, "circle") == {0: 5}
+    assert dots(figure, "triangle-right")[1] == 20
+    assert "not reached in 20 days" in words(figure)
+    assert "Far: median not reached in 20 days" in charts.describe(figure)
+    assert figure.layout.title.text.replace("<br>", " ") == (
+        "Median time to removal: 5 days on 1 of 2 sites; not reached on 1 (n = 50)"
+    )
+
+
+def test_the_share_that_is_never_removed_stands_beside_it():
+    figure = charts.time_to_removal(timed(quick(), slow()))
+    never = dots(figure, "diamond")
+    assert never[0] == pytest.approx(0.25)
+    assert never[1] == pytest.approx(0.9)
+    assert {"25%", "90%"} <= set(words(figure))
+    assert figure.layout.yaxis.ticktext == ("Near (n = 40)", "Far (n = 10)")
+
+
+def test_a_site_with_only_first_run_records_has_no_number():
+    alone = slow().assign(left_censored=True)
+    figure = charts.time_to_removal(timed(alone))
+    assert dots(figure, "circle") == dots(figure, "diamond") == {}
+    assert "no data, 10 left-censored" in words(figure)
+    assert figure.layout.title.text == "Median time to removal: no listing was observed from its start"
+    assert "10 listings already present at the first load excluded" in charts.describe(figure)
+
+
+def test_where_half_are_removed_nowhere_it_is_said():
+    figure = charts.time_to_removal(timed(slow("Far"), slow("Near")))
+    assert figure.layout.title.text == "Median time to removal: not reached on any of 2 sites (n = 20)"
+
+
+def test_all_together_are_one_row():
+    figure = charts.time_to_removal(analysis.time_to_removal(quick(), by=None))
+    assert figure.layout.yaxis.ticktext == ("all listings (n = 40)",)
+
+
+def test_of_500_sites_25_are_drawn_and_the_rest_counted():
+    table = timed(*(quick(f"Site {place:03}") for place in range(500)))
+    figure = charts.time_to_removal(table)
+    assert len(figure.layout.yaxis.ticktext) == charts.MAX_ROWS
+    assert "Not drawn: 475 more sites." in charts.describe(figure)
+    assert "on 500 of 500 sites" in charts.describe(figure)
+    assert len(charts.describe(figure)) < 2000
+
+
+def test_a_curve_falls_in_steps_from_all():
+    figure = charts.survival(analysis.survival(quick()))
+    [line] = [trace for trace in figure.data if trace.name]
+    assert line.line.shape == "hv"
+    assert [*line.x] == [0, 2, 5, 9]
+    assert [*line.y] == pytest.approx([1, 0.625, 0.25, 0.25])
+    assert figure.layout.title.text == "25% of listings are not removed by day 9 (n = 40)"
+    assert "median 5 days" in charts.describe(figure)
+
+
+def test_a_curve_without_its_first_day_begins_with_all():
+    table = analysis.survival(quick()).query("days > 0")
+    [line] = [trace for trace in charts.survival(table).data if trace.name]
+    assert (line.x[0], line.y[0]) == (0, 1)
+
+
+def test_a_band_that_is_not_known_is_a_hole():
+    table = analysis.survival(quick())
+    table.loc[table["days"] == 2, ["low", "high"]] = np.nan
+    [band] = [trace for trace in charts.survival(table).data if trace.fill == "toself"]
+    assert [one for one in band.x if one is not None] == [5, 9, 9, 5, 9, 9, 9, 9]
+    assert "(95 % interval not known)" in charts.survival(table).data[1].customdata[1]
+
+
+def test_of_many_curves_the_six_largest_are_drawn():
+    table = analysis.survival(
+        pd.concat(
+            quick(f"Site {place}").assign(n=lambda rows, place=place: rows["n"] * (place + 1))
+            for place in range(9)
+        ),
+        by="site",
+    )
+    figure = charts.survival(table)
+    lines = [trace for trace in figure.data if trace.name]
+    assert [line.name for line in lines] == [f"Site {place}" for place in (8, 7, 6, 5, 4, 3)]
+    assert len({line.line.dash for line in lines}) == len({line.line.color for line in lines}) == 6
+    assert "Not drawn: 3 more groups." in charts.describe(figure)
+
+
+def test_curves_are_compared_where_they_end():
+    figure = charts.survival(analysis.survival(pd.concat([quick(), slow()]), by="site"))
+    assert figure.layout.title.text == "Share not removed at the end: 25% (Near) to 90% (Far)"
+    same = analysis.survival(pd.concat([quick("A"), quick("B")]), by="site")
+    assert "25% in every group" in charts.survival(same).layout.title.text
+
+
+def test_what_came_back_is_told_by_what_it_had_been():
+    figure = charts.relistings(
+        returned(("Near", "removed", 4), ("Near", "vanished", 8), ("Far", "removed", 1))
+    )
+    removed, vanished = figure.data[:2]
+    assert ([*removed.x], [*vanished.x]) == ([1, 1], [1, 0])
+    assert dots(figure, "circle") == {0: 6, 1: 1}
+    assert segments(figure.data[2]) == {0: (4, 8), 1: (1, 1)}
+    assert figure.layout.title.text.replace("<br>", " ") == (
+        "3 relistings, 2 after a verified removal; Near has the most, 2"
+    )
+
+
+def test_for_how_long_it_was_gone_may_not_be_known():
+    figure = charts.relistings(returned(("Near", "removed", np.nan)))
+    assert dots(figure, "circle") == {}
+    assert words(figure) == ["not known"]
+    assert "days gone: not known" in charts.describe(figure)
+
+
+def test_beyond_twenty_five_sites_what_came_back_stands_together():
+    rows = [
+        (f"Site {place:03}", "removed", place) for place in range(100) for _ in range(2 if place < 25 else 1)
+    ]
+    figure = charts.relistings(returned(*rows))
+    assert figure.layout.yaxis.ticktext[-1] == "75 more sites"
+    assert sum(figure.data[0].x) == 125
+    assert dots(figure, "circle")[25] == 62

@@ -1,0 +1,158 @@
+"""Charts of work: whom to ask for what, and where a human begins."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from exposurekit import analysis, charts
+
+NOTHING_FILLED = pd.DataFrame({"user_id": pd.Series([], dtype="int64"), "field": pd.Series([], dtype="str")})
+
+
+def waiting(*rows):
+    """Records that wait: whose they are, and what they require."""
+    table = pd.DataFrame(rows, columns=["user_id", "user_fields_required_for_removal"])
+    return table.assign(site="Near", status="discovered")
+
+
+def blocked(*rows):
+    return charts.blockers(analysis.blockers(waiting(*rows), NOTHING_FILLED))
+
+
+def asked(*rows, **given):
+    return charts.best_next_fields(analysis.best_next_fields(waiting(*rows), NOTHING_FILLED, **given))
+
+
+def queue(*rows):
+    table = pd.DataFrame(rows, columns=["group", "state", "listings", "people", "minutes"])
+    ranks = range(1, len(table) + 1)
+    return table.assign(rank=ranks, user_id=ranks, kind="listing")
+
+
+def test_cells_hold_the_removals_that_a_field_alone_lets_start():
+    figure = blocked((1, ["birth_date"]), (1, ["birth_date"]), (1, ["zip", "email"]), (2, ["birth_date"]))
+    assert figure.layout.xaxis.ticktext == ("birth_date", "email", "zip")
+    assert figure.layout.yaxis.ticktext == ("user 1", "user 2")
+    assert [[*row] for row in figure.data[0].z] == [[2, 0, 0], [1, None, None]]
+    said = "Adding birth_date unlocks 3 removals for 2 people"
+    assert figure.layout.title.text.replace("<br>", " ") == said
+
+
+def test_a_field_that_nobody_can_see_stands_apart_in_grey():
+    figure = blocked((1, ["birth_date"]), (1, ["pet"]), (1, ["pet"]))
+    known, other = figure.data
+    assert figure.layout.xaxis.ticktext == ("birth_date", "pet (not a profile field)")
+    assert [[*row] for row in known.z] == [[1, None]]
+    assert [[*row] for row in other.z] == [[None, 2]]
+    assert known.colorscale != other.colorscale
+    assert "pet: alone unlocks 2 removals" in charts.describe(figure)
+    assert "may be on file" in charts.describe(figure)
+    assert figure.layout.title.text.startswith("Adding birth_date unlocks")
+
+
+def test_where_no_field_alone_helps_it_is_said():
+    figure = blocked((1, ["zip", "email"]))
+    title = figure.layout.title.text.replace("<br>", " ")
+    assert title == "No single field unlocks a removal; email is missing for 1 listing"
+
+
+def test_of_100_people_25_have_rows_and_the_rest_one():
+    figure = blocked(*((user, ["zip"]) for user in range(100)))
+    assert len(figure.layout.yaxis.ticktext) == charts.MAX_ROWS + 1
+    assert figure.layout.yaxis.ticktext[-1] == "75 more people"
+    assert [row[0] for row in figure.data[0].z][-2:] == [1, 75]
+    assert figure.data[0].zmax == 1
+
+
+def test_of_a_hundred_fields_the_most_helpful_are_drawn():
+    figure = blocked(*((1, [f"field_{place:03}"]) for place in range(100)))
+    assert len(figure.layout.xaxis.ticktext) == charts.MAX_ROWS
+    assert "Not drawn: 75 more fields." in charts.describe(figure)
+
+
+def test_asks_add_up():
+    figure = asked((1, ["birth_date"]), (1, ["birth_date"]), (2, ["birth_date"]), (3, ["zip", "email"]))
+    before, new = figure.data
+    assert ([*before.x], [*new.x], [*new.text]) == ([0, 2, 3], [2, 1, 1], ["2", "3", "4"])
+    assert figure.layout.title.text == "Ask 2 people for birth_date: this unlocks 3 removals"
+    assert "3 requests unlock 4 removals" in charts.describe(figure)
+
+
+def test_of_many_asks_twenty_five_are_drawn():
+    figure = asked(*((user, ["zip"]) for user in range(100)), asks=100)
+    assert len(figure.data[0].x) == charts.MAX_ROWS
+    assert "100 requests unlock 100 removals" in charts.describe(figure)
+    assert "Not drawn: 75 more requests." in charts.describe(figure)
+
+
+def test_a_queue_begins_where_its_table_begins():
+    table = queue(
+        ("near.example", "open", 2, 2, 5.5),
+        ("near.example", "started", 2, 2, 2.5),
+        ("far.example", "open", 1, 1, 5.0),
+        ("far.example", "done", 1, 1, 0.0),
+    )
+    figure = charts.work_queue(table)
+    assert figure.layout.yaxis.ticktext == ("1. near.example", "2. far.example")
+    states = {trace.name: [*trace.x] for trace in figure.data}
+    assert states == {"started": [1, 0], "open": [1, 1], "unable": [0, 0], "done": [0, 1], "minutes": [8, 5]}
+    assert figure.layout.title.text == "Start with near.example: 2 listings of 2 people, about 8 minutes"
+    assert "about 13 minutes in total" in charts.describe(figure)
+
+
+def test_the_start_counts_what_nothing_speaks_against():
+    table = queue(
+        ("near.example", "open", 1, 1, 5.0),
+        ("near.example", "open", 1, 1, 6.0),
+        ("near.example", "open", 1, 1, 7.0),
+    ).assign(reason=[None, None, "email is not on file"])
+    title = charts.work_queue(table).layout.title.text
+    assert title == "Start with near.example: 2 listings of 2 people, about 11 minutes"
+    doubtful = charts.work_queue(table.assign(reason="none removed")).layout.title.text
+    assert doubtful == "Start with near.example: 3 listings of 3 people, about 18 minutes"
+
+
+def test_the_chart_of_a_diff_is_named_in_the_error():
+    with pytest.raises(AttributeError, match=r"charts\.changes\(diff\.why\)"):
+        charts.diff  # noqa: B018
+
+
+def test_states_have_patterns_of_their_own():
+    rows = [("near.example", state, 1, 1, 0.2) for state in ("started", "open", "unable", "done")]
+    figure = charts.work_queue(queue(*rows))
+    shapes = [trace.marker.pattern.shape for trace in figure.data if trace.showlegend is not False]
+    assert len(set(shapes)) == len(shapes) == 4
+
+
+def test_the_legend_names_what_is_drawn():
+    figures = charts.work_queue(queue(("near.example", "open", 1, 1, 0.2))), asked((1, ["zip"]))
+    for figure, name in zip(figures, ("open", "this request"), strict=True):
+        assert [trace.name for trace in figure.data if trace.showlegend is not False] == [name]
+    single = next(trace for trace in figures[1].data if trace.name == "this request")
+    assert not single.marker.pattern.shape
+    assert figures[1].layout.bargap == 0.6
+
+
+def test_a_queue_of_what_is_done_leaves_nothing():
+    figure = charts.work_queue(
+        queue(("near.example", "done", 0, 0, 0.0), ("far.example", "unable", 0, 0, 0.0))
+    )
+    assert figure.layout.title.text == "All manual work is done or marked unable"
+    assert "1 unable, 1 done" in charts.describe(figure)
+
+
+def test_a_place_that_is_not_told_is_called_so():
+    figure = charts.work_queue(queue((np.nan, "open", 1, 1, 0.2)))
+    assert figure.layout.yaxis.ticktext == ("1. not stated",)
+
+
+def test_of_many_places_the_first_are_drawn():
+    figure = charts.work_queue(queue(*((f"{place:03}.example", "open", 1, 1, 0.2) for place in range(500))))
+    assert len(figure.layout.yaxis.ticktext) == charts.MAX_ROWS
+    assert "Not drawn: 475 more groups." in charts.describe(figure)
+
+
+def test_a_filtered_queue_says_how_much_is_left_out():
+    one = queue(*(("near.example", "open", 8, 8, 2.375) for _ in range(8))).head(1)
+    figure = charts.work_queue(one)
+    assert figure.layout.title.text == "Start with near.example: 1 listing of 1 person, about 2 minutes"

@@ -1,0 +1,296 @@
+"""The doctor, the check, the exports and the other small verbs, as somebody types them."""
+
+import json
+import shutil
+import subprocess
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from support import controls as kit
+from support import faults
+from support.clients import many, told
+from support.histories import DAWN, Clock, seen_through
+from support.shell import Shell, error_of
+from support.watches import KEY, SECRET, Fleet
+
+from exposurekit.cli.main import cli
+from exposurekit.history import History
+from exposurekit.monitor.webhooks.store import utc_now
+
+SO_MANY_DAYS = f"{(datetime.now(UTC).date() - DAWN.date()).days - 1}d"  # since it was removed
+NAMES = ("base_url", "integration_name", "api_key", "api_secret")
+
+
+@pytest.fixture(scope="module")
+def relisted(tmp_path_factory):
+    """A history in which somebody's listing goes and comes back."""
+    path = tmp_path_factory.mktemp("relisted") / "history"
+    service, clock = kit.three_people(), Clock()
+    with History(path, clock=clock) as history, seen_through(service) as exposure:
+        for day, status in enumerate(("discovered", "removed", "discovered")):
+            service.people[1].records[0] |= {"status": status}
+            clock.set(DAWN + timedelta(days=day))
+            history.collect(exposure.refresh(), progress=False)
+    return path
+
+
+@pytest.fixture
+def kept(relisted, tmp_path):
+    """The same, for one test to do with as it likes."""
+    return Path(shutil.copytree(relisted, tmp_path / "history"))
+
+
+@pytest.fixture
+def shell(tmp_path):
+    unset = {f"EXPOSUREKIT_{name.upper()}": "" for name in NAMES}
+    return Shell(tmp_path, EXPOSUREKIT_HISTORY="history", XDG_CACHE_HOME=str(tmp_path / "cache"), **unset)
+
+
+def connected(shell, base_url, secret=SECRET):
+    told = (base_url, "acme", KEY, secret)
+    shell.environment |= {
+        f"EXPOSUREKIT_{name.upper()}": value for name, value in zip(NAMES, told, strict=True)
+    }
+
+
+def examined(shell):
+    run = shell.here("doctor", "--json")
+    return run.returncode, {one["check"]: one for one in json.loads(run.stdout)}
+
+
+# --- the doctor --------------------------------------------------------------------------------------------
+
+
+def test_without_a_setup_each_line_says_what_to_do(shell):
+    code, found = examined(shell)
+    assert code == 0
+    assert found["credentials"]["message"].startswith("EXPOSUREKIT_BASE_URL, EXPOSUREKIT_INTEGRATION_NAME")
+    assert "exposurekit demo" in found["credentials"]["fix"]
+    assert found["history"]["fix"] == "exposurekit collect"
+    assert "duckdb" in found["versions"]["message"]
+    assert all(one["fix"] for one in found.values() if one["state"] != "ok")
+
+
+def test_where_all_is_well_it_says_so(shell, tmp_path):
+    with faults.running(Fleet(utc_now)) as server:
+        connected(shell, server.base_url)
+        assert shell.here("collect").returncode == 0
+        code, found = examined(shell)
+    assert code == 0
+    assert "accepts the credentials" in found["service"]["message"]
+    assert "not damaged" in found["history"]["message"]
+    assert found["people"]["state"] == "ok"
+
+
+def test_answers_that_deviate_are_reported(shell):
+    user = faults.BODIES["get_user"]["user"] | {"id": 1, "middle_name": None}
+
+    def meddle(request, _number):
+        return told({"user": user}) if request.operation == "get_user" else None
+
+    with faults.running(many([1], meddle)) as server:
+        connected(shell, server.base_url)
+        _, found = examined(shell)
+    assert found["responses"]["state"] == "warn"
+    assert "Get user: middle_name null" in found["responses"]["message"]
+    assert "exposure.deviations()" in found["responses"]["fix"]
+
+
+def test_each_problem_has_a_remedy_and_shows_no_secret(shell):
+    with faults.running(lambda _request: faults.refused(401)) as server:
+        connected(shell, server.base_url)
+        run = shell.here("doctor")
+    assert run.returncode == 1
+    assert "fail  credentials: " in run.stdout
+    assert "-> check integration name" in run.stdout
+    connected(shell, "http://127.0.0.1:9")
+    gone = shell.here("doctor")
+    assert "fail  service: " in gone.stdout
+    for secret in (KEY, SECRET):
+        assert secret not in run.stdout + gone.stdout + run.stderr + gone.stderr
+
+
+def test_a_clock_that_goes_wrong_is_told(shell):
+    late = datetime.now(UTC) - timedelta(hours=2)
+    date = ("Date", late.strftime("%a, %d %b %Y %H:%M:%S GMT"))
+    dated = faults.Answer(status=200, headers=(date,), body=b'{"count": 0, "users": []}')
+    with faults.running(lambda _request: dated) as server:
+        connected(shell, server.base_url)
+        code, found = examined(shell)
+    assert code == 1
+    assert found["clock"]["message"].startswith("this machine's clock and the service's are 7,2")
+
+
+def test_a_damaged_history_fails(shell, kept):
+    for file in kept.rglob("*.parquet"):
+        file.write_bytes(b"not what was written")
+    code, found = examined(shell)
+    assert code == 1
+    assert found["history"]["state"] == "fail"
+
+
+def test_people_not_seen_and_old_looks_are_told(shell, kept):
+    code, found = examined(shell)
+    assert code == 0
+    assert found["history"]["state"] == "warn"
+    assert "3 runs, the last " in found["history"]["message"]
+
+
+# --- the check ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("relisted",), 3, "1 relisted listing (PeepFinder)"),
+        (("removed",), 0, "ok: no removed listings"),
+        (("removed,stuck:30",), 3, "with the same status for 30 days"),
+        (("refused,site-broken", "--since", str(DAWN.date())), 0, "ok"),
+        (("score:1000",), 0, "ok"),
+        (("relisted", "--since", SO_MANY_DAYS), 3, "1 relisted listing (PeepFinder)"),
+        (("relisted", "--since", "yesterday"), 0, "ok: no relisted listings"),
+    ],
+    ids=str,
+)
+def test_a_check_ends_with_what_it_found(shell, kept, words, code, said):
+    run = shell.here("check", "--fail-on", *words)
+    assert (run.returncode, run.stderr) == (code, "")
+    assert said in run.stdout
+
+
+def test_a_check_as_json(shell, kept):
+    run = shell.here("check", "--fail-on", "relisted", "--json")
+    assert json.loads(run.stdout) == [
+        {"condition": "relisted", "number": None, "n": 1, "where": ["PeepFinder"]}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("sometimes",), 2, "a condition is one of: new"),
+        (("stuck",), 2, "stuck takes days: stuck:30"),
+        (("stuck:soon",), 2, "stuck takes days"),
+        (("stuck:-1",), 2, "stuck takes days"),
+        (("score:inf",), 2, "score takes points"),
+        (("relisted:3",), 2, "relisted takes no number"),
+        (("collection-failed",), 2, "a condition is one of: new"),
+        ((",",), 2, "Invalid value for '--fail-on': name at least one condition"),
+        (("",), 2, "name at least one condition"),
+        (("new", "--since", "soon"), 2, "Invalid value for '--since': A time is 14d, 2w or 36h"),
+        (("new", "--history", "elsewhere"), 1, "There is no history in elsewhere"),
+        (("new", "--history", "\udcff"), 1, "A history's path is not UTF-8"),
+    ],
+    ids=str,
+)
+def test_a_check_that_cannot_be_is_one_line(shell, kept, words, code, said):
+    run = shell.here("check", "--fail-on", *words)
+    assert run.returncode == code
+    assert said in run.stderr
+    assert "Traceback" not in run.stderr
+
+
+# --- exports, completion, help to install ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("table", ["records", "status_over_time", "work_queue", "score", "runs", "people"])
+def test_a_table_of_the_history_is_written(shell, kept, tmp_path, table):
+    run = shell.here("export", table, "--out", "table.csv")
+    assert run.returncode == 0, run.stderr
+    assert "Nothing personal is in it" in run.stdout
+    text = (tmp_path / "table.csv").read_text()
+    assert len(text.splitlines()) > 1
+    assert not [value for value in kit.PERSONAL if value in text]
+
+
+def test_the_whole_queue_is_written_where_requested(shell, kept, tmp_path):
+    assert shell.here("export", "queue", "--out", "queue.md", "--personal").returncode == 0
+    assert "- [ ] " in (tmp_path / "queue.md").read_text()
+    assert ".md, .ics or .xlsx" in " ".join(shell.here("export", "--help").stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("nothing", "--out", "t.csv"), 2, "Invalid value"),
+        (("records", "--out", "t.pdf"), 1, ".csv, .xlsx, .parquet"),
+        (("queue", "--out", "t.csv"), 1, ".md, .ics"),
+        (
+            ("records", "--user", "1", "--out", "t.csv"),
+            2,
+            "works only with queue: exposurekit export queue --user ID",
+        ),
+        (
+            ("work_queue", "--live", "--out", "t.csv"),
+            2,
+            "works only with queue: exposurekit export queue --live",
+        ),
+        (("work_queue", "--out", "t.md"), 1, "list use exposurekit export queue (.md, .ics or .xlsx)"),
+        (("users", "--out", "t.csv"), 1, "EXPOSUREKIT_BASE_URL"),
+    ],
+    ids=str,
+)
+def test_an_export_that_cannot_be_is_one_line(shell, kept, words, code, said):
+    run = shell.here("export", *words)
+    assert run.returncode == code
+    assert said in run.stderr
+
+
+@pytest.mark.parametrize("kind", ["bash", "zsh", "fish"])
+def test_a_shell_completes_words(shell, kind):
+    run = shell.here("completion", kind)
+    assert run.returncode == 0
+    assert "_EXPOSUREKIT_COMPLETE" in run.stdout
+    if kind == "bash":
+        assert subprocess.run(["bash", "-n"], input=run.stdout, text=True, check=False).returncode == 0
+
+
+def test_the_installation_that_is_printed_names_this_one(shell, tmp_path):
+    text = shell.here("watch", "install").stdout
+    assert f"ExecStart={shell_command(text)} watch run --history {tmp_path / 'history'} --every 6h" in text
+    assert "crontab -e" in text
+    assert not (tmp_path / "history").exists()
+
+
+@pytest.mark.parametrize(
+    ("every", "hours"), [("30m", "*"), ("2h", "*/2"), ("5h", "*/4"), ("1d", "3"), ("3d", "3")]
+)
+def test_what_is_installed_is_told_what_the_watch_is_told(shell, tmp_path, every, hours):
+    (tmp_path / ".env").write_text("EXPOSUREKIT_BASE_URL=http://127.0.0.1:9\n")
+    words = (
+        "--every",
+        every,
+        "--receive",
+        "8787",
+        "--rules",
+        "rules.yaml",
+        "--signing-secret",
+        "whsec_c2VjcmV0",
+    )
+    text = shell.here("watch", "install", *words).stdout
+    assert f"--every {every} --receive 8787 --host 127.0.0.1 --rules {tmp_path / 'rules.yaml'}\n" in text
+    assert f"EnvironmentFile={tmp_path / '.env'}" in text
+    assert f"\n17 {hours} * * * cd {tmp_path} && set -a && . {tmp_path / '.env'} && " in text
+    assert "c2VjcmV0" not in text
+
+
+def shell_command(text):
+    return next(line for line in text.splitlines() if line.startswith("ExecStart=")).split("=")[1].split()[0]
+
+
+def test_rules_are_read_before_a_watch_begins(shell, tmp_path):
+    rules = tmp_path / "rules.yaml"
+    rules.write_text("send_to: {me: 'nosuch://pa55word'}\nrules: [{when: new, send: me}]")
+    rules.chmod(0o600)
+    connected(shell, "http://127.0.0.1:9")
+    for words in (("notifications", "test"), ("watch", "run")):
+        run = shell.here(*words, "--rules", str(rules))
+        assert run.returncode == 1
+        assert "send_to, me: Apprise does not support this address" in error_of(run)
+        assert "pa55word" not in run.stderr
+
+
+def test_the_help_names_every_verb():
+    verbs = "demo serve worker integrator sites webhooks users collect watch inbox notifications report export check doctor open"
+    assert set(verbs.split()) <= set(cli.commands)

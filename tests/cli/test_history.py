@@ -1,0 +1,330 @@
+"""The history from a shell: collect, what it shows, and its upkeep."""
+
+import json
+import re
+import shutil
+import signal
+import socket
+import threading
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+from support import faults
+from support.clients import many
+from support.histories import Person, Service, a_record, seen_through
+from support.shell import Shell, error_of
+from support.watches import KEY, SECRET
+
+from exposurekit.history import History
+
+pytestmark = pytest.mark.long  # processes of their own
+
+PATIENCE_S = 60
+CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+HOSTILE = "Peep\x1b[31m\u202eFinder\r\n2  look"
+
+
+class Fleet:
+    """A service of twenty people that notes whom it was asked for; those past ten may be kept waiting."""
+
+    def __init__(self):
+        self.asked = []
+        self.is_slow = False
+        self.eight_wait = threading.Event()  # as many as are asked for at once
+        self._answer = many(range(1, 21), self._meddle)
+
+    def __call__(self, request):
+        return self._answer(request)
+
+    def _meddle(self, request, user_id):
+        if request.operation != "get_user":
+            return None
+        self.asked.append(user_id)
+        if not self.is_slow or user_id <= 10:
+            return None
+        if sum(one > 10 for one in self.asked) == 8:
+            self.eight_wait.set()
+        return faults.BlackHole()
+
+
+def shell_of(directory, base_url):
+    return Shell(
+        directory,
+        EXPOSUREKIT_BASE_URL=base_url,
+        EXPOSUREKIT_INTEGRATION_NAME="acme",
+        EXPOSUREKIT_API_KEY=KEY,
+        EXPOSUREKIT_API_SECRET=SECRET,
+    )
+
+
+@pytest.fixture
+def fleet():
+    return Fleet()
+
+
+@pytest.fixture
+def shell(fleet, tmp_path):
+    with faults.running(fleet) as server:
+        yield shell_of(tmp_path, server.base_url)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """Two looks at two people, at sites with hostile names; copied, not changed."""
+    directory = tmp_path_factory.mktemp("kept") / "history"
+    service = Service({number: Person([a_record(10 * number, site=HOSTILE)]) for number in (1, 2)})
+    with seen_through(service) as exposure, History(directory) as history:
+        history.collect(exposure, run="sunday")
+        service.people[1].records[0]["status"] = "removed"
+        history.collect(exposure, run="monday")
+        history.collect(exposure, run="tuesday", shard="1/2")
+    return directory
+
+
+@pytest.fixture
+def copy(kept, tmp_path):
+    shutil.copytree(kept, tmp_path / "history")
+    return Shell(tmp_path, EXPOSUREKIT_HISTORY="history")
+
+
+def is_silent_about(shell, *runs):
+    for run in runs:
+        for secret in (KEY, SECRET, "secret-", shell.environment["EXPOSUREKIT_BASE_URL"].split("//")[1]):
+            assert secret not in run.stdout + run.stderr
+
+
+# --- collect ------------------------------------------------------------------------------------------
+
+
+def test_collect_prints_one_line_and_a_repeated_run_adds_nothing(shell, fleet):
+    first = shell("collect", "--history", "history", "--run", "monday")
+    assert (first.returncode, first.stderr) == (0, "")
+    assert first.stdout == "run monday: 20 people loaded in full, 20 registered, 20 entered scope\n"
+    fleet.asked.clear()
+    again = shell("collect", "--history", "history", "--run", "monday", "--json")
+    told = json.loads(again.stdout)
+    assert (again.returncode, told["run"], told["seq"], told["whole"], told["waits_for"]) == (
+        *(0, "monday", 1, 20, []),
+    )
+    assert fleet.asked == []
+    assert told["was_there"] is True
+    prose = shell.here("collect", "--history", "history", "--run", "monday").stdout
+    assert prose.endswith(" 20 entered scope (it was there already; nothing was added)\n")
+    runs = shell.here("history", "runs", "--history", "history", "--json")
+    assert [row["run"] for row in json.loads(runs.stdout)] == ["monday"]
+    is_silent_about(shell, first, again, runs)
+
+
+def test_a_look_that_could_list_nobody_leaves_no_run_behind(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    shell = shell_of(tmp_path, f"http://127.0.0.1:{port}")
+    run = shell("collect", "--history", "history", "--run", "monday")
+    assert run.returncode == 1
+    runs = shell.here("history", "runs", "--history", "history")
+    assert (runs.returncode, runs.stdout, runs.stderr) == (0, "", "The history has no runs yet.\n")
+    assert [*(tmp_path / "history" / "staging").glob("*")] == []
+
+
+def test_shards_share_a_run_and_the_last_takes_it_in(shell, fleet):
+    words = ("collect", "--history", "history", "--run", "monday", "--shard")
+    first = shell(*words, "1/2")
+    assert first.stdout == "run monday: staged, waits for shard 2\n"
+    assert fleet.asked
+    assert not [user_id for user_id in fleet.asked if user_id % 2]
+    waiting = shell.here("history", "runs", "--history", "history")
+    assert (waiting.returncode, waiting.stdout) == (0, "")
+    assert "run monday: staged, waits for shard 2\n" in waiting.stderr
+    last = shell(*words, "2/2")
+    assert last.stdout.startswith("run monday: 20 people loaded in full")
+    assert sorted(fleet.asked) == list(range(1, 21))
+    is_silent_about(shell, first, waiting, last)
+
+
+def test_a_user_who_is_not_registered_is_reported(shell):
+    words = ("collect", "--history", "history", "--user")
+    nobody = shell.here(*words, "999")
+    assert (nobody.returncode, nobody.stderr) == (1, "999 is not registered\n")
+    some = shell.here(*words, "998", "--user", "3", "--json")
+    assert (some.returncode, some.stderr) == (0, "998 is not registered\n")
+    assert json.loads(some.stdout)["not_registered"] == [998]
+    assert shell.here(*words, "3").stderr == ""
+
+
+def test_a_failed_run_does_not_wait_for_a_shard(shell, fleet):
+    fleet.is_slow = True
+    with shell.started("collect", "--history", "history") as process:
+        assert fleet.eight_wait.wait(PATIENCE_S)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=PATIENCE_S)
+    [told] = shell.here("history", "runs", "--history", "history").stderr.splitlines()[1:]
+    assert told.endswith(": interrupted; the next collect resumes it")
+
+
+def test_a_shard_without_a_run_says_what_to_give(shell):
+    assert error_of(shell.here("collect", "--shard", "1/2")).endswith(
+        "--shard needs a run with a name: add --run NAME"
+    )
+
+
+@pytest.mark.parametrize(
+    "path", ["s3://AKIA:sekret@bucket/x", "http://user:sekret@host.example/x", "file", "/proc/x"]
+)
+@pytest.mark.parametrize(
+    "words",
+    [("collect",), ("history", "runs"), ("history", "erase", "1"), ("watch", "run"), ("inbox", "run")],
+)
+def test_an_invalid_path_is_reported_without_repeating_it(shell, words, path):
+    (shell.directory / "file").touch()
+    run = shell.here(*words, "--history", path)
+    assert run.returncode == 1
+    assert "sekret" not in error_of(run)
+
+
+def test_a_history_keeps_its_record_identity(shell):
+    first = shell.here("collect", "--history", "history", "--record-key", "reference")
+    assert first.returncode == 0
+    again = shell.here("collect", "--history", "history")
+    assert "20 people loaded in full" in again.stdout
+    for command in (("collect",), ("watch", "run")):
+        run = shell.here(*command, "--history", "history", "--record-key", "id")
+        assert run.returncode == 1
+        assert "reference" in error_of(run)
+    with History(shell.directory / "history", records_by="reference") as history:
+        assert len(history.runs()) == 2
+    plain = shell.here("collect", "--history", "plain")
+    assert plain.returncode == 0
+    with History(shell.directory / "plain", records_by="id") as history:
+        assert len(history.runs()) == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_collection_that_is_stopped_goes_on_where_it_stood(shell, fleet, number):
+    fleet.is_slow = True
+    with shell.started("collect", "--history", "history") as process:
+        assert fleet.eight_wait.wait(PATIENCE_S)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 130
+    said = ["What was loaded is stored; the next collect continues from there.", "Stopped."]
+    assert (out, err.split("\n\n")) == ("", [said[0], f"{said[1]}\n"])
+    fleet.is_slow = False
+    fleet.asked.clear()
+    rest = shell("collect", "--history", "history")
+    assert sorted(fleet.asked) == list(range(11, 21))
+    assert "20 people loaded in full" in rest.stdout
+    assert (
+        shell.here("history", "verify", "--history", "history").stdout == "ok: the history is not damaged.\n"
+    )
+    is_silent_about(shell, rest)
+
+
+@pytest.mark.parametrize(("command", "gone"), [(["collect"], "BASE_URL"), (["watch", "run"], "API_KEY")])
+def test_without_a_connection_history_commands_say_what_to_set(tmp_path, command, gone):
+    shell = shell_of(tmp_path, "http://127.0.0.1:9")
+    del shell.environment[f"EXPOSUREKIT_{gone}"]
+    run = shell(*command, "--history", "history")
+    assert run.returncode == 1
+    assert f"EXPOSUREKIT_{gone}" in error_of(run)
+    assert list(tmp_path.iterdir()) == []
+    is_silent_about(shell_of(tmp_path, "http://127.0.0.1:9"), run)
+
+
+def test_a_service_that_is_down_is_told_in_one_line(tmp_path):
+    shell = shell_of(tmp_path, "http://127.0.0.1:9")
+    run = shell("collect", "--history", "history")
+    assert (run.returncode, run.stdout) == (1, "")
+    assert error_of(run).startswith("Error: List users")
+    is_silent_about(shell, run)
+
+
+# --- what it shows ------------------------------------------------------------------------------------
+
+
+def test_runs_are_shown_in_prose_and_as_json(copy):
+    prose = copy.here("history", "runs")
+    assert prose.stdout.splitlines()[0].split()[:5] == ["seq", "run", "origin", "finished", "at"]
+    assert len(prose.stdout.splitlines()) == 3
+    assert prose.stderr == "run tuesday: staged, waits for shard 2\n"
+    rows = json.loads(copy.here("history", "runs", "--json").stdout)
+    assert [(row["run"], row["whole"], row["removed"]) for row in rows] == [
+        ("sunday", 2, 0),
+        ("monday", 2, 1),
+    ]
+
+
+def test_statuses_are_shown_in_prose_and_as_json(copy):
+    head, first, last = copy.here("history", "show", "--every", "run").stdout.splitlines()
+    assert head.split()[:2] == ["period", "at"]
+    assert first.split()[2:6] == ["2", "2", "0", "0"]
+    assert last.split()[2:6] == ["1", "1", "0", "1"]
+    [row] = json.loads(copy.here("history", "show", "--group-by", "user_id", "--json").stdout)[:1]
+    assert (row["user_id"], row["removed"], row["total"]) == (1, 1, 1)
+    links = copy.here("history", "show", "--kind", "link", "--json")
+    assert (links.returncode, links.stderr) == (0, "")
+    assert json.loads(links.stdout)[0]["total"] == 0
+
+
+@pytest.mark.parametrize(
+    "words", [("show", "--group-by", "site"), ("runs",), ("runs", "--json"), ("finish", "x")]
+)
+def test_hostile_text_does_not_reach_the_terminal(copy, words):
+    run = copy.here("history", *words)
+    if words[0] == "show":
+        assert "Peep[31mFinder 2  look" in run.stdout
+    assert not CONTROL.search(run.stdout + run.stderr)
+
+
+@pytest.mark.parametrize("words", [("runs",), ("show",), ("verify",), ("compact",), ("erase", "1")])
+def test_where_there_is_no_history_none_is_made(tmp_path, words):
+    (tmp_path / "photographs").mkdir(mode=0o755)
+    for there in ("photographs", "nowhere"):
+        run = Shell(tmp_path).here("history", *words, "--history", there)
+        assert run.returncode == 1
+        assert (
+            f"There is no history in {there}: exposurekit collect --history {there} creates one"
+            in error_of(run)
+        )
+    assert [file.name for file in tmp_path.rglob("*")] == ["photographs"]
+    assert (tmp_path / "photographs").stat().st_mode & 0o777 == 0o755
+
+
+# --- upkeep -------------------------------------------------------------------------------------------
+
+
+def test_a_run_whose_shards_never_came_is_finished_by_hand(copy):
+    finished = copy.here("history", "finish", "tuesday")
+    assert finished.stdout == "run tuesday: 1 person loaded in full, 1 missed\n"
+    assert "No pending run has that name" in error_of(copy.here("history", "finish", "tuesday"))
+    assert copy.here("history", "compact").returncode == 0
+    assert copy.here("history", "verify").stdout == "ok: the history is not damaged.\n"
+    assert json.loads(copy.here("history", "verify", "--json").stdout) == {}
+
+
+def a_file(directory, table):
+    """One of those that its newest version needs."""
+    return Path(DeltaTable(directory / table).file_uris()[0])
+
+
+@pytest.mark.parametrize("table", ["changes", "records", "people", "cube"])
+def test_a_file_that_is_gone_does_not_verify(copy, table):
+    a_file(copy.directory / "history", table).unlink()
+    run = copy.here("history", "verify")
+    assert run.returncode == 1
+    assert "Traceback" not in run.stderr
+    assert str(copy.directory) not in run.stderr
+
+
+def test_a_row_that_was_changed_does_not_verify(copy):
+    file = a_file(copy.directory / "history", "changes")
+    table = pq.read_table(file, partitioning=None)
+    place = table.column_names.index("status")
+    pq.write_table(table.set_column(place, "status", [["archived"] * table.num_rows]), file)
+    run = copy.here("history", "verify")
+    assert run.returncode == 1
+    assert "Violated: the sums agree with the changes" in run.stderr
+    told = copy.here("history", "verify", "--json")
+    assert told.returncode == 1
+    assert "the sums agree with the changes" in json.loads(told.stdout)

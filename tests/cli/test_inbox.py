@@ -1,0 +1,215 @@
+"""The inbox as an operator's process: its path, its secrets, its end, and a look at what it could not read."""
+
+import contextlib
+import json
+import os
+import pty
+import re
+import signal
+import socket
+import stat
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from support.inbox import BODY, PATH, SECRET, signed_headers
+from support.shell import Shell, error_of, said_until
+
+from exposurekit.cli.inbox import create_receiver, receiving
+from exposurekit.monitor.webhooks.store import InboxStore, utc_now
+from exposurekit.service.webhooks.endpoints import new_secret
+from exposurekit.system.asgi_server import _is_loopback
+
+PATIENCE_S = 60
+RECEIVE = ("inbox", "run", "--history", "history", "--port", "0")
+
+
+@pytest.fixture
+def shell(tmp_path):
+    return Shell(tmp_path)
+
+
+@pytest.fixture
+def letters(shell):
+    (shell.directory / "history").mkdir()
+    made = InboxStore(shell.directory / "history" / "inbox.db")
+    yield made
+    made.close()
+
+
+def listening(process):
+    return re.search(r"http://\S+", said_until(process, "listening=")).group()
+
+
+def ended(process, number=signal.SIGTERM):
+    process.send_signal(number)
+    assert process.wait(timeout=PATIENCE_S) == 0
+    return process.stderr.read()
+
+
+def kept(shell):
+    letters = InboxStore(shell.directory / "history" / "inbox.db")
+    try:
+        return [letter.body for letter in letters.unprocessed()]
+    finally:
+        letters.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_without_a_secret_a_path_is_generated_once_and_reused(shell, number):
+    told, path = [], None
+    for _ in range(2):
+        with shell.started(*RECEIVE) as process:
+            told.append(process.stdout.readline().split()[-1])
+            path = path or urlsplit(told[0]).path
+            base_url = listening(process)
+            assert told[0].startswith(base_url) is (len(told) == 1)
+            assert httpx.post(base_url + path, content=BODY).status_code == 204
+            log = ended(process, number)
+            assert path not in log + process.stdout.read()
+    assert told[1] == "history/inbox.path"
+    assert re.fullmatch(r"/[A-Za-z0-9_-]{43}", path)
+    assert kept(shell) == [BODY.encode()]
+    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in (shell.directory / "history").iterdir()}
+    assert modes == {"inbox.db": 0o600, "inbox.path": 0o600}
+
+
+def test_on_a_terminal_the_path_is_told_each_time(tmp_path):
+    ours, theirs = pty.openpty()
+    with os.fdopen(theirs, "w") as terminal, contextlib.redirect_stdout(terminal):
+        for _ in range(2):
+            door = create_receiver(str(tmp_path), inbox=None, path_secret=None, signing_secrets=())
+            with receiving(door, "127.0.0.1", 0):
+                pass
+            door.messages.close()
+        told = os.read(ours, 10_000).decode()
+    os.close(ours)
+    assert told.count((tmp_path / "inbox.path").read_text().strip()) == 2
+
+
+def test_secrets_by_environment_are_told_nowhere(tmp_path):
+    shell = Shell(
+        tmp_path,
+        EXPOSUREKIT_WEBHOOK_PATH_SECRET=PATH,
+        EXPOSUREKIT_WEBHOOK_SIGNING_SECRET=f"{new_secret()} {SECRET}",
+        EXPOSUREKIT_HISTORY="history",
+    )
+    with shell.started("inbox", "run", "--port", "0") as process:
+        base_url = listening(process)
+        answers = [
+            httpx.post(f"{base_url}/{PATH}", content=BODY, headers=headers).status_code
+            for headers in (signed_headers(at=utc_now()), signed_headers(), {})
+        ]
+        log = ended(process)
+        said = process.stdout.read()
+    assert said == f"Webhooks are received at {base_url}, at the path you configured\n"
+    assert answers == [204, 401, 401]
+    assert not [secret for secret in (PATH, SECRET, "msg_1") if secret in log + said]
+    assert not (shell.directory / "history" / "inbox.path").exists()
+
+
+def test_secrets_of_a_dotenv_file_are_those_of_the_variables(shell):
+    (shell.directory / ".env").write_text(f"EXPOSUREKIT_WEBHOOK_SIGNING_SECRET='{new_secret()} {SECRET}'\n")
+    with shell.started(*RECEIVE) as process:
+        base_url = listening(process)
+        headers = ({}, signed_headers(at=utc_now()))
+        answers = [httpx.post(base_url, content=BODY, headers=one).status_code for one in headers]
+        ended(process)
+        assert process.stdout.read() == f"Webhooks are received at {base_url}/\n"
+    assert answers == [401, 204]
+
+
+def test_where_it_cannot_begin_no_path_is_made_or_told(shell):
+    history = shell.directory / "history"
+    history.mkdir()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        in_use = shell("inbox", "run", "--history", "history", "--port", port)
+    (history / "inbox.db").write_text("a letter to nobody, long enough to be no database at all" * 9)
+    another = shell(*RECEIVE)
+    assert "it is in use" in error_of(in_use)
+    assert error_of(another).endswith(
+        "the file for the inbox is a different kind of file: use a path that does not exist yet"
+    )
+    assert {run.returncode for run in (in_use, another)} == {1}
+    assert in_use.stdout + another.stdout == ""
+    assert [file.name for file in history.iterdir()] == ["inbox.db"]
+
+
+def test_a_request_that_has_begun_is_answered_before_the_end(shell):
+    with shell.started(*RECEIVE, "--path-secret", PATH) as process:
+        port = urlsplit(listening(process)).port
+        with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as wire:
+            head = (
+                f"POST /{PATH} HTTP/1.1\r\nhost: inbox.example\r\ncontent-length: 4\r\nexpect: 100-continue"
+            )
+            wire.sendall(f"{head}\r\n\r\n".encode())
+            assert wire.recv(1_000).startswith(b"HTTP/1.1 100 ")
+            process.send_signal(signal.SIGTERM)
+            wire.sendall(b"last")
+            assert wire.recv(1_000).startswith(b"HTTP/1.1 204 ")
+        assert process.wait(timeout=PATIENCE_S) == 0
+    assert kept(shell) == [b"last"]
+
+
+def test_quarantined_deliveries_are_listed_safely_for_a_terminal(shell, letters):
+    body = b'\x1b[31mred\x00\xff\xe2\x80\xaeturned "\xc3\xab"\n'
+    letters.put_all([("msg_1", body), ("msg_2", b"{}")])
+    letters.quarantine(1, "not JSON: expected value at line 1 column 1")
+    listed = shell.here("inbox", "quarantine", "--history", "history")
+    head, row = listed.stdout.splitlines()
+    assert head.split() == ["number", "received", "at", "reason", "size"]
+    assert row.startswith("1")
+    assert "not JSON" in row
+    [told] = json.loads(shell.here("inbox", "quarantine", "--inbox", "history/inbox.db", "--json").stdout)
+    assert (told["number"], told["size"]) == (1, len(body))
+    shown = shell.here("inbox", "quarantine", "1", "--history", "history")
+    assert shown.stdout == '\\x1b[31mred\\x00\\xff\\u202eturned "ë"\n'
+
+
+def test_waiting_deliveries_are_listed_without_their_bodies(shell, letters):
+    letters.put_all([("msg_1", BODY.encode()), ("msg_2", b"{}")])
+    letters.quarantine(2, "not JSON")
+    listed = shell.here("inbox", "list", "--history", "history", "--json")
+    [delivery] = json.loads(listed.stdout)
+    assert (delivery["number"], delivery["webhook_id"], delivery["size"]) == (1, "msg_1", len(BODY))
+    assert sorted(delivery) == ["number", "received_at", "size", "webhook_id"]
+
+
+def test_where_nothing_is_quarantined_it_says_so(shell, letters):
+    letters.counts()
+    listed = shell.here("inbox", "quarantine", "--history", "history")
+    assert (listed.stdout, listed.stderr) == ("", "Nothing is quarantined.\n")
+    assert "no such delivery" in error_of(shell.here("inbox", "quarantine", "1", "--history", "history"))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["run", "--history", "s3://bucket/history"], "name its file with --inbox"),
+        (["quarantine", "--history", "h"], "no inbox in h/inbox.db"),
+        (["list", "--history", "h"], "exposurekit inbox run creates one"),
+        (["run", "--history", "h", "--path-secret", "s3cret"], "a path secret must have 16 to 200"),
+        (["run", "--history", "h", "--signing-secret", "s3cret"], "base64 of at least 16 bytes"),
+        (["run", "--history", "file"], "cannot create the inbox's directory"),
+        (["run", "--history", "h", "--host", "192.0.2.1"], "cannot listen on 192.0.2.1 port 8787"),
+    ],
+)
+def test_what_it_cannot_receive_with_is_told_in_one_line(shell, words, said):
+    (shell.directory / "file").touch()
+    run = shell("inbox", *words)
+    assert run.returncode == 1
+    assert said in error_of(run)
+    assert "s3cret" not in run.stderr
+
+
+def test_a_kept_path_that_was_spoiled_is_not_used(shell):
+    (shell.directory / "inbox.path").write_text("short\n")
+    assert "damaged: remove its file" in error_of(shell("inbox", "run", "--inbox", "inbox.db", "--port", "0"))
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback"), [("127.0.0.1", True), ("::1", True), ("2001:db8::1", False), ("192.0.2.1", False)]
+)
+def test_beyond_loopback_it_warns(host, loopback):
+    assert _is_loopback(host) is loopback

@@ -1,0 +1,464 @@
+"""What an operator does from a shell: who answers for consent, callbacks, people, deliveries, the state of it all."""
+
+import json
+import re
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+from support.services import JANE, LISTING, PAGE, SITE, url_of
+from support.shell import Operator, error_of
+
+from exposurekit.contract.inputs import AddressItem
+from exposurekit.service.accounts import consent, integrators, users
+from exposurekit.service.clock import FrozenClock
+from exposurekit.service.findings import candidates, findings
+from exposurekit.service.models import Site
+from exposurekit.service.sites import statistics
+from exposurekit.service.storage import leases, tables
+from exposurekit.service.webhooks import endpoints, outbox
+
+HOOK = "https://93.184.216.34/hook"  # a bare address: nothing is resolved
+ADDRESS = AddressItem(city="Oakmere", state="CA", address1="", address2="", zip="")
+SOON = timedelta(minutes=11)  # when a window has closed
+STATUS = ["people", "work", "deliveries", "sites"]
+
+
+@pytest.fixture
+def operator(tmp_path, store):
+    return Operator(tmp_path, url_of(tmp_path))
+
+
+@pytest.fixture
+def file_operator(tmp_path):
+    """Where it is SQLite's file that matters, or the database does not."""
+    return Operator(tmp_path, f"sqlite:///{tmp_path / 'service.db'}")
+
+
+def jane(operator, *, attested=True, url=None, clock=None):
+    """Register a person of acme; their id."""
+
+    async def register(work):
+        await integrators.add(work, "acme", attested_by="Jo Doe" if attested else None)
+        if url:
+            await endpoints.set_callback(work, "acme", endpoints.Callback(url))
+        [acme] = await integrators.all(work)
+        return (await users.create(work, acme.id, JANE | {"addresses": [ADDRESS]})).id
+
+    return operator.work(register, clock=clock)
+
+
+def ok(run):
+    assert (run.returncode, "Error" in run.stderr) == (0, False), run.stderr
+    return run.stdout
+
+
+def told(run):
+    return json.loads(ok(run))
+
+
+def consents(operator, user_id):
+    async def ask(work):
+        rows = await work.all(select(tables.consents).where(tables.consents.c.user_id == user_id))
+        return [(row.given_by, row.withdrawn_by) for row in rows]
+
+    return operator.work(ask)
+
+
+def test_an_integrator_is_added_with_somebody_who_answers_for_consent(operator):
+    run = operator.here("integrator", "add", "acme", "--attested-by", " Jo Doe ", "--json")
+    assert set(told(run)) == {"integration_name", "api_key", "api_secret"}
+    [shown] = told(operator.here("integrator", "list", "--json"))
+    assert shown["attested_by"] == "Jo Doe"
+    assert shown["has_callback"] is False
+    assert datetime.fromisoformat(shown["since"]).tzinfo == UTC
+    assert "attested by Jo Doe  no callback" in ok(operator.here("integrator", "list"))
+
+
+def test_an_integrator_without_a_terminal_needs_an_attestation(file_operator):
+    run = file_operator.here("integrator", "add", "acme")
+    assert run.returncode == 2
+    assert "--attested-by WHO" in run.stderr
+    assert "--no-attestation" in run.stderr
+    assert not (file_operator.directory / "service.db").exists()
+
+
+def test_nobody_may_attest_and_then_it_is_said_what_follows(operator):
+    run = operator.here("integrator", "add", "acme", "--no-attestation")
+    assert "EXPOSUREKIT_API_SECRET=" in ok(run)
+    assert "are scanned only after their consent is recorded" in run.stderr
+    assert "nobody attests" in ok(operator.here("integrator", "list"))
+
+
+def test_on_a_terminal_it_is_asked_who_attests(file_operator):
+    run = file_operator.on_a_terminal("integrator", "add", "acme", "--json", answers="\n  \nJo Doe\n")
+    assert set(json.loads(run.stdout)) == {"integration_name", "api_key", "api_secret"}
+    assert "Who attests the consent" in run.stderr
+    [shown] = told(file_operator.here("integrator", "list", "--json"))
+    assert shown["attested_by"] == "Jo Doe"
+
+
+def test_who_leaves_a_question_unanswered_stops_the_command(file_operator):
+    run = file_operator.on_a_terminal("integrator", "add", "acme", answers="\x04")
+    assert run.returncode == 130
+    assert run.stderr.splitlines()[-1].endswith("Stopped.")
+    assert not (file_operator.directory / "service.db").exists()
+
+
+def test_an_attestation_is_given_and_taken_back(operator):
+    ok(operator.here("integrator", "add", "acme", "--no-attestation"))
+    assert "is attested" in ok(operator.here("integrator", "attest", "acme", "--by", "Jo Doe"))
+    assert told(operator.here("integrator", "list", "--json"))[0]["attested_by"] == "Jo Doe"
+    run = operator.here("integrator", "attest", "acme", "--nobody")
+    assert "only after their consent is recorded" in run.stderr
+    assert told(operator.here("integrator", "list", "--json"))[0]["attested_by"] is None
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["integrator", "add", "acme", "--attested-by", "Jo", "--no-attestation"],
+        ["integrator", "add", "acme", "--attested-by", "  "],
+        ["integrator", "add", "acme", "--attested-by", "J" * 201],
+        ["integrator", "add", "acme", "--attested-by", "Jo\x1b[31m"],
+        ["integrator", "attest", "acme"],
+        ["integrator", "attest", "acme", "--by", "Jo", "--nobody"],
+        ["integrator", "set-callback", "acme", HOOK, "--new-secret", "--secret", "-"],
+        ["webhooks", "replay"],
+        ["webhooks", "replay", "msg_1", "--all"],
+        ["webhooks", "list", "--state", "lost"],
+        ["users", "purge", "1"],
+        ["users", "purge", "0", "--yes"],
+        ["users", "purge", str(2**63), "--yes"],
+        ["users", "withdraw", "1"],
+        ["serve", "--requests-per-second", "-1"],
+        ["sites", "check"],
+    ],
+)
+def test_too_few_or_too_many_arguments_are_a_usage_error(file_operator, words):
+    run = file_operator.here(*words)
+    assert run.returncode == 2
+    assert f"exposurekit {words[0]}" in run.stderr
+    assert not (file_operator.directory / "service.db").exists()
+
+
+def test_who_only_looks_does_not_wait_for_whoever_writes(file_operator):
+    ok(file_operator.here("integrator", "add", "acme", "--no-attestation"))
+    with closing(sqlite3.connect(file_operator.directory / "service.db")) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert list(told(file_operator.here("service", "status", "--json"))) == STATUS
+        [shown] = told(file_operator.here("integrator", "list", "--json"))
+    assert shown["integration_name"] == "acme"
+
+
+def test_a_callback_is_vetted_and_its_new_secret_shown_once(operator):
+    ok(operator.here("integrator", "add", "acme", "--no-attestation"))
+    run = operator.here("integrator", "set-callback", "acme", HOOK, "--new-secret")
+    [secret] = re.findall(r"^EXPOSUREKIT_WEBHOOK_SIGNING_SECRET=(whsec_\S+)\n$", ok(run))
+    stored = operator.work(lambda work: endpoints.get_callback(work, "acme"))
+    assert (stored.url, stored.secret) == (HOOK, secret)
+    assert told(operator.here("integrator", "list", "--json"))[0]["has_callback"] is True
+    run = operator.here("integrator", "set-callback", "acme", f"{HOOK}/2")
+    assert ok(run) == "acme receives webhooks from now on, signed.\n"
+    assert operator.work(lambda work: endpoints.get_callback(work, "acme")).secret == secret
+    ok(operator.here("integrator", "clear-callback", "acme"))
+    assert operator.work(lambda work: endpoints.get_callback(work, "acme")) is None
+    run = operator.here("integrator", "set-callback", "acme", HOOK, "--json")
+    assert told(run) == {"integration_name": "acme", "signed": False, "webhook_secret": None}
+
+
+def test_a_secret_that_is_brought_along_is_not_shown(file_operator):
+    ok(file_operator.here("integrator", "add", "acme", "--no-attestation"))
+    secret = endpoints.new_secret()
+    for words, stdin in (([secret], ""), (["-"], f"{secret}\n")):
+        run = file_operator.here("integrator", "set-callback", "acme", HOOK, "--secret", *words, stdin=stdin)
+        assert secret not in ok(run) + run.stderr
+        assert file_operator.work(lambda work: endpoints.get_callback(work, "acme")).secret == secret
+    run = file_operator.here("integrator", "set-callback", "acme", HOOK, "--secret", "whsec_c2hvcnQ=")
+    assert error_of(run) == "Error: a signing secret is whsec_ followed by the base64 form of 24 to 64 bytes"
+
+
+def test_an_unknown_integrator_is_reported_before_its_callback_is_checked(file_operator):
+    ok(file_operator.here("integrator", "add", "acme", "--no-attestation"))
+    run = file_operator.here("integrator", "set-callback", "acne", "not an address")
+    assert "no integrator has this name" in error_of(run)
+
+
+@pytest.mark.parametrize(
+    ("url", "opened", "said"),
+    [
+        ("https://127.0.0.1/hook", [], "--callback-network allows one"),
+        ("https://169.254.169.254/hook", ["169.254.0.0/16"], "the address is forbidden"),
+        ("http://93.184.216.34/hook", [], "use https"),
+        ("http://93.184.216.34/hook", ["10.0.0.0/8"], "use https"),
+        ("ftp://93.184.216.34/hook", [], "not a plain http or https URL"),
+        ("https://user:pw@93.184.216.34/", [], "not a plain http or https URL"),
+        ("https://nobody.invalid/hook", [], "its host has no address"),
+        ("https://93.184.216.34/hook", ["10.0.0.1/8"], "10.0.0.0/8"),
+        ("http://127.0.0.1:9/hook", ["127.0.0.0/8"], None),
+        ("http://localhost:9/hook", ["127.0.0.0/8", "::1/128"], None),
+        ("http://[::ffff:10.1.2.3]/hook", ["10.0.0.0/8"], None),
+        ("http://93.184.216.34/hook", ["93.184.216.0/24"], None),
+    ],
+)
+def test_a_forbidden_callback_is_refused_with_its_reason(file_operator, url, opened, said):
+    ok(file_operator.here("integrator", "add", "acme", "--no-attestation"))
+    networks = [word for network in opened for word in ("--callback-network", network)]
+    run = file_operator.here("integrator", "set-callback", "acme", url, *networks)
+    assert (said is None) == (run.returncode == 0)
+    assert said is None or said in error_of(run)
+    shown = told(file_operator.here("integrator", "list", "--json"))
+    assert shown[0]["has_callback"] is (said is None)
+
+
+def test_networks_are_opened_by_the_environment_as_well(tmp_path):
+    operator = Operator(tmp_path, "sqlite:///service.db")
+    operator.environment["EXPOSUREKIT_CALLBACK_NETWORKS"] = "10.0.0.0/8 127.0.0.0/8"
+    ok(operator.here("integrator", "add", "acme", "--no-attestation"))
+    ok(operator.here("integrator", "set-callback", "acme", "http://127.0.0.1:9/hook"))
+
+
+def test_consent_and_activation_decide_together_whether_a_scan_is_due(operator):
+    user_id = jane(operator, attested=False)
+    one = str(user_id)
+
+    def due():
+        return told(operator.here("service", "status", "--json"))["work"]["scans"]["due"]
+
+    assert due() == 0
+    assert "A scan is due." in ok(operator.here("users", "consent", one, "--by", "Jane, by letter"))
+    assert due() == 1
+    assert "is deactivated" in ok(operator.here("users", "deactivate", one))
+    assert due() == 0
+    assert "is not activated" in ok(operator.here("users", "consent", one, "--by", "Jane"))
+    assert "A scan is due." in ok(operator.here("users", "activate", one))
+    assert due() == 1
+    assert "is withdrawn" in ok(operator.here("users", "withdraw", one, "--by", "Jane, by phone"))
+    assert due() == 0
+    assert "was not recorded" in ok(operator.here("users", "withdraw", one, "--by", "Jane"))
+    assert "their consent is not recorded" in ok(operator.here("users", "activate", one))
+    assert consents(operator, user_id) == [("Jane, by letter", "Jane, by phone")]
+
+
+@pytest.mark.parametrize(
+    "words", [["withdraw", "7", "--by", "Jo"], ["consent", "7", "--by", "Jo"], ["activate", "7"]]
+)
+def test_a_person_who_is_not_there_is_told(file_operator, words):
+    jane(file_operator)
+    assert error_of(file_operator.here("users", *words)) == "Error: no user has this id"
+
+
+def candidate(operator, user_id, *, verdict="possible", score=0.5, name=LISTING.name):
+    listing = findings.Listing(
+        name=name, reference_id=name, age=41, locations=("Oakmere, CA",), href="https://places.example/jane"
+    )
+    judged = candidates.Verdict(verdict, score, ("name: the same", "age: fits"))
+    operator.work(lambda work: candidates.save(work, user_id, SITE.name, listing, judged))
+
+
+def test_candidates_are_shown_with_what_an_operator_needs_to_judge(operator):
+    user_id = jane(operator)
+    candidate(operator, user_id)
+    candidate(operator, user_id, verdict="quarantined", score=0.9, name="Jane\x1b[2J Doe")
+    first, second = told(operator.here("users", "candidates", "--json"))
+    assert (first["verdict"], second["verdict"]) == ("quarantined", "possible")
+    assert second | {"id": 0, "seen_at": ""} == {
+        "id": 0,
+        "user_id": user_id,
+        "site": SITE.name,
+        "verdict": "possible",
+        "score": 0.5,
+        "seen_at": "",
+        "name": LISTING.name,
+        "age": 41,
+        "places": ["Oakmere, CA"],
+        "reasons": ["name: the same", "age: fits"],
+        "href": "https://places.example/jane",
+    }
+    shown = ok(operator.here("users", "candidates", str(user_id), "--verdict", "quarantined"))
+    assert "Jane[2J Doe" in shown
+    assert LISTING.name not in shown
+    assert "\x1b" not in shown
+    assert "No candidates." in operator.here("users", "candidates", str(user_id + 1)).stderr
+
+
+DEFINITION = """
+name: People & Places
+guide: Lists people by name.
+opt_out_procedure: [Open the form., Press Remove.]
+opt_out_url: https://places.example/opt-out
+search: {url: "https://places.example/search", no_results: Nobody}
+listings: {item: li, name: h2, reference_id: "@id"}
+removal: {method: manual, user_fields_required: [first_name, address1]}
+"""
+
+
+@pytest.mark.parametrize("defined", [True, False])
+def test_an_accepted_candidate_is_a_record(operator, defined):
+    user_id = jane(operator)
+    candidate(operator, user_id)
+    if defined:
+        usual = Path(operator.environment["XDG_CONFIG_HOME"]) / "exposurekit" / "sites"
+        usual.mkdir(parents=True)
+        (usual / "places.yaml").write_text(DEFINITION)
+    [shown] = told(operator.here("users", "candidates", "--json"))
+    run = operator.here("users", "accept", str(shown["id"]))
+    assert re.fullmatch(rf"Candidate {shown['id']} is now record \d+\.\n", ok(run))
+    assert ("There is no definition of People & Places" in run.stderr) is not defined
+    [record] = operator.work(lambda work: findings.list_records(work, user_id))
+    assert (record["record"]["name"], record["record"]["site"]) == (LISTING.name, SITE.name)
+    [alert] = operator.work(lambda work: findings.list_alerts(work, user_id))
+    assert (len(alert["opt_out_procedure"]) > 0) is defined
+    again = operator.here("users", "accept", str(shown["id"]))
+    assert "no candidate has this id" in error_of(again)
+
+
+def test_a_rejected_candidate_is_not_shown_again(operator):
+    candidate(operator, jane(operator))
+    [shown] = told(operator.here("users", "candidates", "--json"))
+    assert "is rejected" in ok(operator.here("users", "reject", str(shown["id"])))
+    assert told(operator.here("users", "candidates", "--json")) == []
+    [rejected] = told(operator.here("users", "candidates", "--verdict", "rejected", "--json"))
+    assert rejected["id"] == shown["id"]
+
+
+def test_a_purged_person_is_in_no_table_and_no_file(file_operator):
+    operator = file_operator
+    user_id = jane(operator, url=HOOK)
+    candidate(operator, user_id)
+    operator.work(lambda work: findings.discover_record(work, user_id, LISTING, SITE))
+    operator.work(lambda work: findings.discover_link(work, user_id, PAGE))
+
+    def everything():
+        with closing(sqlite3.connect(operator.directory / "service.db")) as connection:
+            return {
+                name: connection.execute(f"SELECT * FROM {name}").fetchall()  # noqa: S608  our own names
+                for name in tables.metadata.tables
+            }
+
+    before = everything()
+    values = {value for name, rows in before.items() if name not in {"integrators", "metadata"} for row in rows
+              for value in row if isinstance(value, bytes)}  # fmt: skip
+    assert len(values) > 10
+    assert error_of(operator.on_a_terminal("users", "purge", str(user_id), answers="n\n")).endswith(
+        "nothing was deleted"
+    )
+    assert everything() == before
+    run = operator.on_a_terminal("users", "purge", str(user_id), answers="y\n")
+    assert (run.returncode, run.stdout) == (0, f"Deleted {user_id} from every table.\n")
+    assert {name for name, rows in everything().items() if rows} == {"integrators", "metadata"}
+    left = b"".join(path.read_bytes() for path in operator.directory.glob("service.db*"))
+    assert not [value for value in values if value in left]
+    assert "no user has this id" in error_of(operator.here("users", "purge", str(user_id), "--yes"))
+
+
+def kill(operator, user_id):
+    """A delivery about the person that nobody took; its webhook id."""
+    clock = FrozenClock(datetime.now(UTC) - timedelta(days=1))
+    operator.work(lambda work: findings.discover_link(work, user_id, PAGE), clock=clock)
+    for _ in range(4):
+        clock.advance(timedelta(hours=1))
+        [lease] = operator.work(
+            lambda work: leases.acquire(work, tables.deliveries, limit=1, duration=SOON), clock=clock
+        )
+        parcel = operator.work(lambda work: outbox.prepare(work, lease), clock=clock)  # noqa: B023
+        state = operator.work(
+            lambda work: outbox.record_attempt(work, lease, status=500, outcome="status 500"),  # noqa: B023
+            clock=clock,
+        )
+    assert state == "dead"
+    return parcel.webhook_id
+
+
+def test_deliveries_are_listed_and_dead_ones_replayed(operator):
+    user_id = jane(operator, url=HOOK)
+    dead = kill(operator, user_id)
+    operator.work(lambda work: findings.discover_record(work, user_id, LISTING, SITE))
+    newest, oldest = told(operator.here("webhooks", "list", "--json"))
+    assert (newest["state"], newest["attempts"], newest["events"]) == ("open", 0, 2)
+    assert (oldest["state"], oldest["attempts"], oldest["last_outcome"]) == ("dead", 4, "status 500")
+    assert oldest["webhook_id"] == dead
+    assert (oldest["integrator"], oldest["user_id"], oldest["due_at"]) == ("acme", user_id, None)
+    [shown] = told(operator.here("webhooks", "list", "--state", "dead", "--json"))
+    assert shown == oldest
+    assert len(told(operator.here("webhooks", "list", "--limit", "1", "--json"))) == 1
+    columns = ok(operator.here("webhooks", "list")).splitlines()
+    assert columns[0].split()[:2] == ["webhook", "id"]
+    assert re.search(rf"^{dead}  acme .* dead .* status 500$", columns[2])
+    run = operator.here("webhooks", "replay", dead, "msg_nobody")
+    assert error_of(run).startswith("Error: msg_nobody: no dead delivery")
+    assert told(operator.here("webhooks", "list", "--state", "dead", "--json")) == [oldest]
+    assert ok(operator.here("webhooks", "replay", dead, dead)) == "1 deliveries will be sent again.\n"
+    [again] = told(operator.here("webhooks", "list", "--state", "pending", "--json"))
+    assert again["webhook_id"] == dead
+    assert again["due_at"] is not None
+    assert "no dead delivery" in error_of(operator.here("webhooks", "replay", dead))
+
+
+def test_every_dead_delivery_is_replayed_at_once(operator):
+    dead = kill(operator, jane(operator, url=HOOK))
+    assert ok(operator.here("webhooks", "replay", "--all")) == "1 deliveries will be sent again.\n"
+    assert ok(operator.here("webhooks", "replay", "--all")) == "0 deliveries will be sent again.\n"
+    [again] = told(operator.here("webhooks", "list", "--json"))
+    assert (again["webhook_id"], again["state"]) == (dead, "pending")
+
+
+def test_the_status_counts_and_names_nobody(operator):
+    user_id = jane(operator, url=HOOK)
+    dead = kill(operator, user_id)
+    ok(operator.here("webhooks", "replay", dead))
+    site = Site(name="Seekfolk", removed_by_us=True)
+    operator.work(lambda work: findings.discover_record(work, user_id, LISTING, site))
+    for reason in (None, "blocked", None, "changed layout"):
+        operator.work(
+            lambda work: statistics.record_scan(work, "Seekfolk", reason=reason, trusted=True)  # noqa: B023
+        )
+    operator.work(lambda work: statistics.record_scan(work, "Everyname", reason=None, trusted=False))
+    operator.work(lambda work: statistics.reserve(work, "Never", delay=timedelta(0)))
+    status = told(operator.here("service", "status", "--json"))
+    assert list(status) == STATUS
+    assert status["people"] == {"registered": 1, "active": 1, "with_consent": 1, "may_be_scanned": 1}
+    assert status["deliveries"] == {"open": 1, "pending": 1, "delivered": 0, "dead": 0}
+    for kind, waiting in (("scans", 0), ("removals", 0), ("deliveries", 1)):
+        counts = status["work"][kind]
+        assert (counts["waiting"], counts["due"], counts["held"]) == (waiting, 1, 0), kind
+        assert datetime.fromisoformat(counts["oldest_due_at"]) <= datetime.now(UTC)
+    everyname, seekfolk = status["sites"]
+    assert (everyname["untrusted_scans"], everyname["last_good_scan_at"]) == (1, None)
+    assert (seekfolk["scans"], seekfolk["inconclusive_rate"]) == (4, 0.5)
+    assert seekfolk["last_reason"] == "changed layout"
+    assert told(operator.here("sites", "health", "--json")) == status["sites"]
+    shown = ok(operator.here("service", "status"))
+    assert "People: 1 registered, 1 active, 1 with consent, 1 may be scanned." in shown
+    assert re.search(r"^Seekfolk +4 +2 +0\.5 +0 +\S+Z +\S+Z +changed layout$", shown, re.MULTILINE)
+    assert shown.endswith(ok(operator.here("sites", "health")))
+    for word in ("Jane", "Doe", "Oakmere", "places.example", "club.example", HOOK):
+        assert word not in shown + json.dumps(status)
+
+
+def test_work_that_is_held_is_not_due(operator):
+    jane(operator)
+    operator.work(lambda work: leases.acquire(work, tables.users, limit=1, duration=timedelta(hours=1)))
+    scans = told(operator.here("service", "status", "--json"))["work"]["scans"]
+    assert scans == {"waiting": 0, "due": 0, "held": 1, "oldest_due_at": None}
+
+
+def test_people_without_activation_or_consent_are_not_scanned(operator):
+    user_id = jane(operator)
+    operator.work(lambda work: consent.deactivate(work, user_id))
+    people = told(operator.here("service", "status", "--json"))["people"]
+    assert people == {"registered": 1, "active": 0, "with_consent": 1, "may_be_scanned": 0}
+
+
+@pytest.mark.long
+def test_a_database_that_is_busy_is_told_in_one_line(file_operator):
+    jane(file_operator)
+    with closing(sqlite3.connect(file_operator.directory / "service.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        run = file_operator.here("users", "deactivate", "1")
+        other.execute("ROLLBACK")
+    assert run.returncode == 1
+    assert "database error (OperationalError): locked" in error_of(run)

@@ -1,0 +1,239 @@
+"""The processes of a service, as they really run: serve, worker, both at once, and how they end."""
+
+import asyncio
+import json
+import re
+import signal
+import time
+from datetime import UTC, datetime, timedelta
+
+import httpx
+import pytest
+from sqlalchemy import select
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.routing import Route
+from support.services import PAGE, url_of
+from support.shell import Operator, said_until
+
+import exposurekit as ek
+from exposurekit.service.api.server import running
+from exposurekit.service.clock import FrozenClock
+from exposurekit.service.findings import findings
+from exposurekit.service.storage import tables
+
+pytestmark = pytest.mark.long  # processes of their own
+NETWORK = ("--callback-network", "127.0.0.0/8")
+PATIENCE_S = 30
+JUNIPER = {"first_name": "Juniper", "last_name": "Quill", "addresses": [{"city": "Oak", "state": "CA"}]}
+# On loopback, where no scan may go: each look is inconclusive, and says why.
+DEFINITION = """
+name: Seekfolk
+guide: A free directory.
+opt_out_procedure: [Open the form.]
+opt_out_url: http://127.0.0.1:9/opt-out
+search: {url: "http://127.0.0.1:9/search", fields: {name: "{last_name}"}, no_results: Nobody}
+listings: {item: li, name: h2, reference_id: "@id"}
+removal: {method: manual}
+politeness: {delay_s: 0, robots_txt: false}
+"""
+
+
+@pytest.fixture
+def operator(tmp_path, store):
+    return Operator(tmp_path, url_of(tmp_path))
+
+
+class Inbox:
+    """An integrator that takes what comes; one that dawdles answers only when it is told to."""
+
+    def __init__(self, *, dawdles: bool = False) -> None:
+        self.ids: list[str] = []
+        self.goes_on = asyncio.Event()
+        if not dawdles:
+            self.goes_on.set()
+        self.app = Starlette(routes=[Route("/hook", self.take, methods=["POST"])])
+
+    async def take(self, request):
+        self.ids.append(request.headers["webhook-id"])
+        await self.goes_on.wait()
+        return Response(status_code=204)
+
+
+def added(operator, *words):
+    run = operator.here("integrator", "add", "acme", "--json", *(words or ("--attested-by", "Jo Doe")))
+    return json.loads(run.stdout)
+
+
+def told(operator, *words):
+    run = operator.here(*words, "--json")
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout)
+
+
+def eventually(ask):
+    """What is asked for, once it is so."""
+    until = time.monotonic() + PATIENCE_S
+    while not (found := ask()):
+        assert time.monotonic() < until, "it did not come to pass"
+        time.sleep(0.1)
+    return found
+
+
+def listening(process):
+    return re.search(r"http://\S+", said_until(process, "listening=")).group()
+
+
+def ended(process, number):
+    process.send_signal(number)
+    assert process.wait(timeout=PATIENCE_S) == 0
+    return process.stderr.read()
+
+
+def register(base_url, credentials):
+    with ek.Client(base_url, **credentials) as client:
+        return client.create_user(**JUNIPER)
+
+
+def due_delivery(operator, base_url, user_id):
+    """An event whose window closed a while ago."""
+    ok = operator.here("integrator", "set-callback", "acme", f"{base_url}/hook", *NETWORK)
+    assert ok.returncode == 0, ok.stderr
+    clock = FrozenClock(datetime.now(UTC) - timedelta(minutes=11))
+    operator.work(lambda work: findings.discover_link(work, user_id, PAGE), clock=clock)
+
+
+def scanned(operator):
+    """The person's row, once nobody scans them."""
+
+    async def ask(work):
+        row = await work.first(select(tables.users.c.scanned_at, tables.users.c.is_scanning))
+        return None if row is None or row.is_scanning else row
+
+    return operator.work(ask)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_worker_does_what_a_service_without_one_left(operator, number):
+    credentials = added(operator)
+    (operator.directory / "sites").mkdir()
+    (operator.directory / "sites" / "seekfolk.yaml").write_text(DEFINITION)
+    with operator.started("serve", "--port", "0", "--no-worker") as front:
+        register(listening(front), credentials)
+        assert told(operator, "service", "status")["work"]["scans"]["due"] == 1
+        with operator.started("worker", "--sites", "sites") as worker:
+            assert "sites=1 search_engine=no" in said_until(worker, "worker=running")
+            eventually(lambda: scanned(operator))
+            assert scanned(operator).scanned_at is not None
+            rest = ended(worker, number)
+        assert "no site definitions" not in rest
+        assert "worker=" not in ended(front, number)
+    status = told(operator, "service", "status")
+    assert status["work"]["scans"] == {"waiting": 1, "due": 0, "held": 0, "oldest_due_at": None}
+    [seekfolk] = status["sites"]
+    assert (seekfolk["site"], seekfolk["inconclusive_rate"]) == ("Seekfolk", 1.0)
+    assert "the address is forbidden" in seekfolk["last_reason"]
+
+
+def test_serve_works_inside_and_says_that_no_sites_are_defined(operator):
+    credentials = added(operator)
+    with operator.started("serve", "--port", "0") as front:
+        assert "--sites DIRECTORY" in said_until(front, "no site definitions")
+        register(listening(front), credentials)
+        eventually(lambda: scanned(operator))
+        assert scanned(operator).scanned_at is None  # nobody was looked for anywhere
+        assert "no sites" not in ended(front, signal.SIGTERM)
+
+
+def test_a_service_and_a_worker_together_deliver_each_event_once(operator):
+    credentials = added(operator)
+    inbox = Inbox()
+    with (
+        running(inbox.app) as hook,
+        operator.started("serve", "--port", "0", *NETWORK) as front,
+        operator.started("worker", *NETWORK) as worker,
+    ):
+        said_until(worker, "worker=running")
+        base_url = listening(front)
+        for _ in range(5):
+            user = register(base_url, credentials)
+            due_delivery(operator, hook, user.id)
+        eventually(lambda: told(operator, "service", "status")["deliveries"]["delivered"] == 5)
+        for process in (worker, front):
+            log = ended(process, signal.SIGTERM)
+            assert "fault" not in log
+            assert not [word for word in ("Quill", credentials["api_key"], hook, PAGE.url) if word in log]
+    sent = told(operator, "webhooks", "list")
+    assert sorted(inbox.ids) == sorted(one["webhook_id"] for one in sent)
+    assert [one["attempts"] for one in sent] == [1] * 5
+
+
+def test_a_callback_in_a_closed_network_is_not_visited(operator):
+    credentials = added(operator)
+    inbox = Inbox()
+    with running(inbox.app) as hook, operator.started("serve", "--port", "0", "--no-worker") as front:
+        due_delivery(operator, hook, register(listening(front), credentials).id)
+        with operator.started("worker") as worker:
+            assert "state=pending" in said_until(worker, "address refused")
+    assert inbox.ids == []
+
+
+def test_a_stopped_worker_releases_what_it_had_begun(operator):
+    """The lease would keep others away for longer than this test waits."""
+    credentials = added(operator)
+    inbox = Inbox(dawdles=True)
+    with running(inbox.app) as hook, operator.started("serve", "--port", "0", "--no-worker") as front:
+        due_delivery(operator, hook, register(listening(front), credentials).id)
+        with operator.started("worker", *NETWORK) as worker:
+            eventually(lambda: inbox.ids)
+            assert told(operator, "service", "status")["work"]["deliveries"]["held"] == 1
+            ended(worker, signal.SIGTERM)
+        counts = told(operator, "service", "status")["work"]["deliveries"]
+        assert (counts["due"], counts["held"]) == (1, 0)
+        inbox.goes_on.set()
+        with operator.started("worker", *NETWORK):
+            eventually(lambda: told(operator, "service", "status")["deliveries"]["delivered"] == 1)
+    assert len(set(inbox.ids)) == 1
+
+
+@pytest.mark.parametrize(("words", "refused"), [(["1"], True), (["0"], False)])
+def test_a_busy_key_is_limited_unless_limits_are_off(tmp_path, words, refused):
+    operator = Operator(tmp_path, "sqlite:///service.db")
+    credentials = added(operator, "--no-attestation")
+    path = f"/api/acme/{credentials['api_key']}/v2/users?api_secret={credentials['api_secret']}"
+    with operator.started("serve", "--port", "0", "--requests-per-second", *words) as front:
+        base_url = listening(front)
+        with httpx.Client() as http:
+            statuses = {http.get(base_url + path).status_code for _ in range(12)}
+    assert statuses == ({200, 429} if refused else {200})
+
+
+def test_on_sqlite_a_worker_says_that_the_service_has_one(tmp_path):
+    operator = Operator(tmp_path, "sqlite:///service.db")
+    added(operator)
+    with operator.started("worker") as worker:
+        assert "serve already includes a worker" in said_until(worker, "SQLite")
+        said_until(worker, "no site definitions")
+        assert "Traceback" not in ended(worker, signal.SIGINT)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["worker"], "exposurekit integrator add NAME creates one"),
+        (["worker", "--search-engine", "127.0.0.1:8888"], "--search-engine must be an http or https URL"),
+        (["worker", "--callback-network", "10.0.0.1/8"], "10.0.0.0/8"),
+        (["serve", "--search-engine", "searx"], "--search-engine must be an http or https URL"),
+        (["serve", "--callback-network", "here"], "10.0.0.0/8"),
+        (["serve", "--sites", "nowhere"], "nowhere is not a directory"),
+    ],
+)
+def test_what_a_worker_cannot_use_is_a_one_line_error(tmp_path, words, said):
+    operator = Operator(tmp_path, "sqlite:///service.db")
+    if words != ["worker"]:
+        added(operator)
+    run = operator.here(*words)
+    assert run.returncode == 1
+    [line] = run.stderr.splitlines()
+    assert line.startswith("Error: ")
+    assert said in line

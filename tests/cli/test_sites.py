@@ -1,0 +1,186 @@
+"""Site definitions from a shell: read, tried against sites that behave and sites that do not, and listed."""
+
+import asyncio
+import json
+import re
+
+import pytest
+from starlette.applications import Starlette
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.routing import Route
+from support.shell import Shell, error_of
+
+from exposurekit.service.api.server import running
+
+LOOPBACK = ("--network", "127.0.0.0/8")
+NOBODY = "<p>Nobody of that name</p>"
+
+
+def listed(name):
+    return f"<ul><li id=r7><h2>{name}</h2></li></ul>"
+
+
+async def search(request):
+    """A site for each way to behave; the known person is Casey Controlling."""
+    name, kind = request.query_params["name"], request.path_params["kind"]
+    known = name == "Casey Controlling"
+    if kind == "stalling":
+        await asyncio.sleep(5)
+    answers = {
+        "good": HTMLResponse(listed(name) if known else NOBODY),
+        "others": HTMLResponse(listed("Casey Controlling")),
+        "anybody": HTMLResponse(listed(name)),
+        "empty": HTMLResponse(NOBODY),
+        "nameless": HTMLResponse("<ul><li id=r7></li><li id=r8><h2>Casey Controlling</h2></li></ul>"),
+        "blocked": HTMLResponse("Are you a robot?", 403),
+        "moved": HTMLResponse("Gone", 404),
+        "changed": HTMLResponse("<div>Casey Controlling</div>"),
+        "broken": HTMLResponse("Oh no", 500),
+        "forbidden": HTMLResponse(listed(name) if known else NOBODY),
+        "stalling": HTMLResponse(NOBODY),
+    }
+    return answers[kind]
+
+
+async def robots(request) -> Response:
+    return PlainTextResponse("User-agent: *\nDisallow: /forbidden")
+
+
+@pytest.fixture(scope="module")
+def site():
+    app = Starlette(routes=[Route("/robots.txt", robots), Route("/{kind}", search)])
+    with running(app) as base_url:
+        yield base_url
+
+
+@pytest.fixture
+def shell(tmp_path):
+    return Shell(tmp_path)
+
+
+def definition(base_url, kind="good", *, known="{first_name: Casey, last_name: Controlling}"):
+    controls = f"controls: {{listed: {known}}}" if known else ""
+    return f"""
+name: {kind.title()} Site
+guide: A free directory.
+opt_out_procedure: [Open the form.]
+opt_out_url: {base_url}/opt-out
+search:
+  url: {base_url}/{kind}
+  fields: {{name: "{{first_name}} {{last_name}}"}}
+  no_results: Nobody of that name
+  timeout_s: 0.5
+listings: {{item: li, name: h2, reference_id: "@id"}}
+{controls}
+removal: {{method: manual, user_fields_required: [last_name, city]}}
+politeness: {{delay_s: 0.001}}
+"""
+
+
+def written(shell, base_url, *kinds, **options):
+    """Definition files; their names."""
+    for kind in kinds:
+        (shell.directory / f"{kind}.yaml").write_text(definition(base_url, kind, **options))
+    return [f"{kind}.yaml" for kind in kinds]
+
+
+@pytest.mark.parametrize("kind", ["good", "others"])
+def test_a_site_that_lists_the_known_and_nobody_else_works(shell, site, kind):
+    run = shell.here("sites", "check", *written(shell, site, kind), *LOOPBACK)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout == f"ok: {kind}.yaml: {kind.title()} Site works.\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("anybody", "an invented person is listed"),
+        ("empty", "the person of controls.listed is not listed"),
+        ("nameless", "listings lack a name or a reference_id"),
+        ("blocked", "the site blocks requests"),
+        ("moved", "check search.url"),
+        ("changed", "does not match the definition"),
+        ("broken", "status 500"),
+        ("forbidden", "the site's robots.txt disallows it"),
+        ("stalling", "time-out"),
+    ],
+)
+def test_a_broken_site_is_reported_once_with_its_reason(shell, site, kind, said):
+    run = shell.here("sites", "check", *written(shell, site, kind), *LOOPBACK)
+    assert run.returncode == 1
+    assert error_of(run).startswith(f"Error: {kind}.yaml: {kind.title()} Site: ")
+    assert said in error_of(run)
+
+
+def test_a_known_person_is_missed_where_none_is_named(shell, site):
+    run = shell.here("sites", "check", *written(shell, site, "good", known=None), *LOOPBACK)
+    assert run.returncode == 0
+    assert "controls.listed is missing" in error_of(run)
+
+
+def test_a_network_that_is_not_opened_is_not_visited(shell, site):
+    run = shell.here("sites", "check", *written(shell, site, "good"))
+    assert run.returncode == 1
+    assert "the address is forbidden" in error_of(run)
+
+
+def test_several_files_are_all_told_also_as_json(shell, site):
+    good, blocked = written(shell, site, "good", "blocked")
+    (shell.directory / "bad.yaml").write_text("name: Bad\nserch: {}")
+    run = shell.here("sites", "check", good, "bad.yaml", blocked, "none.yaml", *LOOPBACK, "--json")
+    assert (run.returncode, run.stderr) == (1, "")
+    first, bad, second, none = json.loads(run.stdout)
+    assert first == {"file": "good.yaml", "site": "Good Site", "ok": True, "problems": [], "notes": []}
+    assert (bad["file"], bad["site"], bad["ok"]) == ("bad.yaml", None, False)
+    assert "bad.yaml, line 2: serch is not a known key; did you mean search?" in bad["problems"]
+    assert second["problems"] == ["the site blocks requests"]
+    assert none["problems"] == ["none.yaml: cannot be read: No such file or directory"]
+
+
+@pytest.mark.parametrize("word", ["--offline", "--read-only"])
+def test_offline_the_files_are_read_and_no_site_is_asked(shell, word):
+    files = written(shell, "http://93.184.216.34:1", "good")
+    run = shell.here("sites", "check", *files, word)
+    assert (run.returncode, run.stdout) == (0, "ok: good.yaml: Good Site is valid.\n")
+    (shell.directory / "bad.yaml").write_text("name: Bad\nserch: {}")
+    run = shell(*("sites", "check", "bad.yaml", word))
+    assert run.returncode == 1
+    lines = run.stderr.splitlines()
+    assert len(lines) > 3
+    assert all(line.startswith("Error: bad.yaml, line ") for line in lines)
+
+
+def test_the_sites_of_a_directory_are_listed(shell):
+    written(shell, "http://seekfolk.example", "good", "changed")
+    run = shell.here("sites", "list", "--sites", ".", "--json")
+    assert json.loads(run.stdout)[1] == {
+        "site": "Good Site",
+        "removal": "manual",
+        "user_fields_required": ["last_name", "city"],
+        "processing_days": 7.0,
+    }
+    table = shell.here("sites", "list", "--sites", ".").stdout.splitlines()
+    assert re.split("  +", table[2]) == ["Good Site", "manual", "last_name; city", "7"]
+
+
+def test_the_configuration_directory_may_hold_the_sites(shell):
+    run = shell.here("sites", "list")
+    assert run.returncode == 0
+    assert "No sites are defined" in error_of(run)
+    usual = shell.directory / "config" / "exposurekit" / "sites"
+    usual.mkdir(parents=True)
+    (usual / "good.yaml").write_text(definition("http://seekfolk.example"))
+    assert [one["site"] for one in json.loads(shell.here("sites", "list", "--json").stdout)] == ["Good Site"]
+    shell.environment["EXPOSUREKIT_SITES"] = str(shell.directory / "elsewhere")
+    assert "is not a directory" in error_of(shell.here("sites", "list"))
+
+
+@pytest.mark.parametrize("command", [("serve", "--port", "0"), ("worker",), ("sites", "list")])
+def test_a_definition_that_cannot_be_used_stops_what_needs_it(shell, command):
+    assert shell.here("integrator", "add", "acme", "--no-attestation").returncode == 0
+    (shell.directory / "bad.yaml").write_text("name: Bad\nserch: {}")
+    run = shell.here(*command, "--sites", ".")
+    assert run.returncode == 1
+    assert (
+        "Error: bad.yaml, line 2: serch is not a known key; did you mean search?" in run.stderr.splitlines()
+    )

@@ -1,0 +1,209 @@
+"""The watch as an operator's process: what it receives, what it tells, and how it ends."""
+
+import json
+import re
+import signal
+import socket
+import time
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from support import faults
+from support.inbox import BODY, PATH, signed_headers
+from support.inbox import SECRET as SIGNING_SECRET
+from support.shell import Shell, error_of, said_until
+from support.watches import KEY, PEOPLE, SECRET, Fleet
+
+from exposurekit.monitor.webhooks.store import utc_now
+
+pytestmark = pytest.mark.long  # processes of their own
+
+PATIENCE_S = 60
+WATCH = ("watch", "run", "--every", "1h")
+SEEN = f"{len(PEOPLE)} people loaded in full"
+
+
+@pytest.fixture
+def fleet():
+    return Fleet(utc_now)
+
+
+@pytest.fixture
+def shell(fleet, tmp_path):
+    with faults.running(fleet) as server:
+        yield Shell(
+            tmp_path,
+            EXPOSUREKIT_BASE_URL=server.base_url,
+            EXPOSUREKIT_INTEGRATION_NAME="acme",
+            EXPOSUREKIT_API_KEY=KEY,
+            EXPOSUREKIT_API_SECRET=SECRET,
+            EXPOSUREKIT_HISTORY="history",
+        )
+
+
+def status(shell):
+    run = shell.here("watch", "status", "--json")
+    return run.returncode, json.loads(run.stdout)
+
+
+def eventually(ask):
+    """What is asked for, once it is so."""
+    until = time.monotonic() + PATIENCE_S
+    while not (found := ask()):
+        assert time.monotonic() < until, "it did not come to pass"
+        time.sleep(0.05)
+    return found
+
+
+def inbox_of(process):
+    return re.search(r"http://\S+", process.stdout.readline()).group()
+
+
+def ended(process, number=signal.SIGTERM):
+    """How it ended, and all that it says from now on."""
+    process.send_signal(number)
+    out, err = process.communicate(timeout=PATIENCE_S)
+    assert err.endswith("Stopped. Everything collected so far is stored.\n")
+    assert "Traceback" not in err
+    return process.returncode, out + err
+
+
+def is_silent_about(shell, *told):
+    service = shell.environment["EXPOSUREKIT_BASE_URL"].split("//")[1]
+    for secret in (KEY, SECRET, SIGNING_SECRET, PATH, service, "secret-"):
+        assert secret not in "".join(told)
+
+
+def verifies(shell):
+    return shell.here("history", "verify").stdout == "ok: the history is not damaged.\n"
+
+
+def test_watch_collects_receives_signed_deliveries_and_stops_while_idle(shell, fleet):
+    shell.environment["EXPOSUREKIT_WEBHOOK_SIGNING_SECRET"] = SIGNING_SECRET
+    body = BODY.replace("12", "3")
+    headers = signed_headers(at=utc_now(), body=body)
+    with shell.started(*WATCH, "--receive", "0") as process:
+        inbox = inbox_of(process)
+        begun = said_until(process, "watching ")
+        assert begun.endswith(f"watching {shell.directory}/history every 1h; first run now\n")
+        looked = said_until(process, SEEN)
+        assert httpx.post(inbox, content=body).status_code == 401
+        assert httpx.post(inbox, content=body, headers=headers).status_code == 204
+        eventually(lambda: status(shell)[1]["ingested"])
+        assert said_until(process, "deliveries: ").endswith("deliveries: 1 ingested, 0 quarantined\n")
+        second = shell(*WATCH, "--receive", "0")
+        assert "watch status shows" in error_of(second)
+        assert second.returncode == 1
+        prose = shell.here("watch", "status")
+        assert (prose.returncode, prose.stdout.splitlines()[0]) == (0, "ok: the watch is running.")
+        code, told = status(shell)
+        assert (code, told["alive"], told["ingested"], told["failures_in_a_row"]) == (0, True, 1, 0)
+        code, rest = ended(process)
+    assert code == 0
+    code, told = status(shell)
+    assert (code, told["state"], told["problem"]) == (1, "stopped", "it was stopped")
+    assert sorted(fleet.asked) == list(PEOPLE)
+    assert verifies(shell)
+    is_silent_about(shell, looked, rest, second.stderr, prose.stdout, json.dumps(told))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_watch_receives_during_a_slow_run_and_stops_within_it(shell, fleet, number):
+    fleet.fault = faults.BlackHole()
+    with shell.started(*WATCH, "--receive", "0") as process:
+        address = urlsplit(inbox_of(process))
+        path, inbox = address.path, f"http://{address.netloc}"
+        eventually(lambda: fleet.listed_at)
+        assert httpx.post(inbox + path, content=BODY).status_code == 204
+        assert httpx.post(inbox, content=BODY).status_code == 404
+        assert status(shell)[1]["state"] == "collecting"
+        code, rest = ended(process, number)
+    assert code == 0
+    assert status(shell)[1]["state"] == "stopped"
+    assert verifies(shell)
+    is_silent_about(shell, rest)
+    assert path not in rest
+    if number == signal.SIGTERM:
+        fleet.fault = None
+        with shell.started(*WATCH, "--receive", "0") as process:
+            assert httpx.post(inbox_of(process) + path, content=BODY).status_code == 204
+            said_until(process, SEEN)
+            assert ended(process)[0] == 0
+        assert status(shell)[1]["ingested"] == 1
+        assert verifies(shell)
+
+
+def test_the_status_of_a_killed_watch_is_gone(shell, fleet):
+    fleet.fault = faults.server_error()
+    with shell.started(*WATCH) as process:
+        said_until(process, "a collection failed: List users failed (500")
+        eventually(lambda: status(shell)[1]["failures_in_a_row"])
+        code, told = status(shell)
+        assert code == 1
+        assert told["problem"].startswith("it failed once: a collection failed: List users")
+        process.kill()
+        process.wait()
+    prose = shell.here("watch", "status")
+    assert prose.returncode == 1
+    assert prose.stdout.splitlines()[0] == "Problem: its process ended."
+    fleet.fault = None
+    with shell.started(*WATCH) as process:
+        looked = said_until(process, SEEN)
+        assert status(shell)[0] == 0
+        assert ended(process)[0] == 0
+    assert verifies(shell)
+    is_silent_about(shell, prose.stdout, looked, json.dumps(told))
+
+
+def test_a_restarted_watch_reports_the_last_run_and_error(shell, fleet):
+    with shell.started(*WATCH) as process:
+        said_until(process, SEEN)
+        ended(process)
+    looked = status(shell)[1]["last_run"]
+    (shell.directory / "history" / "watch.json").write_text(
+        json.dumps(
+            status(shell)[1] | {"last_error": {"at": "2026-03-01T20:00:00+00:00", "reason": "a look failed"}}
+        )
+    )
+    with shell.started(*WATCH) as process:
+        assert re.search(
+            r"every 1h; first run at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", said_until(process, "watching ")
+        )
+        code, told = status(shell)
+        prose = shell.here("watch", "status").stdout
+        ended(process)
+    assert (code, told["last_run"], told["failures_in_a_row"]) == (0, looked, 0)
+    assert f"Last run: {looked['finished_at']}, {len(PEOPLE)} users loaded completely, 0 failed\n" in prose
+    assert prose.endswith("Last error: 2026-03-01T20:00:00+00:00, a look failed\n")
+
+
+def test_a_watch_that_cannot_start_creates_no_webhook_path(shell):
+    with shell.started(*WATCH) as process:
+        said_until(process, SEEN)
+        second = shell(*WATCH, "--receive", "0")
+        ended(process)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        in_use = shell(*WATCH, "--receive", str(taken.getsockname()[1]))
+    assert "watch status shows" in error_of(second)
+    assert "it is in use" in in_use.stderr
+    assert "Traceback" not in in_use.stderr
+    assert (second.stdout, in_use.stdout, second.returncode, in_use.returncode) == ("", "", 1, 1)
+    assert not list((shell.directory / "history").glob("inbox*"))
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["status"], 1, "No watch was started with this history"),
+        (["run", "--every", "0s"], 2, "use a number and its unit"),
+        (["run", "--every", "soon"], 2, "use a number and its unit"),
+        (["run", "--history", "s3://bucket/history"], 1, "a watch needs a directory on this machine"),
+        (["run", "--receive", "0", "--path-secret", "short"], 1, "a path secret must have 16 to 200"),
+    ],
+)
+def test_what_it_cannot_watch_with_is_told(shell, words, code, said):
+    run = shell.here("watch", *words)
+    assert run.returncode == code
+    assert said in run.stderr
+    is_silent_about(shell, run.stderr)

@@ -1,0 +1,181 @@
+"""Bytes to plain values and back: whatever comes, it is read whole or refused at once, in words of ours."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from support.payloads import TEXT, Peak
+
+from exposurekit.contract import codec
+from exposurekit.contract.models import User, UserReply
+from exposurekit.contract.schema import shape_of_model
+from exposurekit.errors import InvalidResponse
+
+FIXTURE = Path(__file__).parent.parent / "support" / "data" / "user.xml"
+DEEP = 100_000
+MEGABYTE = 1_000_000
+CANARY = "canary"
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
+    max_leaves=12,
+)
+
+JANE = {
+    "id": 12345,
+    "secret": "ab12",
+    "birth_date": None,
+    "first_name": "Jane",
+    "middle_name": "",
+    "last_name": "O'Neil & <Co>",
+    "aliases": [{"id": 1, "first_name": "Janie", "last_name": "Doe"}],
+    "emails": [],
+    "phone_numbers": [{"id": 2, "number": "5551234567"}],
+    "addresses": [
+        {"id": 3, "address1": "1 Main", "address2": None, "city": "X", "state": "CA", "zip": "01234"}
+    ],
+    "records": [
+        {
+            "id": 7,
+            "name": "Jane Doe",
+            "site": "S",
+            "status": "pending removal",
+            "age": 41,
+            "href": None,
+            "relations": ["A B", "C D"],
+            "aliases": [],
+            "locations": ["X, CA"],
+            "reference_id": "r-1",
+            "user_fields_required_for_removal": ["first_name", "address1"],
+        }
+    ],
+    "links": [{"url": "http://e/?a=1&b=2", "title": "t", "contains": ["email", "phone"]}],
+    "service_history": [{"activated_service_on": "2026/01/02 03:04:05 +0000"}],
+    "is_scanning": True,
+    "identification_on_file": False,
+}
+
+
+def refusal_of(body, told="json", shape=None):
+    with pytest.raises(InvalidResponse) as refusal:
+        codec.decode(body, told, shape)
+    assert refusal.value.__context__ is None
+    return str(refusal.value)
+
+
+@given(PLAIN)
+@example({"id": 2**63 - 1, "secret": 123456789012345678})
+def test_json_is_read_as_it_was_written(value):
+    assert codec.decode(codec.encode(value, "json"), "json") == value
+
+
+@given(PLAIN)
+def test_any_json_is_read_as_the_standard_library_reads_it(value):
+    for text in (json.dumps(value), json.dumps(value, ensure_ascii=False, indent=2)):
+        assert codec.decode(text.encode(), "json") == value
+
+
+def test_the_user_of_a_rails_service_is_written_exactly():
+    """Not in the specification, "XML": fixtures/user.xml is one such answer."""
+    assert codec.encode({"user": JANE}, "xml") == FIXTURE.read_bytes()
+
+
+def test_the_user_of_a_rails_service_is_read_exactly():
+    read = codec.decode(FIXTURE.read_bytes(), "xml", shape_of_model(UserReply))
+    assert read == {"user": JANE}
+    assert UserReply.model_validate(read).user == User.model_validate(JANE)
+
+
+def test_a_rails_user_is_read_by_its_declared_types_alone():
+    """Without a shape, lists, integers, booleans and nulls are as declared, and all else is text."""
+    assert codec.decode(FIXTURE.read_bytes(), "xml") == {"user": JANE}
+
+
+def test_the_media_types_are_the_two_that_the_specification_names():
+    assert codec.MEDIA_TYPES == {"json": "application/json", "xml": "application/xml"}
+
+
+HOSTILE = {
+    "arrays": b"[" * DEEP,
+    "closed arrays": b"[" * DEEP + b"]" * DEEP,
+    "objects": b'{"canary":' * DEEP + b"1" + b"}" * DEEP,
+    "an integer of a megabyte": b'{"canary":' + b"9" * MEGABYTE + b"}",
+    "a negative integer of a megabyte": b'{"canary":-' + b"9" * MEGABYTE + b"}",
+    "not a number": b'["canary", NaN]',
+    "infinity": b'["canary", Infinity]',
+    "minus infinity": b'["canary", -Infinity]',
+    "a number beyond all floats": b'{"canary": [1e999]}',
+    "one below all floats": b'{"canary": {"of": -1e999}}',
+    "a number of 400 digits with a point": b"[" + b"9" * 400 + b".0]",
+    "half a surrogate pair": b'["canary", "\\ud800"]',
+    "the other half": b'{"canary\\udc00": 1}',
+    "a control character": b'["canary\x01"]',
+    "a null byte": b'["canary\x00"]',
+    "a bad escape": b'["canary\\x"]',
+    "not UTF-8": b'["canary\xff"]',
+    "UTF-16 by its mark alone": b"\xff\xfe" + b'["canary"]',
+    "UTF-32 by its mark alone": b"\xff\xfe\x00\x00" + b'["canary"]',
+    "nothing": b"",
+    "blanks": b" \n",
+    "a web page": b"<!DOCTYPE html><html>canary</html>",
+    "a text": b"canary",
+    "half a body": b'{"canary": "canary',
+    "two bodies": b'{"a": 1} {"canary": 1}',
+    "a trailing comma": b'["canary",]',
+    "single quotes": b"{'canary': 1}",
+    "a comment": b'["canary" /* canary */]',
+}
+
+
+@pytest.mark.parametrize("body", HOSTILE.values(), ids=HOSTILE)
+def test_unreadable_json_is_one_error_without_the_body(body):
+    message = refusal_of(body)
+    assert message.startswith("not JSON: ")
+    assert CANARY not in message
+    assert len(message) < 120
+
+
+@pytest.mark.parametrize(
+    "body",
+    [body for body in HOSTILE.values() if len(body) >= DEEP],
+    ids=[name for name, body in HOSTILE.items() if len(body) >= DEEP],
+)
+def test_hostile_json_is_refused_in_little_memory(body):
+    with Peak() as peak:
+        refusal_of(body)
+    assert peak.bytes < 20 * len(body)
+
+
+@given(st.binary() | st.text(st.sampled_from('[]{}",:0123456789eE+-.tfnNaI\\u \n')).map(str.encode))
+def test_any_bytes_are_read_or_refused(body):
+    value, said = None, ""
+    try:
+        value = codec.decode(body, "json")
+    except InvalidResponse as refusal:
+        said = str(refusal)
+    assert said.startswith("not JSON: ") if said else value == json.loads(body)
+
+
+def test_an_integer_is_exact_at_any_size_that_is_read():
+    assert codec.decode(b"[123456789012345678901234567890]", "json") == [123456789012345678901234567890]
+
+
+@pytest.mark.parametrize("value", ["\ud800", {"\udfff": 1}, [object()]])
+def test_what_json_has_no_form_for_is_refused(value):
+    with pytest.raises(InvalidResponse, match="cannot be written as JSON"):
+        codec.encode(value, "json")
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_json_is_never_written_with_what_no_reader_takes(value):
+    assert codec.encode([value], "json") == b"[null]"
+
+
+@pytest.mark.parametrize("value", [1.5, b"bytes", object()])
+def test_what_xml_has_no_form_for_is_refused(value):
+    with pytest.raises(InvalidResponse, match="XML has no form for"):
+        codec.encode({"age": value}, "xml")

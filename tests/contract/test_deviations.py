@@ -1,0 +1,760 @@
+"""Answers that deviate from the specification: each costs what deviates, through both clients, the frames and XML."""
+
+import contextlib
+import copy
+import gzip
+import json
+import re
+import warnings
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support import faults
+from support.clients import AT_ONCE, FACES, connected, many, told
+from support.payloads import ALERT, LINK, RECORD, USER
+
+import exposurekit as ek
+from exposurekit import frames
+from exposurekit.client import bulk, calls, probe, protocol
+from exposurekit.client.config import ClientConfig
+from exposurekit.client.retry import Response
+from exposurekit.contract import codec
+from exposurekit.errors import InvalidResponse
+
+CANARY = "canary"
+KEY = (USER["id"], USER["secret"])
+ACCESS = ClientConfig("https://service.example", "acme", "key", "secret")
+STRICT = ClientConfig("https://service.example", "acme", "key", "secret", strict=True)
+XML = ClientConfig("https://service.example", "acme", "key", "secret", format="xml")
+CREATE = calls.create_user(first_name="Oda", last_name="Moor", addresses=[{"city": "Oakmere", "state": "CA"}])
+GET, ALERTS = calls.get_user(KEY), calls.get_user_alerts(KEY)
+# Every field of a user, a record and an alert (33 of them), and of a link.
+FIELDS = [
+    *((GET, (), name) for name in USER),
+    *((GET, ("records", 0), name) for name in RECORD),
+    *((GET, ("links", 0), name) for name in LINK),
+    *((ALERTS, (), name) for name in ALERT),
+    *((ALERTS, ("source", "record"), name) for name in RECORD),
+]
+MISSING = object()
+ODD = {
+    "null": None,
+    "missing": MISSING,
+    "a boolean": True,
+    "an integer": 7,
+    "a number": 7.5,
+    "text": CANARY,
+    "a list": [CANARY],
+    "an object": {CANARY: CANARY},
+}
+ODD_VALUES = st.sampled_from([*ODD.values(), [], {}, "", [None], [7], [{}], -1, 2**63, 10**30, "12", "true"])
+COSTS_USER = {"id": {"null", "missing", "a boolean", "a number", "text", "a list", "an object"}}
+MAY_BE_ABSENT = {
+    *("birth_date", "age", "href", "user_fields_required_for_removal", "url", "contains", "guide"),
+    "opt_out_procedure",
+}
+ANY_CASE = settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+
+
+def body_of(call, path=(), name=None, value=None):
+    """The right answer to a call, with one odd field."""
+    item = copy.deepcopy(USER if call is GET else ALERT)
+    place = item
+    for step in path:
+        place = place[step]
+    if value is MISSING:
+        del place[name]
+    elif name:
+        place[name] = value
+    return {"user": item} if call is GET else {"alerts": [item]}
+
+
+def answer(body, format="json"):  # noqa: A002
+    return Response(200, {}, codec.encode(body, format))
+
+
+def both(call, access, outcome):
+    """The answer as a model, as plain dicts, and what was noted."""
+    notes = protocol.Notes()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        read = protocol.model(call, access, outcome)
+    row = protocol.row(call, access, outcome, notes)
+    dumped = read.model_dump() if call is GET else [one.model_dump() for one in read]
+    row = row["user" if call is GET else "alerts"]
+    return as_in(row, dumped), row, notes
+
+
+def as_in(row, dump):
+    """A dump with the fields that the row has: without those that the specification does not know."""
+    if isinstance(row, dict):
+        return {name: as_in(inner, dump[name]) for name, inner in row.items()}
+    return [*map(as_in, row, dump)] if isinstance(row, list) else dump
+
+
+def packed(user, alerts):
+    """The tables of one person."""
+    rows = [{"user_id": USER["id"], "alerts": alerts}]
+    return frames.flatten([frames.pack_users([user])], [frames.pack_alerts(rows)])
+
+
+def others(table, row, *names):
+    """A row of a table but for these columns."""
+    frame = frames.frame(table, [row[table]])
+    return frame.drop(columns=[name for name in names if name in frame]).astype(str).to_dict("records")
+
+
+@ANY_CASE
+@given(st.sampled_from(FIELDS), ODD_VALUES)
+def test_an_odd_field_costs_that_field_alone(field, value):
+    """Not in the specification: any field null, missing or of another type."""
+    call, path, name = field
+    outcome = answer(body_of(call, path, name, value))
+    try:
+        dumped, row, notes = both(call, ACCESS, outcome)
+    except InvalidResponse as error:
+        assert (path, name) == ((), "id")
+        assert "user.id is" in str(error)  # noqa: PT017
+        assert CANARY not in str(error)  # noqa: PT017
+        return
+    assert dumped == row
+    assert CANARY not in str([(note.field, note.kind, note.example) for note in notes])
+    right_user, right_alerts = (
+        protocol.row(call, STRICT, answer(body_of(call)))["user" if call is GET else "alerts"]
+        for call in (GET, ALERTS)
+    )
+    found = packed(row, right_alerts) if call is GET else packed(right_user, row)
+    right = packed(right_user, right_alerts)
+    if call is GET and not path:
+        hidden = (name, "user_id") if name == "id" else (name,)
+        assert others("users", found, *hidden) == others("users", right, *hidden)
+        for table in ("records", "links", "emails", "addresses", "aliases", "phone_numbers"):
+            assert table == name or found[table].num_rows == right[table].num_rows
+        assert found["service_history"].num_rows == 1 or name == "service_history"
+    elif path == ("records", 0) and name != "id":
+        assert others("records", found, name) == others("records", right, name)
+    elif path == ("links", 0):
+        assert others("links", found, name) == others("links", right, name)
+    elif call is ALERTS and name != "source":
+        columns = {"id": "record_id"}.get(name, name)
+        assert others("alerts", found, columns) == others("alerts", right, columns)
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize(("call", "path", "name"), FIELDS, ids=str)
+def test_each_odd_field_is_noted_once_or_may_be_so(call, path, name, odd):
+    outcome = answer(body_of(call, path, name, ODD[odd]))
+    if (path, name) == ((), "id") and odd in COSTS_USER["id"]:
+        with pytest.raises(InvalidResponse):
+            both(call, ACCESS, outcome)
+        return
+    right = body_of(call)
+    _, _, notes = both(call, ACCESS, outcome)
+    conforms = right == body_of(call, path, name, ODD[odd]) or _fits(path, name, odd)
+    assert bool(notes) != conforms, notes
+    if notes:
+        prefix = "" if call is GET else "alerts."
+        place = prefix + ".".join([str(step) for step in path if step != 0] + [name])
+        assert {note.field for note in notes} == {place} | ({place + ".id"} if odd == "never" else set())
+
+
+def _fits(path, name, odd):
+    if odd in {"null", "missing"}:
+        return name in MAY_BE_ABSENT
+    texts = {"relations", "aliases", "locations", "user_fields_required_for_removal", "contains"}
+    fits = {
+        "a boolean": {"is_scanning", "identification_on_file"},
+        "an integer": {"id", "secret", "birth_date", "age"},
+        "a number": set(),
+        "text": {
+            *("secret", "first_name", "middle_name", "last_name", "name", "site", "status", "href"),
+            *("reference_id", "url", "title", "text", "html", "guide", "opt_out_procedure", "source_type"),
+        },
+        "a list": texts | {"opt_out_procedure"},
+        "an object": set(),
+    }
+    return name in fits[odd] and (path, name) != ((), "aliases")
+
+
+@ANY_CASE
+@given(st.sampled_from(FIELDS), st.sampled_from(list(ODD)), st.booleans(), st.booleans())
+def test_the_same_in_xml(field, odd, typed, emptied):
+    """``nil="true"``, elements that are empty, and no type attributes."""
+    call, path, name = field
+    if odd == "a number":
+        odd = "text"
+    content = codec.encode(body_of(call, path, name, ODD[odd]), "xml").decode()
+    if not typed:
+        content = re.sub(r' type="(integer|boolean)"', "", content)
+    if emptied:
+        content = content.replace(f">{CANARY}<", "><")
+    try:
+        dumped, row, notes = both(call, XML, Response(200, {}, content.encode()))
+    except InvalidResponse as error:
+        assert (path, name) == ((), "id")
+        assert CANARY not in str(error)  # noqa: PT017
+        return
+    assert dumped == row
+    assert CANARY not in str([(note.field, note.kind, note.example) for note in notes])
+    if call is GET:
+        assert len(row["records"]) == 1 or name in {"records", "id"}
+        frames.pack_users([row])
+
+
+def test_xml_without_types_deviates_in_nothing():
+    for call in (GET, ALERTS):
+        content = re.sub(rb' type="(integer|boolean)"', b"", codec.encode(body_of(call), "xml"))
+        assert not both(call, XML, Response(200, {}, content))[2]
+
+
+@pytest.mark.parametrize("format", ["json", "xml"])
+@pytest.mark.parametrize("call", [GET, ALERTS])
+def test_a_conforming_answer_has_no_deviation(call, format):  # noqa: A002
+    access = XML if format == "xml" else ACCESS
+    dumped, row, notes = both(call, access, answer(body_of(call), format))
+    assert not notes
+    assert dumped == row
+
+
+@pytest.mark.parametrize(
+    ("call", "path", "name"), [field for field in FIELDS if field[2] not in MAY_BE_ABSENT]
+)
+def test_strict_takes_no_null_and_no_absence(call, path, name):
+    if path == ("source", "record") and name == "id":
+        return  # an alert's record may lack its id
+    for value in (None, MISSING):
+        with pytest.raises(InvalidResponse):
+            protocol.row(call, STRICT, answer(body_of(call, path, name, value)))
+
+
+@pytest.mark.parametrize("access", [STRICT, replace(STRICT, format="xml")], ids=["json", "xml"])
+@pytest.mark.parametrize(("call", "path", "name"), FIELDS, ids=str)
+def test_strict_refuses_whatever_would_be_noted(call, path, name, access):
+    for odd, value in ODD.items():
+        if access.format == "xml" and odd == "a number":
+            continue  # XML has none
+        outcome = answer(body_of(call, path, name, value), access.format)
+        with contextlib.suppress(InvalidResponse):
+            if not protocol.deviations(call, access, outcome):
+                assert protocol.model(call, access, outcome)
+                assert protocol.row(call, access, outcome)
+                continue
+        for reader in (protocol.model, protocol.row):
+            with pytest.raises(
+                InvalidResponse, match=r"response: \w.* (is missing|is not as described)$"
+            ) as caught:
+                reader(call, access, outcome)
+            assert CANARY not in str(caught.value)
+
+
+def noted(**fields):
+    """What a user with these fields is noted for, and the user."""
+    notes = protocol.Notes()
+    row = protocol.row(GET, ACCESS, answer({"user": USER | fields}), notes)["user"]
+    return row, {(note.field, note.kind, note.example): times for note, times in notes.items()}
+
+
+@pytest.mark.parametrize(
+    ("fields", "value", "note"),
+    [
+        ({"id": "12"}, 12, ("id", "text for integer", "text of 2 digits")),
+        ({"id": 12.0}, 12, ("id", "number for integer", "number")),
+        ({"first_name": 7}, "7", ("first_name", "integer for text", "integer of 1 digit")),
+        ({"is_scanning": "True"}, True, ("is_scanning", "text for boolean", "text of 4 characters")),
+        ({"is_scanning": 0}, False, ("is_scanning", "integer for boolean", "integer of 1 digit")),
+        (
+            {"is_scanning": "soon"},
+            None,
+            ("is_scanning", "text for boolean, unreadable", "text of 4 characters"),
+        ),
+        (
+            {"birth_date": "soon"},
+            None,
+            ("birth_date", "text for integer, unreadable", "text of 4 characters"),
+        ),
+        (
+            {"birth_date": 10**30},
+            None,
+            ("birth_date", "integer out of range, unreadable", "integer of 31 digits"),
+        ),
+        ({"middle_name": None}, None, ("middle_name", "null", "null")),
+        ({"last_name": [CANARY]}, None, ("last_name", "list for text, unreadable", "list of 1 item")),
+    ],
+)
+def test_what_was_plainly_meant_is_read(fields, value, note):
+    [name] = fields
+    row, notes = noted(**fields)
+    assert row[name] == value
+    assert notes == {note: 1}
+
+
+def test_one_item_stands_for_a_list_of_it():
+    row, notes = noted(
+        emails=USER["emails"][0], records=[RECORD | {"relations": "A B"}], links={"0": LINK, "1": LINK}
+    )
+    assert [one["address"] for one in row["emails"]] == [USER["emails"][0]["address"]]
+    assert (row["records"][0]["relations"], len(row["links"])) == (["A B"], 2)
+    assert {(name, kind) for name, kind, _ in notes} == {
+        ("emails", "object for list"),
+        ("links", "object for list"),
+        ("records.relations", "text for list"),
+    }
+
+
+NO_VALUE = {
+    "half a surrogate pair": (b'"\\ud83d"', "malformed text for "),
+    "a byte that is not UTF-8": (b'"Jos\xe9"', "malformed text for "),
+    "5,000 digits": (b"9" * 5_000, "number for "),
+    "nested 500 deep": (b"[" * 500 + b"]" * 500, "list for "),
+}
+
+
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize(("content", "kind"), NO_VALUE.values(), ids=NO_VALUE)
+@pytest.mark.parametrize(
+    "path", ["user.middle_name", "user.birth_date", "user.is_scanning", "user.links.title"]
+)
+def test_a_value_that_json_forbids_costs_its_field(path, content, kind, face):
+    call, reader = GET, protocol.row if face == "blocking" else protocol.model
+    *_, name = path.split(".")
+    body = json.dumps({"user": USER | {"unknown": 0}}).encode()
+    was = b'"%s": ' % name.encode()
+    value = body.split(was)[1].split(b",")[0]
+    body = body.replace(was + value, was + content, 1).replace(b'"unknown": 0', b'"unknown": ' + content)
+    notes = protocol.Notes()
+    reader(call, ACCESS, Response(200, {}, body), notes)
+    [note] = notes
+    assert f"user.{note.field}" == path
+    assert note.kind.startswith(kind)
+    assert note.kind.endswith(", unreadable")
+
+
+def test_a_step_that_is_no_text_costs_that_step():
+    body = json.dumps({"alerts": [ALERT | {"opt_out_procedure": ["a", "\ud83d", "b"]}]}).encode()
+    [alert] = protocol.row(ALERTS, ACCESS, Response(200, {}, body), protocol.Notes())["alerts"]
+    assert alert["opt_out_procedure"] == ["a", "b"]
+
+
+@pytest.mark.parametrize("source", [{}, {"record": None}, {"x": 1}])
+@pytest.mark.parametrize("access", [ACCESS, XML], ids=["json", "xml"])
+def test_a_source_of_neither_kind_is_noted(source, access):
+    [read], _, notes = both(ALERTS, access, answer(body_of(ALERTS, (), "source", source), access.format))
+    assert read["source"]["record"] is None
+    assert [(note.field, note.kind) for note in notes] == [
+        ("alerts.source", "object without record or link, unreadable")
+    ]
+
+
+@pytest.mark.parametrize(("name", "source"), [("record", {"id": 11, "site": "Heron"}), ("link", LINK)])
+@pytest.mark.parametrize("access", [ACCESS, XML], ids=["json", "xml"])
+def test_a_source_without_its_key_is_read(name, source, access):
+    [read], _, notes = both(ALERTS, access, answer(body_of(ALERTS, (), "source", source), access.format))
+    assert {field: read["source"][name][field] for field in source} == source
+    assert ("alerts.source", "not wrapped") in {(note.field, note.kind) for note in notes}
+
+
+@pytest.mark.parametrize("entry", [{}, {"x": 1}, {"activated_service_on": None}])
+def test_a_history_entry_of_neither_kind_is_noted(entry):
+    row, notes = noted(service_history=[entry, *USER["service_history"]])
+    assert len(row["service_history"]) == 1
+    [(field, kind, _)] = notes
+    assert (field, kind) == (
+        "service_history",
+        "object without activated_service_on or deactivated_service_on, item lost",
+    )
+
+
+@pytest.mark.parametrize("seconds", [1704164645, "1704164645"])
+def test_a_history_entry_may_be_epoch_seconds(seconds):
+    row, notes = noted(service_history=[{"activated_service_on": seconds}])
+    assert row["service_history"][0]["activated_service_on"].isoformat() == "2024-01-02T03:04:05+00:00"
+    assert len(notes) == 1
+
+
+def test_a_repeated_record_is_read_once():
+    row, notes = noted(records=[RECORD, {"record": RECORD | {"site": "Other"}}, RECORD | {"id": 8}])
+    assert [(one["id"], one["site"]) for one in row["records"]] == [(7, RECORD["site"]), (8, RECORD["site"])]
+    assert [(field, kind) for field, kind, _ in notes] == [("records", "repeated")]
+
+
+@pytest.mark.parametrize(
+    ("value", "steps", "kind"),
+    [
+        (12, ["12"], "integer for list"),
+        (1.5, ["1.5"], "number for list"),
+        (True, [], "boolean for list, unreadable"),
+        ({"a": 1}, [], "object for list, unreadable"),
+    ],
+)
+def test_a_kind_tells_whether_the_steps_were_read(value, steps, kind):
+    [read], _, notes = both(ALERTS, ACCESS, answer(body_of(ALERTS, (), "opt_out_procedure", value)))
+    assert (read["opt_out_procedure"], [note.kind for note in notes]) == (steps, [kind])
+
+
+def test_nesting_beyond_any_limit_is_one_error():
+    for depth in (5_000, 100_000):
+        body = b'{"user": ' + b"[" * depth + b"]" * depth + b"}"
+        with pytest.raises(InvalidResponse, match="not JSON"):
+            protocol.row(GET, ACCESS, Response(200, {}, body))
+
+
+@pytest.mark.parametrize("item", [None, 7, CANARY, [RECORD], {}, {"record": None}, RECORD | {"id": None}])
+def test_a_record_without_an_id_costs_only_that_record(item):
+    row, notes = noted(records=[RECORD, item, RECORD | {"id": 8}])
+    assert [one["id"] for one in row["records"]] == [7, 8]
+    assert any(kind.endswith("item lost") for _, kind, _ in notes)
+
+
+@pytest.mark.parametrize("name", ["emails", "records", "links", "service_history"])
+@pytest.mark.parametrize("value", [CANARY, [CANARY]])
+def test_text_is_no_item_in_xml_either(name, value):
+    for access in (ACCESS, XML):
+        read, _, notes = both(GET, access, answer({"user": USER | {name: value}}, access.format))
+        assert read[name] == []
+        assert [note.field for note in notes] == [name]
+        assert next(iter(notes)).costs_item
+
+
+def test_a_single_call_warns_of_what_it_left_out():
+    with pytest.warns(UserWarning, match=r"^List user records: .* dropped at records$"):
+        found = protocol.model(
+            calls.list_user_records(KEY), ACCESS, answer({"records": [{"record": RECORD}, 7]})
+        )
+    assert [record.id for record in found] == [7]
+
+
+@pytest.mark.parametrize(
+    ("call", "user"),
+    [(GET, USER | {"emails": None}), (CREATE, {"id": 12, "secret": "s"})],
+    ids=["null", "id and secret alone"],
+)
+def test_a_single_call_warns_of_nothing_if_nothing_was_dropped(call, user):
+    assert protocol.model(call, ACCESS, answer({"user": user})).emails == []
+
+
+@pytest.mark.parametrize("body", [{"error": "no"}, {"errors": []}, {"x": 1}, {}, [], None, 7, "text"])
+@pytest.mark.parametrize("call", [GET, calls.list_user_records(KEY), calls.list_users()])
+def test_what_is_no_answer_is_no_empty_one(call, body):
+    with pytest.raises(InvalidResponse, match="invalid response"):
+        protocol.model(call, ACCESS, answer(body))
+
+
+def test_a_user_without_the_key_around_it_is_read():
+    assert protocol.model(GET, ACCESS, answer(USER)).id == USER["id"]
+    assert protocol.model(calls.get_record(KEY, 7), ACCESS, answer(RECORD)).site == RECORD["site"]
+
+
+# --- encodings ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+@pytest.mark.parametrize("access", [ACCESS, STRICT], ids=["lenient", "strict"])
+def test_json_is_read_by_its_byte_order_mark(encoding, access):
+    """Where the specification is silent: "a JSON body"."""
+    content = json.dumps({"user": USER | {"first_name": "Żofia"}}, ensure_ascii=False).encode(encoding)
+    for read in (protocol.model(GET, access, Response(200, {}, content)), None):
+        name = (
+            read.first_name
+            if read
+            else protocol.row(GET, access, Response(200, {}, content))["user"]["first_name"]
+        )
+        assert name == "Żofia"
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-be", "utf-32-be"])
+def test_a_byte_order_mark_says_which_bytes_come_first(encoding):
+    assert codec.decode("\ufeff{}".encode(encoding), "json") == {}
+
+
+# --- Create user --------------------------------------------------------------------------------------
+
+WHOLE = json.dumps({"user": USER}).encode()
+HOLDS_KEY = {
+    "nothing else": json.dumps({"user": {"id": 12345, "secret": "ab12"}}).encode(),
+    "bare": json.dumps({"id": 12345, "secret": "ab12"}).encode(),
+    "deeper": json.dumps({"data": {"user": {"id": 12345, "secret": "ab12"}}}).encode(),
+    "cut off": WHOLE[:90],
+    "before garbage": WHOLE + b"garbage",
+    "before another document": WHOLE + b'{"user": {}}',
+    "after another document": b'{"notice": "{}"}' + WHOLE,
+    "after a guard": b")]}',\n" + WHOLE,
+    "after a notice": b"Notice: {x} at {" + WHOLE,
+    "around a control character": WHOLE[:90] + b"\x00" + WHOLE[90:],
+    "a number without end": WHOLE.replace(b'"birth_date": 0', b'"birth_date": 1e999'),
+    "xml": codec.encode({"user": {"id": 12345, "secret": "ab12"}}, "xml"),
+    "null elsewhere": json.dumps({"user": dict.fromkeys(USER) | {"id": 12345, "secret": "ab12"}}).encode(),
+}
+
+
+@pytest.mark.parametrize("status", [200, 201, 202, 203, 299])
+def test_any_2xx_on_create_user_is_success(status):
+    """Where the specification is silent: "status of success"."""
+    assert (
+        protocol.model(CREATE, ACCESS, Response(status, {}, WHOLE)).key
+        == protocol.model(GET, ACCESS, answer({"user": USER})).key
+    )
+
+
+@pytest.mark.parametrize("content", HOLDS_KEY.values(), ids=HOLDS_KEY)
+def test_a_new_users_id_and_secret_are_never_lost(content):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        key = protocol.model(CREATE, ACCESS, Response(201, {}, content)).key
+    assert (key.id, key.secret) == (12345, "ab12")
+    with contextlib.suppress(InvalidResponse):
+        protocol.model(CREATE, STRICT, Response(201, {}, content))
+        return
+    with pytest.raises(InvalidResponse, match="save the error's user_key") as caught:
+        protocol.model(CREATE, STRICT, Response(201, {}, content))
+    key = caught.value.user_key
+    assert (key.id, key.secret) == (12345, "ab12")
+    assert "ab12" not in str(caught.value) + repr(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"<html>", b'{"user": {"id": 1', WHOLE[:24]])
+def test_an_answer_without_a_key_says_to_look_first(content):
+    with pytest.raises(
+        InvalidResponse, match=r"may have been created.*check before you repeat the call"
+    ) as caught:
+        protocol.model(CREATE, ACCESS, Response(200, {}, content))
+    assert caught.value.user_key is None
+
+
+def test_a_user_without_a_secret_has_no_key():
+    user = protocol.model(GET, ACCESS, answer({"user": USER | {"secret": None}}))
+    with pytest.raises(InvalidResponse, match="no secret"):
+        _ = user.key
+
+
+# --- both clients and the frames, over real HTTP ------------------------------------------------------
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_both_clients_read_every_odd_field(face):
+    odd = {}
+    with (
+        faults.running(lambda _request: told(odd["body"])) as server,
+        connected(face, server.base_url) as client,
+    ):
+        for call, path, name in FIELDS:
+            for value in (None, MISSING, 7):
+                odd["body"] = body_of(call, path, name, value)
+                if (path, name, value) in {((), "id", None), ((), "id", MISSING)}:
+                    continue
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    found = client.get_user(KEY) if call is GET else client.get_user_alerts(KEY)
+                assert repr(found)
+
+
+def test_people_with_one_odd_field_each_are_all_loaded():
+    """Of 252 such people 179 were lost."""
+    cases = [
+        (path, name, value)
+        for call, path, name in FIELDS
+        if call is GET
+        for value in ODD.values()
+        if (path, name) != ((), "id")
+    ]
+
+    def meddle(request, number):
+        if number is None or request.operation != "get_user":
+            return None
+        return told({"user": body_of(GET, *cases[number - 1])["user"] | {"id": number}})
+
+    with faults.running(many(range(1, len(cases) + 1), meddle)) as server:
+        exposure = connect(server)
+        with pytest.warns(
+            UserWarning, match=r"^responses deviate from the specification in \d+ fields; exposure"
+        ):
+            users = exposure.users()
+        assert len(exposure.failures()) == 0
+    assert users["user_id"].tolist() == list(range(1, len(cases) + 1))
+    table = exposure.deviations().set_index(["operation", "field", "kind"])
+    assert table.loc[("Get user", "middle_name", "null"), "users"] == 1
+    assert table.loc[("Get user", "records.site", "missing"), "users"] == 1
+    assert (
+        table.loc[("Get user", "records.age", "text for integer, unreadable"), "example"]
+        == "text of 6 characters"
+    )
+    assert CANARY not in exposure.deviations().to_csv()
+    assert set(exposure.on_file()["user_id"]) == set(users["user_id"])
+    by_site = ek.analysis.by_site(exposure.records())
+    assert by_site["total"].sum() > 0
+
+
+def connect(server, **how):
+    names = {"integration_name": "acme", "api_key": "key", "api_secret": "secret"}
+    return ek.connect(server.base_url, **names, retries=AT_ONCE, progress=False, **how)
+
+
+def test_strict_makes_each_of_them_a_failure():
+    def meddle(request, number):
+        user = faults.BODIES["get_user"]["user"] | {"id": number, "middle_name": None if number == 2 else ""}
+        return told({"user": user}) if request.operation == "get_user" else None
+
+    with faults.running(many([1, 2], meddle)) as server:
+        exposure = connect(server, strict=True)
+        [failure] = exposure.failures().to_dict("records")
+    assert (failure["user_id"], failure["error"]) == (2, "InvalidResponse")
+    assert failure["reason"].endswith("user.middle_name is not as described")
+    assert len(exposure.deviations()) == 0
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_a_person_listed_twice_counts_once(face):
+    listed = [{"id": number, "secret": "s"} for number in (1, 1, 2, 3, 2)]
+
+    def script(request):
+        start = int(request.query.get("offset", 0))
+        return told({"count": 5, "users": listed[start : start + 3]})
+
+    with faults.running(script) as server, connected(face, server.base_url) as client:
+        assert [key.id for key in client.iter_users(page_size=3)] == [1, 2, 3]
+
+
+def test_a_listed_user_without_a_secret_makes_the_list_incomplete():
+    def meddle(request, number):
+        if number is not None or request.query.get("offset", "0") != "0":
+            return None
+        return told(
+            {"users": [{"id": 1, "secret": "secret-1"}, {"id": 2, "secret": None}, {"secret": "x"}, 7]}
+        )
+
+    with faults.running(many([1], meddle)) as server:
+        exposure = connect(server)
+        with pytest.warns(UserWarning, match="deviate"):
+            *_, last = exposure.iter_batches()
+    listing = last.listing
+    assert (listing.returned, listing.unreadable, listing.is_complete) == (1, 3, False)
+
+
+def test_a_listed_user_without_a_secret_is_a_failure():
+    listed = [{"id": 3}, {"id": 4, "secret": None}, {"user": {"id": 5}}, {}, {"id": 2**63, "secret": "s"}]
+    page = {"count": 7, "users": [{"user": {"id": 1, "secret": "secret-1"}}, *listed, {"id": 1}]}
+
+    def meddle(request, number):
+        is_first = request.query.get("offset", "0") == "0"
+        return told(page if is_first else {"users": []}) if number is None else None
+
+    with faults.running(many([1], meddle)) as server:
+        exposure = connect(server)
+        with pytest.warns(UserWarning, match="deviate"):
+            failures = exposure.failures()
+    assert repr(exposure).endswith("1 people, 5 more not loaded)")
+    assert failures["user_id"].tolist() == [3, 4, 5]
+    assert set(failures["operation"]) == {"List users"}
+    assert set(failures["reason"]) == {bulk.WITHOUT_KEY}
+    assert "users wrapped" in (exposure.deviations()["field"] + " " + exposure.deviations()["kind"]).tolist()
+
+
+def test_deviations_of_a_list_count_users_and_not_pages():
+    ids = range(1, 121)
+
+    def meddle(request, number):
+        if number is not None:
+            return None
+        offset = int(request.query.get("offset", 0))
+        users = [{"id": str(one), "secret": f"secret-{one}"} for one in ids[offset : offset + 100]]
+        return told({"count": str(len(ids)), "users": users})
+
+    with faults.running(many(ids, meddle)) as server:
+        exposure = connect(server)
+        with pytest.warns(UserWarning, match="deviate"):
+            table = exposure.deviations().set_index("field")["users"]
+    assert table["users.id"] == len(ids)
+    assert table.isna()["count"]
+
+
+def test_a_probe_counts_the_users_of_each_deviation():
+    def meddle(request, number):
+        if request.operation != "get_user":
+            return None
+        middle = {"middle_name": None} if number < 3 else {}
+        records = [RECORD | {"age": "4" * number}, RECORD | {"id": 8, "age": "5"}]
+        return told({"user": USER | {"id": number, "records": records} | middle})
+
+    with faults.running(many([1, 2, 3], meddle)) as server, connect(server).client as client:
+        texts = probe.deviations(client)
+    assert texts == [
+        "Get user: records.age text for integer (3 of 3 users)",
+        "Get user: middle_name null (2 of 3 users)",
+    ]
+
+
+# --- odd transport ------------------------------------------------------------------------------------
+
+BODY = json.dumps(faults.BODIES["get_user"]).encode()
+
+
+def raw(body, *headers, status="200 OK"):
+    lines = [f"HTTP/1.1 {status}", "Content-Type: application/json", f"Content-Length: {len(body)}", *headers]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+def members():
+    half = len(BODY) // 2
+    return gzip.compress(BODY[:half]) + gzip.compress(BODY[half:])
+
+
+def chunked(*headers):
+    lines = ["HTTP/1.1 200 OK", "Transfer-Encoding: chunked", *headers, "", f"{len(BODY):x}", ""]
+    return "\r\n".join(lines).encode() + BODY + b"\r\n0\r\n\r\n"
+
+
+TRANSPORT = {
+    "a script as redirect": (raw(b"", "Location: javascript:alert(1)", status="302 Found"), "APIStatusError"),
+    "a redirect to nowhere": (raw(b"", "Location: http://[::1", status="302 Found"), "APIStatusError"),
+    "gzip of two members": (raw(members(), "Content-Encoding: gzip"), "User"),
+    "gzip and rubbish": (raw(members() + b"xxx", "Content-Encoding: gzip"), "User"),
+    "gzip that is cut": (raw(members()[:-12], "Content-Encoding: gzip"), "ConnectionFailed"),
+    "no gzip": (raw(BODY, "Content-Encoding: gzip"), "User"),
+    "a refusal that is no gzip": (raw(BODY, "Content-Encoding: gzip", status="401 No"), "Unauthorized"),
+    "a refusal in gzip that is cut": (
+        raw(members()[:-12], "Content-Encoding: gzip", status="401 No"),
+        "Unauthorized",
+    ),
+    "a refusal in invalid gzip": (
+        raw(b"\x1f\x8bno", "Content-Encoding: gzip", status="401 No"),
+        "Unauthorized",
+    ),
+    "100 kB in one header": (raw(BODY, "X-Long: " + "a" * 99_000), "User"),
+    "100 kB of headers": (raw(BODY, *(f"X-{n}: {'a' * 990}" for n in range(99))), "User"),
+    "200 headers": (raw(BODY, *(f"X-{n}: a" for n in range(200))), "User"),
+    "a megabyte of headers": (raw(BODY, *(f"X-{n}: {'a' * 990}" for n in range(1_000))), "ConnectionFailed"),
+    "bytes after the body": (raw(BODY) + b"more bytes", "User"),
+    "another answer after the body": (raw(BODY) + raw(b"{}"), "User"),
+    "bytes after the last chunk": (chunked() + b"more bytes", "User"),
+    "another answer after the last chunk": (chunked() + raw(b"{}"), "User"),
+    "chunks that are cut": (chunked()[:-9], "ConnectionFailed"),
+    "a length twice": (raw(BODY, f"Content-Length: {len(BODY)}"), "User"),
+    "two lengths": (raw(BODY, "Content-Length: 3"), "ConnectionFailed"),
+    "a length and chunks": (chunked("Content-Length: 5"), "User"),
+    "line feeds alone": (raw(BODY).replace(b"\r\n", b"\n"), "User"),
+    "an early hint": (b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + raw(BODY), "User"),
+    "a body without a length": (b"HTTP/1.0 200 OK\r\n\r\n" + BODY, "User"),
+}
+
+
+@pytest.mark.parametrize(("content", "outcome"), TRANSPORT.values(), ids=TRANSPORT)
+def test_odd_transport_is_the_same_for_both_clients(content, outcome):
+    found = {}
+    for face in FACES:
+        with (
+            faults.running(faults.always(faults.Garbage(content))) as server,
+            connected(face, server.base_url, retries=0) as client,
+        ):
+            try:
+                found[face] = type(client.get_user((12, "ab12"))).__name__
+            except ek.ExposureError as error:
+                found[face] = type(error).__name__
+    assert found == dict.fromkeys(FACES, outcome)
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_what_comes_behind_an_answer_is_not_the_next_one(face):
+    script = [faults.Garbage(raw(BODY) + raw(b'{"user": {"id": 666}}')), faults.Well()]
+    with faults.running(script) as server, connected(face, server.base_url) as client:
+        assert [client.get_user((12, "ab12")).id for _ in range(2)] == [12, 12]

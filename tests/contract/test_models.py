@@ -1,0 +1,520 @@
+"""Resources: strict where the specification speaks, tolerant where it is silent, and silent about people."""
+
+from datetime import UTC, date, datetime, timedelta, timezone
+from pprint import pformat
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from support.payloads import ALERT, LINK, RECORD, USER
+
+from exposurekit.contract.inputs import AddressItem, AliasItem, EmailItem, Item, PhoneNumberItem
+from exposurekit.contract.models import (
+    Address,
+    Alert,
+    AlertsReply,
+    Alias,
+    Email,
+    Link,
+    LinksReply,
+    PhoneNumber,
+    Record,
+    RecordReply,
+    RecordsReply,
+    ServiceHistoryEntry,
+    User,
+    UserKey,
+    UserPage,
+    UserReply,
+)
+from exposurekit.contract.opt_out_steps import split_steps
+from exposurekit.contract.types import BirthDate, Instant
+
+KEY = {"id": 12345, "secret": "ab12"}
+ADDRESS = USER["addresses"][0]
+# The specification's tables: a whole payload, and the fields that may be null; all others are required.
+TABLES: dict[type[BaseModel], tuple[dict[str, Any], set[str]]] = {
+    UserKey: (KEY, set()),
+    User: (USER, {"birth_date"}),
+    Alias: (USER["aliases"][0], set()),
+    Email: (USER["emails"][0], set()),
+    PhoneNumber: (USER["phone_numbers"][0], set()),
+    Address: (ADDRESS, {"address2"}),
+    Record: (RECORD, {"age", "href", "user_fields_required_for_removal"}),
+    Link: (LINK, {"url", "contains"}),
+    Alert: (ALERT, {"url", "guide", "opt_out_procedure"}),
+}
+NOT_SHOWN = {Alias: {"alias_type"}, Address: {"country"}}
+FIELDS = [(model, name) for model, (payload, _) in TABLES.items() for name in payload]
+REQUIRED = [(model, name) for model, name in FIELDS if name not in TABLES[model][1]]
+NULLABLE = [(model, name) for model, name in FIELDS if name in TABLES[model][1]]
+
+
+def without(payload, name):
+    return {key: value for key, value in payload.items() if key != name}
+
+
+def refusal_of(model, payload):
+    with pytest.raises(ValidationError) as refusal:
+        model.model_validate(payload)
+    return refusal.value
+
+
+@pytest.mark.parametrize("model", TABLES)
+def test_a_resource_has_exactly_the_fields_of_its_table(model):
+    """Specification, "Resources and their fields"."""
+    assert set(model.model_fields) == TABLES[model][0].keys() | NOT_SHOWN.get(model, set())
+
+
+@pytest.mark.parametrize(("model", "name"), REQUIRED)
+def test_a_field_that_is_not_nullable_must_be_there(model, name):
+    payload, _ = TABLES[model]
+    [absent] = refusal_of(model, without(payload, name)).errors()
+    assert (absent["loc"], absent["type"]) == ((name,), "missing")
+    assert {error["loc"][0] for error in refusal_of(model, payload | {name: None}).errors()} == {name}
+
+
+@pytest.mark.parametrize(("model", "name"), NULLABLE)
+def test_a_field_that_may_be_null_may_also_be_absent(model, name):
+    """Specification, "?"; Where the specification is silent: "may be null or absent"."""
+    payload, _ = TABLES[model]
+    nothing = [] if name == "opt_out_procedure" else None
+    for told in (without(payload, name), payload | {name: None}):
+        assert getattr(model.model_validate(told), name) == nothing
+
+
+@pytest.mark.parametrize(("model", "name"), [field for field in FIELDS if field != (Alert, "source")])
+def test_a_field_of_another_shape_is_refused(model, name):
+    told = {"of": "another shape"}
+    refused = refusal_of(model, TABLES[model][0] | {name: told})
+    assert {error["loc"][0] for error in refused.errors()} == {name}
+
+
+@pytest.mark.parametrize("model", [model for model in TABLES if model is not User])
+def test_a_payload_is_read_as_it_stands(model):
+    payload, _ = TABLES[model]
+    assert model.model_validate(payload).model_dump(exclude_unset=True) == payload
+
+
+def test_a_user_is_read_as_it_stands():
+    user = User.model_validate(USER)
+    told = USER | {"service_history": [{"activated_service_on": datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)}]}
+    assert user.model_dump(exclude_unset=True) == told
+
+
+@pytest.mark.parametrize(("model", "name"), [(Alias, "alias_type"), (Address, "country")])
+def test_what_responses_may_carry_is_read_where_they_do(model, name):
+    """Not in the specification: alias_type and country read where a response carries them."""
+    payload, _ = TABLES[model]
+    assert getattr(model.model_validate(payload | {name: "XX"}), name) == "XX"
+    assert getattr(model.model_validate(payload), name) is None
+
+
+@pytest.mark.parametrize("model", TABLES)
+def test_an_unknown_field_is_kept_beside_the_known_ones(model):
+    """Where the specification is silent: "unknown fields"."""
+    read = model.model_validate(TABLES[model][0] | {"colour": {"of": ["anything"]}})
+    assert read.model_extra == {"colour": {"of": ["anything"]}}
+
+
+@pytest.mark.parametrize("model", TABLES)
+def test_a_resource_does_not_change(model):
+    read = model.model_validate(TABLES[model][0])
+    name = next(iter(model.model_fields))
+    with pytest.raises(ValidationError, match="frozen"):
+        setattr(read, name, getattr(read, name))
+
+
+# Values
+
+
+@pytest.mark.parametrize("secret", ["ab12", "000123", "123456789012345678", 123456789012345678, 0, 10**30])
+def test_a_secret_is_kept_exactly_as_returned(secret):
+    """Specification, "User": keep it exactly as returned; Not in the specification: type included."""
+    user = User.model_validate(USER | {"secret": secret})
+    for kept in (
+        user.secret,
+        user.key.secret,
+        UserKey.model_validate_json(user.key.model_dump_json()).secret,
+    ):
+        assert (type(kept), kept) == (type(secret), secret)
+
+
+@pytest.mark.parametrize("told", [0, 1, 2**53 + 1, 2**63 - 1, "12"])
+def test_an_id_is_any_integer_that_64_bits_hold(told):
+    assert Email(id=told, address="a").id == int(told)
+
+
+@pytest.mark.parametrize("told", [-1, 2**63, 1.5, "x", "", None, [1], "9" * 5000])
+def test_what_is_no_id_is_refused(told):
+    assert refusal_of(Email, {"id": told, "address": "a"}).errors()[0]["loc"] == ("id",)
+
+
+@pytest.mark.parametrize(("told", "age"), [(0, 0), ("41", 41), (32_767, 32_767)])
+def test_an_age_is_a_small_integer(told, age):
+    assert Record.model_validate(RECORD | {"age": told}).age == age
+
+
+@pytest.mark.parametrize("told", [-1, 32_768, 41.5, "old", 10**30])
+def test_what_is_no_age_is_refused(told):
+    refusal_of(Record, RECORD | {"age": told})
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "told", "text"),
+    [
+        (Record, "reference_id", "000560228488", "000560228488"),
+        (Record, "reference_id", 560228488, "560228488"),
+        (Address, "zip", "01234", "01234"),
+        (Address, "zip", 94301, "94301"),
+        (PhoneNumber, "number", "0155512345", "0155512345"),
+        (PhoneNumber, "number", 5551234567, "5551234567"),
+    ],
+)
+def test_what_looks_like_a_number_stays_text(model, name, told, text):
+    """Where the specification is silent: "strings that look like numbers"."""
+    assert getattr(model.model_validate(TABLES[model][0] | {name: told}), name) == text
+
+
+@pytest.mark.parametrize("told", [True, False, "true", "false", 1, 0])
+def test_is_scanning_is_a_boolean(told):
+    assert User.model_validate(USER | {"is_scanning": told}).is_scanning is (told in {True, "true"})
+
+
+@pytest.mark.parametrize("told", ["scanning", 2, "", []])
+def test_what_is_no_boolean_is_refused(told):
+    refusal_of(User, USER | {"is_scanning": told})
+
+
+def test_identification_on_file_has_two_names():
+    """Not in the specification: also identification_onfile."""
+    told = without(USER, "identification_on_file") | {"identification_onfile": True}
+    assert User.model_validate(told).identification_on_file is True
+
+
+@pytest.mark.parametrize(
+    ("told", "seconds"),
+    [
+        (None, None),
+        ("", None),
+        ("  ", None),
+        (0, 0),
+        ("0", 0),
+        (-86_400, -86_400),
+        ("-86400", -86_400),
+        (-62_135_596_800, -62_135_596_800),
+        (253_402_300_799, 253_402_300_799),
+        ("1969-12-31", -86_400),
+        ("1969/12/31", -86_400),
+        ("1980-02-29", 320_630_400),
+        ("1970-01-01T00:00:00Z", 0),
+        ("1970-01-01 01:00:00 +0100", 0),
+        ("1970-01-01T00:00:00.000Z", 0),
+        ("1970-01-01 00:00:00 UTC", 0),
+        ("0001-01-01", -62_135_596_800),
+        ("9999-12-31 23:59:59", 253_402_300_799),
+        (date(1969, 12, 31), -86_400),
+        (datetime(1970, 1, 1, 1, tzinfo=timezone(timedelta(hours=1))), 0),
+        (datetime(1970, 1, 1), 0),  # noqa: DTZ001  a naive one is UTC
+    ],
+)
+def test_a_birth_date_is_seconds_or_a_date_as_text(told, seconds):
+    """Specification: unix epoch seconds, UTC; null when unset. Not in the specification: negative before 1970; also a date string."""
+    assert TypeAdapter(BirthDate).validate_python(told) == seconds
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        -62_135_596_801,
+        253_402_300_800,
+        1.5,
+        "soon",
+        "1980-02-30",
+        "1980-13-01",
+        "1980-02-29canary",
+        "1980-02-29 25:00:00",
+        "0001-01-01 00:00:00 +2359",
+        "9999-12-31 23:59:59 -2359",
+        "9" * 5000,
+        "٣" * 4 + "-01-01T",
+        [0],
+    ],
+)
+def test_what_is_no_birth_date_is_refused_without_being_repeated(told):
+    [problem] = refusal_of(User, USER | {"birth_date": told}).errors()
+    assert problem["loc"] == ("birth_date",)
+    assert str(told) not in problem["msg"]
+
+
+@given(st.datetimes(timezones=st.just(UTC)).map(lambda at: at.replace(microsecond=0)))
+def test_a_service_instant_is_read_to_the_second(at):
+    """Specification, "Service history entry": YYYY/MM/DD HH:MM:SS +0000."""
+    text = f"{at.year:04}/{at:%m/%d %H:%M:%S} +0000"
+    assert ServiceHistoryEntry.model_validate({"activated_service_on": text}).activated_service_on == at
+
+
+@pytest.mark.parametrize(
+    "text", ["2026-01-02T03:04:05Z", "2026/01/02 05:04:05 +0200", "2026-01-02T03:04:05.000+00:00"]
+)
+def test_a_service_instant_may_be_written_otherwise(text):
+    assert TypeAdapter(Instant).validate_python(text) == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "yesterday", "2026/02/30 00:00:00 +0000", "0001/01/01 00:00:00 +0100", "2026/01/02 03:04:05 canary"],
+)
+def test_what_is_no_instant_is_refused_without_being_repeated(text):
+    [problem] = refusal_of(ServiceHistoryEntry, {"activated_service_on": text}).errors()
+    assert problem["msg"].startswith("Value error, not an instant")
+    assert not text or text not in problem["msg"]
+
+
+@pytest.mark.parametrize("status", ["discovered", "pending removal", "removed", "verifying", "", "REMOVED"])
+def test_an_unknown_status_is_kept_as_text(status):
+    """Not in the specification: open sets."""
+    assert Record.model_validate(RECORD | {"status": status}).status == status
+
+
+@pytest.mark.parametrize("source_type", ["record", "link", "breach", ""])
+def test_an_unknown_source_type_is_kept_with_its_source(source_type):
+    alert = Alert.model_validate(ALERT | {"source_type": source_type, "source": {"breach": {"name": "B"}}})
+    assert alert.source_type == source_type
+    assert (alert.source.record, alert.source.link) == (None, None)
+    assert alert.source.model_extra == {"breach": {"name": "B"}}
+
+
+def test_unknown_kinds_of_data_are_kept_as_text():
+    assert Link.model_validate(LINK | {"contains": ["email", "passport"]}).contains == ["email", "passport"]
+
+
+@pytest.mark.parametrize(
+    ("model", "wrap"),
+    [
+        (User, lambda record: USER | {"records": [record]}),
+        (RecordsReply, lambda record: {"records": [record]}),
+        (RecordReply, lambda record: {"record": record}),
+        (Alert, lambda record: ALERT | {"source": {"record": record}}),
+    ],
+)
+def test_a_record_is_read_bare_or_wrapped_everywhere(model, wrap):
+    """Where the specification is silent: "records"."""
+    bare, wrapped = (model.model_validate(wrap(told)) for told in (RECORD, {"record": RECORD}))
+    assert bare == wrapped
+    assert Record.model_validate(RECORD).model_dump() in nested(bare.model_dump())
+
+
+def nested(value):
+    """Every value inside, at any depth."""
+    yield value
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from nested(inner)
+
+
+@pytest.mark.parametrize(
+    ("told", "count"), [({"count": 3}, 3), ({"total": 3}, 3), ({}, None), ({"count": None}, None)]
+)
+def test_the_count_of_users_has_two_names_or_none(told, count):
+    """Specification, "List users": which name is returned: not shown."""
+    page = UserPage.model_validate(told | {"users": [KEY]})
+    assert (page.count, page.users) == (count, [UserKey.model_validate(KEY)])
+
+
+# The steps of an opt-out
+
+
+@pytest.mark.parametrize(
+    ("told", "steps"),
+    [
+        (None, []),
+        ([], []),
+        (["a", "b"], ["a", "b"]),
+        (["1. a 2. b"], ["1. a 2. b"]),
+        ("", []),
+        (" \n", []),
+        ("Write to privacy@site.example", ["Write to privacy@site.example"]),
+        ("1. a 2. b", ["a", "b"]),
+        ("1. a\n2. b\n3. c\n", ["a", "b", "c"]),
+        ("1) a 2) b", ["a", "b"]),
+        ("  1. a 2. b", ["a", "b"]),
+        ("Step 1: Open the page. Step 2: Press Remove.", ["Open the page.", "Press Remove."]),
+        ("STEP 1. a step 2. b", ["a", "b"]),
+        ("1. Wait in 1.5 days 2. Look again", ["Wait in 1.5 days", "Look again"]),
+        ("Remove it in 1.5 days, or 2.5 at most", ["Remove it in 1.5 days, or 2.5 at most"]),
+        ("1. Only one", ["1. Only one"]),
+        ("1. a 3. b", ["1. a 3. b"]),
+        ("2. a 3. b", ["2. a 3. b"]),
+        ("1. a 1. b", ["1. a 1. b"]),
+        ("2. b 1. a", ["2. b 1. a"]),
+        ("Do this: 1. a 2. b", ["Do this: 1. a 2. b"]),
+        ("1. a 2. ", ["1. a 2. "]),
+        ("1. 2. 3. ", ["1. 2. 3. "]),
+        ("1.a 2.b", ["1.a 2.b"]),
+        ("Call 555. Ask for 1. and 2. floor", ["Call 555. Ask for 1. and 2. floor"]),
+    ],
+)
+def test_a_procedure_is_a_list_of_steps(told, steps):
+    """Not in the specification, "opt_out_procedure": a single string stays one step unless it plainly numbers its steps."""
+    assert split_steps(told) == steps
+    assert Alert.model_validate(ALERT | {"opt_out_procedure": told}).opt_out_procedure == steps
+
+
+WORDS = st.lists(
+    st.sampled_from(["open", "the", "page,", "wait", "1.5", "days", "(555)"]), min_size=1, max_size=5
+).map(" ".join)
+
+
+@given(
+    st.lists(WORDS, min_size=2, max_size=12),
+    st.sampled_from(["{}. {}", "{}) {}", "Step {}: {}"]),
+    st.sampled_from([" ", "\n", "\r\n\t"]),
+)
+def test_steps_that_are_numbered_come_apart_again(steps, numbered, between):
+    assert split_steps(between.join(numbered.format(n, step) for n, step in enumerate(steps, 1))) == steps
+
+
+@given(st.text(st.sampled_from("123.) :stepa\n")))
+def test_no_step_is_blank_and_no_text_is_invented(text):
+    steps = split_steps(text)
+    assert all(step.strip() and step in text for step in steps)
+    assert bool(steps) == bool(text.strip())
+
+
+# What requests carry
+
+
+@pytest.mark.parametrize("model", [AliasItem, EmailItem, PhoneNumberItem, AddressItem])
+def test_an_item_may_be_empty_or_only_destroy(model):
+    """Specification, "Update user": rules 1 to 3."""
+    assert model.model_validate({}).model_dump(exclude_none=True) == {}
+    gone = model.model_validate({"id": 7, "_destroy": True})
+    assert gone.model_dump(by_alias=True, exclude_none=True) == {"id": "7", "_destroy": True}
+
+
+@pytest.mark.parametrize(
+    ("model", "names"),
+    [
+        (AliasItem, {"first_name", "last_name", "alias_type"}),
+        (EmailItem, {"address"}),
+        (PhoneNumberItem, {"number"}),
+        (AddressItem, {"address1", "address2", "city", "state", "zip", "country"}),
+    ],
+)
+def test_an_item_has_the_fields_of_its_request(model, names):
+    """Specification, "Request"."""
+    assert set(model.model_fields) == names | {"id", "destroy"}
+
+
+@pytest.mark.parametrize("alias_type", ["nickname", "maiden", "", None])
+def test_an_alias_is_a_nickname_or_a_maiden_name(alias_type):
+    """Specification, "Alias": one of nickname, maiden; a blank one clears it."""
+    assert AliasItem.model_validate({"alias_type": alias_type}).alias_type == alias_type
+
+
+def test_another_kind_of_alias_is_refused_without_being_repeated():
+    assert "canary" not in str(refusal_of(AliasItem, {"alias_type": "canary"}))
+
+
+# Nothing personal in any repr or error
+
+CANARY = "canary"
+
+
+def planted(value):
+    """The same payload with a canary in every text that is about a person."""
+    if isinstance(value, dict):
+        kept = {"site", "status", "source_type", "activated_service_on"}
+        return {name: inner if name in kept else planted(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [planted(inner) for inner in value]
+    return CANARY + value if isinstance(value, str) else value
+
+
+WAYS = {
+    "repr": repr,
+    "str": str,
+    "format": "{}".format,
+    "percent": lambda value: "%s %r" % (value, value),  # noqa: UP031  the way of logging
+    "pretty": pformat,
+    "devtools": lambda value: "".join(map(str, value.__pretty__(repr))),
+    "rich": lambda value: str(list(value.__rich_repr__())),
+    "within": lambda value: str([{"a": (value,)}]),
+}
+
+
+def shown(model):
+    payload = {
+        UserReply: {"user": USER},
+        RecordsReply: {"records": [RECORD]},
+        RecordReply: {"record": RECORD},
+    }
+    payload |= {LinksReply: {"links": [LINK]}, AlertsReply: {"alerts": [ALERT]}, UserPage: {"users": [KEY]}}
+    return planted(payload[model] if model in payload else TABLES[model][0])
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "model", [*TABLES, UserReply, UserPage, RecordsReply, RecordReply, LinksReply, AlertsReply]
+)
+def test_no_repr_holds_personal_data_or_a_secret(model, way):
+    """Not in the specification, "secret": never in a frame, repr, log or error."""
+    payload = shown(model)
+    read = model.model_validate(payload)
+    assert CANARY in read.model_dump_json()
+    assert CANARY not in WAYS[way](read)
+
+
+@pytest.mark.parametrize("secret", [987654321, "987654321"])
+def test_no_repr_holds_a_secret_of_any_type(secret):
+    for read in (UserKey(id=1, secret=secret), User.model_validate(USER | {"secret": secret})):
+        assert not any("987654321" in way(read) for way in WAYS.values())
+
+
+@pytest.mark.parametrize("model", [AliasItem, EmailItem, PhoneNumberItem, AddressItem])
+def test_the_repr_of_an_item_holds_its_id_alone(model):
+    names = model.model_fields.keys() - {"id", "destroy", "alias_type"}
+    item = model.model_validate({"id": "7", "kind": CANARY} | dict.fromkeys(names, CANARY))
+    assert isinstance(item, Item)
+    assert not any(CANARY in way(item) for way in WAYS.values())
+    assert repr(item) == f"{model.__name__}(id='7')"
+
+
+@pytest.mark.parametrize("told", [{CANARY: CANARY}, [[CANARY]]])
+@pytest.mark.parametrize(("model", "name"), [field for field in FIELDS if field != (Alert, "source")])
+def test_no_refusal_holds_what_it_refuses(model, name, told):
+    refused = refusal_of(model, planted(TABLES[model][0]) | {name: told})
+    assert CANARY not in str(refused) + repr(refused) + refused.json(include_input=False)
+
+
+@pytest.mark.parametrize("name", ["id", "birth_date", "is_scanning", "aliases", "records", "service_history"])
+def test_no_refusal_holds_a_text_that_it_refuses(name):
+    refused = refusal_of(User, planted(USER) | {name: CANARY})
+    assert CANARY not in str(refused) + repr(refused) + refused.json(include_input=False)
+
+
+def test_counts_and_states_are_enough_to_tell_two_apart():
+    assert repr(User.model_validate(USER)) == "User(id=12345, records=1, links=1, is_scanning=True)"
+    assert repr(Record.model_validate(RECORD)) == "Record(id=7, site='Lookup', status='discovered')"
+    assert repr(UserPage.model_validate({"total": 9, "users": [KEY]})) == "UserPage(count=9, users=1)"
+
+
+@settings(
+    max_examples=50, suppress_health_check=[HealthCheck.too_slow]
+)  # the first draw makes tables of all characters
+@given(
+    st.dictionaries(
+        st.sampled_from([*USER, "x"]),
+        st.none() | st.booleans() | st.integers() | st.text() | st.lists(st.integers()),
+    )
+)
+def test_anything_at_all_is_a_user_or_a_refusal(payload):
+    for told in (payload, USER | payload):
+        user, problems = None, 0
+        try:
+            user = User.model_validate(told)
+        except ValidationError as refusal:
+            problems = refusal.error_count()
+        assert problems or user.id >= 0

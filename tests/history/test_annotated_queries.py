@@ -1,0 +1,483 @@
+"""What was seen beside what was said of it: marks stand at their rows, and the questions are asked of the newest look."""
+
+from datetime import UTC, datetime, timedelta
+
+import pandas as pd
+import pytest
+from support.histories import DAWN, Clock, Person, Service, a_link, a_record, an_alert, seen_through
+
+from exposurekit import analysis, frames
+from exposurekit.errors import EmptyHistory, InvalidArgument, MissingColumns, NotFound
+from exposurekit.history import History
+
+TICKS = {"tick": "str", "tick_note": "str", "ticked_at": "datetime64[us, UTC]"}
+LABELS = {"label": "str", "label_reason": "str", "labelled_at": "datetime64[us, UTC]"}
+HOSTILE = "<img src=x onerror=alert(1)>\u202e"
+
+
+@pytest.fixture(scope="module")
+def seen():
+    """A service, and an exposure of it."""
+    service = Service()
+    with seen_through(service) as exposure:
+        yield service, exposure
+
+
+class Story:
+    """A history that is told day by day."""
+
+    def __init__(self, path, service, exposure, by="id"):
+        service.clear()
+        self.service, self.exposure, self.clock = service, exposure, Clock()
+        self.history = History(path / "history", clock=self.clock, records_by=by)
+
+    def look(self, day, **people):
+        """An hour's look, at these people: ``one=[...]`` are the records of person 1, with an alert about each."""
+        for name, records in people.items():
+            alerts = [an_alert("Found", record) for record in records]
+            person = Person(records, [a_link("https://pages.example/1")], alerts)
+            self.service.people[("nobody", "one", "two").index(name)] = person
+        self.clock.set(DAWN + timedelta(days=day), DAWN + timedelta(days=day, hours=1))
+        return self.history.collect(self.exposure)
+
+
+@pytest.fixture(params=["id", "reference"])
+def story(request, seen, tmp_path):
+    return Story(tmp_path, *seen, by=request.param)
+
+
+@pytest.fixture
+def by_id(seen, tmp_path):
+    return Story(tmp_path, *seen)
+
+
+def cells(table, *columns):
+    rows = table[[*columns]].itertuples(index=False)
+    return [tuple(None if pd.isna(cell) else cell for cell in row) for row in rows]
+
+
+def shape(table, names):
+    return {name: str(table[name].dtype) for name in names}
+
+
+# --- steps and ticks --------------------------------------------------------------------------------------
+
+
+def test_the_steps_are_those_of_the_alerts_that_are_listed(by_id):
+    """Specification, "Alert", ``opt_out_procedure``."""
+    by_id.look(0, one=[a_record(11), a_record(12)], two=[a_record(21, "on hold")])
+    by_id.look(1, one=[a_record(12), a_record(13)])
+    steps = by_id.history.steps()
+    plain = by_id.exposure.refresh().steps()
+    assert steps.columns.tolist() == [*plain.columns, "first_seen_at", *TICKS, "label"]
+    told = ["user_id", "step_number", "step", "record_id", "site", "status", "url"]
+    assert sorted(cells(steps, *told)) == sorted(cells(plain, *told))
+    assert shape(steps, plain.columns) == shape(plain, plain.columns)
+    assert shape(steps, TICKS) == TICKS
+    assert steps[[*TICKS]].isna().all(axis=None)
+    ages = {DAWN + timedelta(hours=1): {12, 21}, DAWN + timedelta(days=1, hours=1): {13}}
+    assert {at: {*of["record_id"]} for at, of in steps.groupby("first_seen_at")} == ages
+    assert {*by_id.history.steps(as_of="2026-03-01")["record_id"]} == {11, 12, 21}
+
+
+def test_a_step_says_what_was_ticked_of_it_last(story):
+    story.look(0, one=[a_record(11, reference_id="1"), a_record(12, site="Other", reference_id="2")])
+    history = story.history
+    steps = history.steps()
+    history.tick(steps, "done", note="all at once")
+    story.clock.set(DAWN + timedelta(days=3))
+    history.tick(steps.iloc[0], "open", note=HOSTILE)
+    history.tick(steps.iloc[3], "unable")
+    ticked = history.steps()
+    assert ticked["tick"].tolist() == ["open", "done", "done", "unable"]
+    assert ticked["tick_note"].tolist() == [HOSTILE, "all at once", "all at once", ""]
+    assert ticked["ticked_at"].dt.floor("ms").tolist()[::3] == [DAWN + timedelta(days=3)] * 2
+    assert shape(ticked, TICKS) == TICKS
+    as_it_was = history.steps(as_of="2026-03-01")
+    assert as_it_was["tick"].tolist() == ticked["tick"].tolist()  # ticks are always the newest
+
+
+def test_ticks_stay_with_their_step_where_ids_change(seen, tmp_path):
+    story = Story(tmp_path, *seen, by="reference")
+    story.look(0, one=[a_record(11, reference_id="1"), a_record(12, site="Other", reference_id="2")])
+    story.history.tick(story.history.steps().iloc[1], "done")
+    story.look(1, one=[a_record(31, reference_id="1"), a_record(32, site="Other", reference_id="2")])
+    assert cells(story.history.steps(), "site", "step_number", "tick") == [
+        ("PeepFinder", 1, None),
+        ("PeepFinder", 2, "done"),
+        ("Other", 1, None),
+        ("Other", 2, None),
+    ]
+
+
+def test_rows_are_ticked_as_they_are_given(story):
+    story.look(0, one=[a_record(11), a_record(12, site="Other")])
+    steps = story.exposure.refresh().steps()
+    unsaid = story.history.with_ticks(steps)
+    story.history.tick(steps.iloc[1], "done")
+    said = story.history.with_ticks(steps)
+    assert shape(said, TICKS) == shape(unsaid, TICKS) == TICKS
+    for given in (steps[::-1], pd.concat([steps, steps]), steps.set_index("step", drop=False), steps.head(0)):
+        before, ticked = given.copy(deep=True), story.history.with_ticks(given)
+        pd.testing.assert_frame_equal(ticked[[*given.columns]], before)
+        pd.testing.assert_frame_equal(given, before)
+        expected = [
+            "done" if record == 11 and number == 2 else None
+            for record, number in cells(given, "record_id", "step_number")
+        ]
+        assert cells(ticked, "tick") == [(tick,) for tick in expected]
+    assert unsaid["tick"].isna().all()
+
+
+@pytest.mark.parametrize("said", [False, True], ids=["nothing_said", "something_said"])
+def test_rows_of_another_kind_are_refused(story, said):
+    story.look(0, one=[a_record(11)])
+    history, exposure = story.history, story.exposure.refresh()
+    if said:
+        history.tick(exposure.steps())
+        history.label(exposure.records(), "mine")
+    for other in (exposure.records(), exposure.links(), exposure.alerts()):
+        with pytest.raises(InvalidArgument, match="These rows are not steps: pass rows of steps"):
+            history.with_ticks(other)
+    for other in (exposure.steps(), exposure.links(), exposure.alerts()):
+        with pytest.raises(InvalidArgument, match="These rows are not records: pass rows of records"):
+            history.with_labels(other)
+    with pytest.raises(InvalidArgument, match="The row is not of records"):
+        history.with_labels(exposure.records()[["user_id", "name"]])
+
+
+# --- labels -----------------------------------------------------------------------------------------------
+
+
+def test_a_record_says_what_was_last_said_of_it(story):
+    story.look(0, one=[a_record(11, reference_id="1"), a_record(12, reference_id="2")], two=[a_record(21)])
+    history = story.history
+    history.label(history.records(), "unsure")
+    story.clock.set(DAWN + timedelta(days=3))
+    history.label(history.records().iloc[0], "not mine", reason=HOSTILE)
+    history.label(history.links().iloc[0], "mine")  # a page is no record
+    labelled = history.with_labels()
+    assert cells(labelled, "record_id", "label", "label_reason") == [
+        (11, "not mine", HOSTILE),
+        (12, "unsure", ""),
+        (21, "unsure", ""),
+    ]
+    assert labelled["labelled_at"].iloc[0] == DAWN + timedelta(days=3)
+    assert shape(labelled, LABELS) == LABELS
+    pd.testing.assert_frame_equal(labelled.drop(columns=[*LABELS]), history.records())
+
+
+def test_records_of_any_table_are_labelled_as_they_are_given(story):
+    story.look(0, one=[a_record(11, reference_id="1"), a_record(12, reference_id="2")])
+    records = story.exposure.refresh().records()
+    unsaid = story.history.with_labels(records)
+    assert shape(unsaid, LABELS) == LABELS
+    assert unsaid["label"].isna().all()
+    story.history.label(records.iloc[1], "mine")
+    for given in (
+        records,
+        records[::-1],
+        pd.concat([records] * 2),
+        records.set_index("name", drop=False),
+        records.head(0),
+    ):
+        labelled = story.history.with_labels(given)
+        assert cells(labelled, "record_id", "label") == [
+            (record, "mine" if record == 12 else None) for record in given["record_id"]
+        ]
+        pd.testing.assert_frame_equal(labelled[[*given.columns]], given)
+
+
+def test_what_was_said_of_one_person_says_nothing_of_another(story):
+    story.look(0, one=[a_record(11)], two=[a_record(11), a_record(12, site="Other", reference_id="2")])
+    history = story.history
+    records, steps = history.records(), history.steps()
+    history.label(records[records["user_id"] == 2].iloc[0], "mine")
+    history.tick(steps[steps["user_id"] == 2].iloc[0])
+    [said] = cells(records[records["user_id"] == 2].head(1), "record_id")
+    assert [row for row in cells(history.with_labels(), "user_id", "record_id", "label") if row[2]] == [
+        (2, *said, "mine")
+    ]
+    assert cells(history.steps(), "user_id", "tick") == [(1, None), (1, None), (2, "done"), *[(2, None)] * 3]
+
+
+def test_precision_is_that_of_what_was_labelled(by_id):
+    by_id.look(0, one=[a_record(11), a_record(12), a_record(13, site="Other")])
+    history = by_id.history
+    assert cells(history.precision(), "site", "unlabelled", "precision") == [
+        ("Other", 1, None),
+        ("PeepFinder", 2, None),
+    ]
+    history.label(history.records().iloc[0], "mine")
+    history.label(history.records().iloc[1], "not mine")
+    assert cells(history.precision(), "site", "mine", "not mine", "unlabelled", "precision") == [
+        ("PeepFinder", 1, 1, 0, 0.5),
+        ("Other", 0, 0, 1, None),
+    ]
+
+
+def test_the_queue_knows_what_was_ticked(by_id):
+    by_id.look(0, one=[a_record(11), a_record(12, "removed")], two=[a_record(21)])
+    history = by_id.history
+    assert cells(history.work_queue(), "record_id", "state") == [(11, "open"), (21, "open")]
+    steps = history.steps()
+    history.tick(steps[steps["record_id"] == 11], "done")
+    history.tick(steps[steps["record_id"] == 21].head(1), "done")
+    assert cells(history.work_queue(), "record_id", "state", "done") == [(21, "started", 1), (11, "done", 2)]
+    assert (history.work_queue()["first_seen_at"] == DAWN + timedelta(hours=1)).all()
+    pd.testing.assert_frame_equal(history.work_queue(), analysis.work_queue(history.steps()))
+    records = history.records()
+    history.label(records[records["record_id"] == 21], "not mine")
+    assert cells(history.work_queue(), "record_id") == [(11,)]
+
+
+# --- whether it can be trusted ----------------------------------------------------------------------------
+
+
+def test_coverage_counts_from_now(by_id):
+    by_id.look(0, one=[a_record(11)], two=[a_record(21)])
+    by_id.service.broken[2] = "no user"
+    by_id.look(3)
+    # The look began an hour before it ended, which is now.
+    assert cells(by_id.history.coverage(), "last_complete_load", "whole", "failed", "people")[:2] == [
+        ("within a day", 1, 0, 1),
+        ("within a week", 0, 1, 1),
+    ]
+    by_id.clock.set(DAWN + timedelta(days=40))
+    assert by_id.history.coverage()["people"].tolist() == [0, 0, 0, 2, 0]
+
+
+def test_a_site_of_which_all_vanished_is_doubtful(by_id):
+    fine = [a_record(50 + number, site="Fine") for number in range(2)]
+    by_id.look(0, one=[*fine, *(a_record(number) for number in range(1, 7))])
+    assert not by_id.history.site_health()["is_doubtful"].any()
+    by_id.look(4, one=[*fine, a_record(6)])
+    by_id.clock.set(DAWN + timedelta(days=6, hours=1))
+    shown = ["site", "open", "vanished", "vanished_at_once", "quiet_days", "is_doubtful"]
+    assert cells(by_id.history.site_health(), *shown) == [
+        ("PeepFinder", 1, 5, 5, 2.0, True),
+        ("Fine", 2, 0, 0, 6.0, False),
+    ]
+
+
+# --- what is coming ---------------------------------------------------------------------------------------
+
+
+def told_for_weeks(story):
+    """Looks four days apart: one record there at first, ones that come, are removed, vanish and come back."""
+    first = a_record(1)
+    here = [first]
+    story.look(0, one=here)
+    for day in range(4, 44, 4):
+        here = [*here[-3:], a_record(100 + day, site="Other" if day % 8 else "PeepFinder")]
+        if day == 20:
+            here[1] |= {"status": "removed"}
+        if day == 28:
+            here.append(first)
+        story.look(day, one=here)
+    story.clock.set(DAWN + timedelta(days=70))  # what is asked later is of the last look all the same
+    return story.history
+
+
+@pytest.fixture(scope="module")
+def weeks(seen, tmp_path_factory):
+    return told_for_weeks(Story(tmp_path_factory.mktemp("weeks"), *seen))
+
+
+def test_flows_are_the_episodes_by_their_age(by_id):
+    by_id.look(0, one=[a_record(11), a_record(12)])
+    by_id.look(2, one=[a_record(11), a_record(12, "removed"), a_record(13), a_record(14, "removed")])
+    by_id.look(5, one=[a_record(11), a_record(14, "removed")])
+    flows = by_id.history.life_table()
+    assert shape(flows, flows.columns) == {
+        "days": "int64",
+        "flow": "str",
+        "left_censored": "bool",
+        "gap_days": "int64",
+        "n": "int64",
+    }
+    assert sorted(cells(flows, "days", "flow", "left_censored", "gap_days", "n")) == [
+        (0, "entered", False, 2, 2),
+        (0, "entered", True, 0, 2),
+        (0, "first_removed", False, 0, 1),
+        (2, "removed", True, 0, 1),
+        (3, "vanished", False, 0, 1),
+        (5, "open", True, 0, 1),
+    ]
+    early = by_id.history.life_table(as_of="2026-03-02")
+    assert sorted(cells(early, "days", "flow", "n")) == [(0, "entered", 2), (1, "open", 2)]
+
+
+def test_flows_by_site_are_the_same_ones_apart(weeks):
+    apart, together = weeks.life_table("site"), weeks.life_table()
+    assert {*apart["site"]} == {"PeepFinder", "Other"}
+    keys = ["days", "flow", "left_censored", "gap_days"]
+    summed = apart.groupby(keys)["n"].sum()
+    assert summed.to_dict() == together.set_index(keys)["n"].to_dict()
+    pd.testing.assert_frame_equal(weeks.time_to_removal(), analysis.time_to_removal(apart))
+
+
+def test_flows_are_per_day_and_per_site_or_ungrouped(weeks):
+    for by in ("user_id", "status", ""):
+        with pytest.raises(InvalidArgument, match="by is one of: None, site"):
+            weeks.life_table(by)
+    with pytest.raises(InvalidArgument, match="as_of must be a day"):
+        weeks.life_table(as_of="2026-03-09T12:00Z")
+    with pytest.raises(NotFound, match="Nothing was observed by then"):
+        weeks.life_table(as_of="2026-01-01")
+
+
+def test_the_forecast_is_of_the_newest_run(weeks):
+    table = weeks.forecast()
+    assert table["days"].tolist() == [30, 60, 90]
+    still = analysis.is_open(weeks.records()["status"]).sum()
+    assert table["open_now"].tolist() == [still] * 3
+    end = datetime(2026, 4, 10, 23, 59, 59, 999_999, tzinfo=UTC)
+    tables = weeks.records(), weeks.life_table("site"), weeks.relistings()
+    assert len(tables[2]) == 1
+    first = weeks.runs()["finished_at"].iloc[0]
+    people = weeks.people()[["user_id"]].assign(watched_from=first)
+    pd.testing.assert_frame_equal(table, analysis.forecast(*tables, people=people, at=end))
+    asked = weeks.forecast([5, 1], arrivals_days=9, level=0.5)
+    pd.testing.assert_frame_equal(
+        asked, analysis.forecast(*tables, people=people, at=end, days=[5, 1], arrivals_days=9, level=0.5)
+    )
+    # A new one every four days, and the first week does not count.
+    assert weeks.forecast([1])["of_new"].tolist() == pytest.approx([8 / 32], rel=0.15)
+
+
+def test_after_one_run_there_is_no_forecast(by_id):
+    by_id.look(0, one=[a_record(11)])
+    table = by_id.history.forecast([30])
+    assert cells(table, "open_now", "of_open", "of_new", "open", "low", "beyond") == [
+        (1, None, None, None, None, 1)
+    ]
+    assert table["reason"].tolist() == ["30 days ahead require 60 days of history"]
+
+
+def test_people_without_a_listing_are_followed_too(by_id):
+    """Somebody clean for six weeks is expected to stay so more often than somebody who is not counted at all."""
+    for user in range(1, 11):
+        by_id.service.people[user] = Person()
+    for day in range(43):
+        if day in (20, 30, 40):
+            by_id.service.people[day // 10].records = [a_record(day)]
+        by_id.look(day)
+    table = by_id.history.forecast([14])
+    assert table["of_new"].tolist() == pytest.approx([3 / 35 * 14], rel=0.1)
+    del by_id.service.people[9]
+    assert len(by_id.history.people()) == 10
+
+
+# --- nothing seen -----------------------------------------------------------------------------------------
+
+
+def test_an_empty_history_has_nothing_to_weigh(tmp_path):
+    history = History(tmp_path / "history")
+    asked = ("steps", "with_labels", "work_queue", "precision", "site_health", "life_table", "forecast")
+    for question in asked:
+        with pytest.raises(NotFound, match=r"collect\(\)"):
+            getattr(history, question)()
+
+
+def test_a_history_that_exists_without_a_run_is_empty(tmp_path):
+    history = History(tmp_path / "history")
+    history.ingest_deliveries([], inbox="mine")
+    for question in ("last_run", "records", "work_queue", "forecast"):
+        with pytest.raises(EmptyHistory, match=r"collect\(\)"):
+            getattr(history, question)()
+
+
+def test_people_without_anything_make_empty_tables(by_id):
+    by_id.service.people[1] = Person()
+    by_id.look(0)
+    history = by_id.history
+    for question in ("steps", "with_labels", "work_queue", "precision", "site_health", "life_table"):
+        assert len(getattr(history, question)()) == 0
+    assert history.coverage()["people"].sum() == 1
+    assert history.forecast()["open_now"].tolist() == [0, 0, 0]
+
+
+# --- the steps of alerts ----------------------------------------------------------------------------------
+
+
+def test_the_steps_of_alerts_are_numbered_each_from_one(by_id):
+    both = [an_alert("Found", a_record(11)), an_alert("Found", a_record(12)), an_alert("Seen", a_link(None))]
+    both[1] |= {"opt_out_procedure": "1. Open it. 2. Press Remove. 3. Keep a copy."}
+    both[2] |= {"opt_out_procedure": []}
+    by_id.service.people = {
+        7: Person(alerts=both),
+        9: Person(alerts=[both[0] | {"opt_out_procedure": [HOSTILE, ""]}]),
+    }
+    exposure = by_id.exposure.refresh()
+    alerts = exposure.alerts()
+    steps = frames.steps_from_alerts(alerts)
+    pd.testing.assert_frame_equal(steps, exposure.steps())
+    assert steps.groupby(["user_id", "alert_number"])["step_number"].agg(list).tolist() == [
+        [1, 2],
+        [1, 2, 3],
+        [1, 2],
+    ]
+    assert steps["step"].tolist()[-4:] == ["Press Remove.", "Keep a copy.", HOSTILE, ""]
+    pd.testing.assert_frame_equal(
+        frames.steps_from_alerts(alerts[alerts["user_id"] == 9]),
+        steps[steps["user_id"] == 9].reset_index(drop=True),
+    )
+    beside = frames.steps_from_alerts(alerts, beside=["text", "guide"])
+    pd.testing.assert_frame_equal(beside.drop(columns="text"), steps)
+    assert beside["text"].notna().all()
+
+
+def test_no_alerts_have_the_same_columns_of_steps():
+    alerts, steps = frames.frame("alerts", []), frames.frame("steps", [])
+    assert shape(frames.steps_from_alerts(alerts), steps.columns) == shape(steps, steps.columns)
+    columns = frames.steps_from_alerts(alerts, beside=["text"]).columns.tolist()
+    assert columns == [*steps.columns, "href", "link_title", "link_url", "guide", "text"]
+    with pytest.raises(
+        MissingColumns, match=r"^steps_from_alerts needs the columns opt_out_procedure, url, seen_at, and"
+    ):
+        frames.steps_from_alerts(alerts.drop(columns=["opt_out_procedure", "url"]), beside=["seen_at"])
+
+
+# --- as of a day ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.long
+def test_a_query_as_of_a_day_equals_that_days_result(story):
+    """A history that ended on the day answers the same; marks are always the newest, and there are none."""
+    asked = {
+        "relistings": lambda history, day: history.relistings(day),
+        "work_queue": lambda history, day: history.work_queue(day),
+        "precision": lambda history, day: history.precision(day),
+        "forecast": lambda history, day: history.forecast([7, 30], as_of=day),
+        "site_health": lambda history, day: history.site_health(day),
+    }
+    last = {
+        3: [a_record(11)],
+        5: [],
+        9: [a_record(11), a_record(12)],
+        16: [a_record(12, "removed")],
+        18: [a_record(11)],
+    }
+    then = {}
+    records = [a_record(11), a_record(12), a_record(13, "removed")]
+    for day in (0, 2, 3, 5, 8, 9, 12, 16, 18):
+        records = last.get(day, records)
+        story.look(day, one=records)
+        if day in (2, 8, 12):
+            then[day] = {
+                name: ask(story.history, DAWN.date() + timedelta(days=day)) for name, ask in asked.items()
+            }
+    for day, tables in then.items():
+        for name, ask in asked.items():
+            again = ask(story.history, DAWN.date() + timedelta(days=day))
+            pd.testing.assert_frame_equal(again, tables[name], obj=f"{name} of day {day}")
+    assert len(then[12]["relistings"]) == 2
+    assert len(story.history.relistings()) == 3
+
+
+@pytest.mark.parametrize("question", ["relistings", "work_queue", "precision", "site_health", "forecast"])
+def test_a_day_before_the_first_look_is_told(by_id, question):
+    by_id.look(0, one=[a_record(11)])
+    with pytest.raises(NotFound, match="Nothing was observed by then"):
+        getattr(by_id.history, question)(as_of=DAWN.date() - timedelta(days=1))

@@ -1,0 +1,95 @@
+"""A full disk: one plain error, and a history that is complete as soon as there is space again."""
+
+import os
+import resource
+import subprocess
+import sys
+from contextlib import contextmanager
+from datetime import timedelta
+from hashlib import sha256
+
+import pytest
+from support.histories import DAWN, Clock, Person, Service, a_record, seen_through
+
+from exposurekit.errors import DiskFull
+from exposurekit.history import History
+
+NO_SPACE = "No space is left where the history is stored: free some, and try again. What it has is complete"
+
+
+def noise(length):
+    """Text that cannot be compressed below half its length."""
+    return "".join(sha256(str(number).encode()).hexdigest() for number in range(length // 64))
+
+
+@contextmanager
+def file_size_limit(size):
+    """Within the block no file may grow beyond a size: the system refuses such writes, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.fixture
+def exposure():
+    service = Service()
+    service.people = {1: Person([a_record(11, name=noise(100_000))])}
+    with seen_through(service) as exposure:
+        yield exposure
+
+
+@pytest.fixture
+def history(tmp_path, exposure):
+    clock = Clock()
+    clock.set(DAWN)
+    history = History(tmp_path / "history", clock=clock)
+    history.collect(exposure)
+    clock.set(DAWN + timedelta(days=1))
+    return history
+
+
+WRITES = {
+    "a part of a run": lambda history, exposure: history.collect(exposure, run="second"),
+    "an annotation": lambda history, _: history.label(history.records(), "mine", reason=noise(100_000)),
+    "a checkpoint": lambda history, _: history.compact(),
+    "an erasure": lambda history, _: history.erase(1),
+}
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_a_full_disk_is_one_plain_error(history, exposure, write):
+    with file_size_limit(500), pytest.raises(DiskFull) as refused:
+        WRITES[write](history, exposure)
+    assert str(refused.value) == NO_SPACE
+    assert refused.value.__suppress_context__
+    assert history.verify() == {}
+    WRITES[write](history, exposure)
+    assert history.verify() == {}
+
+
+SPILLING = """
+import resource, sys
+from exposurekit.errors import DiskFull
+from exposurekit.history.engines.duckdb import DuckDB
+resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
+text = "CREATE TEMP TABLE sorted AS SELECT md5(range::VARCHAR) AS text FROM range(2000000) ORDER BY text"
+with DuckDB(memory_limit="50MB", threads=1) as engine:
+    try:
+        with engine.views({}) as cursor:
+            cursor.execute(text)
+    except DiskFull as error:
+        print(error)
+"""
+
+
+def test_a_query_without_space_to_spill_says_so(tmp_path):
+    command = [sys.executable, "-c", SPILLING]
+    run = subprocess.run(
+        command, capture_output=True, text=True, check=True, env=os.environ | {"TMPDIR": str(tmp_path)}
+    )
+    assert (
+        run.stdout == "No space is left for temporary files: free some, or set TMPDIR to another directory\n"
+    )

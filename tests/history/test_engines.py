@@ -1,0 +1,548 @@
+"""The same text, the same table: DuckDB here, and Spark on a real cluster."""
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, date, datetime, timedelta, timezone
+from pathlib import Path
+from urllib.parse import unquote
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from support.histories import (
+    DAWN,
+    Clock,
+    Person,
+    Service,
+    a_delivery,
+    a_link,
+    a_record,
+    an_alert,
+    seen_through,
+)
+from support.spark import cluster  # noqa: F401  a fixture
+
+from exposurekit.errors import ConfigurationError, InvalidArgument
+from exposurekit.history import History, ReceivedDelivery, sql
+from exposurekit.history.engines.duckdb import DuckDB, Files, StaleSnapshot, engine_of
+
+INSTANT = pa.timestamp("us", tz="UTC")
+EARLIER = [
+    ("user_id", pa.int64()),
+    ("status", pa.string()),
+    ("seen_at", INSTANT),
+    ("open", pa.bool_()),
+    ("episode", pa.int32()),
+    ("bucket", pa.int32()),
+]
+LATER = pa.schema([*EARLIER, ("site", pa.string()), ("labels", pa.list_(pa.string()))])
+WORDS = """it's "quoted" -- :who ünï 名 $1 \\n"""
+FIRST = datetime(2026, 3, 29, 1, 30, 0, 1, UTC)  # within the hour that Berlin's clocks skip
+ROWS = [
+    (1, "discovered", FIRST, True, 5, 1),
+    (2, WORDS, FIRST + timedelta(days=1), False, None, 1),
+    (3, None, None, None, -7, 2),
+    (4, "removed", datetime(1969, 12, 31, 23, 59, 59, 999999, UTC), True, 0, 7),
+]
+MORE_ROWS = [
+    (5, "discovered", FIRST, False, 2**31 - 1, 2, "seekfolk.example", ["name", "age"]),
+    (6, "", FIRST + timedelta(microseconds=1), True, 1, 7, None, []),
+]
+
+
+def table(schema, rows):
+    return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema)
+
+
+@pytest.fixture(scope="module")
+def things(tmp_path_factory):
+    """Six files in three buckets, the older without the columns of the newer."""
+    place = str(tmp_path_factory.mktemp("named 'so' é") / "things")
+    write_deltalake(place, table(pa.schema(EARLIER), ROWS), partition_by=["bucket"])
+    write_deltalake(place, table(LATER, MORE_ROWS), mode="append", schema_mode="merge")
+    return Files(DeltaTable(place).file_uris(), LATER)
+
+
+@pytest.fixture(scope="module")
+def tables(things, tmp_path_factory):
+    place = str(tmp_path_factory.mktemp("people"))
+    people = pa.table({"user_id": pa.array([1, 2, 9]), "whole_at": pa.array([FIRST, None, FIRST], INSTANT)})
+    write_deltalake(place, people)
+    return {
+        "things": things,
+        "people": Files(DeltaTable(place).file_uris(), people.schema),
+        "nothing": Files((), LATER),
+        "asked": pa.table({"user_id": pa.array([2, 3, 99])}),
+    }
+
+
+@pytest.fixture(params=["duckdb", "spark"])
+def engine(request):
+    made = engine_of(request.getfixturevalue("cluster").session if request.param == "spark" else None)
+    yield made
+    made.close()
+
+
+ALL = [(*row, None, None) for row in ROWS] + MORE_ROWS
+QUESTIONS = {
+    "everything, as declared": (
+        "SELECT * FROM things ORDER BY user_id",
+        {},
+        table(pa.schema([*EARLIER, *zip(LATER.names[6:], LATER.types[6:], strict=True)]), ALL),
+    ),
+    "a table of no files": ("SELECT * FROM nothing", {}, LATER.empty_table()),
+    "counts of no rows": (
+        "SELECT COUNT(*) AS n, CAST(SUM(episode) AS BIGINT) AS total, MAX(seen_at) AS newest FROM nothing",
+        {},
+        pa.table({"n": [0], "total": pa.array([None], pa.int64()), "newest": pa.array([None], INSTANT)}),
+    ),
+    "groups, and sums beyond 32 bits": (
+        (
+            "SELECT bucket, COUNT(*) AS n, COUNT(status) AS told, CAST(SUM(episode) AS BIGINT) AS total"
+            " FROM things GROUP BY bucket ORDER BY bucket"
+        ),
+        {},
+        pa.table(
+            {
+                "bucket": pa.array([1, 2, 7], pa.int32()),
+                "n": [2, 2, 2],
+                "told": [2, 1, 2],
+                "total": [5, 2**31 - 8, 1],
+            }
+        ),
+    ),
+    "one bucket": (
+        "SELECT user_id FROM things WHERE bucket = :bucket ORDER BY user_id",
+        {"bucket": 7},
+        pa.table({"user_id": [4, 6]}),
+    ),
+    "an outer join, with nulls first": (
+        (
+            "SELECT p.user_id, t.status, p.whole_at FROM people p LEFT JOIN things t ON t.user_id = p.user_id"
+            " ORDER BY p.whole_at NULLS FIRST, p.user_id"
+        ),
+        {},
+        pa.table(
+            {
+                "user_id": [2, 1, 9],
+                "status": [WORDS, "discovered", None],
+                "whole_at": pa.array([None, FIRST, FIRST], INSTANT),
+            }
+        ),
+    ),
+    "a window": (
+        (
+            "SELECT user_id, CAST(ROW_NUMBER() OVER (PARTITION BY bucket ORDER BY user_id DESC) AS BIGINT) AS place,"
+            " LAG(user_id) OVER (ORDER BY user_id) AS before FROM things ORDER BY user_id"
+        ),
+        {},
+        pa.table(
+            {
+                "user_id": [1, 2, 3, 4, 5, 6],
+                "place": pa.array([2, 1, 2, 2, 1, 1]),
+                "before": [None, 1, 2, 3, 4, 5],
+            }
+        ),
+    ),
+    "cases and truth": (
+        (
+            "WITH told AS (SELECT user_id, open, CASE WHEN status IN ('removed', 'vanished') THEN 'closed'"
+            " WHEN status IS NULL THEN 'unknown' ELSE 'open' END AS state FROM things)"
+            " SELECT state, COUNT(*) AS n, MAX(CASE WHEN open THEN user_id END) AS newest FROM told"
+            " GROUP BY state ORDER BY state"
+        ),
+        {},
+        pa.table({"state": ["closed", "open", "unknown"], "n": [1, 4, 1], "newest": [4, 6, None]}),
+    ),
+    "among those of a table": (
+        (
+            "SELECT user_id, open IS NULL AS untold FROM things WHERE user_id IN (SELECT user_id FROM asked)"
+            " ORDER BY user_id"
+        ),
+        {},
+        pa.table({"user_id": [2, 3], "untold": [False, True]}),
+    ),
+    "texts with the standard's quotes": (
+        """SELECT 'it''s :who \\n' AS said, "status" AS "the status", 'a' || 'b' AS "joined" -- :comment
+           FROM things /* :another
+           one */ WHERE user_id = 1""",
+        {},
+        pa.table({"said": ["it's :who \\n"], "the status": ["discovered"], "joined": ["ab"]}),
+    ),
+    "both sides of a UNION ALL": (
+        "SELECT 'a' AS side, CAST(1 AS INTEGER) AS n UNION ALL SELECT :side, CAST(:n AS INTEGER) ORDER BY side",
+        {"side": "b", "n": 2},
+        pa.table({"side": ["a", "b"], "n": pa.array([1, 2], pa.int32())}),
+    ),
+    "averages and days": (
+        "SELECT AVG(CAST(episode AS DOUBLE)) AS mean, DATE '1960-02-29' AS day FROM things WHERE bucket = 7",
+        {},
+        pa.table({"mean": [0.5], "day": [date(1960, 2, 29)]}),
+    ),
+    "how many of the first": (
+        "SELECT user_id FROM things ORDER BY user_id LIMIT 2",
+        {},
+        pa.table({"user_id": [1, 2]}),
+    ),
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_text_gives_one_table_whatever_the_engine(engine, tables, question):
+    sql, parameters, expected = QUESTIONS[question]
+    found = engine.ask(sql, tables, parameters)
+    assert found.to_pylist() == expected.to_pylist()
+    assert found.schema.equals(expected.schema, check_metadata=True)
+
+
+PARAMETERS = {
+    "text": ("plain", pa.string()),
+    "text that would end the text": ("x' OR '1'='1", pa.string()),
+    "text that would be a statement": ("'; DROP VIEW things; --", pa.string()),
+    "text of marks": (':who $who ? {who} "who" \\', pa.string()),
+    "text of settings": ("${spark.sql.session.timeZone} ${env:HOME}", pa.string()),
+    "no text": ("", pa.string()),
+    "other scripts": ("名 é \N{GRINNING FACE}\n", pa.string()),
+    "a small number": (7, pa.int64()),
+    "the largest": (2**63 - 1, pa.int64()),
+    "the least": (-(2**63), pa.int64()),
+    "true": (True, pa.bool_()),
+    "an instant": (FIRST, INSTANT),
+    "an instant elsewhere": (FIRST.astimezone(timezone(timedelta(hours=5, minutes=45))), INSTANT),
+}
+
+
+def test_a_parameter_comes_back_as_it_went(engine, tables):
+    names = [f"p{place}" for place in range(len(PARAMETERS))]
+    values = dict(zip(names, (value for value, _ in PARAMETERS.values()), strict=True))
+    sql = f"SELECT {', '.join(f':{name} AS {name}' for name in names)}"
+    found = engine.ask(sql, tables, values)
+    assert found.to_pylist() == [values]
+    assert found.schema.types == [kind for _, kind in PARAMETERS.values()]
+
+
+@pytest.mark.parametrize(
+    ("condition", "value", "expected"),
+    [
+        ("status = :v", WORDS, [2]),
+        ("status = :v OR status = :v", "x' OR '1'='1", []),
+        ("(:v IS NULL OR status = :v)", None, [1, 2, 3, 4, 5, 6]),
+        ("seen_at <= :v", FIRST, [1, 4, 5]),
+        ("seen_at > :v", FIRST, [2, 6]),
+        ("open = :v", False, [2, 5]),
+        ("episode = :v AND ':v' <> 'x'", 2**31 - 1, [5]),
+        ("episode < :v", 2**40, [1, 3, 4, 5, 6]),
+    ],
+)
+def test_a_parameter_chooses_rows(engine, tables, condition, value, expected):
+    sql = f"SELECT user_id FROM things WHERE {condition} ORDER BY user_id"  # noqa: S608  ours, from the list above
+    found = engine.ask(sql, tables, {"v": value})
+    assert found["user_id"].to_pylist() == expected
+
+
+@pytest.mark.parametrize("value", [1.5, [1, 2], FIRST.replace(tzinfo=None), b"raw"])
+def test_a_parameter_of_another_type_is_refused_and_not_shown(value):
+    with DuckDB() as engine, pytest.raises(TypeError, match="The parameter p is a") as refused:
+        engine.ask("SELECT :p AS p", {}, {"p": value})
+    assert repr(value) not in str(refused.value)
+
+
+def test_a_column_that_the_engines_type_differently_is_refused(tables):
+    with DuckDB() as engine, pytest.raises(TypeError, match="The column n is decimal128"):
+        engine.ask("SELECT SUM(user_id) AS n FROM things", tables, {})
+
+
+def test_a_table_has_a_plain_name(things):
+    with DuckDB() as engine, pytest.raises(ValueError, match="plain word"):
+        engine.ask("SELECT 1", {"x; DROP": things}, {})
+
+
+def test_a_variable_of_the_caller_is_no_table():
+    mine = pa.table({"secret": ["x"]})
+    with DuckDB() as engine, pytest.raises(Exception, match="does not exist"):
+        engine.ask("SELECT * FROM mine", {}, {})
+    assert mine.num_rows == 1
+
+
+@pytest.fixture
+def moved(tmp_path):
+    """A table of which one file was vacuumed since it was listed."""
+    write_deltalake(str(tmp_path), pa.table({"bucket": pa.array([1, 2], pa.int32()), "n": [1, 2]}))
+    write_deltalake(str(tmp_path), pa.table({"bucket": pa.array([3], pa.int32()), "n": [3]}), mode="append")
+    listed = DeltaTable(str(tmp_path))
+    files = Files(listed.file_uris(), pa.schema([("n", pa.int64())]))
+    Path(files.uris[1]).unlink()
+    return files, listed
+
+
+def test_a_file_that_is_gone_is_told(engine, moved):
+    with pytest.raises(StaleSnapshot, match="list anew") as told:
+        engine.ask("SELECT COUNT(*) AS n FROM t WHERE n > 0", {"t": moved[0]}, {})
+    assert told.value.__cause__ is None
+    assert told.value.__suppress_context__
+
+
+def test_a_dataset_stands_in_for_files_out_of_reach(things):
+    place = things.uris[0].partition("/bucket=")[0]
+    far = Files(("s3://nowhere/one.parquet",), LATER, DeltaTable(unquote(place)).to_pyarrow_dataset)
+    with DuckDB() as engine:
+        sql = "SELECT bucket, site FROM t WHERE user_id = 5"
+        assert engine.ask(sql, {"t": far}, {}).to_pylist() == [{"bucket": 2, "site": "seekfolk.example"}]
+
+
+def test_a_file_that_is_gone_from_a_dataset_is_told(moved):
+    files, listed = moved
+    far = Files(files.uris, files.schema, listed.to_pyarrow_dataset)
+    with DuckDB() as engine, pytest.raises(StaleSnapshot):
+        engine.ask("SELECT COUNT(*) AS n FROM t WHERE n > 0", {"t": far}, {})
+
+
+def test_another_error_is_not_taken_for_a_missing_file(engine, things):
+    with pytest.raises(Exception, match="nowhere") as raised:
+        engine.ask("SELECT nowhere FROM t", {"t": things}, {})
+    assert not isinstance(raised.value, StaleSnapshot)
+
+
+def test_threads_query_tables_of_one_name_at_the_same_time(engine):
+    def ask(number):
+        mine = pa.table({"n": pa.array([number] * 100)})
+        return engine.ask("SELECT CAST(SUM(n) AS BIGINT) AS n FROM t", {"t": mine}, {})["n"][0].as_py()
+
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(ask, range(8))) == [100 * number for number in range(8)]
+
+
+def test_a_cursor_of_its_own_sees_the_tables(tables):
+    with DuckDB(memory_limit="1GB", threads=1) as engine, engine.views(tables) as cursor:
+        cursor.execute(
+            "CREATE TEMP TABLE kept AS SELECT user_id FROM things WHERE seen_at = $at", {"at": FIRST}
+        )
+        assert sorted(cursor.execute("SELECT user_id FROM kept").fetchall()) == [(1,), (5,)]
+
+
+LONG = "SELECT CAST(sum(n.range) AS BIGINT) AS n FROM range(3000000) AS n"
+
+
+def test_a_question_that_is_stopped_is_stopped_and_no_error():
+    """DuckDB makes an error of it, now and then; the next question is answered."""
+    with DuckDB(threads=1) as engine:
+        for turn in range(12):
+            stop = threading.Timer(0.01 + 0.004 * turn, os.kill, (os.getpid(), signal.SIGINT))
+            stop.start()
+            with pytest.raises(KeyboardInterrupt):
+                [*map(engine.ask, itertools.repeat(LONG), itertools.repeat({}), itertools.repeat({}))]
+            stop.join()
+        assert engine.ask("SELECT 1 AS n", {}, {}).to_pylist() == [{"n": 1}]
+
+
+class Stopped:
+    """A table whose schema is being read as Ctrl-C comes."""
+
+    @property
+    def schema(self):
+        raise KeyboardInterrupt
+
+    def __arrow_c_schema__(self):
+        raise KeyboardInterrupt
+
+    def __arrow_c_stream__(self, _=None):
+        raise KeyboardInterrupt
+
+
+def test_interrupting_table_registration_interrupts_the_query(things):
+    with DuckDB() as engine, pytest.raises(KeyboardInterrupt):
+        engine.ask("SELECT COUNT(*) AS n FROM t", {"t": Files(things.uris, things.schema, Stopped)}, {})
+
+
+def test_spilled_rows_are_nobody_elses_and_gone_in_the_end():
+    engine = DuckDB()
+    place = "SELECT CAST(current_setting('temp_directory') AS VARCHAR) AS place"
+    spill = Path(engine.ask(place, {}, {})["place"][0].as_py())
+    assert spill.stat().st_mode & 0o777 == 0o700
+    engine.close()
+    engine.close()
+    assert not spill.exists()
+
+
+def test_no_extension_is_fetched():
+    with DuckDB() as engine, pytest.raises(Exception, match="extension"):
+        engine.ask("SELECT * FROM read_xlsx('none.xlsx')", {}, {})
+
+
+def test_the_work_is_done_by_two_executors_of_the_cluster(cluster, things):  # noqa: F811
+    before = cluster.tasks()
+    found = engine_of(cluster.session).ask("SELECT COUNT(*) AS n FROM t WHERE user_id > 0", {"t": things}, {})
+    after = cluster.tasks()
+    assert found["n"].to_pylist() == [6]
+    assert cluster.session.sparkContext.master == cluster.url
+    assert cluster.executors() == [1, 1]
+    assert len(after) == 2
+    assert all(done > before.get(executor, 0) for executor, done in after.items())
+
+
+def test_a_session_of_ones_own_stays_as_it_is(cluster, tables):  # noqa: F811
+    theirs = cluster.session
+    theirs.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    theirs.conf.set("spark.sql.ansi.enabled", "false")
+    before = theirs.conf.getAll
+    try:
+        engine = engine_of(theirs)
+        found = engine.ask("SELECT MIN(whole_at) AS at_ FROM people, asked", tables, {})
+        engine.close()
+        assert found["at_"].to_pylist() == [FIRST]
+        assert theirs.conf.getAll == before
+        assert theirs.catalog.listTables() == []
+        assert type(theirs).getActiveSession() is theirs
+        assert theirs.sql("SELECT 1 AS n").collect()[0].n == 1
+    finally:
+        theirs.conf.set("spark.sql.session.timeZone", "UTC")
+        theirs.conf.set("spark.sql.ansi.enabled", "true")
+
+
+def test_the_address_of_a_master_is_an_engine_too(cluster):  # noqa: F811
+    engine = engine_of(cluster.url)
+    assert engine.ask("SELECT :n + 1 AS n", {}, {"n": 1}).to_pylist() == [{"n": 2}]
+    engine.close()
+    assert cluster.session.sql("SELECT 1 AS n").collect()[0].n == 1
+    with pytest.raises(ConfigurationError, match="another master"):
+        engine_of("spark://127.0.0.1:1")
+
+
+@pytest.fixture(scope="module")
+def remembered(tmp_path_factory):
+    """A history of a few days: found, removed, listed again, vanished, out of view, told by webhook, failed."""
+    clock, service = Clock(), Service()
+    history = History(tmp_path_factory.mktemp("remembered") / "it's a history", clock=clock)
+
+    def look(day):
+        clock.set(DAWN + timedelta(days=day), DAWN + timedelta(days=day, minutes=5))
+        history.collect(exposure)
+
+    def people(*statuses, broken=()):
+        pages = [a_link("https://pages.example/1"), a_link(None, 'it\'s "quoted" 名')]
+        for user_id in (1, 2, 66):
+            records = [a_record(10 * user_id + place, status) for place, status in enumerate(statuses)]
+            alerts = [an_alert("Found", records[0]), an_alert("Seen", pages[0])] if records else []
+            service.people[user_id] = Person(records, pages[: len(records)], alerts)
+        service.broken = dict.fromkeys(broken, "no user")
+
+    with seen_through(service) as exposure:
+        look(0)
+        for day, statuses in enumerate(
+            (["discovered"] * 3, ["discovered", "removed", "on hold"], ["discovered"] * 2, ["removed"]), 1
+        ):
+            people(*statuses, broken=[66] if day == 2 else [])
+            look(day)
+        told = a_delivery(2, {"listed_again": [{"record": a_record(20)}], "weather": [{"rain": "it's"}]})
+        history.ingest_deliveries(
+            [ReceivedDelivery(1, DAWN + timedelta(days=4, hours=1), "msg_1", told)], inbox="inbox"
+        )
+        del service.people[1]
+        service.broken = {66: "no user"}
+        look(6)
+    history.compact()
+    return history
+
+
+# Every query of a history, and the tables that it reads.
+QUERIES = {
+    "runs": (sql.RUNS, ("runs",)),
+    "collection runs": (sql.COLLECTION_RUNS, ("runs",)),
+    "transitions by day": (sql.transitions(()), ("cube",)),
+    "transitions by run": (sql.transitions((), table="changes", when="seen_at"), ("changes",)),
+    "transitions by site": (sql.transitions(("site",)), ("cube",)),
+    "transitions by person": (sql.transitions(("user_id",), table="changes"), ("changes",)),
+    "transitions between instants": (sql.transitions((), table="changes", when=""), ("changes",)),
+    "items: records": (sql.items("records"), ("changes", "records")),
+    "items: links": (sql.items("links"), ("changes", "links")),
+    "items: alerts": (sql.items("alerts"), ("changes", "alerts")),
+    "last changes": (sql.last_changes(), ("changes",)),
+    "record names": (sql.RECORD_NAMES, ("records",)),
+    "diff": (sql.DIFF, ("changes",)),
+    "relisted": (sql.RELISTED, ("changes",)),
+    "life table": (sql.life_table(None), ("cube",)),
+    "life table by site": (sql.life_table("site"), ("cube",)),
+    "changes": (sql.CHANGES, ("changes",)),
+    "load_issues": (sql.LOAD_ISSUES, ("load_issues",)),
+    "deliveries": (sql.DELIVERIES, ("deliveries",)),
+    "people": (sql.PEOPLE, ("people",)),
+    "watched": (sql.WATCHED, ("load_issues", "runs")),
+    "annotations": (sql.ANNOTATIONS, ("annotations",)),
+}
+GIVEN = {
+    "low": 0,
+    "high": 63,
+    "kind": "record",
+    "upto": 6,
+    "as_of": DAWN + timedelta(days=3),
+    "inbox": "inbox",
+}
+
+
+def plain_rows(found):
+    return sorted(map(repr, found.to_pylist()))
+
+
+@pytest.mark.parametrize("question", QUERIES)
+def test_every_question_of_a_history_has_one_answer(cluster, remembered, question):  # noqa: F811
+    text, tables = QUERIES[question]
+    if "FROM cube" in text:
+        given = GIVEN | {"after": -(2**31), "until": 2**31 - 1, "day": 20_520}
+    else:
+        given = GIVEN | {"after": DAWN, "until": DAWN + timedelta(days=5)}
+    kind = question.partition(": ")[2].removesuffix("s") or "record"
+    given = {name: value for name, value in (given | {"kind": kind}).items() if f":{name}" in text}
+    files = remembered._store.snapshot(*tables)
+    with DuckDB() as duckdb:
+        here = duckdb.ask(text, files, given)
+    there = engine_of(cluster.session).ask(text, files, given)
+    assert here.num_rows or question == "annotations"
+    assert there.schema == here.schema
+    assert plain_rows(there) == plain_rows(here)
+
+
+def test_a_history_on_a_cluster_answers_as_it_does_here(cluster, remembered):  # noqa: F811
+    with History(remembered.path, engine=cluster.session, clock=remembered._clock) as there:
+        for name, given in {
+            "records": {"as_of": DAWN + timedelta(days=2)},
+            "alerts": {},
+            "status_over_time": {"by": "site", "every": "week"},
+            "by_site": {},
+            "time_to_removal": {"by": None},
+            "relistings": {},
+            "stale": {},
+        }.items():
+            table = getattr(there, name)(**given)
+            assert len(table), name
+            pd.testing.assert_frame_equal(table, getattr(remembered, name)(**given))
+        assert repr(there.diff(DAWN + timedelta(days=2))) == repr(remembered.diff(DAWN + timedelta(days=2)))
+        assert there.diff(DAWN + timedelta(days=2)).why.equals(remembered.diff(DAWN + timedelta(days=2)).why)
+
+
+@pytest.mark.parametrize("unknown", ["postgres", "spark:7077", 7, object()])
+def test_what_is_no_engine_is_told(unknown):
+    with pytest.raises((ConfigurationError, InvalidArgument), match="Spark"):
+        engine_of(unknown)
+
+
+@pytest.mark.parametrize(
+    ("lacking", "told"),
+    [("sys.modules['pyspark'] = None", "exposurekit[spark]"), ("pass", "Java 17 or newer: install it")],
+)
+def test_what_spark_lacks_is_told(lacking, told):
+    code = f"import sys; {lacking}\nfrom exposurekit.history.engines.duckdb import engine_of\nengine_of('spark://h:7077')"
+    bare = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"} | {"PATH": ""}
+    run = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, env=bare)
+    assert run.returncode == 1
+    assert told in run.stderr
+
+
+def test_an_engine_is_its_own_engine():
+    with DuckDB() as engine:
+        assert engine_of(engine) is engine

@@ -1,0 +1,169 @@
+"""Where a history may lie, when it is made, and what is said where it cannot be."""
+
+import json
+import traceback
+from pathlib import Path
+
+import pytest
+from support.histories import Person, Service, a_record, seen_through
+
+from exposurekit.errors import ConfigurationError, NotFound
+from exposurekit.history import History
+from exposurekit.history.storage.location import Location
+
+NOWHERE = {
+    "AWS_ACCESS_KEY_ID": "key",
+    "AWS_SECRET_ACCESS_KEY": "sekret",
+    "AWS_REGION": "us-east-1",
+    "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
+}
+QUESTIONS = (
+    *(
+        "records",
+        "links",
+        "alerts",
+        "runs",
+        "people",
+        "load_issues",
+        "changes",
+        "deliveries",
+        "labels",
+        "ticks",
+    ),
+    *("notes", "status_over_time", "by_site", "time_to_removal", "survival", "relistings", "stale", "steps"),
+    *("last_run", "verify", "compact"),
+)
+
+
+@pytest.fixture(scope="module")
+def exposure():
+    with seen_through(Service({1: Person([a_record(11)])})) as exposure:
+        yield exposure
+
+
+def told(error):
+    return "".join(traceback.format_exception(error.value))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        None,
+        "",
+        "  ",
+        5,
+        b"history",
+        ["history"],
+        "a\0b",
+        "a\udcffb",
+        "s3://bucket/\udcff",
+        "s3://",
+        "s3://bucket/my%20history",
+        "~nobody-of-that-name/history",
+    ],
+)
+def test_what_is_no_path_is_refused(tmp_path, monkeypatch, path):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigurationError, match="path"):
+        History(path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("http://user:sekret@host.example/x", "s3://AKIA:sekret@bucket/x", "gs://user:sekret@bucket/x"),
+        *("s3://bucket/x?secret_key=sekret", "sekret://host.example/x", "s3://bucket/sekret"),
+    ],
+)
+def test_an_unreachable_location_is_an_error_without_its_path(path):
+    with pytest.raises(ConfigurationError) as error:
+        History(path, storage_options=NOWHERE)
+    assert len(str(error.value).splitlines()) == 1
+    assert "sekret" not in told(error)
+
+
+@pytest.mark.parametrize("path", ["file", "file/within", "/proc/nothing-is-made-here", "/"])
+def test_an_impossible_directory_is_an_error_at_first_write(tmp_path, exposure, path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigurationError, match=r"written there: |choose an empty or new") as error:
+        History(tmp_path / path).collect(exposure)
+    assert str(tmp_path) not in str(error.value)
+
+
+def test_a_foreign_directory_is_refused_and_ours_accepted(tmp_path, exposure):
+    for name in ("inbox.db", "inbox.db-wal", "inbox.path", "watch.json", ".watch.lock", ".watch.json.1.ab"):
+        (tmp_path / name).touch()
+    (tmp_path / "lost+found").mkdir()
+    with History(tmp_path) as history:
+        assert history.collect(exposure).seq == 1
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.odt").touch()
+    with pytest.raises(ConfigurationError, match="choose an empty or new directory"):
+        History(tmp_path / "other")
+    assert [file.name for file in (tmp_path / "other").iterdir()] == ["thesis.odt"]
+    (tmp_path / "diary.txt").touch()
+    assert len(History(tmp_path).runs()) == 1  # one that is there stays one
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_missing_history_is_empty_and_not_created(tmp_path, question):
+    history = History(tmp_path / "a" / "b")
+    with pytest.raises(NotFound, match="There is no history there yet"):
+        getattr(history, question)()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_neither_erases_nor_finishes_nor_diffs_where_there_is_none(tmp_path):
+    history = History(tmp_path / "typo")
+    for ask in (history.erase, history.personal_values, lambda _: history.finalize("x"), history.diff):
+        with pytest.raises(NotFound):
+            ask(1)
+    assert history.last_collected_at() is None
+    assert history.pending_runs() == []
+    assert repr(history).endswith("empty)")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda history, exposure: history.collect(exposure),
+        lambda history, _: history.ingest_deliveries([], "mine"),
+        lambda history, _: history.note({"user_id": 1, "record_id": 11}, "seen"),
+    ],
+    ids=["collect", "take", "note"],
+)
+def test_it_is_made_when_something_is_first_written(tmp_path, exposure, write):
+    history = History(tmp_path / "a" / "b", records_by="id")
+    write(history, exposure)
+    assert json.loads((tmp_path / "a" / "b" / "history.json").read_text()) == {
+        "records_by": "id",
+        "format": 2,
+    }
+    assert (tmp_path / "a" / "b").stat().st_mode & 0o777 == 0o700
+    assert len(history.runs()) in (0, 1)
+
+
+def test_an_earlier_opening_does_not_write_another_identity(tmp_path, exposure):
+    first = History(tmp_path / "history")
+    History(tmp_path / "history", records_by="reference").collect(exposure)
+    with pytest.raises(ConfigurationError, match="created with records_by='reference'"):
+        first.collect(exposure)
+
+
+def test_a_path_is_taken_as_it_stands(tmp_path, exposure, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    History("here/").collect(exposure)
+    assert History(Path("here")).path == str(tmp_path / "here") == History("here").path
+    assert len(History(tmp_path / "here").runs()) == 1
+
+
+@pytest.mark.parametrize("stopped", [KeyboardInterrupt, OSError, ValueError])
+def test_an_unfinished_file_leaves_nothing(tmp_path, stopped):
+    place = Location(tmp_path)
+    with pytest.raises(stopped), place.atomic_write(place.path("part")) as stream:  # noqa: PT012
+        stream.write(b"Juniper")
+        assert len([*tmp_path.iterdir()]) == 1
+        raise stopped
+    assert [*tmp_path.iterdir()] == []

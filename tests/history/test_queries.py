@@ -1,0 +1,474 @@
+"""What a history answers at its borders: where ids change, where nobody looked, and where a time is no day."""
+
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from support.histories import Clock, Person, Service, a_delivery, a_link, a_record, an_alert, seen_through
+
+from exposurekit.errors import InvalidArgument, NotFound
+from exposurekit.history import History, ReceivedDelivery
+from exposurekit.history.storage.schema import TABLES
+
+START = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def at(day, hour=1):
+    return START + timedelta(days=day, hours=hour)
+
+
+@pytest.fixture(scope="module")
+def seen():
+    """A service, and an exposure of it."""
+    service = Service()
+    with seen_through(service) as exposure:
+        yield service, exposure
+
+
+class Remembered:
+    """A history of a service whose people a test changes."""
+
+    def __init__(self, path, service, exposure, by="id"):
+        service.clear()
+        self.service, self.exposure, self.clock = service, exposure, Clock()
+        self.history = History(path / "history", clock=self.clock, records_by=by)
+
+    def look(self, day, hour=1, **people):
+        """An hour's look, at these people: ``one=[...]`` are the records of person 1."""
+        for name, records in people.items():
+            self.service.people[("nobody", "one", "two", "three").index(name)] = Person(records)
+        self.clock.set(at(day, hour), at(day, hour + 1))
+        self.history.collect(self.exposure)
+
+
+@pytest.fixture
+def remembered(seen, tmp_path):
+    return Remembered(tmp_path, *seen)
+
+
+@pytest.fixture
+def by_reference(seen, tmp_path):
+    return Remembered(tmp_path, *seen, by="reference")
+
+
+# --- where ids change ---------------------------------------------------------------------------------
+
+
+def listing(record_id, status="discovered", site="PeepFinder", reference_id="007", **more):
+    return a_record(record_id, status, site, reference_id=reference_id, **more)
+
+
+def alerting(*records):
+    """Person 1 has these records, and an alert about each and about a link."""
+    alerts = [an_alert("Found", record) for record in records]
+    alerts.append(an_alert("Seen", a_link("https://pages.example/1")))
+    return Person([*records], [a_link("https://pages.example/1")], alerts)
+
+
+def statuses(alerts):
+    return [None if pd.isna(status) else status for status in alerts["status"]]
+
+
+def test_an_alert_has_its_records_status_where_ids_change(by_reference):
+    elsewhere = {"site": "Elsewhere", "reference_id": "8"}
+    by_reference.service.people[1] = alerting(listing(11), listing(12, "removed", **elsewhere))
+    by_reference.look(0)
+    by_reference.service.people[1] = alerting(listing(21, "removed"), listing(22, "on hold", **elsewhere))
+    by_reference.look(1)
+    history = by_reference.history
+    now = history.alerts().sort_values("site")
+    assert statuses(now) == ["on hold", "removed", None]
+    assert statuses(history.alerts(as_of=at(0, 3)).sort_values("site")) == ["removed", "discovered", None]
+
+
+def test_an_alert_of_unknown_id_matches_by_page_or_site(by_reference):
+    page = {"href": "https://peepfinder.example/p/7"}
+    by_reference.look(0, one=[listing(11, "on hold", **page), listing(12, reference_id="8")])
+    by_reference.service.people[1] = alerting(
+        listing(21, "on hold", **page), listing(22, reference_id="8"), listing(23, "removed", "Elsewhere")
+    )
+    by_reference.look(1)
+    found = dict(
+        zip(by_reference.history.alerts()["href"], statuses(by_reference.history.alerts()), strict=True)
+    )
+    assert found[page["href"]] == "on hold"
+    assert "removed" in statuses(by_reference.history.alerts())
+
+
+def test_an_alert_that_fits_two_records_has_none(by_reference):
+    records = [listing(11, "on hold"), listing(12, reference_id="8")]
+    by_reference.look(0, one=records)
+    again = [record | {"id": record["id"] + 10} for record in records]
+    by_reference.service.people[1] = Person(again, [], [an_alert("Found", again[0])])
+    by_reference.look(1)
+    assert statuses(by_reference.history.alerts()) == [None]
+
+
+def test_a_relisting_has_its_key_and_its_newest_id(by_reference):
+    by_reference.look(0, one=[listing(11)])
+    by_reference.look(1, one=[listing(21, "removed", age=70)])
+    by_reference.look(2, one=[listing(31)])
+    history = by_reference.history
+    [row] = history.relistings().to_dict("records")
+    assert row["key"] == history.changes()["key"].iloc[0]
+    assert row["record_id"] == history.records()["record_id"].iloc[0] == 31
+    assert str(history.relistings()["record_id"].dtype) == "Int64"
+
+
+def test_a_removal_of_the_baseline_has_no_gone_days(remembered):
+    """The baseline says nothing of when a record was removed; one that came and went between two runs is followed."""
+    remembered.look(0, one=[a_record(11, "removed"), a_record(12)])
+    remembered.look(2, one=[a_record(11), a_record(13, "removed")])
+    remembered.look(5, one=[a_record(11), a_record(12), a_record(13)])
+    relisted = remembered.history.relistings()
+    assert relisted["key"].tolist() == [11, 12, 13]
+    assert relisted["removed_at"].tolist() == [at(0, 2), at(2, 2), at(2, 2)]
+    assert relisted["gone_days"].fillna(-1).tolist() == [-1, 3, 3]
+
+
+def test_what_was_listed_again_has_its_id(remembered):
+    for day, status in enumerate(("discovered", "removed", "discovered")):
+        remembered.look(day, one=[a_record(2**62, status)])
+    assert remembered.history.relistings()[["record_id", "key"]].to_numpy().tolist() == [[2**62, 2**62]]
+
+
+# --- who was not seen ---------------------------------------------------------------------------------
+
+
+def test_whom_the_list_lacked_was_not_seen(remembered):
+    remembered.look(0, one=[a_record(11)], two=[a_record(12)])
+    del remembered.service.people[2]
+    remembered.service.miscount = 1
+    remembered.look(1)
+    remembered.service.miscount = 0
+    for day in (2, 3):
+        remembered.look(day)
+    table = remembered.history.status_over_time()
+    assert table[["people", "unseen"]].to_numpy().tolist() == [[2, 0], [2, 1], [2, 1], [1, 0]]
+
+
+def test_days_without_a_good_look_count_until_now(remembered):
+    remembered.look(0, one=[], two=[])
+    remembered.service.broken = {2: "no user"}
+    remembered.look(1)
+    remembered.clock.set(at(6))
+    table = remembered.history.stale()
+    assert table[["user_id", "days"]].to_numpy().tolist() == [[2, 6.0]]
+    assert remembered.history.stale("2026-03-05")["days"].tolist() == [6.0, 5.0]
+
+
+def by_age(history):
+    coverage = history.coverage().set_index("last_complete_load")["people"]
+    return {age: n for age, n in coverage.items() if n}
+
+
+def test_a_clock_that_was_ahead_hides_nobody_who_is_stale(remembered):
+    """Loads do not count until real time has caught up, so the people of that run are not up to date."""
+    remembered.look(0, one=[a_record(11)], two=[a_record(12)])
+    remembered.look(900)
+    remembered.clock.set(at(1))
+    assert remembered.history.stale().empty  # the newest run loaded everyone
+    remembered.look(1, three=[a_record(13)])
+    stale = remembered.history.stale()
+    assert stale[["user_id", "outcome"]].to_numpy().tolist() == [[1, "late"], [2, "late"]]
+    assert stale["days"].isna().all()
+    assert by_age(remembered.history) == {"within a day": 1, "longer ago": 2}
+    assert remembered.history.stale(at(0))["user_id"].tolist() == [1, 2]
+    remembered.look(901)
+    assert remembered.history.stale().empty
+    assert by_age(remembered.history) == {"within a day": 3}
+
+
+def test_who_failed_while_the_clock_was_ahead_is_stale(remembered):
+    remembered.look(0, one=[a_record(11)], two=[a_record(12)])
+    remembered.service.broken = {2: "no user"}
+    remembered.look(900)
+    remembered.clock.set(at(1))
+    assert remembered.history.stale()[["user_id", "outcome"]].to_numpy().tolist() == [[2, "failed"]]
+
+
+@pytest.mark.parametrize("user", [np.int64(1), [np.int64(1)], np.array([1]), pd.Series([1]), (1,), {1}])
+def test_a_person_is_asked_about_by_any_whole_number(remembered, user):
+    remembered.look(0, one=[a_record(11)], two=[a_record(12), a_record(13)])
+    assert remembered.history.status_over_time(user=user)["total"].tolist() == [1]
+
+
+@pytest.mark.parametrize("user", ["1", b"1", True, 1.5, ["x"], [None], 2**63, pd.DataFrame({"user_id": [1]})])
+def test_what_is_no_id_is_told(remembered, user):
+    remembered.look(0, one=[a_record(11)])
+    with pytest.raises(InvalidArgument, match="id of a person"):
+        remembered.history.status_over_time(user=user)
+
+
+def test_of_whom_nothing_was_seen_nothing_is_counted(remembered):
+    remembered.look(0, one=[a_record(11)])
+    told = a_delivery(2, {"discovered_records": [{"record": a_record(12)}]})
+    remembered.history.ingest_deliveries([ReceivedDelivery(1, at(0, 3), "msg_1", told)], inbox="inbox")
+    assert remembered.history.status_over_time(user=[1, 2])["total"].tolist() == [2]
+    assert remembered.history.status_over_time(user=2)["discovered"].tolist()[-1] == 1
+    with pytest.raises(
+        NotFound, match=r"Nothing was ever collected of these people: \[3\]\. history\.people\(\)"
+    ):
+        remembered.history.status_over_time(user=[1, 3])
+
+
+# --- durations ----------------------------------------------------------------------------------------
+
+
+def test_a_return_into_scope_counts_once_and_from_then_on(remembered):
+    remembered.look(0, one=[])
+    remembered.look(1, one=[a_record(11)])
+    person = remembered.service.people.pop(1)
+    for day in (2, 3):
+        remembered.look(day)
+    remembered.service.people[1] = person
+    remembered.look(6)
+    remembered.look(9, one=[a_record(11, "removed")])
+    [row] = remembered.history.time_to_removal(by=None).to_dict("records")
+    assert [row[name] for name in ("n", "removed", "unknown", "open", "left_out")] == [1, 1, 1, 0, 0]
+    flows = remembered.history.life_table()
+    assert sorted(zip(flows["days"], flows["flow"], strict=True)) == [
+        (0, "entered"),
+        (2, "unknown"),
+        (5, "returned"),
+        (8, "removed"),
+    ]
+
+
+def test_a_first_run_record_returning_the_same_day_counts_once(remembered):
+    remembered.look(0, 1, one=[a_record(11)])
+    person = remembered.service.people.pop(1)
+    for hour in (3, 5):
+        remembered.look(0, hour)
+    remembered.service.people[1] = person
+    remembered.look(0, 7)
+    remembered.look(4, one=[a_record(11, "removed")])
+    history = remembered.history
+    counted = history.time_to_removal(by=None, left_censored=True)
+    assert counted[["n", "removed", "unknown"]].to_numpy().tolist() == [[1, 1, 1]]
+    assert history.time_to_removal(by=None)["left_out"].tolist() == [1]
+
+
+def test_removed_out_of_scope_and_back_begins_anew(remembered):
+    remembered.look(0, one=[a_record(11, "removed")])
+    person = remembered.service.people.pop(1)
+    for day in (1, 2):
+        remembered.look(day)
+    person.records = [a_record(11)]
+    remembered.service.people[1] = person
+    remembered.look(4)
+    assert remembered.history.time_to_removal()[["n", "open"]].to_numpy().tolist() == [[1, 1]]
+
+
+@pytest.mark.parametrize("question", ["time_to_removal", "survival"])
+def test_durations_run_to_the_end_of_a_day(remembered, question):
+    remembered.look(0, one=[])
+    remembered.look(1, one=[a_record(11)])
+    remembered.look(3)
+    ask = getattr(remembered.history, question)
+    for instant in (at(2), "2026-03-03T12:00Z", pd.Timestamp("2026-03-03")):
+        with pytest.raises(InvalidArgument, match="as_of must be a day, such as 2026-11-13"):
+            ask(as_of=instant)
+    pd.testing.assert_frame_equal(ask(as_of=date(2026, 3, 3)), ask(as_of="2026-03-03"))
+    assert not ask(as_of="2026-03-03").equals(ask())
+    pd.testing.assert_frame_equal(ask(as_of="2030-01-01"), ask())
+
+
+@pytest.mark.parametrize(
+    "when",
+    [
+        *(
+            "9999-12-31",
+            date.max,
+            "9999-12-31T23:59:59.999999Z",
+            datetime.max.replace(tzinfo=UTC),
+            pd.NaT,
+            np.nan,
+            20261113,
+            True,
+        ),
+        *(np.int64(20261113), "", "soon", ["2026-03-01", "2026-03-02"], {}),
+    ],
+)
+def test_what_is_no_time_is_refused_by_every_question(remembered, when):
+    remembered.look(0, one=[a_record(11)])
+    history = remembered.history
+    for ask in (history.diff, history.records, history.by_site, history.stale):
+        with pytest.raises(InvalidArgument, match="A time is 14d, 2w or 36h"):
+            ask(when)
+
+
+def test_what_nobody_can_be_seen_through_is_refused(remembered):
+    history, exposure = remembered.history, remembered.exposure
+    for source in ("x", None, exposure.client):
+        with pytest.raises(InvalidArgument, match="collect\\(\\) needs an Exposure"):
+            history.collect(source)
+    with pytest.raises(InvalidArgument, match="The name of a run is plain text"):
+        history.collect(exposure, run=5)
+    for given in ({"shard": 5}, {"shard": "3/2"}, {"shard": "1/2"}, {"only": "x"}, {"only": [1.5]}):
+        with pytest.raises(InvalidArgument):
+            history.collect(exposure, **given)
+    assert not history.pending_runs()
+
+
+# --- the borders of a diff ----------------------------------------------------------------------------
+
+
+def test_a_diff_beyond_the_last_run_says_until_when(remembered):
+    remembered.look(0, one=[a_record(11)])
+    remembered.look(1, one=[a_record(11, "removed")])
+    history = remembered.history
+    for a, b in ((at(5), None), ("2026-03-05", "2026-03-07")):
+        with pytest.raises(NotFound, match="Nothing was observed after 2026-03-02 02:00 UTC"):
+            history.diff(a, b)
+    with pytest.raises(InvalidArgument, match="b must not be before a"):
+        history.diff("2026-03-02", "2026-03-01")
+
+
+def test_a_diff_says_that_there_is_nothing_to_compare_with(remembered):
+    remembered.look(0)
+    remembered.look(1, one=[a_record(11)])
+    remembered.look(2, one=[a_record(11, "removed")])
+    first, second = (remembered.history.diff(at(day, 2)) for day in (0, 1))
+    note = "Nothing had been observed by 2026-03-01 02:00 UTC: compare with a later time."
+    assert first.note == note
+    assert note in repr(first)
+    assert note in first._repr_html_()
+    assert (second.note, repr(second)) == ("", "Diff(1 removed, 0 still open)")
+    assert second.by_site[["open_before", "open_after", "removed"]].to_numpy().tolist() == [[1, 0, 1]]
+
+
+def test_a_diff_excludes_its_start_and_includes_its_end(remembered):
+    remembered.look(0, one=[a_record(11)])
+    remembered.look(1, one=[a_record(11, "removed")])
+    history, moved = remembered.history, at(1, 2)
+    just_before = moved - timedelta(microseconds=1)
+    assert repr(history.diff(at(0, 2), moved)) == "Diff(1 removed, 0 still open)"
+    assert repr(history.diff(at(0, 2), just_before)) == "Diff(1 still open)"
+    assert repr(history.diff(just_before)) == "Diff(1 removed, 0 still open)"
+    assert repr(history.diff(moved)) == "Diff(0 still open)"
+    assert repr(history.diff("2026-03-02")) == "Diff(0 still open)"
+    assert repr(history.diff("2026-03-01", "2030-01-01")) == "Diff(1 removed, 0 still open)"
+
+
+@pytest.fixture
+def verified_later(remembered):
+    """Of three records one stays; one vanishes, and two days later its removal is verified."""
+    remembered.look(0, one=[])
+    remembered.look(1, one=[a_record(11), a_record(12)])
+    remembered.look(3, one=[a_record(12)])
+    remembered.look(5, one=[a_record(11, "removed"), a_record(12)])
+    return remembered.history
+
+
+def test_a_removal_verified_after_vanishing_counts_everywhere(verified_later):
+    history = verified_later
+    runs = history.runs()
+    assert runs[["removed", "vanished"]].to_numpy().tolist() == [[0, 0], [0, 0], [0, 1], [1, -1]]
+    assert history.last_run().gone == 0
+    assert "1 removed" in str(history.last_run())
+    assert "vanished" not in str(history.last_run())
+    for since, n, n_open in (("2026-03-01", [1, 0], [0, 1]), ("2026-03-05", [1, -1], [1, 1])):
+        diff = history.diff(since)
+        counts, why = diff.counts.set_index("what")["n"], diff.why.set_index("cause")["n"]
+        [site] = diff.by_site.to_dict("records")
+        assert [counts["removed"], counts["vanished"]] == n
+        assert [why["removed"], why["vanished"]] == [-count for count in n]
+        assert [site["removed"], site["vanished"]] == n
+        assert [site["open_before"], site["open_after"]] == n_open
+        assert diff.why["open"].iloc[[0, -1]].tolist() == n_open
+    [row] = history.time_to_removal().to_dict("records")
+    assert (row["n"], row["removed"], row["vanished"], row["open"]) == (2, 1, 1, 1)
+    steps = history.survival()[["days", "at_risk", "removed", "censored", "survival"]].to_numpy().tolist()
+    assert steps == [[0, 2, 0, 0, 1.0], [2, 2, 0, 1, 1.0], [4, 2, 1, 1, 0.5]]
+    assert history.verify() == {}
+
+
+def test_a_run_counted_by_an_earlier_version_is_no_damage(verified_later):
+    """Until now such a removal counted in no run."""
+    store = verified_later._store
+    rows = [
+        row | {"removed": 0, "vanished": max(row["vanished"], 0)} for row in store.rows("runs").to_pylist()
+    ]
+    store.append("runs", pa.Table.from_pylist(rows, TABLES["runs"].schema), overwrite=True)
+    assert verified_later.verify() == {}
+    rows[-1]["removed"] = 2
+    store.append("runs", pa.Table.from_pylist(rows, TABLES["runs"].schema), overwrite=True)
+    assert verified_later.verify() == {"each run has the changes that it counted": 1}
+
+
+def test_a_diff_counts_what_was_found_and_removed_twice(remembered):
+    remembered.look(0, one=[a_record(11)])
+    remembered.look(1, one=[a_record(11), a_record(12)])
+    remembered.look(2, one=[a_record(11), a_record(12, "removed"), a_record(13, "removed")])
+    found = remembered.history.diff(at(0, 2))
+    assert repr(found) == "Diff(2 new, 2 removed, 1 still open)"
+    assert found.by_site[["open_before", "new", "removed", "open_after"]].to_numpy().tolist() == [
+        [1, 2, 2, 1]
+    ]
+    assert found.why.query("n != 0")[["cause", "n"]].to_numpy().tolist()[1:] == [["new", 2], ["removed", -2]]
+    assert found.changes["what"].tolist() == ["new", "removed", "new", "removed"]
+
+
+def test_alerts_have_the_number_that_the_service_gives_them(remembered):
+    records = [a_record(number) for number in (13, 11, 12)]
+    alerts = [an_alert("Found", record) for record in records]
+    remembered.service.people[1] = Person(records, alerts=alerts)
+    remembered.look(0)
+    remembered.service.people[1] = Person(records, alerts=[*alerts[1:], an_alert("Again", records[0])])
+    remembered.look(1)
+    table, loaded = remembered.history.alerts(), remembered.exposure.refresh().alerts()
+    listed = table[table["presence"] == "listed"]
+    for column in ("alert_number", "text", "record_id"):
+        assert listed[column].tolist() == loaded[column].tolist()
+    assert table["alert_number"].tolist() == [0, 1, 2, 3]
+    assert table["presence"].tolist()[-1] == "vanished"
+
+
+@pytest.mark.parametrize("kind", ["records", "links", "alerts"])
+def test_too_many_keys_are_queried_bucket_by_bucket(remembered, kind):
+    remembered.look(0, one=[a_record(13), a_record(11)], two=[a_record(12)])
+    remembered.service.people[1] = alerting(a_record(13), a_record(10), a_record(14, "removed"))
+    remembered.service.people[2] = alerting(a_record(12, "removed"), a_record(9))
+    remembered.look(1)
+    together = getattr(remembered.history, kind)()
+    in_parts = replace(remembered.history._reader, max_join_rows=1)
+    pd.testing.assert_frame_equal(getattr(in_parts, kind)(), together)
+    assert together["user_id"].is_monotonic_increasing
+
+
+# --- what could not be read is not gone ---------------------------------------------------------------
+
+
+def statuses_of(history):
+    return history.records().set_index("record_id")["status"].to_dict()
+
+
+@pytest.mark.parametrize("odd", [None, 7, {"site": "PeepFinder"}, {"record": a_record(2) | {"id": None}}])
+def test_a_record_that_cannot_be_read_is_not_gone(remembered, odd):
+    remembered.look(0, one=[a_record(1), a_record(2)])
+    with pytest.warns(UserWarning, match="deviate"):
+        remembered.look(1, one=[a_record(1), odd])
+    assert statuses_of(remembered.history) == {1: "discovered", 2: "discovered"}
+    remembered.look(2, one=[a_record(1)])
+    assert statuses_of(remembered.history) == {1: "discovered", 2: "vanished"}
+
+
+@pytest.mark.parametrize("odd", [None, "none", 7])
+def test_a_list_that_cannot_be_read_is_not_empty(remembered, odd):
+    remembered.look(0, one=[a_record(1)])
+    with pytest.warns(UserWarning, match="deviate"):
+        remembered.look(1, one=odd)
+    assert statuses_of(remembered.history) == {1: "discovered"}
+
+
+def test_a_status_that_cannot_be_read_changes_nothing(remembered):
+    remembered.look(0, one=[a_record(1, "pending removal"), a_record(2, "removed"), a_record(3)])
+    with pytest.warns(UserWarning, match="deviate"):
+        remembered.look(1, one=[a_record(n) | {"status": None} for n in (1, 2, 4)])
+    assert statuses_of(remembered.history) == {1: "pending removal", 2: "removed", 3: "vanished", 4: "listed"}
+    remembered.look(2, one=[a_record(4)])
+    assert statuses_of(remembered.history)[4] == "discovered"

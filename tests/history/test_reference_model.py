@@ -1,0 +1,567 @@
+"""Whatever happens, in whatever order: a history keeps what the plain reference keeps, row for row.
+
+HISTORY_EXAMPLES=2000 in the environment looks at as many sequences, other ones each time, and makes what fails small.
+"""
+
+import os
+import tempfile
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, Phase, given, note, settings
+from hypothesis import strategies as st
+from support.histories import (
+    BROKEN,
+    DAWN,
+    Clock,
+    Person,
+    Service,
+    a_delivery,
+    a_link,
+    a_record,
+    an_alert,
+    of_alert,
+    of_link,
+    of_record,
+    seen_through,
+)
+from support.history_reference import Reference, Statement, is_open
+
+from exposurekit.errors import ExposureError
+from exposurekit.history import History, ReceivedDelivery
+
+ASKED_FOR = os.environ.get("HISTORY_EXAMPLES")
+KINDS = ("record", "link", "alert")
+TABLES = {"record": "records", "link": "links", "alert": "alerts"}
+IN_ORDER = ("seq", "kind", "user_id", "key")
+CHANGES = (
+    *("seq", "seen_at", "day", "kind", "user_id", "key", "site", "status", "prev_status"),
+    *("episode", "episode_at", "open_s", "not_before", "left_censored"),
+)
+PERSON = ("listed", "last_complete_at", "observed_until", "first_registered_after", "outcome")
+
+# --- what may happen ----------------------------------------------------------------------------------
+
+USERS = (1, 1, 1, 1, 2, 5_000_000_000)  # mostly one person, or nothing ever happens twice to anybody
+LINKS = (
+    a_link("https://pages.example/1"),
+    a_link("HTTPS://Pages.example:443/1/#top", "The same page"),
+    a_link("https://other.example/2"),
+    a_link(None, "No address"),
+)
+ALERTS = (
+    an_alert("Look at this", a_record(11)),
+    an_alert("Look at this", a_record(11, "removed", "Elsewhere")),
+    an_alert("Look at this", LINKS[0]),
+    an_alert("Gone", LINKS[2]),
+)
+STATUSES = (*("discovered", "removed") * 3, "pending removal", "on hold", "vanished", "unknown", "")
+RECORD = st.builds(
+    a_record,
+    st.sampled_from((11, 11, 12, 2**62)),
+    st.sampled_from(STATUSES),
+    st.sampled_from(("PeepFinder", "Elsewhere")),
+    reference_id=st.sampled_from(("007", "7")),
+)
+SOME_RECORDS = st.lists(RECORD, min_size=1, max_size=3)
+RECORDS = SOME_RECORDS | SOME_RECORDS | st.just([])
+SOME_LINKS = st.lists(st.sampled_from(LINKS), max_size=2)
+SOME_ALERTS = st.lists(st.sampled_from(ALERTS), max_size=2)
+USER = st.sampled_from(USERS)
+PASSES = st.sampled_from([timedelta(0), timedelta(seconds=1.5), timedelta(minutes=20), timedelta(hours=30)])
+LASTS = st.sampled_from([timedelta(0), timedelta(seconds=0.75), timedelta(minutes=45)])
+BACK = st.sampled_from([timedelta(0), timedelta(0), timedelta(minutes=-20), timedelta(hours=-31)])
+WRAPPED = RECORDS.map(lambda records: [{"record": record} for record in records])
+TOLD_OF = st.fixed_dictionaries(
+    {},
+    optional={
+        "discovered_records": WRAPPED,
+        "removed_records": WRAPPED,
+        "discovered_links": SOME_LINKS,
+        "new_alerts": SOME_ALERTS,
+        "listed_again": WRAPPED,
+        "odd_links": SOME_LINKS,
+        "odd_alerts": SOME_ALERTS,
+        "weather": st.sampled_from([["rain"], {"sky": "grey"}, [], None]),
+    },
+)
+BREAKS = st.dictionaries(USER, st.sampled_from(sorted(BROKEN)), max_size=2)
+HOW = st.fixed_dictionaries(
+    {
+        "after": PASSES,
+        "lasts": LASTS,
+        "back": st.just(timedelta(0)) | st.just(timedelta(0)) | BACK,
+        "broken": st.just({}) | st.just({}) | BREAKS,
+        "miscount": st.sampled_from([0, 0, 0, None, -1, 1]),
+    }
+)
+
+
+def step(name, *arguments):
+    return st.tuples(st.just(name), *arguments)
+
+
+SCANNING = st.sampled_from([False, False, False, True])
+STEP = st.one_of(
+    *[step("see", USER, RECORDS, SOME_LINKS, SOME_ALERTS, SCANNING, HOW)] * 4,
+    *[step("hold", USER, RECORDS, SOME_LINKS, SOME_ALERTS, SCANNING)] * 2,
+    step("leave", USER),
+    step("look", HOW),
+    step("look", HOW, st.sampled_from(["monday", "tuesday"])),
+    *[step("look", HOW, st.sampled_from(["a", "b"]), st.sampled_from(["1/2", "2/2"]))] * 2,
+    *[step("hear", USER, TOLD_OF, PASSES, BACK)] * 2,
+    step("drain", st.sampled_from(["inbox", "inbox", "other"]), st.integers(0, 3)),
+    step("look", HOW, st.none(), st.none(), st.lists(USER, max_size=2)),
+    step("no_list"),
+    step("reopen"),
+    step("compact"),
+)
+
+# --- the two of them ----------------------------------------------------------------------------------
+
+
+class Both:
+    """A history and the reference, that live through the same."""
+
+    def __init__(self, path, service, exposure, by="id"):
+        self.path, self.by = path, by
+        self.service, self.exposure = service, exposure
+        service.clear()
+        self.clock, self.now = Clock(), DAWN
+        self.reference = Reference()
+        self.told = {"inbox": [], "other": []}
+        self.part_of = {}
+        self.reopen()
+
+    def live(self, steps):
+        for name, *arguments in steps:
+            getattr(self, name)(*arguments)
+
+    def reopen(self):
+        self.history = History(self.path, clock=self.clock, records_by=self.by)
+
+    def compact(self):
+        self.history.compact()
+
+    def hold(self, user_id, records, links=(), alerts=(), *scanning):
+        self.service.people[user_id] = Person(records, list(links), list(alerts), *scanning)
+
+    def leave(self, user_id):
+        self.service.people.pop(user_id, None)
+
+    def see(self, user_id, *held_and_how):
+        *held, how = held_and_how
+        self.hold(user_id, *held)
+        self.look(how)
+
+    def look(self, how, run=None, shard=None, only=None):
+        scope = "everyone" if only is None else "some"
+        started_at = self.now + how["after"] + how.get("back", timedelta(0))
+        self.clock.set(started_at, started_at + how["lasts"])
+        self.service.broken = how.get("broken", {})
+        self.service.miscount = how.get("miscount", 0)
+        self.service.asked = set()
+        found = self.history.collect(self.exposure, run=run, shard=shard, only=only)
+        if only is None and self.reference.awaits(run, shard or "1/1"):
+            self.check_part(shard)
+        look = self.service.look(started_at, started_at + how["lasts"], self.by, scope)
+        assert found.seq == self.reference.look(look, run, shard or "1/1")
+        self.now = max(self.now, started_at + how["lasts"])
+
+    def check_part(self, shard):
+        """A shard is always the same people; together they are everyone."""
+        for user_id in self.service.people:
+            asked = user_id in self.service.asked
+            if shard is None:
+                assert asked
+            else:
+                mine = shard if asked else {"1/2": "2/2", "2/2": "1/2"}[shard]
+                assert self.part_of.setdefault(user_id, mine) == mine
+
+    def no_list(self):
+        """A list of users that does not come is no run, and leaves nothing for the next one."""
+        self.clock.set(self.now)
+        self.service.listing = False
+        with pytest.raises(ExposureError):
+            self.history.collect(self.exposure)
+        self.service.listing = True
+
+    def hear(self, user_id, groups, after=timedelta(0), back=timedelta(0)):
+        """A delivery comes, and waits in both inboxes."""
+        self.now += after
+        received_at = self.now + back
+        in_order = reversed(groups)  # what is named last is the latest, and the first of a thing counts
+        things = tuple(thing for name in in_order for thing in self.things_told(name, groups[name]))
+        for waiting in self.told.values():
+            number = len(waiting) + 1
+            told = ReceivedDelivery(number, received_at, f"message-{number}", a_delivery(user_id, groups))
+            waiting.append((told, Statement(number, received_at, user_id, things)))
+
+    def things_told(self, group, items):
+        if group == "weather":
+            return []
+        if group.endswith("links"):
+            return [of_link(link) for link in items]
+        if group.endswith("alerts"):
+            return [of_alert(alert, by=self.by) for alert in items]
+        removed = group == "removed_records"
+        return [of_record(item["record"], by=self.by, removed=removed) for item in items]
+
+    def drain(self, inbox, again=0):
+        """Everything that waits, and some of what was taken in before."""
+        before = self.reference.drained.get(inbox, 0)
+        handed = self.told[inbox][max(0, before - again) :]
+        self.history.ingest_deliveries([told for told, _ in handed], inbox)
+        self.reference.take([statement for _, statement in handed], inbox)
+
+    # --- what is compared -----------------------------------------------------------------------------
+
+    def compare(self, moments):
+        self.compare_kept()
+        self.compare_relistings()
+        if self.reference.runs:
+            a, b = sorted(self.moment(number) for number in moments)
+            for kind in KINDS:
+                self.compare_as_of(kind, a)
+                self.compare_diff(kind, a, b)
+                self.compare_over_time(kind)
+            for by in ("site", "user_id"):
+                self.compare_over_time("record", by)
+        assert self.history.verify() == {}
+
+    def compare_kept(self):
+        reference, history = self.reference, self.history
+        expected = sorted(reference.changes, key=lambda row: [row[name] for name in IN_ORDER])
+        assert rows(history.changes()) == [{name: row[name] for name in CHANGES} for row in expected]
+        people = {row["user_id"]: {name: row[name] for name in PERSON} for row in rows(history.people())}
+        assert people == {user_id: vars(person) for user_id, person in reference.people.items()}
+        found = [(row["seq"], row["user_id"], row["what"]) for row in rows(history.load_issues())]
+        assert sorted(found) == sorted(reference.load_issues)
+        self.compare_runs()
+
+    def moment(self, number):
+        """One of the instants at which something was seen, or just before it; none before the first run ended."""
+        seen = {row["seen_at"] for row in self.reference.changes}
+        ended = {run["finished_at"] for run in self.reference.runs}
+        close = {at - timedelta(microseconds=1) for at in seen | ended}
+        known = sorted(at for at in seen | ended | close if at >= min(ended))
+        return known[number % len(known)]
+
+    def compare_as_of(self, kind, at):
+        table = getattr(self.history, TABLES[kind])(as_of=at)
+        status = "status" if kind == "record" else "presence"
+        names = {"changed_at": "seen_at"} | {
+            name: name for name in ("not_before", "episode", "left_censored")
+        }
+        held = self.reference.as_of(kind, at)
+        found = [(row["user_id"], row[status], *(row[name] for name in names)) for row in rows(table)]
+        expected = [
+            (row["user_id"], row["status"], *(row[name] for name in names.values())) for row in held.values()
+        ]
+        assert Counter(found) == Counter(expected)
+        if kind == "record" and self.by == "id":
+            assert {(row["user_id"], row["record_id"]) for row in rows(table)} == set(held)
+
+    def compare_diff(self, kind, a, b):
+        before, after = self.reference.as_of(kind, a), self.reference.as_of(kind, b)
+        moved = self.reference.moved(kind, a, b)
+        found = self.history.diff(a, b, kind=kind)
+        names = ("user_id", "key", "site", "before", "after", "what", "changed_at")
+        assert Counter(tuple(row[name] for name in names) for row in rows(found.changes)) == Counter(moved)
+        counts = net(moved)
+        counts["still open"] = sum(is_open(row["status"]) for row in after.values())
+        assert {row["what"]: row["n"] for row in rows(found.counts) if row["n"]} == {
+            what: n for what, n in counts.items() if n
+        }
+        opened = {row["cause"]: row["open"] for row in rows(found.why)}
+        assert opened["open before"] == sum(is_open(row["status"]) for row in before.values())
+        assert opened["open after"] == counts["still open"]
+        for cause in {row["cause"] for row in rows(found.why)} & counts.keys():
+            sign = -1 if cause in ("removed", "vanished", "left scope") else 1
+            assert found.why.set_index("cause").loc[cause, "n"] == sign * counts[cause]
+        self.compare_diff_by_site(found.by_site, moved, before, after)
+
+    def compare_diff_by_site(self, table, moved, before, after):
+        """Before, what was gained, and less what was lost: after, on each site."""
+        for row in rows(table):
+            happened = net(one for one in moved if one[2] == row["site"])
+            opened = [
+                sum(is_open(one["status"]) and one["site"] == row["site"] for one in end.values())
+                for end in (before, after)
+            ]
+            assert [row["open_before"], row["open_after"]] == opened
+            gained = row["new"] + row["entered scope"] + row["listed again"]
+            lost = row["removed"] + row["vanished"] + row["left scope"]
+            assert row["open_before"] + gained - lost == row["open_after"]
+            for what in row.keys() - {"site", "open_before", "open_after", "change"}:
+                assert row[what] == happened[what]
+
+    def compare_over_time(self, kind, by=None):
+        for every, periods in (("run", self.reference.instants(kind)), ("day", self.reference.days(kind))):
+            found = self.history.status_over_time(by, every, kind=kind)
+            assert {(row["period"], row[by] if by else None): counted(row) for row in rows(found)} == {
+                (start, group): tally(count)
+                for start, until in periods
+                for group, count in grouped(self.reference.as_of(kind, until).values(), by).items()
+            }
+
+    def compare_relistings(self):
+        found = [
+            (row["user_id"], row["key"], row["listed_again_at"], row["episode"])
+            for row in rows(self.history.relistings())
+        ]
+        expected = [
+            (row["user_id"], row["key"], row["seen_at"], row["episode"])
+            for row in self.reference.relistings()
+            if row["kind"] == "record"
+        ]
+        assert Counter(found) == Counter(expected)
+
+    def compare_runs(self):
+        found = rows(self.history.runs())
+        assert [row["seq"] for row in found] == [row["seq"] for row in self.reference.runs]
+        for row, expected in zip(found, self.reference.runs, strict=True):
+            assert row["origin"] == expected["origin"]
+            if expected["run"] is not None:
+                assert row["run"] == expected["run"]
+            if expected["origin"] == "look":
+                told = {name: row[name] for name in ("started_at", "finished_at", "complete")}
+                assert told == {name: expected[name] for name in told}
+
+
+def net(moved):
+    """How often each thing happened; what vanished, and was removed after all, has not vanished."""
+    moves = [*moved]
+    happened = Counter(row[5] for row in moves)
+    happened["vanished"] -= sum(row[3:5] == ("vanished", "removed") for row in moves)
+    return happened
+
+
+def tally(count):
+    """Statuses as a table counts them: those that have no column together."""
+    named = ("discovered", "pending removal", "removed", "listed", "vanished", "unknown")
+    return +Counter(
+        {name: count[name] for name in named}
+        | {"other": sum(n for status, n in count.items() if status not in named)}
+    )
+
+
+def counted(row):
+    """The counts of a row of a table, but for those that are zero."""
+    beside = ("period", "at", "site", "user_id", "open", "total", "people", "unseen")
+    return Counter({name: n for name, n in row.items() if name not in beside and n})
+
+
+def grouped(things, by):
+    groups = {} if by else {None: Counter()}
+    for row in things:
+        groups.setdefault(row[by] if by else None, Counter())[row["status"]] += 1
+    return groups
+
+
+def rows(table):
+    """A table as plain rows: None for what is missing, whole numbers and instants as Python has them."""
+    return [
+        {name: plain(value) for name, value in row.items()} for row in table.astype(object).to_dict("records")
+    ]
+
+
+def plain(value):
+    if isinstance(value, pd.Timestamp):
+        return value.to_pydatetime()
+    if isinstance(value, str | bool | int):
+        return value
+    if hasattr(value, "__len__"):
+        return list(value)
+    if value is None or pd.isna(value):
+        return None
+    return value.item() if hasattr(value, "item") else value
+
+
+@pytest.fixture(scope="module")
+def seen():
+    """A service, and an exposure of it."""
+    service = Service()
+    with seen_through(service) as exposure:
+        yield service, exposure
+
+
+@pytest.mark.long
+@settings(
+    max_examples=int(ASKED_FOR or 6),
+    derandomize=not ASKED_FOR,
+    phases=[*((Phase.generate, Phase.shrink) if ASKED_FOR else (Phase.generate,))],  # to shrink takes minutes
+    database=None,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+@given(
+    st.lists(STEP, min_size=8, max_size=16),
+    st.sampled_from(["id", "id", "reference"]),
+    st.tuples(*[st.integers(0, 99)] * 2),
+)
+def test_a_history_is_what_the_reference_says(seen, steps, by, moments):
+    with tempfile.TemporaryDirectory() as directory:
+        note("\n".join(map(repr, steps)))
+        both = Both(Path(directory, "history"), *seen, by)
+        both.live(steps)
+        both.compare(moments)
+
+
+# --- what plainly ought to be -------------------------------------------------------------------------
+
+
+def holds(*statuses, **more):
+    """Person 1 has record 11 in this status, or has none."""
+    return ("hold", 1, [a_record(11, status, **more) for status in statuses])
+
+
+def look(*, after=60, lasts=0, run=(), **how):
+    return ("look", {"after": timedelta(minutes=after), "lasts": timedelta(minutes=lasts)} | how, *run)
+
+
+def hear(*, back=0, **groups):
+    told = {name: [{"record": a_record(11, status)}] for name, status in groups.items()}
+    return ("hear", 1, told, timedelta(0), timedelta(minutes=back))
+
+
+DRAIN = ("drain", "inbox")
+BASE = (holds("discovered"), look())
+FIRST = (None, "discovered", 1, None)
+# What happens, and the rows of record 11: prev_status, status, episode, open_s.
+STORIES = {
+    "a failed look is no removal": (
+        [*BASE, holds(), look(broken={1: "cut alerts"}), look(broken={1: "no user"})],
+        [FIRST],
+    ),
+    "a person who is being scanned is seen in part": (
+        [*BASE, ("hold", 1, [a_record(12)], [], [], True), look()],
+        [FIRST],
+    ),
+    "a list that is shorter than its count takes nobody out of view": (
+        [*BASE, ("leave", 1), look(miscount=1)],
+        [FIRST],
+    ),
+    "gone, and listed again": (
+        [*BASE, holds(), look(), holds("discovered"), look(), holds("removed"), look(after=1)],
+        [
+            FIRST,
+            ("discovered", "vanished", 1, 3600),
+            ("vanished", "discovered", 2, None),
+            ("discovered", "removed", 2, 60),
+        ],
+    ),
+    "gone, then verified": (
+        [*BASE, holds(), look(), holds("removed"), look(), holds(), look()],
+        [FIRST, ("discovered", "vanished", 1, 3600), ("vanished", "removed", 1, None)],
+    ),
+    "removed at first sight, then listed": (
+        [holds("removed"), look(), holds("on hold"), look(), holds(), look()],
+        [(None, "removed", 0, None), ("removed", "on hold", 1, None), ("on hold", "vanished", 1, 3600)],
+    ),
+    "out of view and back, as it was": (
+        [*BASE, ("leave", 1), look(), look(), *BASE, holds(), look()],
+        [
+            FIRST,
+            ("discovered", "unknown", 1, 7200),
+            ("unknown", "discovered", 1, None),
+            ("discovered", "vanished", 1, 4 * 3600),
+        ],
+    ),
+    "one list that lacks somebody proves nothing": (
+        [*BASE, ("leave", 1), look(), holds("discovered"), look(), ("leave", 1), look()],
+        [FIRST],
+    ),
+    "told of when out of view, and out of view again": (
+        [*BASE, ("leave", 1), look(), look(), hear(again="discovered"), DRAIN, look()],
+        [
+            FIRST,
+            ("discovered", "unknown", 1, 7200),
+            ("unknown", "discovered", 1, None),
+            ("discovered", "unknown", 1, 3 * 3600),
+        ],
+    ),
+    "back in view, and gone": (
+        [*BASE, ("leave", 1), look(), look(), holds(), look()],
+        [FIRST, ("discovered", "unknown", 1, 7200), ("unknown", "vanished", 1, None)],
+    ),
+    "out of view when removed, and back when not": (
+        [holds("removed"), look(), ("leave", 1), look(), look(), *BASE],
+        [(None, "removed", 0, None), ("removed", "unknown", 0, None), ("unknown", "discovered", 1, None)],
+    ),
+    "words of ours are marked when they are told": (
+        [*BASE, holds("vanished"), look(), holds("unknown"), look()],
+        [
+            FIRST,
+            ("discovered", "vanished (as told)", 1, 3600),
+            ("vanished (as told)", "unknown (as told)", 1, 7200),
+        ],
+    ),
+    "a shard that comes late changes nothing": (
+        [
+            holds("discovered"),
+            look(run=("a", "1/2")),
+            look(run=("a", "2/2"), lasts=1),
+            look(run=("b", "2/2")),
+            holds("removed"),
+            look(),
+            holds("discovered"),
+            look(run=("b", "1/2"), back=timedelta(hours=-2)),
+        ],
+        [FIRST, ("discovered", "removed", 1, 7200)],
+    ),
+    "a run is taken in once": (
+        [holds("discovered"), look(run=("monday",)), holds("removed"), look(run=("monday",))],
+        [FIRST],
+    ),
+    "a delivery tells of what it holds alone": (
+        [*BASE, hear(removed_records="pending removal"), DRAIN, look(after=0, broken={1: "no user"})],
+        [FIRST, ("discovered", "removed", 1, 0)],
+    ),
+    "a delivery from before the last look changes nothing": (
+        [*BASE, hear(removed_records="removed", back=-1), DRAIN],
+        [FIRST],
+    ),
+    "a look that began before the delivery does not undo it": (
+        [*BASE, hear(removed_records="removed", back=30), DRAIN, look(after=29), look(after=1)],
+        [FIRST, ("discovered", "removed", 1, 1800), ("removed", "discovered", 2, None)],
+    ),
+    "a delivery twice is taken in once, each of two in its turn": (
+        [*BASE, hear(removed_records="removed"), hear(again="discovered"), DRAIN, (*DRAIN, 2)],
+        [FIRST, ("discovered", "removed", 1, 0), ("removed", "discovered", 2, None)],
+    ),
+    "deliveries of one draining count each from when it came": (
+        [
+            ("hold", 1, []),
+            look(after=0),
+            ("hear", 1, {"discovered_records": [{"record": a_record(11)}]}, timedelta(minutes=10)),
+            ("hear", 2, {"discovered_records": [{"record": a_record(12)}]}, timedelta(minutes=60)),
+            DRAIN,
+            holds("removed"),
+            look(after=0, back=timedelta(minutes=-40)),
+        ],
+        [FIRST, ("discovered", "removed", 1, 1200)],
+    ),
+}
+# Of these every answer is compared, too.
+ANSWERED = (
+    "gone, then verified",
+    "removed at first sight, then listed",
+    "deliveries of one draining count each from when it came",
+)
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_what_happens_is_told_as_it_ought_to_be(seen, tmp_path, name):
+    steps, expected = STORIES[name]
+    both = Both(tmp_path / "history", *seen)
+    both.live(steps)
+    told = [row for row in both.reference.changes if row["user_id"] == 1 and row["key"] == 11]
+    assert [(row["prev_status"], row["status"], row["episode"], row["open_s"]) for row in told] == expected
+    both.compare_kept()
+    if name in ANSWERED:
+        for moments in ((0, 9), (0, 2), (2, 9)):
+            both.compare(moments)

@@ -1,0 +1,77 @@
+"""A history that lies in a bucket: what has no directory and no lock works all the same."""
+
+import socket
+import subprocess
+import sys
+import time
+
+import httpx
+import pytest
+from support.histories import Person, Service, a_link, a_record, seen_through
+
+from exposurekit.errors import ConfigurationError
+from exposurekit.history import History
+from exposurekit.history.storage.delta import Store
+
+pytestmark = pytest.mark.long
+DEADLINE_S = 60
+
+
+@pytest.fixture(scope="module")
+def bucket():
+    """An S3 of one's own on loopback, and how it is reached."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+        try:
+            until = time.monotonic() + DEADLINE_S
+            while not _answers(port):
+                assert server.poll() is None
+                assert time.monotonic() < until
+            yield {
+                "AWS_ACCESS_KEY_ID": "key",
+                "AWS_SECRET_ACCESS_KEY": "secret",
+                "AWS_REGION": "us-east-1",
+                "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+                "AWS_ALLOW_HTTP": "true",
+            }
+        finally:
+            server.kill()
+
+
+def _answers(port):
+    try:
+        return httpx.put(f"http://127.0.0.1:{port}/bucket").is_success
+    except httpx.TransportError:
+        return False
+
+
+def test_a_history_in_a_bucket_is_a_history(bucket):
+    service = Service()
+    with (
+        seen_through(service) as exposure,
+        History("s3://bucket/bucket=7/history", storage_options=bucket) as history,
+    ):
+        assert history.collect(exposure).new == 0
+        for status in ("discovered", "removed", "discovered"):
+            service.people[1] = Person([a_record(11, status)], [a_link("https://page.example/1")])
+            run = history.collect(exposure)
+        assert run.counts["relisted"] == 1
+        assert history.collect(exposure, run="named", shard="1/2").waits_for == (2,)
+        assert history.collect(exposure, run="named", shard="2/2").seq == run.seq + 1
+        assert history.records()["status"].tolist() == ["discovered"]
+        assert history.relistings()["previous_status"].tolist() == ["removed"]
+        history.compact()
+        assert history.verify() == {}
+        assert history.erase(1) > 0
+        assert history.records().empty
+    again = History("s3://bucket/bucket=7/history", storage_options=bucket)
+    assert again.runs()["seq"].tolist() == [1, 2, 3, 4, 5]
+
+
+def test_an_old_history_in_a_bucket_is_refused_with_advice(bucket):
+    store = Store("s3://bucket/old", bucket)
+    store.write_json(store.path("history.json"), {"records_by": "id"})
+    with pytest.raises(ConfigurationError, match="only on a local disk: copy it there, open it once"):
+        History("s3://bucket/old", storage_options=bucket)

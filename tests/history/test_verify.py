@@ -1,0 +1,101 @@
+"""Damaged files of a history: `verify` finds them, and no question answers from them in silence."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+from support.damage import build, damages
+from support.shell import Shell, error_of
+
+from exposurekit.errors import ExposureError
+from exposurekit.history import History
+
+READS = {
+    "runs": "runs",
+    "changes": "records",
+    "records": "records",
+    "links": "links",
+    "people": "people",
+    "cube": "by_site",
+}
+UNREADABLE = "the files of {} are there and can be read"
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("whole") / "history"
+    build(directory)
+    return directory
+
+
+@pytest.fixture
+def copy(whole, tmp_path):
+    return shutil.copytree(whole, tmp_path / "history")
+
+
+def data_file(directory, table):
+    return Path(DeltaTable(directory / table).file_uris()[0])
+
+
+def cut(file):
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+@pytest.mark.parametrize("table", READS)
+def test_an_unreadable_file_is_a_violation_and_an_error(copy, table):
+    cut(data_file(copy, table))
+    history = History(copy)
+    assert history.verify() == {UNREADABLE.format(table): 1}
+    with pytest.raises(ExposureError, match="exposurekit history verify") as error:
+        getattr(history, READS[table])()
+    assert str(copy) not in str(error.value)
+
+
+def test_the_command_names_the_violation_and_exits_with_1(copy, tmp_path):
+    data_file(copy, "records").unlink()
+    run = Shell(tmp_path, EXPOSUREKIT_HISTORY="history").here("history", "verify")
+    assert run.returncode == 1
+    assert error_of(run) == f"Violated: {UNREADABLE.format('records')} (1 row)"
+
+
+@pytest.mark.parametrize("table", ["records", "people", "changes", "runs", "deliveries"])
+@pytest.mark.parametrize("with_checksums", [True, False])
+def test_a_lost_version_of_a_table_is_a_violation(copy, table, with_checksums):
+    """The newest file of the log is deleted: the table is readable, and lacks its last rows."""
+    max((copy / table / "_delta_log").glob("*.json")).unlink()
+    if not with_checksums:  # a history of an older version has none
+        shutil.rmtree(copy / "checksums")
+    assert History(copy).verify()
+
+
+def test_a_flipped_bit_in_a_readable_file_is_a_violation(copy):
+    file = data_file(copy, "annotations")
+    data = bytearray(file.read_bytes())
+    data[4] ^= 1
+    file.write_bytes(bytes(data))
+    assert any("annotations" in invariant for invariant in History(copy).verify())
+
+
+def test_violations_of_other_tables_are_listed_too(copy):
+    cut(data_file(copy, "records"))
+    history = History(copy)
+    history._store.append("cube", history._store.rows("cube"))
+    assert {UNREADABLE.format("records"), "the sums agree with the changes"} <= {*history.verify()}
+
+
+def test_a_read_only_copy_is_verified_without_a_write(copy, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write to everything else
+    before = sorted(copy.rglob("*"))
+    assert History(copy).verify() == {}
+    cut(data_file(copy, "people"))
+    assert History(copy).verify() == {UNREADABLE.format("people"): 1}
+    assert sorted(copy.rglob("*")) == before
+
+
+def test_no_damage_is_wrong_and_not_found():
+    """Six damages, one of each kind; `python tests/support/damage.py` does four hundred."""
+    table = damages(6, 0)
+    assert len(table) >= 5
+    assert not table.loc[~table["found"], "wrong"].astype("bool").any()

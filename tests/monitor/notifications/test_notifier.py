@@ -1,0 +1,599 @@
+"""Being told: once for each cause, grouped, at the time, of nobody by name; and an address that is down loses nothing."""
+
+import json
+import logging
+import socket
+import sqlite3
+from contextlib import closing, nullcontext
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+import pytest
+from support import faults
+from support.histories import DAWN, Clock, Person, Service, a_delivery, a_link, a_record, seen_through
+from support.notification_receivers import a_mailbox, a_receiver
+from support.watches import EVERY, a_scene
+
+from exposurekit.errors import ConfigurationError
+from exposurekit.history import History
+from exposurekit.history.deliveries import ReceivedDelivery
+from exposurekit.monitor.notifications.notifier import Notifier, check_addresses
+from exposurekit.monitor.notifications.outbox import Notification, NotificationOutbox
+from exposurekit.monitor.notifications.rules import parse_rules
+from exposurekit.service.clock import FrozenClock
+from exposurekit.text.sanitize import escape_chat_url
+
+MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
+
+
+class Story:
+    """A history that is looked at day by day, and a teller beside it."""
+
+    def __init__(self, directory, rules, **send_to):
+        self.service, self.clock, self.looks = Service(), FrozenClock(DAWN), Clock()
+        self.service.people = {
+            number: Person(
+                [a_record(10 * number, site="Seekfolk"), a_record(10 * number + 1, site="Nosy Heron")]
+            )
+            for number in (1, 2, 3)
+        }
+        self.history = History(directory / "history", clock=self.looks)
+        self.notices = NotificationOutbox(directory / "notices.db")
+        addresses = "".join(f"  {name}: {url}\n" for name, url in send_to.items())
+        self.notifier = Notifier(parse_rules(f"send_to:\n{addresses}{rules}"), self.notices, self.clock.now)
+
+    def look(self, after=DAY, only=None):
+        """A look, some time after the last; what is to be told is kept."""
+        self.clock.advance(after)
+        self.looks.set(self.clock.now())
+        with seen_through(self.service) as exposure:
+            self.history.collect(exposure, only=only, progress=False)
+        return self.notifier.on_new_run(self.history)
+
+    def set(self, user_id, status, place=0):
+        self.service.people[user_id].records[place] |= {"status": status}
+
+
+@pytest.fixture
+def mail():
+    with a_mailbox() as mail:
+        yield mail
+
+
+@pytest.fixture
+def hook():
+    with a_receiver() as hook:
+        yield hook
+
+
+@pytest.fixture
+def story(tmp_path, mail, hook):
+    made = []
+
+    def of(rules):
+        made.append(Story(tmp_path, rules, me=mail.url, chat=hook.url))
+        return made[-1]
+
+    yield of
+    for one in made:
+        one.notices.close()
+        one.history.close()
+
+
+def test_a_relisting_is_notified_once_by_mail_and_by_webhook(story, mail, hook):
+    told = story("rules:\n  - {when: relisted, send: [me, chat]}\n")
+    assert told.look() == 0
+    told.set(1, "removed")
+    told.set(2, "removed")
+    assert told.look() == 0
+    told.set(1, "discovered")
+    told.set(2, "discovered")
+    assert told.look() == 4
+    assert told.notifier.send() == 2
+    assert told.look() == 0
+    assert told.notifier.send() == 0
+    [(subject, text)] = mail.mails
+    assert subject == "exposurekit: 2 relisted listings"
+    assert text.strip() == "2 relisted listings:\n  Seekfolk (2)"
+    [message] = hook.told
+    assert message["title"] == subject
+    assert message["message"].strip() == text.strip()
+
+
+def test_the_first_run_notifies_only_of_stuck_records(story, hook):
+    told = story("rules:\n  - {when: new, send: chat}\n  - {when: stuck, days: 3, send: chat}\n")
+    assert told.look() == 0
+    assert told.look(2 * DAY) == 0
+    assert told.look(2 * DAY) == 6
+    assert told.look() == 0
+    told.service.people[1].records.append(a_record(19, site="Seekfolk"))
+    assert told.look() == 1
+    told.notifier.send()
+    [message] = hook.told
+    assert message["title"] == "exposurekit: 6 listings with the same status for 3 days, and 1 more"
+    assert "1 new listing:\n  Seekfolk" in message["message"]
+
+
+@pytest.mark.parametrize("personal", [False, True])
+def test_no_name_is_in_a_notification_unless_allowed(story, hook, personal):
+    told = story(f"rules:\n  - {{when: removed, send: chat, personal: {str(personal).lower()}}}\n")
+    told.look()
+    told.set(2, "removed")
+    told.look()
+    told.notifier.send()
+    record = a_record(1)
+    for value in ("user 2", record["name"], escape_chat_url(record["href"])):
+        assert (value in hook.told[0]["message"]) is personal
+
+
+def test_each_condition_triggers_its_notification(story, hook):
+    rules = ["{when: refused, send: chat}", "{when: not_seen, days: 2, send: chat}"]
+    rules += ["{when: site_broken, send: chat}", "{when: score, points: 5, send: chat}"]
+    told = story("rules:\n" + "".join(f"  - {rule}\n" for rule in rules))
+    told.service.people |= {
+        number: Person([a_record(10 * number, site="Tattleberry")]) for number in range(4, 10)
+    }
+    told.set(1, "pending removal")
+    told.look()
+    told.set(1, "discovered")
+    told.service.broken = {3: "no user"}
+    assert told.look() == 1  # refused
+    for number in range(4, 10):
+        told.service.people[number].records.clear()
+    assert told.look(2 * DAY) == 2  # not seen for two days, and six vanished at once
+    told.service.people[2].links.extend(a_link(f"https://page.example/{n}") for n in range(6))
+    for number in range(4, 10):
+        told.service.people[number].records.append(a_record(100 + number, site="Elsewhere"))
+    assert told.look() == 1  # 6 pages and 6 listings more
+    told.notifier.send()
+    text = hook.told[0]["message"]
+    assert "1 refused removal (manual work needed)" in text
+    assert "1 user not loaded completely for 2 days" in text
+    assert "Tattleberry" in text
+    assert "score increase of 5 points or more" in text
+
+
+def test_a_site_that_went_dark_once_is_told_once(story):
+    told = story("rules:\n  - {when: site_broken, send: chat}\n")
+    told.service.people |= {n: Person([a_record(10 * n, site="Tattleberry")]) for n in range(4, 10)}
+    told.look()
+    for number in range(4, 10):
+        told.service.people[number].records.clear()
+    assert told.look() == 1
+    for number in range(4, 10):  # it can be read again
+        told.service.people[number].records.append(a_record(500 + number, site="Tattleberry"))
+        assert told.look() == 0
+
+
+def test_a_score_is_compared_between_full_runs(story):
+    told = story("rules:\n  - {when: score, points: 20, send: chat}\n")
+    told.look()
+    for user_id in (1, 2):
+        pages = (a_link(f"https://page.example/{user_id}/{n}") for n in range(12))
+        told.service.people[user_id].links.extend(pages)
+        if user_id == 1:
+            assert told.look(HOUR, only=[1]) == 0  # of one person: it says nothing of the rest
+    assert told.look() == 1
+
+
+def test_what_a_webhook_told_during_a_look_is_not_lost(story):
+    told = story("rules:\n  - {when: new, send: chat}\n")
+    told.look()
+    told.look(only=[1])
+    delivery = a_delivery(2, {"discovered_records": [{"record": a_record(29, site="Seekfolk")}]})
+    told.history.ingest_deliveries(
+        [ReceivedDelivery(1, told.clock.now() - MINUTE, "msg_1", delivery)], "inbox"
+    )
+    assert told.notifier.on_new_run(told.history) == 1
+    assert told.notifier.on_new_run(told.history) == 0
+
+
+def test_a_message_about_somebody_names_the_very_listing(story, hook):
+    told = story("rules:\n  - {when: new, send: chat, personal: true}\n")
+    told.look()
+    for number, name in enumerate(("Zinnia One", "Zinnia Two"), 18):
+        told.service.people[1].records.append(a_record(number, site="Doorbell", name=name))
+        told.look()
+    told.notifier.send()
+    assert [name for name in ("Zinnia One", "Zinnia Two") if hook.told[0]["message"].count(name) == 1] == [
+        "Zinnia One",
+        "Zinnia Two",
+    ]
+
+
+CALLING = (
+    "@everyone [Reset](https://evil.example) <!channel> <@U1>",
+    "![](https://evil.example/1.png) **b** `c` &lt;d>",
+)
+
+
+@pytest.mark.parametrize("personal", [False, True])
+@pytest.mark.parametrize(
+    "url", ["json://127.0.0.1:{}", "mmost://127.0.0.1:{}/3ccdd113474722377935511fc85d3dd4"]
+)
+def test_chat_messages_mention_nobody_and_contain_no_links(story, hook, url, personal):
+    told = story(
+        f"  team: {url.format(hook.port)}\nrules:\n  - {{when: new, send: team, personal: {personal}}}\n"
+    )
+    told.look()
+    for site, name in (CALLING, CALLING[::-1]):
+        number = 19 + len(told.service.people[1].records)
+        record = a_record(number, site=site, name=name, href=f"https://x.example/@here?{name}")
+        told.service.people[1].records.append(record)
+    told.look()
+    assert told.notifier.send() == 1
+    text = json.dumps(hook.told[0], ensure_ascii=False).replace(r"\n", "").replace(r"\r", "")
+    assert "(at)everyone (Reset)(https: //evil.example)" in text
+    assert text.count("(at)everyone") == 1 + personal
+    text = text.replace("https://github.com/caronc/apprise", "")  # its picture
+    assert [mark for mark in ("@", "](", "<", ">", "`", "*", "://", "\\", "&lt;") if mark in text] == []
+
+
+def test_a_digest_waits_and_groups(story, hook):
+    told = story(
+        "rules:\n  - {when: new, send: chat, digest: true}\n  - {when: removed, send: chat, digest: true}\n"
+    )
+    told.look()
+    told.service.people[1].records.append(a_record(19, site="Seekfolk"))
+    told.look()
+    assert told.notifier.send() == 0
+    told.set(2, "removed")
+    told.look(HOUR)
+    assert told.notifier.send() == 0
+    told.clock.advance(DAY)
+    assert told.notifier.send() == 1
+    assert hook.tries == 1
+    assert hook.told[0]["title"] == "exposurekit: 1 new listing, and 1 more"
+
+
+def test_of_several_rules_the_soonest_and_most_detailed_count(story, hook):
+    rules = (
+        "  - {when: new, send: chat, digest: true}\n",
+        "  - {when: new, send: chat, sites: [Seekfolk]}\n",
+        "  - {when: new, send: chat, personal: true, digest: true}\n",
+    )
+    told = story(f"rules:\n{''.join(rules)}")
+    told.look()
+    told.service.people[1].records.append(a_record(19, site="Seekfolk"))
+    told.look()
+    assert told.notifier.send() == 1
+    assert "user 1 at Seekfolk" in hook.told[0]["message"]
+
+
+def test_somebody_who_is_erased_is_told_of_no_more(story, tmp_path):
+    told = story("rules:\n  - {when: new, send: chat, personal: true, digest: true}\n")
+    told.look()
+    for user_id in (1, 2):
+        told.service.people[user_id].records.append(a_record(10 * user_id + 9, site="Seekfolk"))
+    told.look()
+    assert told.notices.erase(1) == 1
+    assert told.notices.waiting() == 1
+    told.notices.close()
+    held = b"".join(file.read_bytes() for file in tmp_path.glob("notices.db*"))
+    assert (b"user 1 at" in held, b"user 2 at" in held) == (False, True)
+
+
+def test_in_quiet_hours_only_what_is_urgent_is_sent(story, hook):
+    rules = "  - {when: new, send: chat}\n  - {when: removed, send: chat, urgent: true}\n"
+    told = story(f'rules:\n{rules}quiet_hours: {{from: "19:00", until: "06:00"}}\n')
+    told.look()
+    told.service.people[1].records.append(a_record(19))
+    told.set(2, "removed")
+    told.look()  # at 20:00
+    told.notifier.send()
+    assert [message["title"] for message in hook.told] == ["exposurekit: 1 removed listing"]
+    told.clock.advance(10 * HOUR)
+    told.notifier.send()
+    assert [message["title"] for message in hook.told][1:] == ["exposurekit: 1 new listing"]
+
+
+def test_an_address_that_is_down_loses_and_delays_nothing(story, mail, hook, caplog):
+    told = story("rules:\n  - {when: removed, send: [me, chat]}\n")
+    told.look()
+    hook.status = 500
+    for user_id in (1, 2, 3):
+        told.set(user_id, "removed")
+        told.look(10 * MINUTE)
+        told.notifier.send()
+    for _ in range(60):
+        told.clock.advance(MINUTE)
+        told.notifier.send()
+    assert len(mail.mails) == 3
+    assert hook.told == []
+    assert 3 < hook.tries < 20  # later each time
+    assert told.notices.waiting() == 3
+    hook.status = 200
+    told.clock.advance(15 * MINUTE)
+    told.notifier.send()
+    [message] = hook.told
+    assert message["title"] == "exposurekit: 3 removed listings"
+    assert told.notices.waiting() == 0
+    assert "127.0.0.1" not in caplog.text
+    assert "could not notify chat: it responded with 500; next attempt at " in caplog.text
+
+
+def test_a_try_made_with_a_fast_clock_delays_nothing(story, hook):
+    told = story("rules:\n  - {when: removed, send: chat}\n")
+    told.look()
+    told.set(1, "removed")
+    told.look()
+    hook.status = 500
+    told.clock.advance(1000 * DAY)
+    told.notifier.send()
+    told.clock.advance(-1000 * DAY)
+    hook.status = 200
+    assert told.notifier.send() == 1
+
+
+def test_what_a_fast_clock_postponed_is_sent_after_its_correction(story, hook):
+    told = story("rules:\n  - {when: collection_failed, send: chat, digest: true}\n")
+    told.clock.advance(1000 * DAY)
+    assert told.notifier.on_failure(1, "monday", "no answer") == 1
+    assert told.notifier.send() == 0
+    told.clock.advance(-1000 * DAY)
+    assert told.notifier.send() == 1
+
+
+def test_unsent_notifications_are_sent_by_the_next_process(story, tmp_path, hook):
+    told = story("rules:\n  - {when: removed, send: chat}\n")
+    told.look()
+    hook.status = 503
+    told.set(1, "removed")
+    told.look()
+    told.notifier.send()
+    told.notices.close()
+    hook.status = 200
+    told.clock.advance(HOUR)
+    again = NotificationOutbox(tmp_path / "notices.db")
+    assert Notifier(told.notifier.rules, again, told.clock.now).send() == 1
+    again.close()
+
+
+def test_sent_texts_are_deleted_and_remembered_as_sent(story, tmp_path, hook):
+    told = story("rules:\n  - {when: removed, send: chat, personal: true}\n")
+    told.look()
+    told.set(2, "removed")
+    told.look()
+    told.notifier.send()
+    told.notices.close()
+    held = b"".join(file.read_bytes() for file in tmp_path.glob("notices.db*"))
+    assert b"user 2" not in held
+    assert a_record(1)["name"].encode() not in held
+    assert (tmp_path / "notices.db").stat().st_mode & 0o077 == 0
+
+
+OUTBOX_VERSION_0 = (
+    """CREATE TABLE notices (number INTEGER PRIMARY KEY AUTOINCREMENT, target TEXT NOT NULL, cause TEXT NOT NULL,
+        title TEXT, line TEXT, due_at INTEGER NOT NULL, UNIQUE (target, cause))""",
+    "CREATE INDEX waiting ON notices (target, due_at) WHERE title IS NOT NULL",
+    "CREATE TABLE judged (one INTEGER PRIMARY KEY CHECK (one = 1), until INTEGER NOT NULL)",
+    "CREATE TABLE failing (target TEXT PRIMARY KEY, tries INTEGER NOT NULL, again_at INTEGER NOT NULL)",
+    "PRAGMA application_id = 1163414350",
+    "INSERT INTO notices VALUES (1, 'me', 'a', NULL, NULL, 0), (2, 'me', 'b', 'new listings', 'Seekfolk', 0)",
+    "INSERT INTO notices VALUES (3, 'chat', 'b', 'new listings', 'Seekfolk', 0)",
+    "INSERT INTO judged VALUES (1, 60000000)",
+    "INSERT INTO failing VALUES ('chat', 3, 120000000)",
+)
+
+
+def test_an_older_outbox_is_upgraded_with_its_data(tmp_path):
+    file = tmp_path / "notices.db"
+    with sqlite3.connect(file) as connection:
+        for statement in OUTBOX_VERSION_0:
+            connection.execute(statement)
+    connection.close()
+    outbox, epoch = NotificationOutbox(file), datetime(1970, 1, 1, tzinfo=UTC)
+    at = epoch + MINUTE
+    assert outbox.evaluated_until() == at
+    assert outbox.put([Notification("me", key, "new listings", "Seekfolk", at) for key in "abc"]) == 1
+    assert outbox.due(at)["me"][0][0] == 2
+    assert outbox.waiting() == 3
+    assert "chat" not in outbox.due(at)  # its retry is due a minute later
+    assert outbox.mark_failed("chat", at) - at == 4 * MINUTE  # the fourth attempt
+    outbox.close()
+
+
+def test_of_each_failing_streak_one_is_told(story, hook):
+    told = story("rules:\n  - {when: collection_failed, times: 2, send: chat}\n")
+    assert [told.notifier.on_failure(n, "monday", "no answer") for n in (1, 2, 3)] == [0, 1, 0]
+    assert told.notifier.on_failure(2, "tuesday", "no answer") == 1
+    told.notifier.send()
+    assert hook.told[0]["message"].count("no answer") == 1  # the same words, counted
+
+
+def test_an_address_that_cannot_work_is_an_immediate_error():
+    with pytest.raises(ConfigurationError, match="send_to, me") as refused:
+        check_addresses(parse_rules("send_to: {me: 'nosuch://pa55word'}\nrules: [{when: new, send: me}]"))
+    assert "pa55word" not in str(refused.value)
+
+
+ONE = """mailto://watch:pa55word@example.com
+mailtos://watch:pa55word@mail.example.com?to=analyst@example.com
+slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ
+slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ/#general
+discord://4174216298/JHMHI8qBe7bk2ZwO5U711o3dV_js
+ntfy://topic
+ntfys://ntfy.example/topic
+workflows://teams.example:443/workflow1a/signature/
+json://hook.example/a/b
+jsons://hook.example?retry=2
+xml://hook.example
+mmost://chat.example/3ccdd113474722377935511fc85d3dd4
+tgram://123456789:abcdefg_hijklmnop/12315544
+gotify://push.example/abcdefghijklmnop
+pover://aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa@bbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
+matrix://watch:pa55word@chat.example/#room
+signal://push.example/12345678901/12345678902""".splitlines()
+TWO = """mailto://watch:pa55word@example.com?to=a@example.com,b@example.com
+mailto://watch:pa55word@mail.example.com/a@example.com/b@example.com
+slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ/#pa55word/#other
+ntfy://ntfy.example/pa55word/other
+ntfy://ntfy.example/pa55word/other?retry=2
+mmost://chat.example/3ccdd113474722377935511fc85d3dd4?channel=pa55word,b
+tgram://123456789:abcdefg_hijklmnop/12315544/12315545
+matrix://watch:pa55word@chat.example/#room/#other""".splitlines()
+
+
+def to_team(url):
+    return parse_rules(f"send_to: {{team: '{url}'}}\nrules: [{{when: new, send: team}}]")
+
+
+@pytest.mark.parametrize("url", ONE)
+def test_an_address_of_one_is_taken(url):
+    check_addresses(to_team(url))
+
+
+@pytest.mark.parametrize("url", TWO)
+def test_an_address_with_two_receivers_is_refused(url):
+    with pytest.raises(
+        ConfigurationError, match=r"^send_to, team: the address reaches 2 recipients. Give each"
+    ) as refused:
+        check_addresses(to_team(url))
+    assert "pa55word" not in str(refused.value)
+
+
+def test_a_test_says_who_was_told(story, hook, mail):
+    told = story("rules:\n  - {when: new, send: chat}\n")
+    hook.status = 500
+    assert told.notifier.send_test() == {"me": "", "chat": "it responded with 500"}
+    assert "This is a test message" in mail.mails[0][1]
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("json://somebody:pa55word@127.0.0.1:{free}/hook", "its host refused the connection"),
+        (
+            "mailto://somebody:pa55word@127.0.0.1:{free}/?from=me@example.com&to=me@example.com&mode=insecure",
+            "its host refused the connection",
+        ),
+        ("json://somebody:pa55word@nowhere.invalid/hook", "its host is unknown"),
+        (
+            "jsons://somebody:pa55word@127.0.0.1:{hook}/hook",
+            "its certificate is not trusted, or it does not support TLS",
+        ),
+    ],
+)
+def test_why_an_address_fails_is_logged_without_the_address(url, why, hook, caplog):
+    caplog.set_level(logging.DEBUG)
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        free = taken.getsockname()[1]
+    rules = parse_rules(
+        f"send_to: {{me: '{url.format(free=free, hook=hook.port)}'}}\nrules: [{{when: new, send: me}}]"
+    )
+    assert Notifier(rules, None).send_test() == {"me": why}
+    assert [record for record in caplog.records if record.name == "apprise"] == []
+    assert "pa55word" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("url", "status"),
+    [
+        *(("json://127.0.0.1:{}/hook", status) for status in (301, 302, 303, 307, 308)),
+        ("json://127.0.0.1:{}/hook?redirect=yes", 301),
+        ("xml://127.0.0.1:{}/hook", 301),
+        ("form://127.0.0.1:{}/hook", 301),
+        ("ntfy://127.0.0.1:{}/topic", 301),
+        ("gotify://127.0.0.1:{}/abcdefghijklmnop", 301),
+        ("mmost://127.0.0.1:{}/3ccdd113474722377935511fc85d3dd4", 301),
+    ],
+)
+def test_behind_a_redirect_a_message_has_not_arrived(url, status, hook):
+    hook.status = status
+    said = f"it redirects ({status}): use the address it redirects to"
+    assert Notifier(to_team(url.format(hook.port)), None).send_test() == {"team": said}
+    assert hook.tries == 1
+
+
+def test_a_mail_server_that_refuses_the_password_says_so():
+    with a_mailbox(refuses=True) as mail:
+        url = mail.url.replace("mailto://", "mailto://somebody:pa55word@")
+        rules = parse_rules(f"send_to: {{me: '{url}'}}\nrules: [{{when: new, send: me}}]")
+        assert Notifier(rules, None).send_test() == {
+            "me": "its mail server responded with 535: check user and password"
+        }
+
+
+def test_a_watch_keeps_running_where_notifications_fail(tmp_path, hook, caplog):
+    caplog.set_level(logging.INFO)
+    with a_scene(tmp_path / "history") as scene:
+        rules = parse_rules(
+            f"send_to: {{chat: '{hook.url}'}}\nrules: [{{when: collection_failed, send: chat}}]"
+        )
+        notices = NotificationOutbox(tmp_path / "notices.db")
+        notifier = Notifier(rules, notices, scene.clock.now)
+
+        def astray():
+            scene.fleet.fault = faults.server_error()
+
+        def told():
+            notifier.send()
+
+        scene.watch(astray, EVERY, told, notifier=notifier).run()
+        assert scene.status()["failures_in_a_row"] >= 1
+        assert notices.waiting() == 0
+        [message] = hook.told
+        assert message["title"] == "exposurekit: a failed collection"
+        notices.close()
+
+
+def test_a_history_that_cannot_be_judged_stops_no_watch(tmp_path, hook, caplog):
+    with a_scene(tmp_path / "history") as scene:
+        rules = parse_rules(f"send_to: {{chat: '{hook.url}'}}\nrules: [{{when: new, send: chat}}]")
+        (tmp_path / "notices.db").write_text(
+            "no database, whatever it is called, and long enough to be one" * 20
+        )
+        notices = NotificationOutbox(tmp_path / "notices.db")
+        scene.watch(EVERY, EVERY, notifier=Notifier(rules, notices, scene.clock.now)).run()
+        assert len(scene.fleet.listed_at) == 3
+    assert "the notification rules could not be evaluated" in caplog.text
+
+
+def test_a_damaged_history_does_not_stop_a_failing_watch(tmp_path, hook):
+    with a_scene(tmp_path / "history") as scene:
+        rules = parse_rules(f"send_to: {{chat: '{hook.url}'}}\nrules: [{{when: new, send: chat}}]")
+        notifier = Notifier(rules, NotificationOutbox(tmp_path / "notices.db"), scene.clock.now)
+
+        def damaged():
+            scene.fleet.fault = faults.server_error()
+            for file in (tmp_path / "history" / "runs").rglob("*.parquet"):
+                file.unlink()
+
+        scene.watch(damaged, EVERY, EVERY, notifier=notifier).run()
+        assert scene.status()["failures_in_a_row"] >= 1
+
+
+class Heard:
+    """Whom a watch asks to judge, and when."""
+
+    def __init__(self):
+        self.judged, self.streaks = [], []
+        self.sending = nullcontext
+
+    def on_new_run(self, history):
+        self.judged.append(history.last_run().seq)
+        return 0
+
+    def on_failure(self, _in_a_row, since, _reason):
+        self.streaks.append(since)
+        return 0
+
+
+def test_what_somebody_else_collected_is_judged_too(tmp_path):
+    with a_scene(tmp_path / "history") as scene:
+        heard = Heard()
+        collect = partial(scene.history.collect, scene.exposure, progress=False)
+        scene.watch(HOUR, collect, HOUR, HOUR, notifier=heard).run()
+    assert heard.judged == [1, 2]
+
+
+def test_days_pass_while_runs_fail_and_streaks_stay_one(tmp_path):
+    with a_scene(tmp_path / "history") as scene:
+        heard = Heard()
+        scene.watch(EVERY, notifier=heard).run()
+        scene.fleet.fault = faults.server_error()
+        for _ in range(2):
+            scene.watch(EVERY, notifier=heard).run()
+    assert len(heard.judged) > 2
+    assert len(heard.streaks) > 2
+    assert len({*heard.streaks}) == 1

@@ -1,0 +1,163 @@
+"""Rules: what is well is taken, and what is not is told in a line that shows no address."""
+
+import os
+from datetime import UTC, datetime
+
+import pytest
+
+from exposurekit.errors import ConfigurationError
+from exposurekit.monitor.notifications.rules import CONDITIONS, load_rules, parse_rules
+
+TEXT = """
+send_to:
+  me: mailto://user:pa55word@example.com
+  chat: ${CHAT}
+rules:
+  - {when: relisted, send: [me, chat], sites: Seekfolk}
+  - {when: stuck, days: 30, send: me, digest: true}
+  - {when: not_seen, days: 7, send: me, urgent: true, personal: true, users: 12}
+  - {when: score, points: 10, send: chat}
+  - {when: collection_failed, times: 3, send: me}
+digest_at: "07:30"
+quiet_hours: {from: "22:00", until: "06:30"}
+time_zone: Europe/Berlin
+"""
+SECRET = "pa55word"
+
+
+@pytest.fixture
+def rules():
+    return parse_rules(TEXT, {"CHAT": f"slack://{SECRET}"})
+
+
+def test_rules_are_read(rules):
+    assert [rule.when for rule in rules.rules] == [
+        "relisted",
+        "stuck",
+        "not_seen",
+        "score",
+        "collection_failed",
+    ]
+    assert rules.rules[0].send == ("me", "chat")
+    assert rules.rules[0].sites == ("Seekfolk",)
+    assert rules.rules[2].users == (12,)
+    assert rules.send_to["chat"].get_secret_value() == f"slack://{SECRET}"
+    assert set(CONDITIONS) >= {rule.when for rule in rules.rules}
+
+
+def test_no_repr_shows_an_address(rules):
+    assert SECRET not in repr(rules)
+    assert SECRET not in str(rules.model_dump())
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "the rules: send_to and rules are required"),
+        ("send_to: [", "line 1: is not YAML"),
+        ("send_to:\n  me: 'json://x\nrules: []\n", "line 2: is not YAML"),
+        ("send_to: {}\nrules: [}\n", "line 2: is not YAML"),
+        ("- 1", "send_to and rules are required"),
+        (TEXT.replace("when: relisted", "when: sometimes"), "the rules, rule 1, when: it should be 'new', "),
+        (TEXT.replace("days: 30, ", ""), "rule 2: stuck needs days"),
+        (TEXT.replace("days: 30", "days: -1"), "rule 2, days"),
+        (
+            TEXT.replace("send: me, digest", "send: you, digest"),
+            "rule 2 (stuck): send names an address that send_to does not have",
+        ),
+        (
+            TEXT.replace("digest: true", "digest: true, urgent: true"),
+            "cannot be both urgent and part of a digest",
+        ),
+        (TEXT.replace("times: 3", "often: 3"), "rule 5, often: unknown key"),
+        (TEXT.replace("times: 3", "users: 3"), "collection_failed cannot be narrowed by users"),
+        (TEXT.replace("Europe/Berlin", "Mars/Phobos"), "time zone"),
+        (TEXT.replace('"22:00"', "late"), 'must look like "22:00"'),
+        (TEXT.replace('"22:00"', '"22:00+01:00"'), "without a zone"),
+        (TEXT.replace("send: me, digest", f"send: 'slack://{SECRET}', digest"), "rule 2 (stuck)"),
+        (TEXT.replace("rules:", f"'slack://{SECRET}': 1\nrules:", 1), "the rules, a key: "),
+        (TEXT.replace("chat:", f"'slack://{SECRET}':"), "the rules, send_to: each address needs a name"),
+        (TEXT.replace("chat:", f'"a\\nERROR {SECRET}":'), "the rules, send_to: each address needs a name"),
+        (TEXT.replace("chat:", f"{SECRET * 6}:"), "the rules, send_to: each address needs a name"),
+        (TEXT.replace("${CHAT}", "${MISSING}"), "the environment variable MISSING is not set"),
+        ("send_to: {me: 'json://x'}\nrules: []", "no rules: add at least one"),
+        ("a: &a [*a]", "line 1: anchors and aliases are not supported"),
+        (f"send_to: {{}}\nrules: !!bool '{SECRET}'", "line 2: tags are not supported"),
+        (f"send_to: {{me: !!bool 'mailto://u:{SECRET}@h'}}\nrules: []", "line 1: tags are not supported"),
+        ("a: !!int ''", "line 1: tags are not supported"),
+        ("\na: !!timestamp x", "line 2: tags are not supported"),
+        ("a: !!float x", "line 1: tags are not supported"),
+        ("a: !!binary é", "line 1: tags are not supported"),
+        ("a: !!pairs [1]", "line 1: tags are not supported"),
+        (TEXT.replace("users: 12", f"users: 0x{'f' * 5000}"), "line 8: a number is too long"),
+        (TEXT.replace("users: 12", f"users: {'1' * 5000}"), "line 8: a number is too long"),
+        (TEXT.replace("users: 12", f"users: {'1:' * 5000}1"), "line 8: a number is too long"),
+        (TEXT.replace("times: 3", f"sites: [{'a,' * 20_000}]"), "rule 5, sites: "),
+        ("send_to: {me: 'json://x'}\nrules:\n" + "- {when: new, send: me}\n" * 300, "the rules, rules: "),
+        (TEXT + "rules: []\n", "line 14: a key is repeated"),
+        (TEXT.replace("times: 3", f"times: !{SECRET}!x 3"), "line 10: tags are not supported"),
+        ("{" + "".join(f"k{n}: 1, " for n in range(50)) + "}", "the rules: 32 more"),
+        ("!!python/object/apply:os.system ['x']", "tags are not supported"),
+    ],
+)
+def test_what_is_not_well_is_told_where_it_stands(text, said):
+    with pytest.raises(ConfigurationError, match="the rules") as refused:
+        parse_rules(text, {"CHAT": f"slack://{SECRET}"})
+    assert said in str(refused.value)
+    assert SECRET not in str(refused.value)
+    assert "\nERROR" not in str(refused.value)
+
+
+def test_a_name_may_have_blanks_and_letters_of_any_language():
+    assert parse_rules("{send_to: {Büro 2-b_c: 'json://x'}, rules: [{when: new, send: Büro 2-b_c}]}").rules
+
+
+@pytest.mark.parametrize(
+    ("at", "digest", "urgent", "due"),
+    [
+        ("2026-03-02T12:00", False, False, "2026-03-02T12:00"),
+        ("2026-03-02T22:30", False, False, "2026-03-03T05:30"),  # 23:30 in Berlin: until 06:30
+        ("2026-03-02T03:00", False, False, "2026-03-02T05:30"),
+        ("2026-03-02T22:30", False, True, "2026-03-02T22:30"),
+        ("2026-03-02T12:00", True, False, "2026-03-03T06:30"),  # the next 07:30
+        ("2026-03-28T12:00", True, False, "2026-03-29T05:30"),  # the clocks went forward that night
+    ],
+)
+def test_digests_and_quiet_hours_follow_local_time(rules, at, digest, urgent, due):
+    rule = rules.rules[0].model_copy(update={"digest": digest, "urgent": urgent})
+    instant = datetime.fromisoformat(at).replace(tzinfo=UTC)
+    assert rules.due_at(rule, instant).isoformat() == f"{due}:00+00:00"
+
+
+def test_where_an_hour_repeats_quiet_ends_in_the_right_one():
+    rules = parse_rules(
+        "{send_to: {me: 'json://x'}, rules: [{when: new, send: me}], time_zone: Europe/Berlin,"
+        " quiet_hours: {from: '22:00', until: '02:30'}}"
+    )
+    at = datetime(2026, 10, 25, 1, 10, tzinfo=UTC)  # 02:10 for the second time
+    assert rules.due_at(rules.rules[0], at) == datetime(2026, 10, 25, 1, 30, tzinfo=UTC)
+
+
+def test_a_file_is_for_its_owner_alone(tmp_path):
+    file = tmp_path / "rules.yaml"
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        load_rules(file)
+    file.write_text(TEXT)
+    file.chmod(0o644)
+    with pytest.raises(ConfigurationError, match="chmod 600"):
+        load_rules(file)
+    file.chmod(0o600)
+    assert len(load_rules(file, {"CHAT": "json://x"}).rules) == 5
+
+
+def test_only_so_much_is_read_and_of_a_file_alone(tmp_path):
+    file, pipe = tmp_path / "rules.yaml", tmp_path / "pipe"
+    with file.open("wb") as stream:
+        stream.truncate(1 << 40)  # of which nothing is on the disk, and no memory would hold it
+    file.chmod(0o600)
+    with pytest.raises(ConfigurationError, match="is too large"):
+        load_rules(file)
+    os.mkfifo(pipe, 0o600)
+    for no_file in (pipe, tmp_path):
+        with pytest.raises(ConfigurationError, match=r"is not a file|Is a directory"):
+            load_rules(no_file)

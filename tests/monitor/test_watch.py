@@ -1,0 +1,396 @@
+"""The watch: rounds on a clock that nothing ends but its stop, and looks at whom webhooks tell of."""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from contextlib import contextmanager, nullcontext
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+import pytest
+from support import faults
+from support.watches import EVERY, KEY, PEOPLE, SECRET, START, a_scene
+
+from exposurekit.errors import ConfigurationError, NotFound
+from exposurekit.history.storage.delta import HistoryLocked
+from exposurekit.monitor.status import WatchStatus, read
+from exposurekit.monitor.watch import HINT_DELAY
+
+SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
+ASTRAY = {
+    "down": faults.LoseReply(),
+    "500": faults.server_error(),
+    "401": faults.refused(401),
+    "a page": faults.html_page(),
+}
+
+
+@pytest.fixture
+def scene(tmp_path):
+    with a_scene(tmp_path / "history") as scene:
+        yield scene
+
+
+@pytest.fixture
+def letters(scene):
+    made = scene.letters()
+    yield made
+    made.close()
+
+
+def about(user_id):
+    return json.dumps({"user_id": user_id, "events": []}).encode()
+
+
+def scopes(scene):
+    runs = scene.history.runs()
+    return runs.loc[runs["origin"] == "look", "scope"].tolist()
+
+
+def set_fault(scene, fault):
+    scene.fleet.fault = fault
+
+
+# --- the clock ----------------------------------------------------------------------------------------
+
+
+def test_it_looks_at_once_and_then_every_so_often(scene):
+    scene.watch(EVERY - SECOND, SECOND, EVERY - MINUTE, MINUTE).run()
+    assert scene.fleet.hours() == [0, 6, 12]
+    assert scopes(scene) == ["everyone"] * 3
+    assert sorted(scene.fleet.asked[:5]) == list(PEOPLE)
+    assert scene.waited == [60, 1, 60, 60, 60]
+    assert scene.history.verify() == {}
+
+
+def test_the_first_run_is_due_at_once(scene):
+    def ticking():
+        scene.clock.advance(timedelta(microseconds=1))
+        return scene.clock.now()
+
+    watch = scene.watch()
+    watch.clock = ticking
+    watch.run()
+    assert len(scene.fleet.listed_at) == 1
+
+
+def test_restarted_it_goes_on_by_what_the_history_says(scene):
+    scene.watch(HOUR).run()
+    scene.watch(EVERY - HOUR - SECOND, SECOND).run()
+    assert scene.fleet.hours() == [0, 6]
+    scene.clock.advance(3 * EVERY)
+    scene.watch(HOUR).run()
+    assert scene.fleet.hours() == [0, 6, 24]
+
+
+def test_a_look_that_somebody_else_made_counts(scene):
+    collect = partial(scene.history.collect, scene.exposure, progress=False)
+    scene.watch(4 * HOUR, collect, 2 * HOUR, 4 * HOUR).run()
+    assert scene.fleet.hours() == [0, 4, 10]
+
+
+def test_what_it_tells_while_it_goes(scene):
+    told = []
+    scene.watch(lambda: told.append(scene.status())).run()
+    [waiting] = told
+    assert (waiting["state"], waiting["alive"], waiting["problem"]) == ("waiting", True, None)
+    assert waiting["pid"] == os.getpid()
+    assert waiting["every_s"] == 6 * 3600
+    assert datetime.fromisoformat(waiting["next_run_at"]) == START + EVERY
+    assert (waiting["last_run"]["whole"], waiting["last_run"]["failed"]) == (len(PEOPLE), 0)
+    assert (scene.status()["state"], scene.status()["problem"]) == ("stopped", "it was stopped")
+
+
+def test_a_watch_stopped_while_idle_runs_no_more(scene):
+    watch = scene.watch()
+    watch.wait = lambda _seconds: watch.stop()  # it is not looking: nothing is to be interrupted
+    watch.run()
+    assert scene.fleet.hours() == [0]
+
+
+AGES = timedelta(days=4 * 365)
+
+
+def test_a_clock_that_jumped_ahead_does_not_stop_the_watch(scene, caplog):
+    told = []
+    steps = (HOUR, AGES, -AGES, lambda: told.append(scene.status()), EVERY, EVERY)
+    scene.watch(*steps).run()
+    scene.watch(EVERY, lambda: told.append(scene.status())).run()  # nor one that was begun anew
+    ages = AGES / HOUR
+    assert scene.fleet.hours() == [0, ages + 1, 7, 13, 19]
+    for status in told:
+        assert status["problem"].startswith("the clock went back: the history has a run of 2030-03-01T07:00")
+        assert "continue with a copy of the history from before that run" in status["problem"]
+    assert datetime.fromisoformat(told[0]["next_run_at"]) == START + EVERY
+    assert caplog.text.count("the clock went back") == 2  # once by each watch
+
+
+def test_a_failure_under_a_fast_clock_is_not_postponed(scene):
+    def ahead():
+        scene.clock.advance(AGES)
+        set_fault(scene, faults.server_error())
+
+    scene.watch(HOUR, ahead, MINUTE, partial(set_fault, scene, None), -AGES, EVERY - HOUR, EVERY).run()
+    assert [hour for hour in scene.fleet.hours() if hour < AGES / HOUR] == [0, 6 + 1 / 60, 12 + 1 / 60]
+    assert scene.status()["problem"] == "it was stopped"
+    assert scene.status()["run_ahead_at"] is None
+
+
+def test_a_small_clock_correction_is_no_problem(scene):
+    told = []
+    scene.watch(-30 * SECOND, lambda: told.append(scene.status()["problem"])).run()
+    assert told == [None]
+
+
+def test_hints_received_under_a_fast_clock_are_processed(scene, letters):
+    def come():
+        scene.clock.advance(EVERY - MINUTE)
+        letters.put("msg_1", about(2))
+
+    scene.watch(come, SECOND, -HOUR, HINT_DELAY, inbox=letters).run()
+    assert scopes(scene) == ["everyone", "some"]
+
+
+# --- what goes wrong ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("astray", ASTRAY)
+def test_a_failed_run_backs_off_and_never_ends_the_watch(scene, astray):
+    told = []
+    set_fault(scene, ASTRAY[astray])
+    steps = []
+    for minutes in (1, 2, 4, 8, 16, 20):
+        steps += [
+            lambda: told.append(scene.status()),
+            minutes * MINUTE - SECOND,
+            *([partial(set_fault, scene, None)] if minutes == 20 else []),
+            SECOND,
+        ]
+    scene.watch(*steps, lambda: told.append(scene.status()), every=20 * MINUTE).run()
+    minutes = [(at - START) / MINUTE for at in scene.fleet.listed_at]
+    assert minutes == [0, 1, 3, 7, 15, 31, 51]
+    assert [one["failures_in_a_row"] for one in told] == [1, 2, 3, 4, 5, 6, 0]
+    assert "failed 6 times in a row: a collection failed: " in told[5]["problem"]
+    assert (told[6]["problem"], told[6]["last_run"]["whole"]) == (None, len(PEOPLE))
+    assert datetime.fromisoformat(told[6]["next_run_at"]) == START + 71 * MINUTE
+    assert scopes(scene) == ["everyone"]
+    for secret in (KEY, SECRET, scene.base_url, scene.base_url.removeprefix("http://")):
+        assert secret not in json.dumps(told)
+
+
+def test_users_that_fail_to_load_do_not_fail_the_run(scene):
+    def amid(request):
+        return faults.server_error() if request.path.split(".")[0].endswith("/users/3") else None
+
+    answer = scene.fleet._answer
+    scene.fleet._answer = lambda request: amid(request) or answer(request)
+    scene.watch().run()
+    told = scene.status()
+    assert (told["last_run"]["whole"], told["last_run"]["failed"]) == (len(PEOPLE) - 1, 1)
+    assert told["failures_in_a_row"] == 0
+
+
+def test_a_damaged_history_does_not_end_the_watch(scene, caplog):
+    def damage():
+        for file in (scene.directory / "changes").rglob("*.parquet"):
+            file.unlink()
+
+    told = []
+    scene.watch(damage, EVERY, lambda: told.append(scene.status()), MINUTE).run()
+    assert scene.fleet.hours()[:2] == [0, 6]
+    assert told[0]["failures_in_a_row"] == 1
+    for place in (json.dumps(told), caplog.text):
+        assert str(scene.directory) not in place
+
+
+def test_an_unwritable_state_does_not_end_the_watch(scene):
+    (scene.directory / "watch.json").mkdir(parents=True)
+    scene.watch(EVERY).run()
+    assert scene.fleet.hours() == [0, 6]
+
+
+def test_of_two_watches_the_second_says_that_there_is_one(scene):
+    opened = []
+
+    @contextmanager
+    def beside():
+        opened.append("second")
+        yield
+
+    def second():
+        before = (scene.directory / "watch.json").read_bytes()
+        with pytest.raises(HistoryLocked, match="already watches with this history"):
+            scene.watch().run(beside())
+        assert (scene.directory / "watch.json").read_bytes() == before
+
+    scene.watch(second, EVERY).run(nullcontext())
+    assert scene.fleet.hours() == [0, 6]
+    assert opened == []
+
+
+# --- letters ------------------------------------------------------------------------------------------
+
+
+def test_users_named_by_webhooks_are_collected_again_and_no_others(scene, letters):
+    def come():
+        scene.fleet.asked.clear()
+        letters.put_all([("msg_1", about(2)), ("msg_2", about(4)), ("msg_3", about(999))])
+
+    told = []
+    scene.watch(come, 10 * SECOND, lambda: told.append(scene.status()), HINT_DELAY, inbox=letters).run()
+    assert sorted(scene.fleet.asked) == [2, 4]
+    assert scopes(scene) == ["everyone", "some"]
+    assert (told[0]["ingested"], told[0]["quarantined"], told[0]["inbox"]["waiting"]) == (3, 0, 0)
+    assert datetime.fromisoformat(told[0]["next_run_at"]) == START + EVERY
+    assert max(scene.waited) <= 10
+    assert scene.history.verify() == {}
+
+
+def test_those_told_of_within_two_minutes_are_looked_at_together(scene, letters):
+    def come(user_id):
+        letters.put(f"msg_{user_id}", about(user_id))
+
+    begun = []
+    first, second = partial(come, 2), partial(come, 4)
+    steps = (first, 10 * SECOND, second, HINT_DELAY - SECOND, lambda: begun.extend(scopes(scene)), SECOND)
+    scene.watch(*steps, inbox=letters).run()
+    assert begun == ["everyone"]
+    assert scopes(scene) == ["everyone", "some"]
+    assert sorted(scene.fleet.asked[len(PEOPLE) :]) == [2, 4]
+    assert len(scene.fleet.listed_at) == 2
+
+
+def test_hints_after_a_run_wait_their_own_two_minutes(scene, letters):
+    def come():
+        letters.put(None, about(len(scopes(scene))))
+
+    scene.watch(*[come, 10 * SECOND, HINT_DELAY, come, HINT_DELAY, MINUTE, MINUTE], inbox=letters).run()
+    assert [(at - START) / SECOND for at in scene.fleet.listed_at] == [0, 130, 370]
+    assert scopes(scene) == ["everyone", "some", "some"]
+
+
+def test_a_look_at_everyone_looks_at_them_too(scene, letters):
+    letters.put("msg_1", about(2))
+    scene.watch(10 * SECOND, inbox=letters).run()
+    assert scopes(scene) == ["everyone"]
+    assert sorted(scene.fleet.asked) == list(PEOPLE)
+
+
+def test_an_unreadable_delivery_is_quarantined_and_the_watch_continues(scene, letters):
+    letters.put_all([("msg_1", b"Quillfeather?"), ("msg_2", about(3))])
+    scene.watch(EVERY, inbox=letters).run()
+    assert scene.fleet.hours() == [0, 6]
+    told = scene.status()
+    assert (told["ingested"], told["quarantined"], told["inbox"]["quarantined"]) == (1, 1, 1)
+    assert "Quillfeather" not in json.dumps(told)
+
+
+def test_a_failed_partial_run_is_retried_for_those_users_only(scene, letters):
+    def come():
+        scene.fleet.asked.clear()
+        letters.put("msg_1", about(2))
+        set_fault(scene, faults.server_error())
+
+    def mend():
+        assert scene.status()["failures_in_a_row"] == 1
+        set_fault(scene, None)
+
+    steps = (come, 10 * SECOND, HINT_DELAY, mend, 50 * SECOND, 10 * SECOND)
+    scene.watch(*steps, inbox=letters).run()
+    assert scene.fleet.asked == [2]
+    assert scopes(scene) == ["everyone", "some"]
+    assert len(scene.fleet.listed_at) == 3
+    assert scene.status()["failures_in_a_row"] == 0
+
+
+def test_an_inbox_that_cannot_be_used_stops_no_look(scene, letters):
+    scene.inbox.write_bytes(b"not a database" * 100)
+    told = []
+
+    def mend():
+        told.append(scene.status())
+        scene.inbox.unlink()
+
+    steps = (EVERY - MINUTE, MINUTE, EVERY, mend, 10 * SECOND, lambda: told.append(scene.status()))
+    scene.watch(*steps, inbox=letters).run()
+    assert scene.fleet.hours() == [0, 6, 12]
+    assert told[0]["problem"].startswith("the inbox could not be processed: ")
+    assert (told[0]["failures_in_a_row"], told[0]["inbox"]) == (0, None)
+    assert told[1]["problem"] is None
+
+
+def test_an_inbox_that_stays_unusable_is_logged_once(scene, letters, caplog):
+    scene.inbox.write_bytes(b"not a database" * 100)
+    scene.watch(*[10 * SECOND] * 5, inbox=letters).run()
+    assert caplog.text.count("could not be processed") == 1
+
+
+# --- the state ----------------------------------------------------------------------------------------
+
+
+def test_a_process_that_is_gone_is_told(tmp_path):
+    state = WatchStatus(tmp_path / "watch.json")
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        state.start(process.pid, START, EVERY)
+    told = read(state.path)
+    assert (told["alive"], told["problem"]) == (False, "its process ended")
+
+
+def test_another_process_under_the_same_number_is_not_the_watch(tmp_path):
+    state = WatchStatus(tmp_path / "watch.json")
+    state.start(os.getpid(), START, EVERY)
+    assert read(state.path)["alive"]
+    value = json.loads(state.path.read_text())
+    state.path.write_text(json.dumps(value | {"process_start": "12"}))
+    assert read(state.path)["problem"] == "its process ended"
+
+
+def test_a_watch_that_waits_and_says_nothing_is_not_well(tmp_path):
+    state = WatchStatus(tmp_path / "watch.json")
+    state.start(os.getpid(), START, EVERY)
+    value = json.loads(state.path.read_text())
+    long_ago = (datetime.now(UTC) - HOUR).isoformat()
+    state.path.write_text(json.dumps(value | {"written_at": long_ago}))
+    assert read(state.path)["problem"].startswith("it has not updated its status for 36")
+    state.path.write_text(json.dumps(value | {"written_at": long_ago, "state": "collecting"}))
+    assert read(state.path)["problem"] is None  # a look at many people takes its time
+    to_come = (datetime.now(UTC) + HOUR).isoformat()
+    state.path.write_text(json.dumps(value | {"written_at": to_come}))
+    assert read(state.path)["problem"].startswith("the clock went back: ")
+
+
+def test_where_there_is_nothing_to_read_it_says_so(tmp_path):
+    with pytest.raises(NotFound):
+        read(tmp_path / "watch.json")
+
+
+@pytest.mark.parametrize("content", ["", "{", "{}", "[]", '{"state": "waiting", "pid": "x"}', "\xff"])
+def test_a_foreign_state_file_is_reported_with_a_remedy(tmp_path, content):
+    (tmp_path / "watch.json").write_bytes(content.encode("latin-1"))
+    with pytest.raises(ConfigurationError, match=r"watch\.json is not a status file\. Remove it: ") as told:
+        read(tmp_path / "watch.json")
+    assert told.value.__context__ is None
+
+
+def test_a_file_that_cannot_be_read_is_told(tmp_path):
+    (tmp_path / "watch.json").mkdir()
+    with pytest.raises(ConfigurationError, match=r"watch\.json cannot be read: Is a directory"):
+        read(tmp_path / "watch.json")
+
+
+def test_the_state_is_private_and_the_only_file_written(tmp_path):
+    other = tmp_path / "other"
+    other.write_text("another's")
+    state = WatchStatus(tmp_path / "watch.json")
+    for name in (f".watch.json.{os.getpid()}", ".watch.json.0123456789abcdef"):
+        (tmp_path / name).symlink_to(other)
+    state.start(os.getpid(), START, EVERY)
+    assert other.read_text() == "another's"
+    assert stat.S_IMODE(state.path.stat().st_mode) == 0o600
+    assert {file.name for file in tmp_path.iterdir()} == {"other", "watch.json"}
+    (tmp_path / f".watch.json.{os.getpid()}").symlink_to(other)
+    state.stop(START)
+    assert other.read_text() == "another's"
+    assert read(state.path)["state"] == "stopped"

@@ -1,0 +1,118 @@
+"""Who is let in: what is signed after Standard Webhooks, with the reference implementation as its sender."""
+
+from datetime import timedelta
+
+import pytest
+from support.inbox import BODY, NOW, PATH, SECRET, emptied, listening, signed_headers
+
+from exposurekit.errors import ConfigurationError
+from exposurekit.monitor.webhooks.receiver import create_app
+from exposurekit.monitor.webhooks.store import InboxStore
+from exposurekit.service.webhooks.endpoints import Callback, new_secret
+
+OLD_SECRET = new_secret()
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory):
+    made = InboxStore(tmp_path_factory.mktemp("inbox") / "inbox.db")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def letters(opened):
+    return emptied(opened)
+
+
+@pytest.fixture(scope="module")
+def with_keys(opened):
+    secrets = [SECRET, OLD_SECRET.removeprefix("whsec_")]
+    with listening(opened, signing_secrets=secrets, clock=lambda: NOW) as http:
+        yield http
+
+
+@pytest.fixture
+def signed(with_keys, letters):
+    return with_keys
+
+
+def test_standard_webhooks_signatures_are_accepted_at_the_root(signed, letters):
+    assert signed.post("/", content=BODY, headers=signed_headers()).status_code == 204
+    assert signed.post(f"/{PATH}", content=BODY, headers=signed_headers()).status_code == 404
+    assert [letter.body for letter in letters.unprocessed()] == [BODY.encode()]
+
+
+def test_our_own_service_signs_as_it_is_read(signed):
+    callback = Callback("https://acme.example/hook", SECRET)
+    own = callback.headers("msg_1", NOW, BODY.encode())
+    assert signed.post("/", content=BODY, headers=own).status_code == 204
+
+
+@pytest.mark.parametrize("at", [NOW - timedelta(minutes=5), NOW + timedelta(minutes=5), NOW])
+@pytest.mark.parametrize("secret", [SECRET, OLD_SECRET], ids=["new", "old"])
+def test_each_of_several_secrets_counts_within_five_minutes(signed, secret, at):
+    assert signed.post("/", content=BODY, headers=signed_headers(secret, at)).status_code == 204
+
+
+def test_one_of_several_signatures_is_enough(signed):
+    told = signed_headers()
+    told["webhook-signature"] = (
+        f"v1a,AAAA v1, {signed_headers(new_secret())['webhook-signature']} " + (told["webhook-signature"])
+    )
+    assert signed.post("/", content=BODY, headers=told).status_code == 204
+
+
+WRONG = {
+    "another secret": signed_headers(new_secret()),
+    "another body": signed_headers(body=BODY + " "),
+    "too old": signed_headers(at=NOW - timedelta(minutes=5, seconds=1)),
+    "too new": signed_headers(at=NOW + timedelta(minutes=5, seconds=1)),
+    "another id": signed_headers() | {"webhook-id": "msg_2"},
+    "another instant": signed_headers() | {"webhook-timestamp": str(int(NOW.timestamp()) + 1)},
+    "no instant": signed_headers() | {"webhook-timestamp": "now"},
+    "a huge instant": signed_headers() | {"webhook-timestamp": "9" * 5_000},
+    "another version": {
+        **signed_headers(),
+        "webhook-signature": signed_headers()["webhook-signature"].replace("v1", "v2"),
+    },
+    "no signature": signed_headers() | {"webhook-signature": ""},
+    "not base64": signed_headers() | {"webhook-signature": "v1,\u00e9".encode("latin-1")},
+    **{
+        f"without {name}": {other: value for other, value in signed_headers().items() if other != name}
+        for name in signed_headers()
+    },
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_not_signed_as_it_should_be_is_refused(signed, letters, name):
+    answer = signed.post("/", content=BODY, headers=WRONG[name])
+    assert (answer.status_code, answer.content) == (401, b"")
+    assert letters.counts().waiting == 0
+
+
+def test_with_both_secrets_both_are_asked_for(letters):
+    with listening(letters, path_secret=PATH, signing_secrets=SECRET, clock=lambda: NOW) as http:
+        statuses = [
+            http.post(path, content=BODY, headers=told).status_code
+            for path in (f"/{PATH}", "/")
+            for told in (signed_headers(), {})
+        ]
+    assert statuses == [204, 401, 404, 404]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "set a path secret or a signing secret"),
+        ({"path_secret": "short-s3cret"}, "a path secret must have 16 to 200"),
+        ({"path_secret": "with/a/slash/in-s3cret"}, "a path secret must have 16 to 200"),
+        ({"signing_secrets": "whsec_s3cret"}, "base64 of at least 16 bytes"),
+        ({"signing_secrets": [SECRET, "s3cret!" * 9]}, "base64 of at least 16 bytes"),
+    ],
+)
+def test_an_inbox_that_anybody_could_post_to_is_not_made(letters, options, said):
+    with pytest.raises(ConfigurationError, match=said) as raised:
+        create_app(letters, **options)
+    assert "s3cret" not in str(raised.value)

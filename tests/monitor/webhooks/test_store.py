@@ -1,0 +1,373 @@
+"""The inbox's letters on the disk: kept once, given in order, set apart, forgotten, and erased to the last byte."""
+
+import hashlib
+import json
+import sqlite3
+import stat
+import threading
+from datetime import UTC, datetime, timedelta
+from urllib.parse import quote, quote_plus
+
+import pytest
+
+from exposurekit.errors import ConfigurationError
+from exposurekit.monitor.sqlite import DatabaseUnavailable
+from exposurekit.monitor.webhooks import store as room
+from exposurekit.monitor.webhooks.store import ErasedMessages, InboxStore
+from exposurekit.service.clock import FrozenClock
+
+START = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
+MOMENT = timedelta(microseconds=1)
+
+
+@pytest.fixture
+def clock():
+    return FrozenClock(START)
+
+
+@pytest.fixture
+def letters(tmp_path, clock):
+    made = InboxStore(tmp_path / "inbox.db", clock=clock.now, busy_s=0.05)
+    yield made
+    made.close()
+
+
+def about(user_id, **more):
+    return json.dumps({"user_id": user_id, "events": [], **more}).encode()
+
+
+def numbers(letters):
+    return [letter.number for letter in letters.unprocessed()]
+
+
+def test_a_delivery_is_stored_unchanged_with_its_instant(letters):
+    body = bytes(range(256))
+    assert letters.put("msg_1", body) is True
+    [letter] = letters.unprocessed()
+    assert (letter.number, letter.received_at, letter.webhook_id, letter.body) == (1, START, "msg_1", body)
+    assert letters.body(1) == body
+    assert letters.body(2) is None
+    assert "body" not in repr(letter)
+
+
+def test_the_file_is_its_owners_alone_and_written_through(letters, tmp_path):
+    assert not list(tmp_path.iterdir())  # made at first use
+    letters.put("msg_1", b"{}")
+    found = {file.name: stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()}
+    assert found == {"inbox.db": 0o600, "inbox.db-wal": 0o600, "inbox.db-shm": 0o600}
+    with letters._database.reading() as connection:
+        told = [
+            connection.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("journal_mode", "synchronous", "secure_delete", "busy_timeout")
+        ]
+    assert told == ["wal", 2, 1, 50]
+
+
+def test_an_inbox_has_a_lasting_name_of_its_own(letters, tmp_path):
+    again, other = InboxStore(tmp_path / "inbox.db"), InboxStore(tmp_path / "other.db")
+    assert letters.identity == again.identity != other.identity
+    again.close()
+    other.close()
+
+
+def test_an_inbox_that_gives_drained_numbers_again_takes_another_name(letters):
+    assert letters.reset_identity(0) is False
+    letters.put_all([("msg_1", b"{}"), ("msg_2", about(12))])
+    letters.erase(12)
+    before = letters.identity
+    assert letters.reset_identity(2) is False  # the number was given, though its letter is erased
+    assert letters.identity == before
+    assert letters.reset_identity(3) is True
+    assert letters.identity != before
+    assert numbers(letters) == [1]
+
+
+def test_the_same_id_and_bytes_are_one_delivery(letters, clock):
+    assert letters.put("msg_1", b"{}") is True
+    clock.advance(room.DEDUP_TTL - MOMENT)
+    letters.discard_processed(1)
+    assert letters.put("msg_1", b"{}") is False
+    clock.advance(2 * MOMENT)
+    letters.discard_processed(1)
+    assert letters.put("msg_1", b"{}") is True
+
+
+def test_the_same_id_with_other_bytes_is_another_letter(letters):
+    assert letters.put_all([("msg_1", b"{}"), ("msg_1", b"[]"), ("msg_1", b"{}")]) == [True, True, False]
+    assert [letter.body for letter in letters.unprocessed()] == [b"{}", b"[]"]
+
+
+def test_without_an_id_equal_bytes_are_one_delivery_while_retried(letters, clock):
+    assert timedelta(minutes=46) <= room.DEDUP_WINDOW
+    assert letters.put_all([(None, b"{}"), (None, b"{}"), ("msg_1", b"{}")]) == [True, False, True]
+    clock.advance(room.DEDUP_WINDOW - MOMENT)
+    letters.discard_processed(2)
+    assert letters.put(None, b"{}") is False
+    clock.advance(MOMENT)
+    assert letters.put(None, b"{}") is True
+
+
+def test_deliveries_come_in_order_in_bounded_batches(letters):
+    letters.put_all([(f"msg_{number}", b"%d" % number) for number in range(1, 8)])
+    assert [letter.number for letter in letters.unprocessed(2, 3)] == [3, 4, 5]
+    large = b"x" * (room.BATCH_BYTES // 2)
+    letters.put_all([(f"large_{number}", large) for number in range(3)])
+    letters.put("larger", large * 3)
+    assert [letter.number for letter in letters.unprocessed(7)] == [8, 9]
+    assert [letter.number for letter in letters.unprocessed(10)] == [11]
+
+
+def test_quarantined_deliveries_are_listed_without_bodies_and_never_deleted(letters):
+    letters.put_all([("msg_1", b"secret"), ("msg_2", b"{}"), ("msg_3", b"{}")])
+    letters.quarantine(1, "not JSON")
+    [quarantined] = letters.quarantined()
+    assert (quarantined.number, quarantined.reason, quarantined.size) == (1, "not JSON", 6)
+    assert "secret" not in repr(quarantined)
+    assert numbers(letters) == [2, 3]
+    letters.discard_processed(2)
+    assert numbers(letters) == [3]
+    assert (letters.body(1), letters.body(2)) == (b"secret", None)
+    counts = letters.counts()
+    assert (counts.waiting, counts.quarantined, counts.processed, counts.oldest_at) == (1, 1, 1, START)
+
+
+def test_a_number_is_never_given_again(letters, clock):
+    letters.put("msg_1", b"{}")
+    clock.advance(room.DEDUP_TTL + MOMENT)
+    letters.discard_processed(1)
+    letters.put("msg_2", b"{}")
+    assert letters.counts().processed == 0
+    assert numbers(letters) == [2]
+
+
+def test_a_locked_file_is_an_error_and_stores_nothing(letters, tmp_path):
+    letters.put("msg_1", b"{}")
+    other = sqlite3.connect(tmp_path / "inbox.db", isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(DatabaseUnavailable, match="SQLITE_BUSY"):
+        letters.put_all([("msg_2", b"{}"), ("msg_3", b"{}")])
+    other.close()
+    assert letters.put_all([("msg_2", b"{}"), ("msg_3", b"{}")]) == [True, True]
+
+
+def test_a_moved_file_is_not_written_any_more(letters, tmp_path):
+    letters.put("msg_1", b"{}")
+    before = letters.identity
+    for file in tmp_path.iterdir():
+        file.rename(tmp_path / f"moved-{file.name}")
+    assert letters.put("msg_1", b"{}") is True
+    assert letters.identity != before
+
+
+@pytest.mark.parametrize("content", [b"not a database, but sixteen bytes and more", None])
+def test_another_file_is_not_taken_for_an_inbox(tmp_path, content):
+    file = tmp_path / "other.db"
+    if content is None:
+        with sqlite3.connect(file) as other:
+            other.execute("CREATE TABLE mine (x)")
+        other.close()
+    else:
+        file.write_bytes(content)
+    before = file.read_bytes()
+    with pytest.raises(ConfigurationError, match="for the inbox is a different kind of file"):
+        InboxStore(file).counts()
+    assert content is None or file.read_bytes() == before
+
+
+def test_a_directory_that_is_not_there_is_told(tmp_path):
+    with pytest.raises(ConfigurationError, match="No such file or directory"):
+        InboxStore(tmp_path / "nowhere" / "inbox.db").counts()
+
+
+def test_two_openings_share_a_file_and_count_new_deliveries_once(tmp_path):
+    """Also where they meet in making it."""
+    opened = [InboxStore(tmp_path / "inbox.db") for _ in range(2)]
+    opened[0].counts()
+    news = []
+
+    def put(letters):
+        news.extend(letters.put(f"msg_{number}", b"{}") for number in range(40))
+
+    threads = [threading.Thread(target=put, args=(letters,)) for letters in opened * 2]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(news), sum(news)) == (160, 40)
+    assert opened[0].counts().waiting == 40
+    for letters in opened:
+        letters.close()
+
+
+# --- erasure ------------------------------------------------------------------------------------------
+
+NAME, STREET, MAIL = "Zoë Quillfeather", "1 Fern/Row & Co", "juniper@mail.example"
+VALUES = (NAME, STREET, MAIL, " ")
+ABOUT_12 = {
+    "json": about(12, note=f"{NAME} {STREET}"),
+    "json, id as text": about("12"),
+    "json, not a delivery": json.dumps({"user_id": 12, "who": NAME}, ensure_ascii=False).encode(),
+    "xml": b"<hash><user-id type='integer'>12</user-id><events type='array'/></hash>",
+    "cut, the id": b'{"user_id": 12, "events": [',
+    "cut, a name": f'{{"name": "{NAME}'.encode(),
+    "cut, an escaped name": json.dumps(NAME)[:-1].encode(),
+    "cut, escaped in capitals": rb'"ZO\u00CB QUILLFEATHER',
+    "cut, a slash escaped": rb'"1 Fern\/Row & Co',
+    "a form": f"name={quote_plus(NAME)}".encode(),
+    "percent": quote(MAIL).lower().encode() + b"&",
+    "XML references": b"<a>1 Fern/Row &amp; Co",
+    "XML numbers": b"<a>Zo&#xEB; Quillfeather",
+    "UTF-16": NAME.encode("utf-16"),
+    "UTF-16 after a byte": b'"' + NAME.encode("utf-16-le"),
+    "Latin-1": NAME.encode("latin-1"),
+    "no user_id": json.dumps({"user": {"id": 12}}).encode(),
+    "emoji": json.dumps(f"{NAME} \U0001f600").encode(),
+}
+NOT_ABOUT_12 = {
+    "another": about(13, note="number 12"),
+    "a longer number": b'{"user_id": 112, "x": 1205',
+    "nothing": b"",
+    "blanks": b"    ",
+}
+
+
+@pytest.mark.parametrize("name", ABOUT_12)
+@pytest.mark.parametrize("quarantined", [False, True])
+def test_a_delivery_about_the_person_is_erased_however_written(letters, name, quarantined):
+    letters.put("msg_1", ABOUT_12[name])
+    if quarantined:
+        letters.quarantine(1, "not a delivery")
+    assert letters.erase(12, VALUES).total == 1
+    assert letters.body(1) is None
+
+
+@pytest.mark.parametrize("name", NOT_ABOUT_12)
+def test_a_letter_about_another_stays(letters, name):
+    letters.put("msg_1", NOT_ABOUT_12[name])
+    assert letters.erase(12, VALUES) == ErasedMessages(0, 0)
+    assert letters.body(1) == NOT_ABOUT_12[name]
+
+
+def test_an_escaped_value_beyond_16_bits_is_matched(letters):
+    letters.put("msg_1", json.dumps("Ada W. \U0001f600")[:-1].encode())
+    assert letters.erase(12, ["ada w. \U0001f600"]) == ErasedMessages(1, 1)
+
+
+def test_a_value_of_few_characters_tells_nobody(letters):
+    """Whoever's letter it is has it too."""
+    letters.put_all([("msg_1", b"a page, Fernon"), ("msg_2", b"user=12, Fernon"), ("msg_3", b"Fernon X")])
+    assert letters.erase(12, ["a", " Ferno ", "Fernon x"]) == ErasedMessages(2, 1)
+    assert numbers(letters) == [1]
+
+
+def test_after_an_erasure_no_file_mentions_the_person(letters, tmp_path):
+    """Drained letters, too, whose bodies were dropped before."""
+    canary = "Quillfeather"
+    letters.put_all([(f"msg_{number}", about(12 + number % 2, text=canary * 900)) for number in range(60)])
+    letters.put_all([(f"cut_{number}", canary.encode() * 900) for number in range(9)])
+    for number in range(61, 70):
+        letters.quarantine(number, "not JSON")
+    letters.discard_processed(20)
+    kept = len(letters.unprocessed())
+    assert letters.erase(12, [canary]) == ErasedMessages(20 + 9, 9, quarantined=9)
+    assert letters.erase(13) == ErasedMessages(kept - 20, 0)
+    files = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    assert set(files) == {"inbox.db", "inbox.db-wal", "inbox.db-shm"}
+    assert files["inbox.db-wal"] == b""
+    assert [name for name, content in files.items() if canary.encode() in content] == []
+    assert letters.put("msg_0", b"{}") is True
+
+
+def test_a_reader_that_blocks_an_erasure_is_an_error(letters, tmp_path):
+    letters.put("msg_1", about(12, text="Quillfeather"))
+    reader = sqlite3.connect(tmp_path / "inbox.db", isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT * FROM messages").fetchone()
+    with pytest.raises(DatabaseUnavailable, match=r"Erase again|SQLITE_"):
+        letters.erase(12)
+    reader.close()
+    assert letters.erase(12) == ErasedMessages(0, 0)
+    assert all(b"Quillfeather" not in file.read_bytes() for file in tmp_path.iterdir())
+
+
+# --- upgrades ------------------------------------------------------------------------------------------
+
+INBOX_VERSION_0 = (
+    "CREATE TABLE about (identity TEXT NOT NULL)",
+    "INSERT INTO about VALUES ('0123456789abcdef')",
+    """CREATE TABLE letters (number INTEGER PRIMARY KEY AUTOINCREMENT, webhook_id TEXT, digest BLOB NOT NULL,
+        received_at INTEGER NOT NULL, body BLOB, reason TEXT)""",
+    "CREATE UNIQUE INDEX once ON letters (webhook_id, digest) WHERE webhook_id IS NOT NULL",
+    "CREATE INDEX alike ON letters (digest, received_at) WHERE webhook_id IS NULL",
+    "CREATE INDEX kept ON letters (number) WHERE body IS NOT NULL",
+    "CREATE INDEX known ON letters (received_at) WHERE body IS NULL",
+    "PRAGMA application_id = 1163414345",
+)
+
+
+@pytest.fixture
+def version_0(tmp_path):
+    """An inbox of the first version: one message processed, one waiting, one quarantined, one erased."""
+    file = tmp_path / "inbox.db"
+    rows = [
+        (1, "msg_1", None, None),
+        (2, "msg_2", b"{}", None),
+        (3, None, b"?", "not JSON"),
+        (4, None, b"", None),
+    ]
+    with sqlite3.connect(file) as connection:
+        for statement in INBOX_VERSION_0:
+            connection.execute(statement)
+        connection.executemany(
+            "INSERT INTO letters VALUES (?, ?, ?, 1767323045678901, ?, ?)",
+            [
+                (number, webhook_id, hashlib.sha256(body or b"[]").digest(), body, reason)
+                for number, webhook_id, body, reason in rows
+            ],
+        )
+        connection.execute("DELETE FROM letters WHERE number = 4")
+    connection.close()
+    return file
+
+
+def schema_of(file):
+    connection = sqlite3.connect(file)
+    rows = connection.execute("SELECT type, name, tbl_name FROM sqlite_master ORDER BY name").fetchall()
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    connection.close()
+    return version, rows
+
+
+def test_an_older_inbox_is_upgraded_with_its_data(version_0, clock, tmp_path):
+    store = InboxStore(version_0, clock=clock.now)
+    assert store.identity == "0123456789abcdef"
+    assert (store.counts().waiting, store.counts().quarantined, store.counts().processed) == (1, 1, 1)
+    assert [(one.number, one.received_at, one.body) for one in store.unprocessed()] == [(2, START, b"{}")]
+    assert store.quarantined()[0].reason == "not JSON"
+    assert store.put_all([("msg_1", b"[]"), ("msg_2", b"{}"), ("msg_5", b"{}")]) == [False, False, True]
+    assert store.unprocessed()[-1].number > 4  # the number of the erased message is not assigned again
+    store.close()
+    new = InboxStore(tmp_path / "new.db")
+    new.counts()
+    new.close()
+    assert schema_of(version_0) == schema_of(tmp_path / "new.db")
+
+
+def test_an_upgrade_that_fails_changes_nothing(version_0):
+    """The upgrade is one transaction."""
+    with sqlite3.connect(version_0) as connection:
+        connection.execute("DROP INDEX known")
+    connection.close()
+    before = schema_of(version_0)
+    with pytest.raises(DatabaseUnavailable):
+        InboxStore(version_0).counts()
+    assert schema_of(version_0) == before
+
+
+def test_an_inbox_of_a_later_version_is_rejected(version_0):
+    InboxStore(version_0).counts()
+    with sqlite3.connect(version_0) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(ConfigurationError, match="a later version of exposurekit: upgrade exposurekit"):
+        InboxStore(version_0).counts()

@@ -1,0 +1,121 @@
+"""What Tab makes of a line: verbs, options, values and keys, and never a name that a line could run."""
+
+import pytest
+from support.histories import Person, Service, a_record, an_alert, seen_through
+from support.ipython import Notebook
+
+import exposurekit as ek
+from exposurekit.notebook.commands import verbs
+
+HOSTILE_SITES = (
+    "{ran.append(1)}",
+    "$ran",
+    "';ran.append(1);'",
+    'a"b',
+    "a\nran.append(1)",
+    "\u202egpj",
+    "--user",
+    "!ls",
+    "Who?",
+)
+
+
+@pytest.fixture
+def hostile(place):
+    found = Service()
+    records = [a_record(number, site=site) for number, site in enumerate([*HOSTILE_SITES, "People & Co."], 1)]
+    found.people[1] = Person(records, [], [an_alert("a", records[0])])
+    with seen_through(found) as exposure:
+        yield Notebook(exposure=exposure.refresh(), ran=[])
+
+
+# --- completion ---------------------------------------------------------------------------------------
+
+
+def ends(found):
+    return [line.rsplit(" ", 1)[-1] for line in found]
+
+
+def test_verbs_are_completed(notebook):
+    assert ends(notebook.completed("%exposure by-")) == ["by-site", "by-user", "by-kind", "by-state"]
+    assert notebook.completed("table = %exposure rec") == ["table = %exposure records"]
+    assert {*verbs()} <= {*ends(notebook.completed("%exposure "))}
+
+
+def test_the_options_of_a_verb_are_completed_and_no_others(notebook):
+    found = ends(notebook.completed("%exposure status-over-time --"))
+    assert found == [f"--{name}" for name in (*verbs()["status-over-time"].options, "help")]
+    assert "--every" not in ends(notebook.completed("%exposure records --"))
+    assert "--chart" not in ends(notebook.completed("%exposure by-site --chart --"))
+
+
+def test_values_are_completed(notebook, demo):
+    demo.exposure.records()
+    assert ends(notebook.completed("%exposure status-over-time --every w")) == ["week"]
+    assert notebook.completed("%exposure records --status pend") == [
+        "%exposure records --status 'pending removal'"
+    ]
+    sites = demo.exposure.records()["site"].unique()
+    assert len(notebook.completed("%exposure records --site ")) == len(sites)
+    spaced = next(site for site in sites if " " in site)
+    assert f"%exposure records --site '{spaced}'" in notebook.completed(
+        f"%exposure records --site '{spaced[:4]}"
+    )
+    ids = demo.exposure.users()["user_id"].astype("str").tolist()
+    assert ends(notebook.completed("%exposure records --user ")) == ids
+
+
+def test_variables_are_completed_where_one_is_named(notebook, demo):
+    notebook.names["past"] = demo.history
+    assert ends(notebook.completed("%exposure use ")) == ["demo", "past"]
+
+
+def test_to_complete_a_line_asks_nobody(demo, place):
+    exposure = ek.connect(client=demo.client)
+    notebook = Notebook(exposure=exposure)
+    notebook.completed("%exposure records --site ")
+    notebook.completed("%exposure records --user ")
+    assert not exposure.is_loaded
+
+
+def test_sites_of_a_history_are_known_once_they_were_seen(demo, place):
+    notebook = Notebook(history=demo.history)
+    site = notebook.table("records")["site"].iloc[0]
+    assert any(site in line for line in notebook.completed("%exposure records --site "))
+
+
+def test_directories_are_completed_as_ipython_does(notebook, place):
+    (place / "kept-here").mkdir()
+    assert any("kept-here" in line for line in notebook.completed("%exposure runs --history kept"))
+
+
+def test_other_lines_are_left_alone(notebook):
+    notebook.names["exposures"] = 1
+    assert "exposures" in notebook.completed("expos")
+    assert "%exposure" in notebook.completed("%expos")
+
+
+def test_keys_are_completed(notebook, demo):
+    notebook.names.update(exposure=demo.exposure, history=demo.history, records=demo.exposure.records())
+    assert [line[:18] for line in notebook.completed('exposure["rec')] == ['exposure["records']
+    assert [line[:17] for line in notebook.completed('history["load_i')] == ['history["load_iss']
+    assert [line[:14] for line in notebook.completed('records["stat')] == ['records["statu']
+    assert len(notebook.completed('demo.exposure["')) >= len(demo.exposure.keyed)
+
+
+# --- names from outside --------------------------------------------------------------------------------
+
+
+def test_only_harmless_names_are_completed_into_a_line(hostile):
+    assert hostile.completed("%exposure records --site ") == ["%exposure records --site 'People & Co.'"]
+
+
+def test_a_completed_line_finds_what_it_was_completed_from(hostile):
+    [line] = hostile.completed("%exposure records --site Peop")
+    assert hostile(line)["site"].tolist() == ["People & Co."]
+
+
+def test_the_tables_of_a_hostile_service_are_shown_as_text(hostile):
+    shown, _ = hostile.shell.display_formatter.format(hostile.table("records"))
+    assert "<script" not in shown["text/html"]
+    assert hostile.names["ran"] == []

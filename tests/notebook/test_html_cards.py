@@ -1,0 +1,337 @@
+"""What objects show of themselves: no personal data, no secret, and no text from outside that is more than text."""
+
+import re
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+
+import pandas as pd
+import pytest
+from support.clients import connected
+from support.histories import Clock, Person, Service, a_link, a_record, an_alert, seen_through
+from support.payloads import ALERT, LINK, RECORD, USER
+
+from exposurekit.contract.models import Alert, Link, Record, User, UserKey
+from exposurekit.contract.webhooks import Delivery
+from exposurekit.history import Diff, History, ReceivedDelivery, Run
+from exposurekit.text import html_cards
+
+AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
+HOSTILE = {
+    "script": "<script>fetch('https://beacon.example/x')</script>",
+    "image": '<img src=x onerror="alert(1)">',
+    "attribute": '" onmouseover="alert(1)" x=\'',
+    "style": "</td></table><style>*{background:url(https://beacon.example/y)}</style>",
+    "entity": "&lt;svg onload=alert(1)&gt;&#x3c;script&#x3e;",
+    "terminal": "\x1b]0;owned\x07\x1b[31mred\x9b2J",
+    "turned": "site\u202egpj.exe\u2066\u2069\u200f",
+    "lines": "one\ntwo\u2028three\rfour",
+    "template": "{{7*7}}${7*7}%(x)s{0.__class__}",
+    "long": "<b>" * 5_000,
+}
+PERSONAL = {
+    "first_name": "Canaria",
+    "middle_name": "Canarina",
+    "last_name": "Canarsson",
+    "birth_date": 86_400_123,
+    "secret": "canary-secret",
+    "aliases": [{"id": 1, "first_name": "Canary", "last_name": "Canarbird"}],
+    "emails": [{"id": 2, "address": "canary@mail.example"}],
+    "phone_numbers": [{"id": 3, "number": "5550101234"}],
+    "addresses": [
+        {
+            "id": 4,
+            "address1": "77 Canary Row",
+            "address2": "Canary Floor",
+            "city": "Canarytown",
+            "state": "CN",
+        }
+        | {"zip": "98765", "country": "Canaryland"}
+    ],
+}
+LISTED = {
+    "name": "Canaria Listed",
+    "href": "https://canary.example/listed",
+    "relations": ["Canary Relation"],
+    "aliases": ["Canary Otherwise"],
+    "locations": ["Canary Location"],
+    "reference_id": "canary-000123",
+}
+TITLED = {"url": "https://canary.example/page", "title": "Canary Title"}
+TAGS = {"div", "strong", "table", "caption", "thead", "tbody", "tr", "th", "td", "ol", "li", "p", "bdi"}
+STYLE = re.compile(r"[a-z0-9 :;.%-]*")
+CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+class Checked(HTMLParser):
+    """Markup as a browser reads it; anything but the few tags of a card, and their own attributes, fails."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.words, self.open = [], []
+        self.feed(text)
+        self.close()
+        assert self.open == [], "a tag stays open"
+        assert not CONTROL.search(text), "a control character"
+
+    def handle_starttag(self, tag, attrs):
+        assert tag in TAGS, f"a tag that no card has: {tag}"
+        for name, value in attrs:
+            assert name in {"style", "scope"}, f"an attribute that no card has: {name}"
+            assert STYLE.fullmatch(value), "a style that no card has"
+        self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open[-1:] == [tag], "tags that do not match"
+        self.open.pop()
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+    def handle_comment(self, data):
+        raise AssertionError("not a tag, and not text:", data)
+
+    handle_decl = handle_pi = unknown_decl = handle_comment
+
+
+def words(shown):
+    return " ".join(" ".join(Checked(shown._repr_html_()).words).split())
+
+
+def replaced(value, text):
+    """The same, with this text in place of every text."""
+    if isinstance(value, dict):
+        return {name: replaced(one, text) for name, one in value.items()}
+    if isinstance(value, list):
+        return [replaced(one, text) for one in value]
+    return text if isinstance(value, str) else value
+
+
+def hostile_values(text):
+    """Everything that has a card and takes text from outside, with this text in every field."""
+    user = replaced(USER | {"service_history": []}, text)
+    record, link, alert = (replaced(one, text) for one in (RECORD, LINK, ALERT))
+    delivery = {"user_id": 12, "events": [text], "discovered_records": [{"record": record}], text: [link]}
+    run = Run(text, 3, AT, AT, text, {"listed": 2, text: 1}, {"new": 1, text: 2})
+    counts = pd.DataFrame({"what": [text], "n": [1]})
+    why = pd.DataFrame({"cause": [text], "n": [-1], "open": [3]})
+    return {
+        "user": User.model_validate(user),
+        "record": Record.model_validate(record | {text: text, "_repr_html_": text}),
+        "link": Link.model_validate(link),
+        "alert": Alert.model_validate(alert),
+        "procedure": Alert.model_validate(alert | {"opt_out_procedure": f"1. {text} 2. {text}"}),
+        "about a link": Alert.model_validate(alert | {"source": {"link": link}}),
+        "key": UserKey(id=12, secret=text),
+        "delivery": Delivery.model_validate(delivery),
+        "told": ReceivedDelivery(1, AT, text, Delivery.model_validate(delivery)),
+        "run": run,
+        "waiting": Run(text, None, AT, None, text, {}, {}, waits_for=(2,)),
+        "diff": Diff(counts, counts, counts, why, AT, AT),
+    }
+
+
+VALUES = tuple(hostile_values("x"))
+
+
+@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_text_from_outside_is_escaped_in_a_card(text, value):
+    shown = hostile_values(text)[value]
+    Checked(shown._repr_html_())
+    assert len(shown._repr_html_()) < 60_000
+
+
+@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_a_repr_is_one_short_line_without_control_characters(text, value):
+    for said in (repr(hostile_values(text)[value]), str(hostile_values(text)[value])):
+        assert not CONTROL.search(said)
+        assert "\n" not in said
+        assert len(said) < 1_000
+
+
+@pytest.mark.parametrize(
+    "text", [HOSTILE[name] for name in ("script", "image", "style", "terminal", "turned")]
+)
+def test_the_check_itself_can_fail(text):
+    """A card that forgot to escape is caught."""
+    with pytest.raises(AssertionError):
+        Checked(f"<table><tr><td>{text}</td></tr></table>")
+
+
+def test_an_unescaped_attribute_would_be_caught_too():
+    with pytest.raises(AssertionError):
+        Checked(f'<td style="{HOSTILE["attribute"]}">x</td>')
+
+
+def personal_values():
+    record = RECORD | LISTED
+    user = User.model_validate(
+        USER | PERSONAL | {"records": [record], "links": [LINK | TITLED], "nickname": "Canarino"}
+    )
+    of_record = {"text": "Canary Text", "html": "<p>Canary Html</p>", "url": "https://canary.example/alert"}
+    add_link_alert = {"source_type": "link", "source": {"link": LINK | TITLED}}
+    return {
+        "user": user,
+        "key": user.key,
+        "record": user.records[0],
+        "link": user.links[0],
+        "alert": Alert.model_validate(ALERT | of_record | {"source": {"record": record}}),
+        "about a link": Alert.model_validate(ALERT | of_record | add_link_alert),
+        "alias": user.aliases[0],
+        "email": user.emails[0],
+        "phone": user.phone_numbers[0],
+        "address": user.addresses[0],
+    }
+
+
+def leaves(value):
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        return {leaf for inner in value for leaf in leaves(inner)}
+    return {str(value)} if not isinstance(value, int) or value > 99 else set()
+
+
+CANARIES = leaves(PERSONAL) | leaves(LISTED) | leaves(TITLED) | {"Canary Text", "Canary Html", "Canarino"}
+
+
+@pytest.mark.parametrize("value", personal_values())
+def test_nothing_personal_and_no_secret_is_shown(value):
+    shown = personal_values()[value]
+    for said in (repr(shown), str(shown), f"{[shown]}", shown._repr_html_()):
+        assert [canary for canary in CANARIES if canary.lower() in said.lower()] == []
+        assert "canar" not in said.lower()
+
+
+def test_the_canaries_are_there_to_be_found():
+    """Else nothing would be shown of them whatever a card did."""
+    said = "".join(value.model_dump_json() for value in personal_values().values())
+    assert [canary for canary in CANARIES if canary not in said] == []
+
+
+def test_the_card_of_a_user_counts():
+    said = words(personal_values()["user"])
+    assert "id 12345" in said
+    assert "emails 1" in said
+    assert "discovered 1" in said
+    assert "is scanning yes" in said
+
+
+def test_an_alerts_card_has_its_site_guide_and_ordered_steps():
+    card = personal_values()["alert"]._repr_html_()
+    said = words(personal_values()["alert"])
+    assert "site Lookup" in said
+    assert "guide About the site" in said
+    assert re.findall(r"<li><bdi>(.*?)</bdi></li>", card) == ALERT["opt_out_procedure"]
+
+
+@pytest.mark.parametrize("none", [None, "", []], ids=["null", "blank", "empty"])
+def test_an_alert_without_steps_says_so(none):
+    assert "No steps" in words(Alert.model_validate(ALERT | {"opt_out_procedure": none}))
+
+
+def test_what_was_not_told_is_not_nothing():
+    assert "contains not told" in words(Link(title="A page"))
+    assert "removal requires not told" in words(Record(**RECORD | {"user_fields_required_for_removal": None}))
+    assert "removal requires nothing" in words(Record(**RECORD | {"user_fields_required_for_removal": []}))
+
+
+def test_a_long_list_says_how_much_more_there_is():
+    said = words(Alert.model_validate(ALERT | {"opt_out_procedure": ["Step"] * 60}))
+    assert said.count("Step") == html_cards.ROWS_MAX
+    assert "and 10 more" in said
+
+
+def test_a_card_colours_nothing():
+    """It is read in the dark as well: lines and letters have the page's own colour."""
+    shown = personal_values()["user"]._repr_html_() + personal_values()["alert"]._repr_html_()
+    assert not re.search(r"color:(?!inherit)|background|#[0-9a-f]{3}|rgb|class=|<style", shown)
+
+
+# --- what holds a whole service ------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def service():
+    with seen_through(Service()) as exposure:
+        yield exposure
+
+
+@pytest.fixture
+def hostile(tmp_path):
+    """An exposure of a service that is hostile in every text, and a history of it."""
+    text = "".join(HOSTILE[name] for name in ("script", "attribute", "style"))
+    record = a_record(7, site=text, status=text, name=text)
+    found = Service()
+    found.people[1] = Person([record], [a_link("https://page.example", text)], [an_alert(text, record)])
+    with seen_through(found) as exposure, History(tmp_path / "history", clock=Clock()) as history:
+        history.collect(exposure)
+        yield exposure.refresh(), history
+
+
+def test_a_hostile_service_shows_nothing_of_itself_in_containers(hostile):
+    exposure, history = hostile
+    since = history.runs()["finished_at"].iloc[0]
+    for shown in (exposure, exposure.client, history, history.last_run(), history.diff(since)):
+        Checked(shown._repr_html_())
+        assert "beacon" not in repr(shown) + shown._repr_html_()
+
+
+def test_the_card_of_an_exposure_loads_nobody(service):
+    exposure = type(service)(service.client)
+    assert "none yet" in words(exposure)
+    assert not exposure.is_loaded
+    exposure.records()
+    assert exposure.is_loaded
+    assert "records 0 rows" in words(exposure)
+
+
+def test_the_card_of_an_exposure_counts_what_its_tables_hold(hostile):
+    exposure, _ = hostile
+    before = words(exposure)
+    tables = {name: len(exposure[name]) for name in ("users", "records", "links", "alerts", "steps")}
+    for said in (before, words(exposure)):
+        assert [n for name, n in tables.items() if f"{name} {n} rows" not in said] == []
+
+
+@pytest.mark.parametrize("face", ["blocking", "awaiting"])
+def test_a_clients_card_has_its_address_and_never_the_key(face):
+    with connected(face, "http://127.0.0.1:9", api_key="k3y-of-mine", api_secret="s3cret-of-mine") as client:
+        found = getattr(client, "client", client)
+        said = words(found)
+        assert "service http://127.0.0.1:9" in said
+        assert "k3y" not in said + repr(found)
+        assert "s3cret" not in said + repr(found)
+
+
+def test_an_empty_history_says_how_it_begins(tmp_path):
+    with History(tmp_path / "history") as history:
+        assert "call collect() first" in words(history)
+
+
+# --- tables by name -----------------------------------------------------------------------------------
+
+
+def test_every_table_of_an_exposure_is_there_by_its_name(hostile):
+    exposure, _ = hostile
+    for name in exposure._ipython_key_completions_():
+        pd.testing.assert_frame_equal(exposure[name], getattr(exposure, name)())
+
+
+def test_every_table_of_a_history_is_there_by_its_name(hostile):
+    _, history = hostile
+    for name in history._ipython_key_completions_():
+        pd.testing.assert_frame_equal(history[name], getattr(history, name)())
+
+
+@pytest.mark.parametrize("name", ["recrods", "client", "__init__", 0, None, ["records"]], ids=repr)
+def test_an_unknown_name_is_answered_with_those_that_there_are(hostile, name):
+    for shelf in hostile:
+        with pytest.raises(KeyError, match=r"it has: .*records"):
+            shelf[name]
+
+
+def test_an_exposure_is_no_sequence(hostile):
+    with pytest.raises(TypeError, match="not iterable"):
+        list(hostile[0])

@@ -1,0 +1,134 @@
+"""What ``%exposure`` refuses: one line that says what to do, no traceback, no secret, and nothing in the line is run."""
+
+import pytest
+from IPython.core.error import UsageError
+from support.ipython import NAMES, Notebook
+
+# --- what goes wrong ----------------------------------------------------------------------------------
+
+WRONG = {
+    "recrods": "unknown verb: %exposure lists them all; did you mean records?",
+    "records --sight Seekfolk": "records takes --user, --site, .*; did you mean --site?",
+    "records Seekfolk": "records takes --user",
+    "records --site": "--site needs a value: NAME",
+    "records --site --status removed": "--site needs a value",
+    "records --user twelve": "--user must be a user id",
+    "records --user 99999999999999999999": "--user must be a user id",
+    "records --user 999": r"Not among the people loaded: \[999\]",
+    "records --history nowhere": "there is no history in that directory: %exposure collect --history DIR",
+    "records --site 'Seek": "a quotation mark is not closed",
+    "records --as-of soon": "A time is 14d, 2w or 36h",
+    "status-over-time --every decade": "--every must be one of: run, day, week, month",
+    "status-over-time --every": "--every needs a value: run or day or week or month",
+    "status-over-time --site Seekfolk": "--site needs --by site",
+    "diff": "diff needs --since TIME",
+    "runs --chart": "runs takes --history, --help",
+    "use nobody": "use NAME needs a variable that is an Exposure, a History or a demo: demo",
+    "use": "use NAME needs a variable",
+    "connect --base-url ftp://service.example": "Not connected|base_url is the part before",
+    "blockers --history kept": "blockers takes --user",
+}
+
+
+@pytest.mark.parametrize("line", WRONG)
+def test_an_error_is_one_line_that_says_what_to_do(notebook, capsys, line):
+    with pytest.raises(UsageError, match=WRONG[line]):
+        notebook(f"%exposure {line}")
+    out, err = capsys.readouterr()
+    [said] = err.strip().splitlines()
+    assert said.startswith("UsageError: ")
+    assert "Traceback" not in out + err
+
+
+def test_without_anything_it_says_what_to_set(place, capsys):
+    notebook = Notebook()
+    with pytest.raises(UsageError, match="set EXPOSUREKIT_BASE_URL"):
+        notebook("%exposure records")
+    with pytest.raises(UsageError, match="needs a history: --history DIR"):
+        notebook("%exposure runs")
+
+
+SECRETS = (
+    "connect --api-key s3cr3t-of-mine",
+    "connect --api-secret=s3cr3t-of-mine",
+    "connect api_key=s3cr3t-of-mine",
+    "records --api_key s3cr3t-of-mine",
+    "records --secret s3cr3t-of-mine",
+    "connect --password s3cr3t-of-mine",
+    "--token s3cr3t-of-mine",
+    "s3cr3t-of-mine",
+    "connect s3cr3t-of-mine",
+    "records --s3cr3t-of-mine",
+    "records --user s3cr3t-of-mine",
+    "status-over-time --every s3cr3t-of-mine",
+    "use s3cr3t-of-mine",
+    "connect --base-url https://me:s3cr3t-of-mine@service.example",
+    "connect --base-url https://service.example/?api_secret=s3cr3t-of-mine",
+    "diff --since s3cr3t-of-mine",
+    "records --history s3cr3t-of-mine",
+)
+
+
+@pytest.mark.parametrize("line", SECRETS)
+def test_a_secret_on_the_line_is_refused_and_not_repeated(notebook, capsys, line, monkeypatch):
+    for name in NAMES[1:]:
+        monkeypatch.setenv(name, "known")
+    with pytest.raises(UsageError) as refused:
+        notebook(f"%exposure {line}")
+    said = str(refused.value) + "".join(capsys.readouterr())
+    assert "s3cr3t" not in said
+
+
+def test_an_option_for_a_key_says_where_keys_go(notebook):
+    with pytest.raises(
+        UsageError, match="set EXPOSUREKIT_API_KEY and EXPOSUREKIT_API_SECRET in the environment"
+    ):
+        notebook("%exposure connect --api-key abc")
+
+
+def test_a_refused_connection_shows_neither_key_nor_source_code(demo, place, monkeypatch, capsys):
+    """Even where IPython is told to show every variable of every frame."""
+    wrong = demo.connection | {"api_key": "k3y-of-mine", "api_secret": "s3cret-of-mine"}
+    for name, value in wrong.items():
+        monkeypatch.setenv(f"EXPOSUREKIT_{name.upper()}", value)
+    notebook = Notebook()
+    notebook("%xmode Verbose")
+    capsys.readouterr()
+    with pytest.raises(UsageError, match="List users failed"):
+        notebook("%exposure records")
+    out, err = capsys.readouterr()
+    assert err.startswith("UsageError: ")
+    assert len(err.splitlines()) == 1
+    assert "k3y" not in out + err
+    assert "s3cret" not in out + err
+
+
+def test_a_fault_of_ours_shows_nobody_either(notebook, demo, capsys):
+    notebook("%xmode Verbose")
+
+    class Broken(type(demo.exposure)):
+        def records(self, _user=None):
+            raise ZeroDivisionError("Canaria Canarsson, canary-key")
+
+    notebook.names["exposure"] = Broken(demo.client)
+    with pytest.raises(UsageError, match=r"ZeroDivisionError: run the same in Python"):
+        notebook("%exposure records")
+    assert "canar" not in "".join(capsys.readouterr()).lower()
+
+
+# --- the line is never run ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["{ran.append(1)}", "$ran", "{{ran.append(1)}}", "`ran`", "$(ran)"])
+def test_what_stands_in_the_line_is_not_run(notebook, name):
+    notebook.names["ran"] = []
+    assert len(notebook.table(f"records --site '{name}'")) == 0
+    assert notebook.names["ran"] == []
+
+
+def test_another_magic_would_have_run_it(notebook):
+    """Else the test before could not fail."""
+    notebook.names["ran"] = []
+    notebook.shell.register_magic_function(lambda line: line, "line", "another")
+    notebook("%another {ran.append(1)}")
+    assert notebook.names["ran"] == [1]

@@ -1,0 +1,108 @@
+"""IPython as a command of its own, in a terminal of its own: what an analyst types, and what stands there then."""
+
+import os
+import re
+import select
+import struct
+import subprocess
+import sys
+
+import pytest
+from support.ipython import NAMES
+
+fcntl, pty, termios = (
+    pytest.importorskip(name, reason="no terminals here") for name in ("fcntl", "pty", "termios")
+)
+
+ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[a-zA-Z]|\][^\x07]*\x07|[=>()][AB0-2]?)")
+OPTIONS = (
+    "HistoryManager.enabled=False",
+    "TerminalInteractiveShell.display_completions=readlinelike",  # Tab puts in what is sure, at once
+    "TerminalInteractiveShell.autosuggestions_provider=None",
+)
+ASKED = ["-m", "IPython", "--no-banner", "--no-confirm-exit", *(f"--{option}" for option in OPTIONS)]
+ROWS, COLUMNS = 60, 250
+PATIENCE_S = 90  # for what never comes
+
+
+class Terminal:
+    """A terminal with IPython in it."""
+
+    def __init__(self, place, settings):
+        shown = {"TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1", "NO_COLOR": "1", "IPYTHONDIR": str(place)}
+        kept = {name: value for name, value in os.environ.items() if name not in NAMES}
+        self.seen, self.number = "", 1
+        self.ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+        self.child = subprocess.Popen(
+            [sys.executable, *ASKED],
+            cwd=place,
+            env=kept | shown | settings,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+        )
+        os.close(theirs)
+        self._until_prompt()
+
+    def __call__(self, keys):
+        """Press keys, and Enter; what is shown until the next prompt."""
+        os.write(self.ours, f"{keys}\r".encode())
+        self.number += 1
+        return self._until_prompt()
+
+    def _until_prompt(self):
+        """What a terminal would show, without the ways in which it is told where."""
+        drawn = b""
+        while f"In [{self.number}]: " not in (said := ESCAPES.sub("", drawn.decode(errors="replace"))):
+            ready, _, _ = select.select([self.ours], [], [], PATIENCE_S)
+            assert ready, f"no prompt came after: {said}"
+            drawn += os.read(self.ours, 65_536)
+        self.seen += said
+        return said
+
+    def close(self):
+        self.child.kill()
+        self.child.wait()
+        os.close(self.ours)
+
+
+@pytest.fixture
+def terminal(demo, tmp_path):
+    settings = {f"EXPOSUREKIT_{name.upper()}": value for name, value in demo.connection.items()}
+    terminal = Terminal(tmp_path, settings)
+    yield terminal
+    terminal.close()
+    assert demo.connection["api_key"] not in terminal.seen
+    assert demo.connection["api_secret"] not in terminal.seen
+
+
+def test_a_line_is_completed_and_answered_with_a_table(terminal):
+    terminal("%load_ext exposurekit")
+    terminal("sites = %exposure by-si\t")
+    assert "['site', 'open']" in terminal("sites.columns.tolist()[:2]")
+
+
+def test_options_values_and_keys_are_completed(terminal):
+    terminal("%load_ext exposurekit")
+    terminal("exposure = __import__('exposurekit').connect(progress=False).refresh()")
+    terminal("found = %exposure records --sta\t pend\t")
+    assert "True True" in terminal("print(len(found) > 0, (found['status'] == 'pending removal').all())")
+    terminal('found = exposure["rec\t"]')
+    assert "True" in terminal("print(found.equals(exposure.records()))")
+
+
+def test_errors_are_one_line(terminal):
+    terminal("%load_ext exposurekit")
+    wrong, refused = terminal("%exposure recrods"), terminal("%exposure connect --api-key canary")
+    for said in (wrong, refused):
+        assert said.count("UsageError") == 1
+        assert "Traceback" not in said
+    assert "did you mean records?" in wrong
+    assert "canary" not in refused.partition("UsageError")[2]
+
+
+def test_a_chart_is_one_line_in_a_terminal(terminal):
+    terminal("%load_ext exposurekit")
+    assert terminal("%exposure by-site --chart").count("Chart('") == 1

@@ -1,0 +1,454 @@
+"""No key, secret or personal value in any repr, log line, warning, exception or traceback of ours."""
+
+import asyncio
+import json
+import logging
+import re
+import traceback
+import warnings
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+import httpx
+import pytest
+from support import faults
+from support.clients import FACES, connected, many, told
+from support.fault_kinds import KINDS, SHORT_S
+from support.faults import Answer, BlackHole, Drip, Garbage
+from support.services import a_service
+
+import exposurekit as ek
+from exposurekit.client import AsyncClient, Client, RetryPolicy, bulk, calls, protocol
+from exposurekit.client.retry import Response as Came
+from exposurekit.errors import ConfigurationError, ExposureError, InvalidArgument
+
+# Each canary holds a word that stands nowhere else, or, where only digits will do, digits that do not.
+KEY, SECRET, USER_SECRET = "zqkey-canary", "zqsecret canary", "zqusersecret canary"
+PHONE, ZIP = "5559170042", "90817"
+CANARY = re.compile(r"zq[a-z]*|5559170042|555.?917.?0042|90817|982374651", re.IGNORECASE)
+BIRTH = 982_374_651
+PERSON = {
+    "first_name": "Zqfirst",
+    "middle_name": "Zqmiddle",
+    "last_name": "Zqlast",
+    "birth_date": BIRTH,
+    "aliases": [{"first_name": "Zqalias", "last_name": "Zqother"}],
+    "emails": ["zqmail@zqhost.example"],
+    "phone_numbers": [PHONE],
+    "addresses": [{"address1": "17 Zqstreet Row", "city": "Zqcity", "state": "ZQ", "zip": ZIP}],
+}
+HERE = str(Path(ek.__file__).parent)
+LOGGERS = ("httpx", "httpcore", "aiohttp", "asyncio", "uvicorn", "exposurekit")
+
+
+def planted(name):
+    """The right answer of an operation, with a canary wherever a person's data may stand."""
+    record = faults.BODIES["get_record"]["record"] | {
+        "name": "Zqfirst Zqlast",
+        "href": "https://site.example/zqhref",
+        "relations": ["Zqrelation"],
+        "aliases": ["Zqalias"],
+        "locations": ["Zqcity, ZQ"],
+        "reference_id": "zqreference",
+    }
+    link = {"url": "https://pages.example/zqpage", "title": "Zqtitle", "contains": ["email"]}
+    numbered = {name: [{"id": 1} | item for item in PERSON[name]] for name in ("aliases", "addresses")}
+    user = faults.BODIES["get_user"]["user"] | PERSON | numbered
+    user |= {
+        "secret": USER_SECRET,
+        "emails": [{"id": 1, "address": PERSON["emails"][0]}],
+        "phone_numbers": [{"id": 1, "number": PHONE}],
+        "records": [record],
+        "links": [link],
+    }
+    alert = {
+        "text": "Zqfirst is listed",
+        "html": "<p>Zqfirst</p>",
+        "opt_out_procedure": ["Tell them Zqlast"],
+        "source_type": "record",
+        "source": {"record": record},
+    }
+    return {
+        "list_users": {"count": 1, "users": [{"id": 12, "secret": USER_SECRET}]},
+        "list_user_records": {"records": [{"record": record}]},
+        "get_record": {"record": record},
+        "list_user_links": {"links": [link]},
+        "get_user_alerts": {"alerts": [alert]},
+    }.get(name, {"user": user})
+
+
+def well(request):
+    return told(planted(request.operation))
+
+
+# --- refusals and faults that repeat what they were told ----------------------------------------------
+
+
+def everything(request):
+    """All that a server could repeat of a request, as one text."""
+    sent = json.loads(request.body) if request.body else {}
+    texts = [*_leaves(sent), *request.query.values(), KEY, PERSON["emails"][0], PHONE]
+    return "; ".join(str(text) for text in texts)
+
+
+def _leaves(value):
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        return [leaf for item in value for leaf in _leaves(item)]
+    return [value]
+
+
+def address(request):
+    query = "&".join(f"{name}={quote(value)}" for name, value in request.query.items())
+    return f"https://elsewhere.invalid{request.path}?{query}"
+
+
+ECHOES = {
+    "400 that repeats": lambda request: faults.refused(
+        400, json.dumps({"error": f"invalid: {everything(request)}"}).encode()
+    ),
+    "401 that repeats in capitals": lambda request: faults.refused(
+        401, json.dumps({"errors": [everything(request).upper()]}).encode()
+    ),
+    "400 that repeats in XML": lambda request: faults.refused(
+        400, f"<error><message>{everything(request)}</message></error>".encode()
+    ),
+    "500 that repeats the address": lambda request: Answer(
+        status=500, body=json.dumps({"error": f"in {address(request)}"}).encode()
+    ),
+    "a redirect that repeats the address": lambda request: faults.redirect(address(request)),
+    "a page that repeats": lambda request: Answer(body=f"<html><p>{everything(request)}".encode()),
+    "a body that repeats": lambda request: Answer(body=json.dumps({"user": everything(request)}).encode()),
+    "a field of another type": lambda _: told({"user": planted("get_user")["user"] | {"id": "Zqfirst"}}),
+    "garbage that repeats": lambda request: Garbage(f"HTTP/1.1 zq {everything(request)}\r\n\r\n".encode()),
+    "garbage that is a header": lambda request: Garbage(
+        f"HTTP/1.1 200 OK\r\n{everything(request)}\r\n\r\n".encode()
+    ),
+    "headers that repeat": lambda request: Answer(
+        status=500, headers=(("X-Echo", everything(request)), ("Set-Cookie", "zq cookie=zq; =,;zq"))
+    ),
+    "a phrase that repeats": lambda _: Garbage(
+        b"HTTP/1.1 500 Zqfirst Zqlast\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    ),
+}
+SCRIPTS = (
+    {"well": well}
+    | {name: faults.always(kind.fault) for name, kind in KINDS.items()}
+    | {
+        name: (lambda request, make=make: make(request) if request.operation else None)
+        for name, make in ECHOES.items()
+    }
+)
+OPERATIONS = {
+    "create_user": lambda client: client.create_user(**PERSON),
+    "list_users": lambda client: client.list_users(),
+    "get_user": lambda client: client.get_user((12, USER_SECRET)),
+    "update_user": lambda client: client.update_user((12, USER_SECRET), **PERSON),
+    "list_user_records": lambda client: client.list_user_records((12, USER_SECRET)),
+    "get_record": lambda client: client.get_record((12, USER_SECRET), 120),
+    "list_user_links": lambda client: client.list_user_links((12, USER_SECRET)),
+    "get_user_alerts": lambda client: client.get_user_alerts((12, USER_SECRET)),
+}
+
+# --- who listens --------------------------------------------------------------------------------------
+
+
+class Ear(logging.Handler):
+    """Hears every log record whole: its text, its arguments and its exception."""
+
+    def __init__(self):
+        super().__init__(logging.DEBUG)
+        self.heard = []
+
+    def emit(self, record):
+        self.heard.append(f"{record.name}: {self.format(record)} {record.args!r} {record.exc_info!r}")
+
+
+@contextmanager
+def listening():
+    """Everything that is logged or warned of while the block lasts, at DEBUG."""
+    ear, loggers = Ear(), [logging.getLogger(name) for name in ("", *LOGGERS)]
+    before = [logger.level for logger in loggers]
+    logging.getLogger().addHandler(ear)
+    for logger in loggers:
+        logger.setLevel(logging.DEBUG)
+    try:
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            yield ear.heard
+        ear.heard += [f"{warning.message} {warning.source!r}" for warning in warned]
+    finally:
+        logging.getLogger().removeHandler(ear)
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
+
+
+def of_error(error):
+    """All that an exception shows: its texts, its attributes, its chain, and our frames with their local names."""
+    shown = []
+    while error is not None:
+        shown += [str(error), repr(error), repr(error.args), repr(vars(error))]
+        told = traceback.TracebackException.from_exception(error, capture_locals=True)
+        for frame in told.stack:
+            if frame.filename.startswith(HERE):
+                shown.append(f"{frame.name} {frame.line} {frame.locals}")
+        assert error.__cause__ is None or error.__cause__ is not error
+        error = error.__cause__ or error.__context__
+    return shown
+
+
+def of_value(value):
+    """How a value shows itself."""
+    items = value if isinstance(value, list) else [value]
+    return [text for item in items for text in (repr(item), str(item), f"{item}")]
+
+
+def assert_no_canary(shown):
+    found = [
+        text[max(0, match.start() - 300) : match.end() + 100]
+        for text in shown
+        if (match := CANARY.search(text))
+    ]
+    assert not found, found[0]
+
+
+def settings(**more):
+    known = {"integration_name": "acme", "api_key": KEY, "api_secret": SECRET}
+    return known | {"retries": RetryPolicy(1, initial_delay=0)} | more
+
+
+# --- the canary test ----------------------------------------------------------------------------------
+
+
+def test_the_canaries_do_travel():
+    """Else the tests below could not fail."""
+    with faults.running(well) as server, connected("blocking", server.base_url, **settings()) as client:
+        user = client.create_user(**PERSON)
+        client.get_user(user)
+        [created, got] = server.requests
+    assert KEY in created.path
+    assert len(CANARY.findall(created.body.decode())) >= 12
+    assert got.query == {"api_secret": SECRET, "secret": USER_SECRET}
+    assert CANARY.search(user.model_dump_json())
+
+
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_no_operation_shows_a_canary_however_it_ends(face, script):
+    waits = script in {"black hole", "drip"}
+    with (
+        faults.running(SCRIPTS[script]) as server,
+        listening() as heard,
+        connected(face, server.base_url, **settings(timeout=SHORT_S if waits else 10)) as client,
+    ):
+        shown = [repr(client), str(client), repr(client.config), repr(client.retry_policy)]
+        for ask in OPERATIONS.values():
+            try:
+                shown += of_value(ask(client))
+            except ExposureError as error:
+                shown += of_error(error)
+    assert {request.operation for request in server.requests} == set(OPERATIONS)
+    assert any(line.startswith("httpcore") for line in heard) == (face == "blocking")
+    assert_no_canary(shown + heard)
+
+
+@pytest.mark.parametrize("place", ["query", "body", "header"])
+@pytest.mark.parametrize("script", ["well", "400 that repeats", "a redirect that repeats the address"])
+def test_no_way_of_asking_shows_a_canary(place, script):
+    with (
+        faults.running(SCRIPTS[script]) as server,
+        listening() as heard,
+        connected(
+            "blocking", server.base_url, **settings(credentials_in=place, transport=httpx.HTTPTransport())
+        ) as client,
+    ):
+        shown = []
+        for ask in OPERATIONS.values():
+            try:
+                shown += of_value(ask(client))
+            except ExposureError as error:
+                shown += of_error(error)
+    assert_no_canary(shown + heard)
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_no_load_shows_a_canary_but_in_its_tables(script):
+    waits = script in {"black hole", "drip"}
+
+    def listed(request):
+        return well(request) if request.operation == "list_users" else SCRIPTS[script](request)
+
+    with faults.running(listed) as server, listening() as heard:
+        exposure = ek.connect(server.base_url, **settings(timeout=SHORT_S if waits else 10), progress=False)
+        shown = [repr(exposure)]
+        failures = exposure.failures()
+        shown += [repr(exposure), str(exposure), exposure.provenance, repr(exposure.key(12))]
+        shown += [repr(vars(exposure)["_snapshot"]), failures.to_csv(), repr(failures)]
+        tables = exposure.users().to_csv() + exposure.records().to_csv()
+        exposure.client.close()
+    assert bool(CANARY.search(tables)) == (script == "well")
+    assert_no_canary(shown + heard)
+
+
+def test_a_list_that_fails_late_shows_no_loaded_user():
+    """The frames of ours that the error passes hold what was loaded so far."""
+
+    def later(request, number):
+        if request.operation == "list_users" and int(request.query["offset"]) >= 300:
+            return SCRIPTS["400 that repeats"](request)
+        return (
+            told({"user": planted("get_user")["user"] | {"id": number}})
+            if request.operation == "get_user"
+            else None
+        )
+
+    with faults.running(many(range(1, 500), later)) as server, listening() as heard:
+        exposure = ek.connect(server.base_url, **settings(), progress=False)
+        with pytest.raises(ExposureError) as caught:
+            exposure.refresh()
+        assert CANARY.search(exposure.users().to_csv())
+    assert_no_canary(of_error(caught.value) + heard + [repr(exposure)])
+
+
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize(
+    ("ask", "error"),
+    [
+        (lambda client: client.create_user(**PERSON | {"birth_date": "zq"}), InvalidArgument),
+        (
+            lambda client: client.create_user(**PERSON | {"emails": "zqmail@zqhost.example"}),
+            InvalidArgument,
+        ),
+        (
+            lambda client: client.create_user(**PERSON | {"emails": [{"adress": "zqmail"}]}),
+            InvalidArgument,
+        ),
+        (
+            lambda client: client.create_user(**PERSON | {"aliases": [{"alias_type": "zq"}]}),
+            InvalidArgument,
+        ),
+        (lambda client: client.update_user((12, USER_SECRET), **PERSON, name=1), TypeError),
+        (lambda client: client.get_user(USER_SECRET), InvalidArgument),
+        (lambda client: client.get_user((USER_SECRET, 12)), InvalidArgument),
+        (lambda client: client.get_user((12, {"secret": USER_SECRET})), InvalidArgument),
+    ],
+)
+def test_what_is_refused_before_it_is_sent_shows_no_canary(face, ask, error):
+    with connected(face, "https://service.example", **settings()) as client, pytest.raises(error) as caught:
+        ask(client)
+    assert_no_canary(of_error(caught.value))
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"format": "yaml"},
+        {"lists": "csv"},
+        {"base_url": "https://zquser:zqpass@service.example"},
+        {"base_url": f"https://service.example/api/acme/{KEY}/v2"},
+        {"integration_name": ""},
+    ],
+)
+def test_settings_that_make_no_sense_are_not_repeated(kind, wrong, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises((ConfigurationError, InvalidArgument)) as caught:
+        kind(**settings() | {"base_url": "https://service.example"} | wrong)
+    error = caught.value
+    assert_no_canary(
+        [str(error), repr(error), repr(vars(error)), repr(error.__cause__), repr(error.__context__)]
+    )
+
+
+def test_no_value_on_the_way_shows_a_canary():
+    with connected("blocking", "https://service.example", **settings()) as client:
+        call = calls.update_user((12, USER_SECRET), **PERSON)
+        key = calls.user_key((12, USER_SECRET))
+        answer = Came(200, {"x-zq": "zq"}, json.dumps(planted("get_user")).encode())
+        user = protocol.model(calls.get_user(key), client.config, answer)
+        values = [
+            client,
+            client.config,
+            call,
+            protocol.request(call, client.config),
+            answer,
+            key,
+            user,
+            user.key,
+        ]
+        parts = [user.aliases, user.emails, user.phone_numbers, user.addresses, user.records, user.links]
+        values += [item for part in parts for item in part]
+        values += [bulk.Batch([key], [planted("get_user")["user"]], [], [])]
+    shown = [text for value in values for text in of_value(value)]
+    assert_no_canary([text for text in shown if text != repr(user.records[0])])
+    assert "Zq" not in repr(user.records[0])
+
+
+@pytest.mark.parametrize("fault", [BlackHole(), Drip(piece=b'{"user": {"first_name": "Zqfirst"')], ids=str)
+@pytest.mark.parametrize("transport", [None, httpx.AsyncHTTPTransport], ids=str)
+def test_a_call_that_is_cancelled_shows_no_canary(fault, transport):
+    async def cancelled(server):
+        carried = transport() if transport else None
+        async with AsyncClient(server.base_url, **settings(transport=carried)) as client:
+            task = asyncio.create_task(client.update_user((12, USER_SECRET), **PERSON))
+            while not server.requests:  # noqa: ASYNC110  the server lives in other threads
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.03)
+            task.cancel()
+            try:
+                await task
+            except asyncio.CancelledError as error:
+                return of_error(error)
+
+    with faults.running(faults.always(fault)) as server, listening() as heard:
+        shown = asyncio.run(cancelled(server))
+    assert shown
+    assert_no_canary(shown + heard)
+
+
+def test_a_call_stopped_by_hand_shows_no_canary():
+    def interrupted(request):
+        raise KeyboardInterrupt
+
+    transport = httpx.MockTransport(interrupted)
+    with (
+        connected("blocking", "https://service.example", **settings(transport=transport)) as client,
+        pytest.raises(KeyboardInterrupt) as caught,
+    ):
+        client.update_user((12, USER_SECRET), **PERSON)
+    assert_no_canary(of_error(caught.value))
+
+
+def test_our_own_service_logs_no_canary_either(tmp_path):
+    with listening() as heard, a_service(tmp_path) as service:
+        known = service.credentials
+        mine = {
+            "integration_name": known.integration_name,
+            "api_key": known.api_key,
+            "api_secret": known.api_secret,
+        }
+        for face in FACES:
+            with connected(face, service.base_url, **mine) as client:
+                shown = of_value(
+                    user := client.create_user(**PERSON | {"addresses": [PERSON["addresses"][0]]})
+                )
+                secret = str(user.secret)
+                shown += of_value(client.update_user(user, first_name="Zqchanged"))
+                for ask in (
+                    client.get_user,
+                    client.list_user_records,
+                    client.list_user_links,
+                    client.get_user_alerts,
+                ):
+                    shown += of_value(ask(user))
+                for wrong in (lambda c: c.get_user((user.id, "zq")), lambda c: c.get_record(user, 999)):
+                    with pytest.raises(ExposureError) as caught:
+                        wrong(client)
+                    shown += of_error(caught.value)
+                assert_no_canary(shown)
+                for text in shown + heard:
+                    assert not any(value in text for value in (known.api_key, known.api_secret, secret))
+    assert_no_canary(heard)
+    assert any(line.startswith("httpx: ") and "/***/v2/users" in line for line in heard)

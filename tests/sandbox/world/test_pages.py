@@ -1,0 +1,201 @@
+"""The ordinary and the hostile pages of the make-believe web over real HTTP, and its search engine."""
+
+import re
+import time
+from collections import Counter, defaultdict
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from support.world_browser import browsing
+
+from exposurekit.sandbox.world.hostile import KINDS
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with browsing(80) as browser:
+        yield browser
+
+
+def asked(browser, query, **more):
+    answer = browser.ask(browser.world.search_engine, params={"q": query, "format": "json", **more})
+    assert answer.headers["content-type"] == "application/json"
+    return answer.json()
+
+
+def somebody(world):
+    """Somebody whom an ordinary page mentions."""
+    return world.people[next(truth.person for truth in world.pages() if truth.person is not None)]
+
+
+def digits(text):
+    return re.sub(r"[^0-9]", "", text)
+
+
+def standing(person, text):
+    """The kinds of a person's data in a page, looked for in its plain text."""
+    text = re.sub(r"<br>", ", ", text)
+    phones = {digits(found)[-10:] for found in re.findall(r"tel\. ([0-9+(). -]+)", text)}
+    there = {
+        "email": any(re.search(rf"(?<![\w.]){re.escape(email)}", text) for email in person.emails),
+        "address": any(
+            re.search(rf"(?<!\d){re.escape(home.address1)}(, \w+ \w+)?(,| in) {re.escape(home.city)}", text)
+            for home in person.addresses
+        ),
+        "phone": not phones.isdisjoint(person.phone_numbers),
+    }
+    return tuple(kind for kind, is_there in there.items() if is_there)
+
+
+def test_what_stands_on_a_page_is_what_the_truth_says(browser):
+    seen = Counter()
+    for truth in browser.world.pages():
+        if truth.person is None or truth.hostile:
+            continue
+        person = browser.world.people[truth.person]
+        text = browser.ask(truth.url).text
+        assert f"{person.first_name} {person.last_name}".replace("'", "&#x27;") in text
+        assert standing(person, text) == truth.contains
+        seen.update(truth.contains or ["name only"])
+    assert min(seen[kind] for kind in ("email", "address", "phone", "name only")) > 5
+
+
+def test_a_namesakes_page_has_only_the_namesakes_data(browser):
+    world = browser.world
+    named = {f"{person.first_name} {person.last_name}": person for person in world.people}
+    of_strangers = 0
+    rows = defaultdict(set)
+    for truth in world.pages():
+        rows[truth.url].add(truth.person)
+    for stranger in world.strangers:
+        name = f"{stranger.first_name} {stranger.last_name}"
+        if name not in named:
+            continue
+        for result in asked(browser, f'"{name}"')["results"]:
+            text = "" if "tarpit" in result["url"] else browser.ask(result["url"]).text
+            if rows[result["url"]] == {None} and standing(stranger, text):
+                of_strangers += 1
+                assert standing(named[name], text) == ()
+    assert of_strangers > 3
+
+
+def test_the_engine_finds_every_page_by_name_mailbox_and_phone(browser):
+    world = browser.world
+    of = defaultdict(set)
+    for truth in world.pages():
+        if truth.person is not None:
+            of[truth.person].add(truth.url)
+    for index, person in enumerate(world.people):
+        reply = asked(browser, f'"{person.first_name} {person.last_name}" {person.addresses[0].city}')
+        urls = [result["url"] for result in reply["results"]]
+        assert reply["number_of_results"] >= len(urls)
+        if len(urls) < 10:
+            assert of[index] <= set(urls)
+        assert (not urls) or len(urls) == len(set(urls))
+    found = [asked(browser, query)["results"] for person in world.people for query in person.emails]
+    assert any(found)
+    found = [
+        asked(browser, f"({n[:3]}) {n[3:6]}-{n[6:]}")["results"]
+        for p in world.people
+        for n in p.phone_numbers
+    ]
+    assert any(found)
+
+
+def test_the_engine_finds_nobody_for_an_invented_name(browser):
+    for query in ("Zzyzva Qworple", '"Zzyzva Qworple" Mothgate', "Juniper", "?"):
+        reply = asked(browser, query)
+        assert reply["results"] == []
+        assert reply["number_of_results"] == 0
+        assert reply["query"] == query
+
+
+def test_the_engine_answers_as_searxng_does(browser):
+    person = somebody(browser.world)
+    name = f"{person.first_name} {person.last_name}"
+    reply = asked(browser, name)
+    assert {"query", "number_of_results", "results", "answers", "suggestions", "unresponsive_engines"} <= set(
+        reply
+    )
+    for result in reply["results"]:
+        assert {"url", "title", "content", "engine", "engines", "score", "category"} <= set(result)
+        assert urlsplit(result["url"]).scheme == "http"
+    assert asked(browser, name, pageno=2)["results"] == []
+    assert "<ol>" in browser.ask(browser.world.search_engine, params={"q": name}).text
+    assert browser.ask(browser.world.search_engine, params={"format": "json"}).status_code == 400
+    assert browser.ask("http://search.example/elsewhere").status_code == 404
+
+
+def test_among_the_results_one_is_beside_the_point(browser):
+    truths = {truth.url: truth for truth in browser.world.pages() if truth.person is None}
+    person = somebody(browser.world)
+    last = asked(browser, f"{person.first_name} {person.last_name}")["results"][-1]
+    assert truths[last["url"]].contains == ()
+    assert person.last_name not in browser.ask(last["url"]).text
+
+
+def traps(browser, kind):
+    return [truth for truth in browser.world.pages() if truth.hostile and f"/{kind}/" in truth.url]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_search_engine_lists_every_kind_of_hostile_page(browser, kind):
+    truths = traps(browser, kind)
+    assert 0 < len(truths) <= 2
+    for truth in truths:
+        person = browser.world.people[truth.person]
+        results = asked(browser, f"{person.first_name} {person.last_name}")["results"]
+        assert truth.url in {result["url"] for result in results}
+
+
+def test_a_huge_page_goes_on_for_fifty_megabytes(browser):
+    with browser.stream(traps(browser, "huge")[0].url) as answer:
+        assert "content-length" not in answer.headers
+        assert sum(len(part) for part in answer.iter_raw()) > 50_000_000
+
+
+def test_an_endless_page_does_not_keep_the_world_open():
+    began = time.monotonic()
+    with browsing(20) as browser, browser.stream(traps(browser, "drip")[0].url) as answer:
+        parts = answer.iter_raw()
+        assert len([next(parts) for _ in range(4)]) == 4
+        assert time.monotonic() - began > 0.4
+    assert time.monotonic() - began < 5
+
+
+def test_redirects_loop_or_lead_to_forbidden_addresses(browser):
+    url = traps(browser, "redirects")[0].url
+    for _ in range(30):
+        answer = browser.ask(url)
+        assert answer.status_code == 302
+        url = httpx.URL(url).join(answer.headers["location"])
+        assert url.host == "tarpit.example"
+        url = str(url)
+    answer = browser.ask(traps(browser, "metadata")[0].url)
+    assert answer.headers["location"].startswith("http://169.254.169.254/")
+
+
+def test_broken_deep_and_scripted_pages_are_really_hostile(browser):
+    garbled = browser.ask(traps(browser, "garbled")[0].url)
+    assert "x-no-such-code" in garbled.headers["content-type"]
+    with pytest.raises(UnicodeDecodeError):
+        garbled.content.decode()
+    assert browser.ask(traps(browser, "nested")[0].url).text.count("<div>") == 200_000
+    truth = traps(browser, "scripted")[0]
+    scripted = browser.ask(truth.url).text
+    assert "<script>" in scripted.partition("</title>")[0]
+    for truth in (*traps(browser, "garbled"), *traps(browser, "scripted")):
+        person = browser.world.people[truth.person]
+        held = {"phone": person.phone_numbers, "email": person.emails}
+        body = browser.ask(truth.url).content.decode("ascii", "replace")
+        assert all(held[kind] for kind in truth.contains)
+        assert not truth.contains or any(
+            digits(v) in digits(body) if v.isdigit() else v in body for v in held[truth.contains[0]]
+        )
+
+
+def test_a_world_without_hostile_pages_has_none():
+    with browsing(20, hostile=False) as browser:
+        assert not [truth for truth in browser.world.pages() if truth.hostile]
+        assert browser.ask("http://tarpit.example/huge/somebody-1").status_code == 404

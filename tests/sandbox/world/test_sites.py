@@ -1,0 +1,174 @@
+"""How the sites of the make-believe web differ, over real HTTP: each mood and layout that real ones have."""
+
+import time
+from urllib.parse import urljoin
+
+import pytest
+from selectolax.lexbor import LexborHTMLParser
+from support.world_browser import START, UNREADABLE, browsing, next_of, one, rows_of
+
+from exposurekit.sandbox.world.asgi import Request
+from exposurekit.sandbox.world.search import SLOW_S
+from exposurekit.sandbox.world.sites import DEFINITIONS, SITES
+from exposurekit.sandbox.world.world import World
+from exposurekit.service.clock import FrozenClock
+from exposurekit.service.scanning.extraction import read
+from exposurekit.service.sites.loader import directory
+
+
+@pytest.fixture(scope="module")
+def reader():
+    """For tests that change nothing."""
+    with browsing(40) as browser:
+        yield browser
+
+
+def test_every_site_lists_its_control_and_no_invented_person(reader):
+    for name in reader.world.reachable:
+        site = reader.world.definitions[name]
+        rows, readable = reader.search(site, **site.controls.listed.model_dump())
+        assert len(rows) == 1 or not readable, name
+        rows, readable = reader.search(
+            site, first_name="Zzyzva", last_name="Qworple", city="Mothgate", state="CT"
+        )
+        assert rows == [], name
+
+
+def test_one_site_lists_anybody(reader):
+    site = reader.world.definitions["Everyname Index"]
+    asked = {"first_name": "Zzyzva", "last_name": "Qworple", "city": "Mothgate", "state": "CT"}
+    [row], _ = reader.search(site, **asked)
+    assert row["name"] == ["Zzyzva Qworple"]
+    assert row["locations"] == ["Mothgate, CT"]
+    assert reader.search(site, **asked)[0] == [row]
+    assert not [truth for truth in reader.world.listings() if truth.site == site.name]
+
+
+def test_one_site_blocks_with_a_403_or_with_a_puzzle(reader):
+    site = reader.world.definitions["Gatekeep Records"]
+    answers = [
+        reader.first_page(site, first_name=p.first_name, last_name=p.last_name) for p in reader.world.people
+    ]
+    assert {answer.status_code for answer in answers} == {200, 403}
+    assert all(any(mark in answer.text for mark in site.search.blocked) for answer in answers)
+
+
+def test_one_site_forbids_robots_and_the_others_allow_scans(reader):
+    for name, site in reader.world.definitions.items():
+        robots = reader.ask(urljoin(site.search.url, "/robots.txt"))
+        assert robots.status_code in {200, 404}
+        assert ("Disallow: /\n" in robots.text) == (name == "Hushledger")
+    assert reader.world.reachable == reader.world.definitions.keys() - UNREADABLE - {"Hushledger"}
+
+
+def test_one_site_is_slow_and_sometimes_times_out(reader):
+    site = reader.world.definitions["Umbrella Kin"]
+    people = {
+        (person.first_name, person.last_name) for person in (*reader.world.people, *reader.world.strangers)
+    }
+    delays = {
+        (first, last): reader.world.respond(
+            Request("GET", "umbrellakin.example", "/tree", {"first": first, "last": last})
+        ).delay_s
+        for first, last in people
+    }
+    late = [name for name, delay_s in delays.items() if delay_s > site.search.timeout_s]
+    assert 0.02 < len(late) / len(people) < 0.25
+    assert min(delays.values()) == SLOW_S
+    for first, last in (late[0], min(delays, key=delays.__getitem__)):
+        began = time.monotonic()
+        reader.first_page(site, first_name=first, last_name=last)
+        assert time.monotonic() - began >= delays[first, last]
+
+
+def test_one_site_is_sometimes_down_and_sometimes_redesigned():
+    with browsing(10) as browser:
+        site = browser.world.definitions["Pigeonloft Public"]
+        outcomes = set()
+        for _ in range(40):
+            for person in browser.world.people:
+                answer = browser.first_page(site, first_name=person.first_name, last_name=person.last_name)
+                known = bool(rows_of(site, answer)) or site.search.no_results[0] in answer.text
+                outcomes.add((answer.status_code, known))
+            browser.world.advance(days=1)
+    assert outcomes == {(200, True), (200, False), (404, False)}
+
+
+@pytest.mark.parametrize(("name", "size"), [("Lanternpost People", 2), ("Mothlight Finder", 1)])
+def test_some_sites_show_their_listings_page_by_page(name, size):
+    with browsing(60) as browser:
+        site = browser.world.definitions[name]
+        pages = []
+        for person in browser.world.people:
+            answer = browser.first_page(site, first_name=person.first_name, last_name=person.last_name)
+            pages.append((len(rows_of(site, answer)), next_of(site, answer) is not None))
+            rows, readable = browser.search(site, first_name=person.first_name, last_name=person.last_name)
+            assert readable
+            assert len({one(row["reference_id"]) for row in rows}) == len(rows)
+    assert max(rows for rows, _ in pages) == size
+    assert {further for _, further in pages} == {True, False}
+
+
+def test_one_site_mixes_two_layouts_on_one_page(reader):
+    site = reader.world.definitions["Nosy Heron"]
+    tags = {
+        node.tag
+        for person in reader.world.people
+        for node in LexborHTMLParser(
+            reader.first_page(site, first_name=person.first_name, last_name=person.last_name).text
+        ).css(site.listings.item[0])
+    }
+    assert tags == {"article", "div"}
+
+
+def test_sites_differ_in_how_they_are_asked_and_answer(reader):
+    searches = [site.search for site in reader.world.definitions.values()]
+    assert {search.method for search in searches} == {"get", "post"}
+    assert {search.answer for search in searches} == {"html", "json"}
+    wrong = reader.ask("http://whomsoever.example/find", params={"last": "Quill"})
+    assert wrong.status_code == 405
+    assert reader.ask("http://seekfolk.example/search", params={"name": " "}).status_code == 400
+    old = reader.ask("http://crumbtrail.example/")
+    assert old.headers["content-type"] == "text/html; charset=iso-8859-1"
+
+
+def test_the_shipped_definitions_read_the_worlds_pages(reader):
+    world = reader.world
+    assert directory(DEFINITIONS) == world.definitions
+    outcomes = set()
+    for site in world.definitions.values():
+        for person in world.people[:6] if site.search.timeout_s > 1 else world.people[:1]:
+            home = person.addresses[0]
+            asked = {"first_name": person.first_name, "last_name": person.last_name, "city": home.city}
+            answer = reader.first_page(site, **asked, state=home.state)
+            told = read(site, status=answer.status_code, url=site.search.url, text=answer.text)
+            outcomes.add((site.name, told.outcome))
+            shown = {one(row["reference_id"]) for row in rows_of(site, answer)}
+            assert {listing.reference_id for listing in told.listings} == shown
+            assert not told.unreadable
+    assert {site for site, outcome in outcomes if outcome == "inconclusive"} <= {
+        "Gatekeep Records",
+        "Pigeonloft Public",
+    }
+    assert {outcome for _, outcome in outcomes} == {"listings", "no results", "inconclusive"}
+
+
+def test_an_answer_costs_little():
+    """A demo asks for thousands of pages; a machine ten times as slow as ours still passes."""
+    world = World(100, seed=7, clock=FrozenClock(START))
+    asked = [
+        Request("GET", "seekfolk.example", "/search", {"name": f"{person.first_name} {person.last_name}"})
+        for person in (*world.people, *world.strangers)
+    ]
+    began = time.process_time()
+    answers = [world.respond(each) for each in asked]
+    assert (time.process_time() - began) / len(asked) < 0.0005
+    assert {answer.status for answer in answers} == {200}
+
+
+@pytest.mark.parametrize("people", [0, 1, 2])
+def test_a_world_may_be_small(people):
+    world = World(people, seed=7, clock=FrozenClock(START))
+    assert len(world.people) == people
+    assert len({truth.name for truth in world.listings()}) >= len(SITES) - 1
+    assert world.pages()

@@ -1,0 +1,197 @@
+"""Create, list, get and update over HTTP, rule by rule of the specification."""
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from support.services import JANE, a_service, answered, at_work
+
+from exposurekit.contract.models import UserPage, UserReply
+from exposurekit.service.accounts import integrators
+
+FULL = {
+    "middle_name": "Quentin",
+    "birth_date": -86_400,
+    "aliases": [{"first_name": "Janie", "last_name": "Doe", "alias_type": "nickname"}],
+    "emails": [{"address": "jane@club.example"}],
+    "phone_numbers": [{"number": "555 123 4567"}],
+    "addresses": [{"address1": "1 Main", "city": "Oakmere", "state": "CA", "zip": "01234", "country": "US"}],
+}
+
+
+def test_a_person_is_answered_as_the_specification_shows(service):
+    """Create user, rule 3; "User (response object)"."""
+    user = service.create(**FULL)
+    ids = [user[kind][0].pop("id") for kind in ("aliases", "emails", "phone_numbers", "addresses")]
+    assert len(set(ids)) == 4
+    assert list(user.items()) == [
+        ("id", user["id"]),
+        ("secret", user["secret"]),
+        ("birth_date", -86_400),
+        ("first_name", "Jane"),
+        ("middle_name", "Quentin"),
+        ("last_name", "Doe"),
+        ("aliases", [{"first_name": "Janie", "last_name": "Doe"}]),
+        ("emails", [{"address": "jane@club.example"}]),
+        ("phone_numbers", [{"number": "5551234567"}]),
+        (
+            "addresses",
+            [{"address1": "1 Main", "address2": None, "city": "Oakmere", "state": "CA", "zip": "01234"}],
+        ),
+        ("records", []),
+        ("links", []),
+        ("service_history", [{"activated_service_on": "2026/01/02 03:04:05 +0000"}]),
+        ("is_scanning", False),
+        ("identification_on_file", False),
+    ]
+
+
+def test_a_secret_has_eighteen_digits_as_text(service):
+    """Where the specification is silent: "user secret"."""
+    secrets = {service.create()["secret"] for _ in range(20)}
+    assert len(secrets) == 20
+    assert all(re.fullmatch("[1-9][0-9]{17}", secret) for secret in secrets)
+
+
+def test_what_was_created_is_what_is_got(service):
+    """Get user: 200 { user: <User> }."""
+    user = service.create(**FULL)
+    assert service.get(user)["user"] == user
+    assert UserReply.model_validate(service.get(user)).user.id == user["id"]
+
+
+@pytest.mark.parametrize("told", [True, "false", 0, "", None])
+def test_no_scan_is_pretended_whatever_async_says(service, told):
+    """Where the specification is silent: "async"; a scan begins with a later version."""
+    assert service.create(**{"async": told})["is_scanning"] is False
+
+
+def test_an_async_that_is_no_boolean_is_refused(service):
+    refused = service.call("POST", "/users", json=JANE | {"async": "perhaps"})
+    assert (refused.status_code, refused.json()) == (400, {"error": "async is invalid"})
+
+
+def test_users_are_listed_by_id_with_count_and_total(tmp_path):
+    """List users; Not in the specification: count and total, both the number of all users."""
+    with a_service(tmp_path) as service:
+        keys = [{"id": user["id"], "secret": user["secret"]} for user in [service.create() for _ in range(5)]]
+        assert answered(service.call("GET", "/users")) == {"count": 5, "total": 5, "users": keys}
+        page = answered(service.call("GET", "/users", params={"limit": 2, "offset": 1}))
+        assert page == {"count": 5, "total": 5, "users": keys[1:3]}
+        assert UserPage.model_validate(page).count == 5
+        beyond = answered(service.call("GET", "/users", params={"offset": 2**63 - 1}))
+        assert beyond == {"count": 5, "total": 5, "users": []}
+
+
+def test_an_integrator_without_users_has_an_empty_list(tmp_path):
+    with a_service(tmp_path) as service:
+        assert answered(service.call("GET", "/users.json")) == {"count": 0, "total": 0, "users": []}
+
+
+def test_an_integrator_sees_its_own_users_only(service):
+    other = at_work(service.database, lambda work: integrators.add(work, "other"))
+    user = service.create()
+    root = f"{service.base_url}/api/other/{other.api_key}/v2"
+    query = {"api_secret": other.api_secret, "secret": user["secret"]}
+    assert service.http.get(f"{root}/users", params=query).json()["count"] == 0
+    assert service.http.get(f"{root}/users/{user['id']}", params=query).status_code == 401
+
+
+def test_an_item_without_id_is_appended(service):
+    """Update user, rule 1."""
+    user = service.create(emails="a@x.example")
+    updated = service.update(user, emails=[{"address": "b@x.example"}])
+    assert updated["emails"][0] == user["emails"][0]
+    assert updated["emails"][1]["address"] == "b@x.example"
+
+
+def test_an_item_with_id_is_updated_in_what_it_says(service):
+    """Update user, rules 2, 4 and 5."""
+    user = service.create(**FULL)
+    item = user["addresses"][0]
+    updated = service.update(user, addresses=[{"id": str(item["id"]), "zip": "99999", "address1": ""}])
+    assert updated["addresses"] == [item | {"zip": "99999", "address1": ""}]
+
+
+def test_an_item_with_destroy_is_deleted(service):
+    """Update user, rule 3."""
+    user = service.create(emails="a@x.example,b@x.example")
+    updated = service.update(user, emails=[{"id": user["emails"][0]["id"], "_destroy": True}])
+    assert updated["emails"] == user["emails"][1:]
+
+
+def test_an_item_with_destroy_and_without_id_is_ignored(service):
+    """Ours: there is nothing yet to delete."""
+    user = service.create()
+    assert service.update(user, emails=[{"address": "a@x.example", "_destroy": True}]) == user
+
+
+def test_what_is_missing_or_null_is_ignored(service):
+    """Update user, rule 4."""
+    user = service.create(**FULL)
+    assert service.update(user) == user
+    assert service.update(user, **dict.fromkeys([*FULL, "first_name", "last_name"])) == user
+    assert (
+        service.update(user, emails=[], addresses=[{"id": user["addresses"][0]["id"], "zip": None}]) == user
+    )
+
+
+@pytest.mark.parametrize("name", ["first_name", "middle_name", "last_name"])
+def test_a_blank_string_clears_the_field(service, name):
+    """Update user, rule 5."""
+    user = service.create(**FULL)
+    assert service.update(user, **{name: ""}) == user | {name: ""}
+
+
+def test_a_blank_birth_date_is_null(service):
+    """Update user, rule 5; "User": null when unset."""
+    user = service.create(**FULL)
+    assert service.update(user, birth_date="")["birth_date"] is None
+
+
+@pytest.mark.parametrize("name", ["aliases", "emails", "phone_numbers", "addresses"])
+def test_a_blank_list_is_cleared(service, name):
+    """Update user, rule 5."""
+    user = service.create(**FULL)
+    assert service.update(user, **{name: ""}) == user | {name: []}
+
+
+@pytest.mark.parametrize("whose", ["nobody's", "another's", "another list's", "destroyed"])
+def test_an_update_with_an_unknown_item_changes_nothing(service, whose):
+    """Not in the specification: an update is all or nothing."""
+    user, other = service.create(**FULL), service.create(**FULL)
+    unknown = {
+        "nobody's": 10**15,
+        "another's": other["emails"][0]["id"],
+        "another list's": user["aliases"][0]["id"],
+        "destroyed": user["emails"][0]["id"],
+    }[whose]
+    items = [{"address": "new@x.example"}, {"id": unknown, "address": "x"}]
+    if whose == "destroyed":
+        items.insert(0, {"id": unknown, "_destroy": True})
+    refused = service.call("PUT", f"/users/{user['id']}", user, json={"first_name": "Mary", "emails": items})
+    assert refused.status_code == 400
+    assert refused.json() == {"error": f"emails[{len(items) - 1}][id] is invalid"}
+    assert service.get(user)["user"] == user
+    assert service.get(other)["user"] == other
+
+
+def test_a_new_person_has_no_items_to_update(service):
+    refused = service.call("POST", "/users", json=JANE | {"emails": [{"id": 1, "address": "a"}]})
+    assert (refused.status_code, refused.json()) == (400, {"error": "emails[0][id] is invalid"})
+
+
+def test_a_list_of_a_person_cannot_grow_without_end(service):
+    user = service.create(emails=[{"address": f"{number}@x.example"} for number in range(200)])
+    refused = service.call("PUT", f"/users/{user['id']}", user, json={"emails": "one@more.example"})
+    assert (refused.status_code, refused.json()) == (400, {"error": "emails has more than 200 items"})
+
+
+def test_updates_at_once_are_all_kept(service):
+    """Each in one transaction: none is lost."""
+    user = service.create()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: service.update(user, emails=f"{number}@x.example"), range(24)))
+    assert {email["address"] for email in service.get(user)["user"]["emails"]} == {
+        f"{number}@x.example" for number in range(24)
+    }

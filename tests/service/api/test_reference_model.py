@@ -1,0 +1,148 @@
+"""Any history of creates and updates, told in any encoding, leaves what a plain dictionary would hold."""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlencode
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.services import Service, answered
+
+from exposurekit.contract import forms, xml
+
+FIELDS = {
+    "aliases": ("first_name", "last_name"),
+    "emails": ("address",),
+    "phone_numbers": ("number",),
+    "addresses": ("address1", "address2", "city", "state", "zip"),
+}
+TEXT = st.text(st.sampled_from("aZ 0é李🎈<&>\"'[]{},;=%+\n\t"), min_size=1, max_size=6).filter(str.strip)
+BLANK = st.sampled_from(["", " "])
+DIGITS = st.text(st.sampled_from("0123456789"), min_size=1, max_size=10)
+
+
+def value_of(name: str) -> st.SearchStrategy[str]:
+    return (DIGITS if name == "number" else TEXT) | BLANK
+
+
+def items(kind: str) -> st.SearchStrategy[dict[str, Any]]:
+    """An item that says some of its fields (a form cannot tell one without), and the known one it is about."""
+    said = st.fixed_dictionaries({}, optional={name: value_of(name) for name in FIELDS[kind]}).filter(bool)
+    target = st.none() | st.tuples(st.integers(0, 3), st.booleans())
+    return st.tuples(target, said)
+
+
+CHANGES = st.fixed_dictionaries(
+    {},
+    optional={
+        **dict.fromkeys(("first_name", "middle_name", "last_name"), TEXT | BLANK),
+        "birth_date": st.integers(-(10**10), 10**10) | BLANK,
+        **{kind: st.lists(items(kind), max_size=3) | BLANK for kind in FIELDS},
+    },
+)
+ENCODINGS = st.sampled_from(["json", "form", "json in form", "multipart", "xml", "query"])
+
+
+@dataclass
+class Model:
+    """What the service should hold about one person."""
+
+    person: dict[str, Any] = field(default_factory=dict)
+    lists: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: {kind: [] for kind in FIELDS})
+
+    def change(self, changes: dict[str, Any]) -> dict[str, Any]:
+        """Make the change here, and give it as a request tells it: with the ids that the service gave."""
+        told = dict(changes)
+        for name, value in changes.items():
+            if name not in FIELDS:
+                blank = None if name == "birth_date" else ""
+                self.person[name] = blank if isinstance(value, str) and not value.strip() else value
+            elif isinstance(value, str):
+                self.lists[name] = []
+            else:
+                told[name] = [self._item(name, target, said) for target, said in value]
+        return {name: value for name, value in told.items() if value != []}
+
+    def _item(self, kind: str, target: tuple[int, bool] | None, said: dict[str, str]) -> dict[str, Any]:
+        held = {name: value if value.strip() else "" for name, value in said.items()}
+        known = [item for item in self.lists[kind] if "id" in item]
+        if target is None or not known:
+            self.lists[kind].append(dict.fromkeys(FIELDS[kind], "") | held)
+            return said
+        item = known[target[0] % len(known)]
+        if target[1]:
+            self.lists[kind].remove(item)
+            return said | {"id": item["id"], "_destroy": True}
+        item |= held
+        return said | {"id": item["id"]}
+
+    def check(self, user: dict[str, Any]) -> None:
+        """The service holds the same; the ids of new items are learned."""
+        assert {name: user[name] for name in self.person} == self.person
+        for kind, held in self.lists.items():
+            shown = [
+                {name: value or "" if name == "address2" else value for name, value in item.items()}
+                for item in user[kind]
+            ]
+            assert [{name: item[name] for name in FIELDS[kind]} for item in shown] == [
+                {name: item[name] for name in FIELDS[kind]} for item in held
+            ]
+            assert [item["id"] for item, known in zip(shown, held, strict=True) if "id" in known] == [
+                known["id"] for known in held if "id" in known
+            ]
+            self.lists[kind] = shown
+
+
+def encoded(values: dict[str, Any], encoding: str) -> dict[str, Any]:
+    form = "application/x-www-form-urlencoded"
+    match encoding:
+        case "json":
+            return {"json": values}
+        case "form":
+            return {"content": forms.encode(values), "headers": {"content-type": form}}
+        case "json in form":
+            flat = {
+                name: json.dumps(value) if isinstance(value, list) else value
+                for name, value in values.items()
+            }
+            return {"content": urlencode(flat), "headers": {"content-type": form}}
+        case "multipart":
+            fields = [(name, (None, value)) for name, value in forms.flatten(values)]
+            return {"files": fields} if fields else {}
+        case "xml":
+            return {"content": xml.write(values), "headers": {"content-type": "application/xml"}}
+    return {
+        "params": {
+            name: json.dumps(value) if isinstance(value, list) else value for name, value in values.items()
+        }
+    }
+
+
+@settings(
+    max_examples=200,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(CHANGES, ENCODINGS, st.lists(st.tuples(CHANGES, ENCODINGS), max_size=4))
+def test_creates_and_updates_leave_what_a_dictionary_would(service: Service, first, encoding, history):
+    """Create user; Update user, rules 1 to 5."""
+    model = Model({"first_name": "", "middle_name": "", "last_name": "", "birth_date": None})
+    told = encoded(model.change(with_what_is_required(first)), encoding)
+    user = answered(service.call("POST", "/users", **told))["user"]
+    model.check(user)
+    for changes, other_encoding in history:
+        told = encoded(model.change(changes), other_encoding)
+        user = answered(service.call("PUT", f"/users/{user['id']}", user, **told))["user"]
+        model.check(user)
+    assert service.get(user)["user"] == user
+
+
+def with_what_is_required(changes: dict[str, Any]) -> dict[str, Any]:
+    names = {
+        name: (changes.get(name, "").strip() and changes[name]) or "Ada"
+        for name in ("first_name", "last_name")
+    }
+    others = changes.get("addresses") or []
+    address = (None, {"city": "Oakmere", "state": "CA"})
+    return changes | names | {"addresses": [address, *(others if isinstance(others, list) else [])]}

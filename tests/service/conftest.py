@@ -1,0 +1,28 @@
+from collections.abc import Iterator
+
+import pytest
+from support.small_web import House, Town, a_house, running_town
+
+
+@pytest.fixture(scope="module")
+def streets() -> Iterator[Town]:
+    with running_town() as town:
+        yield town
+
+
+@pytest.fixture
+def town(streets: Town) -> Town:
+    streets.clear()
+    return streets
+
+
+@pytest.fixture(scope="module")
+def home(store: str, tmp_path_factory: pytest.TempPathFactory, streets: Town) -> Iterator[House]:
+    with a_house(tmp_path_factory.mktemp("service"), streets.resolve) as house:
+        yield house
+
+
+@pytest.fixture
+def house(home: House, town: Town) -> House:
+    home.clear()
+    return home

@@ -1,0 +1,316 @@
+"""How gently a site is asked: robots.txt for a day, turns across workers, and so many at once."""
+
+import asyncio
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from support.services import START, a_database
+from support.small_web import KEY, LOOPBACK, Card, Folk, definition, html_page, nobody
+
+from exposurekit.sandbox.world.asgi import Response, redirect, text
+from exposurekit.service.accounts.subject import Name, Place, Subject
+from exposurekit.service.clock import Clock, FrozenClock
+from exposurekit.service.http.client import HttpClient
+from exposurekit.service.scanning.politeness import PoliteFetcher, RobotsDisallowed
+from exposurekit.service.scanning.site_scan import scan_site
+from exposurekit.service.sites.definition import Politeness
+
+SUBJECT = Subject(names=(Name("Juniper", "Quillfeather"),), places=(Place(city="Oakmere"),))
+URL = "http://seekfolk.example/search"
+SEARCH = Politeness(delay_s=0, concurrency=2)
+
+
+class PassingClock(Clock):
+    """Time passes for whoever waits, and only then; remembers each moment that was waited for."""
+
+    def __init__(self, at=START):
+        self._now = at
+        self.reached: list[datetime] = []
+
+    def now(self):
+        return self._now
+
+    async def sleep(self, seconds):
+        until = self._now + timedelta(seconds=seconds)
+        await asyncio.sleep(0)
+        self._now = max(self._now, until)
+        self.reached.append(until)
+
+
+@pytest.fixture
+def politely(store, town, tmp_path):
+    """Do something with so many ways out, of which each has the database to itself, as a worker has."""
+
+    def politely(do, *, clock, workers=1):
+        async def done():
+            databases = [await a_database(tmp_path, key=KEY, clock=clock).open() for _ in range(workers)]
+            try:
+                ways = [
+                    PoliteFetcher(HttpClient(allowed_networks=LOOPBACK, resolve=town.resolve), one)
+                    for one in databases
+                ]
+                return await asyncio.wait_for(do(*ways), 20)
+            finally:
+                for one in databases:
+                    await one.close()
+
+        return asyncio.run(done())
+
+    return politely
+
+
+async def ask(manners, url=URL, politeness=SEARCH, **options):
+    async with manners.session("Seekfolk", politeness) as caller:
+        return (await caller.fetch(url, **options)).status
+
+
+# --- robots.txt -------------------------------------------------------------------------------------------
+
+
+def test_robots_txt_is_asked_for_once_a_day(politely, town):
+    clock = FrozenClock(START)
+    site = town.opens("Seekfolk", Folk(robots=text("User-agent: *\nDisallow: /admin\n")))
+
+    async def days(manners):
+        await ask(manners)
+        clock.advance(timedelta(hours=23, minutes=59))
+        await ask(manners)
+        assert len(town.of("Seekfolk", "/robots.txt")) == 1
+        site.robots = text("User-agent: *\nDisallow: /\n")
+        clock.advance(timedelta(minutes=1))
+        with pytest.raises(RobotsDisallowed):
+            await ask(manners)
+        assert len(town.of("Seekfolk", "/robots.txt")) == 2
+        site.robots = text("", 404)
+        clock.advance(timedelta(days=1))
+        await ask(manners)
+
+    politely(days, clock=clock)
+    assert len(town.of("Seekfolk")) == 3
+
+
+def test_conversations_that_begin_together_ask_for_robots_txt_once(politely, town):
+    town.opens("Seekfolk", Folk(robots=text("User-agent: *\nDisallow: /admin\n")))
+    many = Politeness(delay_s=0, concurrency=8)
+
+    async def together(manners):
+        answers = await asyncio.gather(*(ask(manners, politeness=many) for _ in range(8)))
+        assert answers == [200] * 8
+
+    politely(together, clock=FrozenClock(START))
+    assert (len(town.of("Seekfolk", "/robots.txt")), len(town.of("Seekfolk"))) == (1, 8)
+
+
+def test_each_host_has_a_robots_txt_of_its_own(politely, town):
+    town.opens("Seekfolk", Folk(robots=text("User-agent: *\nDisallow: /\n")))
+    town.opens("Elsewhere", Folk())
+
+    async def both(manners):
+        with pytest.raises(RobotsDisallowed):
+            await ask(manners)
+        return await ask(manners, "http://elsewhere.example/search")
+
+    assert politely(both, clock=FrozenClock(START)) == 200
+
+
+def test_a_forbidden_page_is_not_fetched_and_takes_no_turn(politely, town):
+    town.opens("Seekfolk", Folk(robots=text("User-agent: *\nDisallow: /*?secret=\n")))
+    clock = PassingClock()
+
+    async def asked(manners):
+        with pytest.raises(RobotsDisallowed):
+            await ask(manners, politeness=Politeness(delay_s=5), params={"secret": "x"})
+        return await ask(manners, politeness=Politeness(delay_s=5), params={"name": "x"})
+
+    assert politely(asked, clock=clock) == 200
+    assert (len(town.of("Seekfolk")), clock.reached) == (1, [])
+
+
+def test_an_unreadable_robots_txt_is_fetched_again_after_ten_minutes(politely, town):
+    """RFC 9309: until then nothing is allowed; a site that was away for a moment is not lost for a day."""
+    clock = FrozenClock(START)
+    site = town.opens("Seekfolk", Folk(robots=text("", 503)))
+
+    async def minutes(manners):
+        for wait in (timedelta(), timedelta(minutes=9, seconds=59)):
+            clock.advance(wait)
+            with pytest.raises(RobotsDisallowed, match=r"robots\.txt cannot be read"):
+                await ask(manners)
+        assert len(town.of("Seekfolk", "/robots.txt")) == 1
+        site.robots = text("User-agent: *\nDisallow: /admin\n")
+        clock.advance(timedelta(seconds=1))
+        return await ask(manners)
+
+    assert politely(minutes, clock=clock) == 200
+    assert (len(town.of("Seekfolk", "/robots.txt")), len(town.of("Seekfolk"))) == (2, 1)
+
+
+@pytest.mark.parametrize("where", ["/private/r1", "http://elsewhere.example/private/r1"])
+def test_a_redirect_into_what_is_forbidden_is_not_followed(politely, town, where):
+    """Robots.txt obeyed, wherever an answer leads."""
+    rules = text("User-agent: *\nDisallow: /private\n")
+    hosts = [town.opens(name, Folk(robots=rules)) for name in ("Seekfolk", "Elsewhere")]
+    for one in hosts:
+        one.others["/private/r1"] = lambda _: nobody()
+    hosts[0].search = lambda _: redirect(where)
+
+    async def asked(manners):
+        with pytest.raises(RobotsDisallowed, match="disallows"):
+            await ask(manners)
+        assert await ask(manners, politeness=Politeness(delay_s=0, robots_txt=False)) == 200
+
+    politely(asked, clock=FrozenClock(START))
+    assert [len(town.of(name, "/private/r1")) for name in ("Seekfolk", "Elsewhere")].count(1) == 1
+
+
+# --- turns ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("delay_s", [0.5, 30])
+def test_the_turns_of_two_workers_lie_apart(politely, delay_s):
+    """Rate limited for each site; a turn is a row, so that several workers are as gentle as one."""
+    delay = timedelta(seconds=delay_s)
+
+    async def taken(one, other):
+        return await asyncio.gather(
+            *(way.reserve("Seekfolk", delay) for way in (one, other) for _ in range(12)),
+            one.reserve("Elsewhere", delay),
+        )
+
+    *moments, elsewhere = politely(taken, clock=FrozenClock(START), workers=2)
+    assert sorted(moments) == [START + delay * number for number in range(24)]
+    assert elsewhere == START  # another site's turn is its own
+
+
+def test_turns_begin_now_where_the_last_is_long_over(politely):
+    clock = FrozenClock(START)
+
+    async def taken(manners):
+        await manners.reserve("Seekfolk", timedelta(seconds=2))
+        clock.advance(timedelta(hours=1))
+        return [await manners.reserve("Seekfolk", timedelta(seconds=2)) for _ in range(2)]
+
+    now = START + timedelta(hours=1)
+    assert politely(taken, clock=clock) == [now, now + timedelta(seconds=2)]
+
+
+def test_a_cancelled_site_scan_leaves_at_most_one_turn(politely, town):
+    """Turns are rows: those of looks that were ended would keep a site from everybody for good."""
+    town.opens("Seekfolk", Folk(search=lambda _: Response(delay_s=30)))
+    site, clock = definition(politeness={"delay_s": 10}), FrozenClock(START)
+
+    async def given_up(manners):
+        for _ in range(5):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await scan_site(site, SUBJECT, manners)
+        return await manners.reserve("Seekfolk", timedelta(seconds=10))
+
+    assert politely(given_up, clock=clock) <= START + timedelta(seconds=50)
+
+
+def test_after_a_slow_answer_the_next_requests_keep_their_distance(politely, town):
+    """Turns that have passed while the site was busy are not made up for."""
+    clock, sent = PassingClock(), []
+
+    def search(_):
+        sent.append(clock.now())
+        if len(sent) == 1:
+            clock._now += timedelta(seconds=20)  # so long the site takes
+        return html_page(len(sent))
+
+    town.opens("Seekfolk", Folk(search=search))
+    site = definition(politeness={"delay_s": 3}, search={"pages_max": 5})
+    politely(lambda manners: scan_site(site, SUBJECT, manners), clock=clock)
+    seconds = [(moment - START).total_seconds() for moment in sent]
+    assert seconds == [0, 20, 23, 26, 29]
+
+
+def test_each_redirect_takes_a_turn_and_is_then_checked(politely, town):
+    """Who consents no longer while a turn is waited for is not asked for."""
+    clock, asked_about = PassingClock(), []
+    site = town.opens("Seekfolk", Folk(search=lambda _: redirect("/found")))
+    site.others["/found"] = lambda _: nobody()
+
+    async def cancel_check():
+        asked_about.append((clock.now(), len(town.asked)))
+        if clock.now() >= START + timedelta(seconds=14):
+            raise LookupError
+
+    async def hops(manners):
+        slowly = Politeness(delay_s=7, robots_txt=False)
+        async with manners.session("Seekfolk", slowly, cancel_check=cancel_check) as caller:
+            assert (await caller.fetch(URL)).status == 200
+            with pytest.raises(LookupError):
+                await caller.fetch(URL)
+
+    politely(hops, clock=clock)
+    assert asked_about == [(START + timedelta(seconds=7 * number), number) for number in range(3)]
+    assert len(town.asked) == 2
+
+
+def test_a_clock_that_stands_still_keeps_nobody_waiting(politely, town):
+    town.opens("Seekfolk", Folk([Card("r1")]))
+    site = definition(politeness={"delay_s": 60})
+
+    async def often(manners):
+        return await asyncio.gather(*(scan_site(site, SUBJECT, manners) for _ in range(5)))
+
+    told = politely(often, clock=FrozenClock(START))
+    assert [len(one.listings) for one in told] == [1] * 5
+
+
+def test_a_site_without_a_delay_needs_no_turns(politely, town):
+    town.opens("Seekfolk", Folk())
+    clock = PassingClock()
+    assert politely(ask, clock=clock) == 200
+    assert clock.reached == []
+
+
+# --- at once ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_no_more_connections_than_a_sites_limit(politely, town, concurrency):
+    here, most = [0], [0]
+
+    async def parts():
+        here[0] += 1
+        most[0] = max(most[0], here[0])
+        await asyncio.sleep(0.02)
+        here[0] -= 1
+        yield nobody().body
+
+    town.opens("Seekfolk", Folk(search=lambda _: Response(parts=parts)))
+    town.opens("Elsewhere", Folk(search=lambda _: nobody()))
+    site = definition(politeness={"delay_s": 0, "concurrency": concurrency})
+
+    async def crowd(manners):
+        await asyncio.gather(*(scan_site(site, SUBJECT, manners) for _ in range(8)))
+
+    politely(crowd, clock=FrozenClock(START))
+    assert (most[0], len(town.of("Seekfolk"))) == (concurrency, 16)
+
+
+def test_a_site_that_holds_its_answer_keeps_no_other_waiting(politely, town):
+    town.opens("Slow", Folk(search=lambda _: Response(delay_s=30)))
+    town.opens("Seekfolk", Folk())
+
+    async def both(manners):
+        slow = definition("Slow", politeness={"delay_s": 0, "concurrency": 1}, search={"timeout_s": 60})
+        waiting = asyncio.create_task(scan_site(slow, SUBJECT, manners))
+        told = await scan_site(definition(), SUBJECT, manners)
+        assert not waiting.done()
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        return told
+
+    assert politely(both, clock=FrozenClock(START)).inconclusive is None
+
+
+def test_the_time_of_day_is_utc(politely):
+    async def moment(manners):
+        return await manners.reserve("Seekfolk", timedelta(seconds=1))
+
+    assert politely(moment, clock=PassingClock()).tzinfo == UTC

@@ -1,0 +1,228 @@
+"""Site definitions out of YAML: what is refused, in which line, and that no value is repeated."""
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exposurekit.errors import ConfigurationError
+from exposurekit.service.sites.loader import directory, parsed, read
+
+WHOLE = """\
+name: Seekfolk
+guide: A free directory.
+opt_out_procedure:
+  - Open the form.
+  - Press Remove.
+opt_out_url: http://seekfolk.example/opt-out
+search:
+  url: http://seekfolk.example/search
+  fields:
+    name: "{first_name} {last_name}"
+  next: a.next@href
+  no_results: Nobody of that name
+listings:
+  item: li.person
+  name: [h2, h3]
+  reference_id: "@data-reference"
+removal:
+  method: manual
+"""
+
+
+def edited(old, new):
+    assert WHOLE.count(old) == 1
+    return WHOLE.replace(old, new)
+
+
+def told(text):
+    with pytest.raises(ConfigurationError) as caught:
+        parsed(text, "seekfolk.yaml")
+    return str(caught.value).splitlines()
+
+
+def named(name, more=""):
+    return edited("name: Seekfolk", f"name: {name}") + more
+
+
+def test_a_whole_definition_is_read_with_its_defaults():
+    site = parsed(WHOLE)
+    assert site.search.next == ("a.next@href",)
+    assert site.listings.name == ("h2", "h3")
+    assert (site.search.pages_max, site.verification.confirmations) == (5, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "reason"),
+    [
+        (
+            edited("  url:", "  methd: post\n  url:"),
+            8,
+            "search.methd is not a known key; did you mean method?",
+        ),
+        (WHOLE + "serch: {}\n", 19, "serch is not a known key; did you mean search?"),
+        (WHOLE + "zzz: {}\n", 19, "zzz is not a known key"),
+        (edited("  method: manual", "  method: robot"), 18, "removal.method: should be 'form' or 'manual'"),
+        (edited("  method: manual", "  also_removes: []"), 17, "removal.method is missing"),
+        (edited("guide: A free directory.\n", ""), 1, "guide is missing"),
+        (edited("guide: A free", "guide: 7\nguide: A free"), 3, "guide is repeated"),
+        (edited("  url:", "  answer: html\n  answer: json\n  url:"), 9, "search.answer is repeated"),
+        (
+            edited("  - Press Remove.", "  - 5"),
+            5,
+            "opt_out_procedure: should be a valid string; put it in quotes",
+        ),
+        (edited("Nobody of that name", "no"), 12, "search.no_results: should be a list, or a text in quotes"),
+        (edited("item: li.person", "item: li >"), 14, "listings.item is not a valid CSS selector"),
+        (edited("[h2, h3]", "\n    - h2\n    - 'h3['"), 17, "listings.name is not a valid CSS selector"),
+        (
+            edited("item: li.person", "item: li@id"),
+            14,
+            "listings.item must select elements, not an attribute",
+        ),
+        (edited("a.next@href", "a.next"), 11, "search.next needs the attribute with the URL, as in a@href"),
+        (edited("[h2, h3]", "[]"), 15, "listings.name is empty"),
+        (edited("Nobody of that name", "[]"), 12, "search.no_results is empty"),
+        (edited("Nobody of that name", "[Nobody, ' ']"), 12, "search.no_results is blank"),
+        (WHOLE + "politeness: {delay_s: .inf}\n", 19, "a number is not finite"),
+        (WHOLE + "politeness: {delay_s: 61}\n", 19, "politeness.delay_s: should be less than or equal to 60"),
+        (
+            WHOLE + "verification: {every_days: 0.5}\n",
+            19,
+            "verification.every_days: should be greater than or equal to 1",
+        ),
+        (
+            WHOLE + "verification: {confirmations: 1}\n",
+            19,
+            "verification.confirmations: should be greater than or equal to 2",
+        ),
+        (edited("opt_out_url: http:", "opt_out_url: ftp:"), 6, "opt_out_url: is not an http or https URL"),
+        (WHOLE + "? [a]\n: b\n", 19, "a key is not text"),
+        (WHOLE + f"zzz: {'1' * 41}\n", 19, "a number is too long"),
+    ],
+)
+def test_a_problem_is_told_with_its_line(text, line, reason):
+    assert f"seekfolk.yaml, line {line}: {reason}" in told(text)
+
+
+def test_a_selector_for_json_is_jmespath():
+    text = edited("  url:", "  answer: json\n  url:")
+    assert told(text) == [
+        "seekfolk.yaml, line 12: search.next is not a valid JMESPath selector",
+        "seekfolk.yaml, line 17: listings.reference_id is not a valid JMESPath selector",
+    ]
+    usable = text.replace("a.next@href", "links.next").replace('"@data-reference"', "id")
+    assert parsed(usable).search.answer == "json"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "reason"),
+    [
+        ("name: &n Seekfolk\nguide: *n\n", 1, "anchors and aliases are not supported"),
+        ("a: 1\nb: *a\n", 2, "anchors and aliases are not supported"),
+        ("a: 1\nb: !!python/object/apply:os.system [x]\n", 2, "tags are not supported"),
+        (WHOLE + "---\nname: Other\n", 19, "starts a second document"),
+        ("a:\n  - [" + "[" * 30, 2, "is nested too deeply"),
+        ("", 1, "is not a mapping of keys to values"),
+        ("- a\n- b\n", 1, "is not a mapping of keys to values"),
+        ("a: b\nc: \x00\n", 2, "contains a character that YAML does not allow"),
+        ("a: 1\n" * 50_000, 1, "is longer than 100000 characters"),
+    ],
+)
+def test_what_is_more_than_plain_data_is_refused(text, line, reason):
+    assert told(text) == [f"seekfolk.yaml, line {line}: {reason}"]
+
+
+def test_broken_yaml_names_its_line():
+    (line,) = told("name: a\nguide: b: c\n")
+    assert line.startswith("seekfolk.yaml, line 2: is not YAML: ")
+
+
+def test_all_problems_are_listed_by_line():
+    text = edited("item: li.person", "item: li >").replace("method: manual", "method: robot\nodd: 1")
+    lines = told(text)
+    assert [line.split(": ")[0] for line in lines] == [f"seekfolk.yaml, line {at}" for at in (14, 18, 19)]
+
+
+def test_a_message_holds_no_value_that_was_written():
+    secret = "planted-value"
+    text = edited("method: manual", f"method: {secret}").replace(
+        "url: http://seekfolk.example/search", f"url: {secret}"
+    )
+    assert secret not in "\n".join(told(text + f"politeness: {secret}\n"))
+
+
+def test_a_long_list_of_problems_is_cut():
+    lines = told(WHOLE + "".join(f"odd{number}: 1\n" for number in range(80)))
+    assert lines[-1] == "seekfolk.yaml: and 30 more problems"
+    assert len(lines) == 51
+
+
+def test_what_looks_like_a_date_stays_a_text():
+    assert parsed(named("2026-13-45")).name == "2026-13-45"
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_a_definition_or_misconfigured(text):
+    with pytest.raises(ConfigurationError):
+        parsed(text)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.sampled_from(sorted(yaml.safe_load(WHOLE))), JSON)
+def test_any_value_is_accepted_or_refused_in_words(key, value):
+    data = yaml.safe_load(WHOLE) | {key: value}
+    said = ""
+    try:
+        site = parsed(yaml.safe_dump(data, allow_unicode=True))
+    except ConfigurationError as error:
+        said = str(error)
+    assert ", line " in said or getattr(site, key) is not None
+
+
+def test_a_directory_gives_its_sites_by_name(tmp_path):
+    for file, name in (("b.yaml", "Alpha"), ("a.yaml", "beta"), ("c.txt", "Gamma")):
+        (tmp_path / file).write_text(named(name))
+    assert list(directory(tmp_path)) == ["Alpha", "beta"]
+    assert read(tmp_path / "a.yaml").name == "beta"
+
+
+def test_two_files_of_one_name_are_refused(tmp_path):
+    (tmp_path / "a.yaml").write_text(named("Seekfolk"))
+    (tmp_path / "b.yaml").write_text("# a copy\n" + named("SEEKFOLK"))
+    with pytest.raises(ConfigurationError, match=r"b\.yaml, line 2: name is already used in a\.yaml$"):
+        directory(tmp_path)
+
+
+def test_an_opt_out_covers_only_sites_that_are_known(tmp_path):
+    (tmp_path / "a.yaml").write_text(named("Alpha", "  also_removes:\n    - Beta\n    - Gama\n"))
+    (tmp_path / "b.yaml").write_text(named("Beta"))
+    with pytest.raises(
+        ConfigurationError, match=r"line 21: removal\.also_removes names a site that is not defined"
+    ):
+        directory(tmp_path)
+    assert list(directory(tmp_path, other_sites=["Gama"])) == ["Alpha", "Beta"]
+
+
+def test_the_problems_of_all_files_are_told_at_once(tmp_path):
+    (tmp_path / "a.yaml").write_text("- a\n")
+    (tmp_path / "b.yaml").write_bytes(b"name: x\nguide: \xff\n")
+    with pytest.raises(ConfigurationError) as caught:
+        directory(tmp_path)
+    assert [line.rpartition("/")[2] for line in str(caught.value).splitlines()] == [
+        "a.yaml, line 1: is not a mapping of keys to values",
+        "b.yaml, line 2: is not UTF-8",
+    ]
+
+
+def test_what_is_not_there_is_said_to_be_missing(tmp_path):
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        read(tmp_path / "none.yaml")
+    with pytest.raises(ConfigurationError, match="is not a directory"):
+        directory(tmp_path / "none")

@@ -1,0 +1,141 @@
+"""What is sealed opens with the same key for the same purpose, and with nothing else."""
+
+import base64
+import os
+import stat
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exposurekit.errors import ConfigurationError
+from exposurekit.service.storage.encryption import DecryptionError, Vault, load_key
+
+KEY = bytes(range(32))
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | TEXT,
+    lambda inner: st.lists(inner) | st.dictionaries(TEXT, inner),
+    max_leaves=10,
+)
+
+
+@given(PLAIN, TEXT)
+def test_what_is_sealed_opens_again(value, purpose):
+    vault = Vault(KEY)
+    assert vault.decrypt(vault.encrypt(value, purpose), purpose) == value
+
+
+def test_a_sealed_value_opens_for_its_purpose_alone():
+    vault = Vault(KEY)
+    with pytest.raises(DecryptionError):
+        vault.decrypt(vault.encrypt("x", "users:1"), "users:2")
+
+
+def test_a_sealed_value_opens_with_its_key_alone():
+    with pytest.raises(DecryptionError):
+        Vault(Vault.generate_key()).decrypt(Vault(KEY).encrypt("x", "users:1"), "users:1")
+
+
+@given(st.integers(0, 60), st.integers(1, 255))
+def test_a_changed_byte_anywhere_is_noticed(place, change):
+    ciphertext = bytearray(Vault(KEY).encrypt("a text that is long enough to be changed", "p"))
+    ciphertext[place] ^= change
+    with pytest.raises(DecryptionError):
+        Vault(KEY).decrypt(bytes(ciphertext), "p")
+
+
+@pytest.mark.parametrize("ciphertext", [b"", b"\x01", b"\x01" + bytes(12), b"\x02" + bytes(40)])
+def test_what_was_never_sealed_does_not_open(ciphertext):
+    with pytest.raises(DecryptionError):
+        Vault(KEY).decrypt(ciphertext, "p")
+
+
+def test_the_same_value_is_sealed_differently_each_time():
+    assert Vault(KEY).encrypt("x", "p") != Vault(KEY).encrypt("x", "p")
+
+
+def test_a_fingerprint_depends_on_key_domain_and_text():
+    made = {
+        Vault(key).fingerprint(text, domain)
+        for key in (KEY, KEY[::-1])
+        for text in ("a", "b")
+        for domain in ("api_key", "api_secret")
+    }
+    assert len(made) == 8
+    assert Vault(KEY).fingerprint("a", "api_key") == Vault(KEY).fingerprint("a", "api_key")
+
+
+def test_the_repr_says_nothing_about_the_key():
+    assert repr(Vault(KEY)) == "Vault(key hidden)"
+
+
+def test_a_key_of_another_length_is_refused():
+    with pytest.raises(ConfigurationError, match="32 bytes"):
+        Vault(b"short")
+
+
+@pytest.fixture
+def environment(monkeypatch, tmp_path):
+    for name in ("EXPOSUREKIT_SERVICE_KEY", "EXPOSUREKIT_SERVICE_KEY_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    return monkeypatch
+
+
+@pytest.mark.usefixtures("environment")
+def test_a_key_is_generated_at_first_use_and_private(tmp_path):
+    key = load_key()
+    file = tmp_path / "config" / "exposurekit" / "service.key"
+    assert len(key) == 32
+    assert load_key() == key
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    assert list(file.parent.iterdir()) == [file]
+
+
+def test_the_environment_comes_before_every_file(environment, tmp_path):
+    load_key(tmp_path / "other.key")
+    environment.setenv("EXPOSUREKIT_SERVICE_KEY", base64.urlsafe_b64encode(KEY).decode())
+    assert load_key(tmp_path / "other.key") == KEY
+
+
+def test_the_environment_may_name_the_file(environment, tmp_path):
+    environment.setenv("EXPOSUREKIT_SERVICE_KEY_FILE", str(tmp_path / "named.key"))
+    assert load_key() == load_key(tmp_path / "named.key")
+
+
+@pytest.mark.parametrize("text", ["short", "!" * 43, base64.urlsafe_b64encode(bytes(31)).decode()])
+def test_what_is_not_a_key_is_refused_without_being_shown(environment, text):
+    environment.setenv("EXPOSUREKIT_SERVICE_KEY", text)
+    with pytest.raises(ConfigurationError, match="EXPOSUREKIT_SERVICE_KEY") as refusal:
+        load_key()
+    assert text not in str(refusal.value)
+
+
+@pytest.mark.usefixtures("environment")
+def test_a_key_that_others_may_read_is_refused(tmp_path):
+    file = tmp_path / "service.key"
+    load_key(file)
+    file.chmod(0o644)
+    with pytest.raises(ConfigurationError, match="chmod 600"):
+        load_key(file)
+
+
+@pytest.mark.usefixtures("environment")
+def test_an_unwritable_location_is_a_one_line_error(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigurationError, match="cannot be read or created"):
+        load_key(tmp_path / "file" / "service.key")
+
+
+def test_processes_that_start_at_once_agree_on_one_key(tmp_path):
+    file = tmp_path / "deep" / "er" / "service.key"
+    code = f"from pathlib import Path; from exposurekit.service.storage.encryption import load_key; print(load_key(Path({str(file)!r})))"
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("EXPOSUREKIT_")}
+    starts = [
+        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=clean) for _ in range(4)
+    ]
+    assert len({start.communicate()[0] for start in starts}) == 1

@@ -1,0 +1,365 @@
+"""Leases: a due row is one worker's at a time, and what a late one has to say is not kept."""
+
+import asyncio
+from dataclasses import dataclass
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import insert, select, update
+from support.services import START, a_database
+
+from exposurekit.service.accounts import integrators
+from exposurekit.service.clock import FrozenClock
+from exposurekit.service.storage import leases, tables
+from exposurekit.service.storage.database import Database
+from exposurekit.service.storage.leases import Lease, LeaseLost
+
+LASTS = timedelta(seconds=30)
+USERS = tables.users
+SOON = timedelta(minutes=1)
+
+
+@dataclass
+class Desk:
+    """Two connections to one database, some rows that are due, and a clock."""
+
+    runner: asyncio.Runner
+    database: Database
+    other: Database
+    clock: FrozenClock
+
+    def write(self, function, *arguments, **named):
+        async def write():
+            async with self.database.writing() as work:
+                return await function(work, *arguments, **named)
+
+        return self.runner.run(write())
+
+    def rows(self, *due):
+        """A row for each of these times, in seconds from now; None: not due at all."""
+
+        async def add(work):
+            ids = []
+            for seconds in due:
+                at = None if seconds is None else self.clock.now() + timedelta(seconds=seconds)
+                row = {
+                    "integrator_id": 1,
+                    "secret_ciphertext": b"",
+                    "ciphertext": b"",
+                    "created_at": START,
+                    "due_at": at,
+                }
+                ids.append(await work.add(insert(USERS), row))
+            return ids
+
+        return self.write(add)
+
+    def take(self, limit=10, duration=LASTS):
+        return self.write(leases.acquire, USERS, limit=limit, duration=duration)
+
+    def taken(self, **options):
+        return [lease.row_id for lease in self.take(**options)]
+
+    def state(self, row_id):
+        asked = select(USERS.c.due_at, USERS.c.lease, USERS.c.lease_until, USERS.c.is_scanning)
+
+        async def state(work):
+            return tuple(await work.first(asked.where(USERS.c.id == row_id)))
+
+        return self.write(state)
+
+    def give_back(self, lease, due_at=None, **changes):
+        self.write(leases.complete, USERS, lease, due_at=due_at, **changes)
+
+    def later(self, **by):
+        self.clock.advance(timedelta(**by))
+
+
+@pytest.fixture
+def desk(store, tmp_path):
+    clock = FrozenClock(START)
+    first = a_database(tmp_path, clock=clock)
+    other = Database(first._url.render_as_string(hide_password=False), vault=first.vault, clock=clock)
+    with asyncio.Runner() as runner:
+        for database in (first, other):
+            runner.run(database.open())
+        desk = Desk(runner, first, other, clock)
+        desk.write(integrators.add, "acme")
+        yield desk
+        for database in (first, other):
+            runner.run(database.close())
+
+
+def test_the_longest_due_row_is_leased_first(desk):
+    late, never, first, soon, second, third = desk.rows(-1, None, -60, 0.001, -30, -30)
+    assert desk.taken(limit=2) == [first, second]
+    assert desk.taken() == [third, late]
+    desk.later(milliseconds=1)
+    assert desk.taken() == [soon]
+    assert desk.state(never) == (None, None, None, False)
+
+
+def test_a_row_is_due_at_its_moment(desk):
+    desk.rows(0)
+    assert len(desk.take()) == 1
+
+
+def test_nobody_takes_more_than_was_asked_for(desk):
+    ids = desk.rows(*[-1] * 5)
+    assert desk.taken(limit=0) == []
+    assert desk.taken(limit=3) == ids[:3]
+    assert desk.taken(limit=3) == ids[3:]
+    assert desk.taken() == []
+
+
+def test_nobody_takes_what_another_holds_until_the_lease_runs_out(desk):
+    [row] = desk.rows(0)
+    [first] = desk.take()
+    desk.later(seconds=29.999)
+    assert desk.take() == []
+    desk.later(seconds=0.001)
+    [second] = desk.take()
+    assert (second.row_id, first.row_id) == (row, row)
+    assert second.token != first.token
+
+
+def test_a_lease_holder_may_reschedule_and_change_its_row(desk):
+    [row] = desk.rows(0)
+    [lease] = desk.take()
+    desk.give_back(lease, START + SOON, is_scanning=True)
+    assert desk.state(row) == (START + SOON, None, None, True)
+    assert desk.take() == []
+    desk.later(minutes=1)
+    assert desk.taken() == [row]
+
+
+def test_a_row_that_is_not_due_again_is_not_leased(desk):
+    [row] = desk.rows(0)
+    desk.give_back(desk.take()[0])
+    desk.later(days=365)
+    assert desk.take() == []
+    assert desk.state(row)[0] is None
+
+
+def test_a_late_worker_whose_lease_is_free_may_release_it(desk):
+    [row] = desk.rows(0)
+    [lease] = desk.take()
+    desk.later(days=1)
+    desk.give_back(lease, is_scanning=True)
+    assert desk.state(row) == (None, None, None, True)
+
+
+@pytest.mark.parametrize("step", ["give_back", "hold"])
+def test_a_worker_without_its_lease_writes_nothing(desk, step):
+    [row] = desk.rows(0)
+    [late] = desk.take()
+    desk.later(seconds=30)
+    [now] = desk.take()
+    before = desk.state(row)
+    with pytest.raises(LeaseLost, match="another worker has the row"):
+        desk.give_back(late, is_scanning=True) if step == "give_back" else desk.write(
+            leases.assert_held, USERS, late
+        )
+    assert desk.state(row) == before
+    desk.write(leases.assert_held, USERS, now)
+    desk.give_back(now)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_deleted_or_released_row_has_no_holder(desk, known):
+    [row] = desk.rows(0)
+    [lease] = desk.take()
+    desk.give_back(lease, START)
+    wrong = lease if known else Lease(10**9, lease.token)
+    for step in (leases.assert_held, leases.complete):
+        named = {"due_at": None} if step is leases.complete else {}
+        with pytest.raises(LeaseLost):
+            desk.write(step, USERS, wrong, **named)
+    assert desk.state(row)[0] == START
+
+
+def test_leases_of_rows_taken_together_are_separate(desk):
+    one, other = desk.rows(0, 0)
+    first, second = desk.take()
+    assert first.token == second.token
+    desk.give_back(first)
+    assert desk.state(other)[1] == second.token
+    assert desk.state(one)[1] is None
+
+
+def test_a_released_row_is_free_and_still_due(desk):
+    [row] = desk.rows(-5)
+    [lease] = desk.take()
+    desk.write(leases.abandon, USERS, lease)
+    assert desk.state(row)[:3] == (START - timedelta(seconds=5), None, None)
+    assert desk.taken() == [row]
+
+
+def test_letting_go_of_what_another_has_does_nothing(desk):
+    [row] = desk.rows(0)
+    [late] = desk.take()
+    desk.later(seconds=30)
+    desk.take()
+    before = desk.state(row)
+    desk.write(leases.abandon, USERS, late)
+    assert desk.state(row) == before
+    assert desk.take() == []
+
+
+def test_one_row_may_be_taken_though_it_is_not_due(desk):
+    row, other = desk.rows(60, 0)
+    lease = desk.write(leases.acquire_one, USERS, row, duration=LASTS)
+    assert lease.row_id == row
+    assert desk.taken() == [other]
+    desk.later(minutes=2)
+    [again] = [one for one in desk.take() if one.row_id == row]
+    with pytest.raises(LeaseLost):
+        desk.give_back(lease)
+    desk.give_back(again)
+
+
+def test_what_may_be_leased_is_what_is_reported_due(desk):
+    assert not desk.write(leases.any_due, USERS)
+    desk.rows(1, None)
+    assert not desk.write(leases.any_due, USERS)
+    desk.later(seconds=1)
+    assert desk.write(leases.any_due, USERS)
+    desk.take()
+    assert not desk.write(leases.any_due, USERS)
+    desk.later(seconds=30)
+    assert desk.write(leases.any_due, USERS)
+
+
+def test_the_next_moment_is_the_first_of_all_tables(desk):
+    both = [tables.deliveries, USERS]
+    assert desk.write(leases.next_due, both) is None
+    desk.rows(None)
+    assert desk.write(leases.next_due, both) is None
+    desk.rows(120, 60)
+    assert desk.write(leases.next_due, both) == START + SOON
+    desk.rows(-60)
+    assert desk.write(leases.next_due, both) == START - SOON
+    desk.take()
+    assert desk.write(leases.next_due, both) == START + LASTS
+    desk.later(minutes=5)
+    assert desk.write(leases.next_due, both) <= START + LASTS
+    assert desk.write(leases.any_due, USERS)
+
+
+def test_the_longest_due_row_is_reported_unless_it_is_leased(desk):
+    assert desk.write(leases.oldest_due, USERS) is None
+    desk.rows(60, None)
+    assert desk.write(leases.oldest_due, USERS) is None
+    desk.rows(-60, -120)
+    assert desk.write(leases.oldest_due, USERS) == START - 2 * SOON
+    desk.take(limit=1)
+    assert desk.write(leases.oldest_due, USERS) == START - SOON
+    desk.later(seconds=30)
+    assert desk.write(leases.oldest_due, USERS) == START - 2 * SOON
+
+
+def test_rows_are_waiting_due_or_leased_and_counted_once(desk):
+    assert desk.write(leases.counts, USERS) == {"waiting": 0, "due": 0, "held": 0}
+    desk.rows(60, 90, None)
+    held, run_out = desk.rows(-2, -3)
+    desk.rows(-1)
+    desk.take(limit=1, duration=timedelta(0))
+    desk.take(limit=2)
+    assert desk.state(run_out)[1]
+    assert desk.write(leases.counts, USERS) == {"waiting": 2, "due": 1, "held": 2}
+    early = desk.write(leases.acquire_one, USERS, 1, duration=LASTS)
+    assert desk.write(leases.counts, USERS) == {"waiting": 1, "due": 1, "held": 3}
+    desk.give_back(early)
+    desk.later(seconds=30)
+    assert desk.write(leases.counts, USERS) == {"waiting": 1, "due": 3, "held": 0}
+    assert held
+
+
+def test_two_connections_at_once_take_rows_of_their_own(desk):
+    """Several workers and several web processes."""
+    ids = desk.rows(*[-1] * 40)
+
+    async def take(database):
+        taken = []
+        while True:
+            async with database.writing() as work:
+                some = await leases.acquire(work, USERS, limit=3, duration=LASTS)
+                await asyncio.sleep(0)
+            if not some:
+                return taken
+            taken += [lease.row_id for lease in some]
+
+    async def at_once():
+        return await asyncio.gather(*(take(one) for one in (desk.database, desk.other) for _ in range(3)))
+
+    taken = desk.runner.run(at_once())
+    assert sorted(row for part in taken for row in part) == ids
+    assert sum(bool(part) for part in taken) > 1
+
+
+@pytest.mark.parametrize("store", ["postgresql"], indirect=True)
+def test_on_postgresql_nobody_waits_for_what_another_is_taking(desk):
+    """SKIP LOCKED: the second transaction takes the rest while the first is open."""
+    ids = desk.rows(-3, -2, -1)
+
+    async def overlap():
+        async with desk.database.writing() as first:
+            mine = await leases.acquire(first, USERS, limit=2, duration=LASTS)
+            async with asyncio.timeout(5), desk.other.writing() as second:
+                yours = await leases.acquire(second, USERS, limit=2, duration=LASTS)
+        return [[lease.row_id for lease in part] for part in (mine, yours)]
+
+    assert desk.runner.run(overlap()) == [ids[:2], ids[2:]]
+
+
+@pytest.mark.parametrize("store", ["postgresql"], indirect=True)
+def test_a_leased_row_stays_leased_until_the_transaction_ends(desk):  # SQLite has one writer
+    [row] = desk.rows(0)
+    [lease] = desk.take()
+    desk.later(seconds=30)
+
+    async def overlap():
+        async with desk.database.writing() as first:
+            await leases.assert_held(first, USERS, lease)
+            async with asyncio.timeout(5), desk.other.writing() as second:
+                taken = await leases.acquire(second, USERS, limit=1, duration=LASTS)
+            await leases.complete(first, USERS, lease, due_at=None)
+        return taken
+
+    assert desk.runner.run(overlap()) == []
+    assert desk.state(row)[0] is None
+
+
+def test_a_transaction_that_failed_has_taken_nothing(desk):
+    [row] = desk.rows(0)
+
+    async def fail(work):
+        await leases.acquire(work, USERS, limit=1, duration=LASTS)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        desk.write(fail)
+    assert desk.taken() == [row]
+
+
+@pytest.mark.parametrize("table", [tables.users, tables.records, tables.deliveries], ids=str)
+def test_every_table_of_work_can_be_taken_from(desk, table):
+    assert desk.write(leases.acquire, table, limit=5, duration=LASTS) == []
+    assert not desk.write(leases.any_due, table)
+    assert desk.write(leases.counts, table) == {"waiting": 0, "due": 0, "held": 0}
+
+
+def test_a_lease_ends_with_a_change_of_mind(desk):
+    """Whoever stops a person's work takes the lease away: what the worker has found is not kept."""
+    [row] = desk.rows(0)
+    [lease] = desk.take()
+
+    async def stop(work):
+        await work.run(
+            update(USERS).where(USERS.c.id == row).values(due_at=None, lease=None, lease_until=None)
+        )
+
+    desk.write(stop)
+    with pytest.raises(LeaseLost):
+        desk.give_back(lease, START)
+    assert desk.state(row)[0] is None

@@ -1,0 +1,170 @@
+"""An attacker who solves the sums of a shared page: no count of a hidden site, and no hidden group, may follow.
+
+    python tests/sharing/small_cells.py --pages 200
+
+A page has the tables of its sections that count by site, and the totals of everyone. The attacker knows the names of all
+sites. A count is recovered if it is 1 to 4 and the only solution of the equations that the page gives.
+"""
+
+import argparse
+import random
+import sys
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from support.histories import DAWN
+
+from exposurekit import analysis
+from exposurekit.analysis.tasks import Task
+from exposurekit.privacy.pseudonyms import Pseudonyms
+from exposurekit.reports.model import Removal
+from exposurekit.reports.share_safe import FEW, sharing
+
+STATUSES = ("discovered", "pending removal", "removed")
+NO_ALERTS = pd.DataFrame(columns=["user_id", "site", "guide", "opt_out_procedure"])
+
+
+def records_of(seed):
+    """Listings of up to thirty people on sites of which some have few."""
+    rng = random.Random(seed)  # noqa: S311  a simulation
+    rows = [
+        (user_id, f"Site {number:02}")
+        for number in range(rng.randint(3, 14))
+        for user_id in rng.sample(range(30), rng.choice((1, 2, 3, 4, 5, 6, 9, 15)))
+        for _ in range(rng.choice((1, 1, 1, 2)))
+    ]
+    table = pd.DataFrame(rows, columns=["user_id", "site"])
+    return table.assign(
+        status=[rng.choice(STATUSES) for _ in rows],
+        label=[rng.choice(("mine", "not mine", None)) for _ in rows],
+        first_seen_at=pd.Timestamp(DAWN),
+        changed_at=pd.Timestamp(DAWN),
+    )
+
+
+def removals_of(records, seed):
+    """How many listings of each site were followed: not all of them."""
+    followed = records.sample(frac=0.5, random_state=seed)
+    return followed.groupby("site", observed=True).size().rename("n").reset_index()
+
+
+def determined(sites, cells, sums):
+    """The sites whose counts follow from published cells and from sums over sites."""
+    columns = {site: number for number, site in enumerate(sites)}
+    rows = [np.eye(len(sites))[columns[site]] for site in cells]
+    rows += [np.isin(sites, [*group]).astype("float64") for group in sums]
+    matrix = np.array(rows) if rows else np.zeros((1, len(sites)))
+    rank = np.linalg.matrix_rank(matrix)
+    return {
+        site
+        for site, number in columns.items()
+        if np.linalg.matrix_rank(np.vstack([matrix, np.eye(len(sites))[number]])) == rank
+    }
+
+
+def recovered(records, removals, boundary):
+    """The hidden counts of one to four that an attacker gets from one page: (site, what)."""
+    sites = sorted(records["site"].unique())
+    by_site = boundary.table(analysis.by_site(records))
+    precision = boundary.table(analysis.precision(records))
+    times = boundary.table(removals)
+    named = {*by_site["site"]} & {*sites}
+    others = {*sites} - named
+    labelled = {*precision["site"]} & {*sites}
+    counts = pd.crosstab(records["site"], records["status"]).assign(total=lambda table: table.sum(axis=1))
+    hidden = set()
+    for what in counts:
+        # The row of other sites; the sites of the other table have a total each; the totals of everyone.
+        cells = named | (labelled if what == "total" else set())
+        hidden |= {
+            (site, what)
+            for site in determined(sites, cells, [others, {*sites}]) - named
+            if 0 < counts.loc[site, what] < FEW
+        }
+    n = removals.set_index("site")["n"]
+    shown = {*times["site"]} & {*n.index}
+    follows = determined([*n.index], shown, [{*n.index}]) - shown
+    return (
+        hidden
+        | {(site, "n") for site in follows if 0 < n[site] < FEW}
+        | {(site, "n") for site in shown if n[site] < FEW}
+    )
+
+
+def work_of(records, seed):
+    """The manual work of a page: of some people on each site, and of web pages with one or two kinds of steps."""
+    rng = random.Random(seed)  # noqa: S311  a simulation
+    people = {
+        (site, "A"): rng.sample([*users], rng.randint(1, len(users)))
+        for site, users in records.groupby("site")["user_id"].agg(set).items()
+    }
+    people |= {
+        (None, steps): rng.sample(range(30), rng.choice((1, 3, 4, 5, 9)))
+        for steps in "AB"[: rng.randint(1, 2)]
+    }
+    return tuple(
+        Removal(
+            site,
+            None,
+            (steps,),
+            tuple(Task("user", user_id=one) for one in users),
+            len(users),
+            len(users),
+            2.0 * len(users),
+        )
+        for (site, steps), users in people.items()
+    )
+
+
+def recovered_work(work, published):
+    """The hidden numbers of one to four that follow from the groups of manual work and its two totals."""
+    shared = {(one.site, one.steps): one for one in published}
+    groups = [(one.site, one.steps) for one in work]
+    names = [*map(str, groups)]
+    cells = {str(group) for group in groups if group in shared and shared[group].listings is not None}
+    sums = [{str(group) for group in groups if (group[0] is None) == is_page} for is_page in (False, True)]
+    alone = {
+        name for group in sums if len(group) == 1 for name in group
+    }  # its total is published as the pages
+    follows = determined(names, cells, sums) - alone
+    return {name for name, one in zip(names, work, strict=True) if name in follows and one.people < FEW}
+
+
+def page(seed):
+    """How many counts of one to four a page hides, and how many of them are recovered."""
+    records = records_of(seed)
+    removals, work = removals_of(records, seed), work_of(records, seed)
+    boundary = sharing(Pseudonyms(b"k" * 32), records, NO_ALERTS, has_rows=False)
+    texts = frozenset((one.site, None, one.steps) for one in work if one.people >= FEW or one.site is None)
+    boundary = replace(boundary, texts=texts)
+    hidden = (~records["site"].isin(boundary.sites)).any()
+    found = len(recovered(records, removals, boundary))
+    published = boundary.removals(work, None)
+    return Counter(
+        pages=1,
+        with_hidden=int(hidden),
+        with_hidden_work=int(any(one.listings is None for one in published)),
+        recovered=found,
+        recovered_work=len(recovered_work(work, published)),
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--pages", type=int, default=200)
+    options = parser.parse_args()
+    totals = sum(map(page, range(options.pages)), Counter())
+    hidden, found = totals["with_hidden"], totals["recovered"]
+    found += totals["recovered_work"]
+    print(f"{totals['pages']} pages, {hidden} with hidden sites: {found} recovered")  # noqa: T201
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""How often the band of `analysis.forecast` holds what came: by kind of world and by age of the history.
+
+python tests/support/calibration.py [--worlds 60] [--ahead 30] [--ages 7,14,...] [--kinds a,b]
+"""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import numpy as np
+import pandas as pd
+from support.simulated_lives import AT, KINDS, Life
+
+from exposurekit.analysis import forecast
+
+AGES = (7, 14, 20, 30, 60, 90, 120)
+WORLDS = 60
+
+
+def calibration(kind, ages=AGES, *, ahead=30, worlds=WORLDS, first_seed=0):
+    """One row an age: in how many worlds there was a number, in how many of these the band held, and the bias."""
+    rows = []
+    lives = [Life(KINDS[kind], first_seed + seed) for seed in range(worlds)]
+    for age in ages:
+        given = []
+        for life in lives:
+            records, flows, relistings, people = life.tables(age)
+            [row] = forecast(records, flows, relistings, people=people, at=AT, days=[ahead]).to_dict(
+                "records"
+            )
+            truth = life.open_at(age + ahead)
+            if not pd.isna(row["low"]):
+                given.append((truth, row["open"], row["low"], row["high"]))
+        truth, middle, low, high = np.array(given).reshape(-1, 4).T
+        scale = max(truth.mean(), 1) if len(truth) else np.nan
+        rows.append(
+            {
+                "kind": kind,
+                "age": age,
+                "ahead": ahead,
+                "with_number": len(given) / worlds,
+                "coverage": ((low <= truth) & (truth <= high)).mean() if given else np.nan,
+                "below": (truth < low).mean() if given else np.nan,
+                "bias": (middle - truth).mean() / scale if given else np.nan,
+                "width": (high - low).mean() / scale if given else np.nan,
+                "truth": truth.mean() if given else np.nan,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--worlds", type=int, default=WORLDS)
+    parser.add_argument("--ahead", type=int, default=30)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--ages", type=lambda text: [int(age) for age in text.split(",")], default=AGES)
+    parser.add_argument("--kinds", type=lambda text: text.split(";"), default=[*KINDS])
+    options = parser.parse_args()
+    began = time.process_time()
+    for kind in options.kinds:
+        table = calibration(
+            kind, options.ages, ahead=options.ahead, worlds=options.worlds, first_seed=options.seed
+        )
+        for row in table.itertuples():
+            print(  # noqa: T201
+                f"{row.kind:32} age {row.age:3} ahead {row.ahead:3}  with a number {row.with_number:4.0%}  "
+                f"coverage {row.coverage:4.0%}  below {row.below:4.0%}  bias {row.bias:+6.1%}  width {row.width:5.0%}  "
+                f"open then {row.truth:6.0f}",
+                flush=True,
+            )
+    print(  # noqa: T201
+        f"{options.worlds} worlds a kind, seeds from {options.seed}; {time.process_time() - began:.0f} s of CPU"
+    )
+
+
+if __name__ == "__main__":
+    main()

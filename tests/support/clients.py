@@ -1,0 +1,126 @@
+"""What the tests of the toolkit's side share: both clients behind one face, a big service, and tables as plain rows."""
+
+import asyncio
+import inspect
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import pandas as pd
+from support import deviating_server, faults
+
+from exposurekit.client import AsyncClient, Client, RetryPolicy
+
+FACES = ("blocking", "awaiting")
+AT_ONCE = RetryPolicy(initial_delay=0)  # retries, and no sleep between
+
+
+class Awaited:
+    """An AsyncClient asked as one asks a Client: each call runs to its end in this one's own loop."""
+
+    def __init__(self, client: AsyncClient) -> None:
+        self.client = client
+        self._runner = asyncio.Runner()
+
+    def __repr__(self) -> str:
+        return repr(self.client)
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self.client, name)
+        if not callable(method):
+            return method
+
+        async def ended(*args: Any, **kwargs: Any) -> Any:
+            found = method(*args, **kwargs)
+            return [item async for item in found] if inspect.isasyncgen(found) else await found
+
+        return lambda *args, **kwargs: self._runner.run(ended(*args, **kwargs))
+
+    def close(self) -> None:
+        self._runner.run(self.client.aclose())
+        self._runner.close()
+
+
+def made(face: str, base_url: str, **settings: Any) -> Any:
+    """One of the two clients, for the server of these tests; the caller closes it."""
+    known = {
+        "integration_name": deviating_server.INTEGRATION_NAME,
+        "api_key": deviating_server.API_KEY,
+        "api_secret": deviating_server.API_SECRET,
+        "retries": AT_ONCE,
+    }
+    if face == "blocking":
+        return Client(str(base_url), **(known | settings))
+    return Awaited(AsyncClient(str(base_url), **(known | settings)))
+
+
+@contextmanager
+def connected(face: str, base_url: str, **settings: Any) -> Iterator[Any]:
+    """One of the two clients, for as long as the block lasts."""
+    client = made(face, base_url, **settings)
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def many(
+    ids: Any, meddle: Callable[[faults.Request, int | None], faults.Fault | None] = lambda _request, _id: None
+) -> Callable[[faults.Request], faults.Fault | None]:
+    """A script for `faults.running`: a service of as many people, each the one person under another id.
+
+    ``meddle`` is shown each request with the id that it is about, and may give another answer.
+    """
+    keys = [{"id": number, "secret": f"secret-{number}"} for number in ids]
+
+    def script(request: faults.Request) -> faults.Fault | None:
+        found = re.search(r"/users/(\d+)", request.path)
+        number = int(found[1]) if found else None
+        if (fault := meddle(request, number)) is not None:
+            return fault
+        if request.operation == "list_users":
+            start, limit = int(request.query.get("offset", 0)), int(request.query.get("limit", 100))
+            return told({"count": len(keys), "users": keys[start : start + limit]})
+        if request.operation == "get_user":
+            user = faults.BODIES["get_user"]["user"]
+            return told({"user": user | {"id": number, "secret": f"secret-{number}"}})
+        return None
+
+    return script
+
+
+def told(body: Any) -> faults.Answer:
+    """A good answer of this body."""
+    return faults.Answer(body=json.dumps(body).encode())
+
+
+def rows(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """A table as plain rows: None for what is missing, lists for lists, epoch seconds for instants."""
+    return [{name: _plain(value) for name, value in row.items()} for row in table.to_dict("records")]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, pd.Timestamp):
+        return int(value.timestamp())
+    if isinstance(value, str | bool | int):
+        return value
+    if hasattr(value, "__len__"):
+        return list(value)
+    if pd.isna(value):
+        return None
+    return value.item() if hasattr(value, "item") else value
+
+
+def answering(request: httpx.Request) -> httpx.Response:
+    """A service without a socket: two people, one of them with a record."""
+    path = request.url.path
+    if path.endswith("/users.json"):
+        users = [{"id": person["id"], "secret": person["secret"]} for person in deviating_server.PEOPLE[:2]]
+        return httpx.Response(200, json={"count": 2, "users": users})
+    person = next(person for person in deviating_server.PEOPLE if f"/users/{person['id']}" in path)
+    if path.endswith("/alerts.json"):
+        return httpx.Response(200, json={"alerts": person["alerts"]})
+    return httpx.Response(200, json={"user": {name: person[name] for name in person if name != "alerts"}})

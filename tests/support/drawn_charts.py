@@ -1,0 +1,95 @@
+"""What a browser drew of charts: heights, widths, trace types, and labels that overlap or are cut off."""
+
+from dataclasses import dataclass
+
+from support.chart_tables import TABLES, draw
+
+COUNT = len(TABLES)
+SLACK_PX = 2  # of a line of text, which may touch its neighbour
+# Each chart is as wide as its place lets it be, and was at the last look.
+SETTLED = """(count) => {
+  const all = [...document.querySelectorAll(".js-plotly-plot")].filter((one) => one._fullLayout && one.clientWidth);
+  const now = JSON.stringify(all.map((one) => [one._fullLayout.width, one._fullLayout.height]));
+  const before = globalThis.drawnBefore;
+  globalThis.drawnBefore = now;
+  return all.length >= count && now === before && all.every((one) => {
+    const place = one.parentElement.getBoundingClientRect(), { left, right } = one.getBoundingClientRect();
+    return Math.abs(one._fullLayout.width - (right - left)) < 2 && right < place.right + 1 && right > place.right - 40;
+  });
+}"""
+MEASURE = """(slack) => {
+  const shown = (one) => one.getClientRects().length && one.textContent.trim()
+    && getComputedStyle(one).visibility !== "hidden" && getComputedStyle(one).opacity !== "0";
+  // The corners of a text as drawn, turned or not: two that stand aslant side by side do not overlap.
+  function corners(text) {
+    const { x, y, width, height } = text.getBBox(), to = text.getScreenCTM();
+    return [[x, y], [x + width, y], [x + width, y + height], [x, y + height]].map(
+      ([left, top]) => new DOMPoint(left, top).matrixTransform(to));
+  }
+  function apart(one, other) {
+    for (const shape of [one, other]) for (let at = 0; at < 2; at += 1) {
+      const along = { x: shape[at + 1].x - shape[at].x, y: shape[at + 1].y - shape[at].y };
+      const length = Math.hypot(along.x, along.y) || 1;
+      const on = (points) => points.map((point) => (point.x * along.x + point.y * along.y) / length);
+      const [first, second] = [on(one), on(other)];
+      if (Math.max(...first) <= Math.min(...second) + slack || Math.max(...second) <= Math.min(...first) + slack) return true;
+    }
+    return false;
+  }
+  function measured(chart) {
+    const frame = chart.querySelector(".svg-container").getBoundingClientRect();
+    const texts = [...chart.querySelectorAll("svg.main-svg text")].filter(shown).map((text) => ({
+      words: text.textContent, corners: corners(text), box: text.getBoundingClientRect() }));
+    const overlapping = [];
+    texts.forEach((one, at) => texts.slice(at + 1).forEach((other) => {
+      if (!apart(one.corners, other.corners)) overlapping.push(`${one.words} / ${other.words}`);
+    }));
+    const outside = ({ box }) => box.left < frame.left - 1 || box.right > frame.right + 1
+      || box.top < frame.top - 1 || box.bottom > frame.bottom + 1;
+    return {
+      title: (chart.layout.title?.text ?? chart.id).replaceAll("<br>", " "),
+      height: frame.height, described_height: chart.layout.height ?? chart._fullLayout.height,
+      width: frame.width, room: chart.parentElement.clientWidth, visible_height: chart.getBoundingClientRect().height,
+      types: chart.data.map((trace) => trace.type ?? "scatter"),
+      drawn_types: chart.data.map((_, at) => chart._fullData.find((trace) => trace.index === at)?.type),
+      overlapping, outside: texts.filter(outside).map((text) => text.words),
+    };
+  }
+  return [...document.querySelectorAll(".js-plotly-plot")].filter((one) => one._fullLayout).map(measured);
+}"""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A chart as a browser drew it; lengths in pixels."""
+
+    title: str
+    height: float
+    described_height: float
+    width: float
+    room: float
+    visible_height: float
+    types: list[str]
+    drawn_types: list[str]
+    overlapping: list[str]
+    outside: list[str]
+
+
+def assert_well_drawn(drawn, count=COUNT):
+    """Each chart has the height and the types that were described, and no label lies on another or is cut."""
+    assert len(drawn) == count
+    assert [one.title for one in drawn if abs(one.height - one.described_height) > 1] == []
+    assert [one.title for one in drawn if one.visible_height < one.height - 1] == []
+    assert [one.title for one in drawn if one.types != one.drawn_types] == []
+    assert [(one.title, one.overlapping) for one in drawn if one.overlapping] == []
+    assert [(one.title, one.outside) for one in drawn if one.outside] == []
+
+
+def every_chart():
+    """Each chart of `ek.charts`, of small tables."""
+    return {name: draw(name, table(), provenance="As of 2026-03-31") for name, table in TABLES.items()}
+
+
+def measured(page):
+    """All charts that a page has drawn, from the top down."""
+    return [Drawn(**one) for one in page.evaluate(MEASURE, SLACK_PX)]

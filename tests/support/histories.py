@@ -1,0 +1,190 @@
+"""A service whose people a test changes between looks, over real HTTP, and what a look at it ought to see."""
+
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from support import faults
+from support.clients import told
+from support.history_reference import Look, Seen, Thing
+
+from exposurekit.client import Client, RetryPolicy
+from exposurekit.contract.webhooks import Delivery
+from exposurekit.exposure import Exposure
+from exposurekit.history.identity import alert_key, host, link_key, record_key
+
+DAWN = datetime(2026, 3, 1, 20, 0, tzinfo=UTC)
+BROKEN = {
+    "no user": ("get_user", faults.server_error()),
+    "cut user": ("get_user", faults.Cut(40)),
+    "lost user": ("get_user", faults.LoseReply()),
+    "another user": ("get_user", told({"user": faults.BODIES["get_user"]["user"] | {"id": 999}})),
+    "no alerts": ("get_user_alerts", faults.server_error()),
+    "cut alerts": ("get_user_alerts", faults.Cut(25)),
+    "odd alerts": ("get_user_alerts", faults.html_page()),
+}
+
+Item = dict[str, Any]
+
+
+class Clock:
+    """Says what a test set it to: once the beginning of a run, from then on its end."""
+
+    def __init__(self) -> None:
+        self._instants = [DAWN]
+
+    def __call__(self) -> datetime:
+        return self._instants.pop(0) if len(self._instants) > 1 else self._instants[0]
+
+    def set(self, *instants: datetime) -> None:
+        """Say these, one after the other, and the last one for ever."""
+        self._instants = list(instants)
+
+
+def a_record(record_id: int, status: str = "discovered", site: str = "PeepFinder", **more: Any) -> Item:
+    """A listing of an invented person."""
+    record = faults.BODIES["get_record"]["record"]
+    return record | {"id": record_id, "status": status, "site": site, "reference_id": f"00{record_id}"} | more
+
+
+def a_link(url: str | None, title: str = "A page") -> Item:
+    """A page about an invented person."""
+    return {"url": url, "title": title, "contains": ["email"]}
+
+
+def an_alert(text: str, source: Item) -> Item:
+    """An alert about a record or a link."""
+    kind = "record" if "id" in source else "link"
+    alert = faults.BODIES["get_user_alerts"]["alerts"][0]
+    return alert | {"text": text, "source_type": kind, "source": {kind: source}}
+
+
+@dataclass
+class Person:
+    """What a service holds of somebody; the test's to change."""
+
+    records: list[Item] = field(default_factory=list)
+    links: list[Item] = field(default_factory=list)
+    alerts: list[Item] = field(default_factory=list)
+    scanning: bool = False
+    profile: Item = field(default_factory=dict)  # what is on file, where it matters
+
+
+@dataclass
+class Service:
+    """The people of a service, how it fails, and whom it was asked about; is the script of `faults.running`.
+
+    Attributes:
+        people: Who is registered.
+        miscount: How many more it counts than it lists; None: it does not count.
+        broken: What of whom is not answered: a name of `BROKEN`.
+        listing: Whether List users is answered.
+        asked: Whom Get user was called for; the test empties it.
+    """
+
+    people: dict[int, Person] = field(default_factory=dict)
+    miscount: int | None = 0
+    broken: dict[int, str] = field(default_factory=dict)
+    listing: bool = True
+    asked: set[int] = field(default_factory=set)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def clear(self) -> None:
+        """Nobody is registered, and all goes well."""
+        self.people, self.miscount, self.broken, self.listing, self.asked = {}, 0, {}, True, set()
+
+    def __call__(self, request: faults.Request) -> faults.Fault:
+        found = re.search(r"/users/(\d+)", request.path)
+        if request.operation == "list_users":
+            return self._list(int(request.query.get("offset", 0)), int(request.query.get("limit", 100)))
+        assert found is not None, f"a history has no need of {request.operation}"
+        user_id = int(found[1])
+        if request.operation == "get_user":
+            with self._lock:
+                self.asked.add(user_id)
+        operation, fault = BROKEN.get(self.broken.get(user_id, ""), ("", faults.Well()))
+        if operation == request.operation:
+            return fault
+        return told(self._of(request.operation, user_id))
+
+    def _list(self, offset: int, limit: int) -> faults.Fault:
+        if not self.listing:
+            return faults.server_error()
+        keys = [{"id": user_id, "secret": f"secret-{user_id}"} for user_id in self.people]
+        counted = {} if self.miscount is None else {"count": max(0, len(keys) + self.miscount)}
+        return told(counted | {"users": keys[offset : offset + limit]})
+
+    def _of(self, operation: str | None, user_id: int) -> Item:
+        person = self.people[user_id]
+        if operation == "get_user_alerts":
+            return {"alerts": person.alerts}
+        here = {"records": person.records, "links": person.links, "is_scanning": person.scanning}
+        user = faults.BODIES["get_user"]["user"]
+        return {"user": user | person.profile | here | {"id": user_id, "secret": f"secret-{user_id}"}}
+
+    @property
+    def complete(self) -> bool:
+        """Whether as many are listed as are counted."""
+        return self.miscount is None or max(0, len(self.people) + self.miscount) == len(self.people)
+
+    def seen(self, user_id: int, by: str) -> Seen:
+        """What a look at somebody ought to come to, with records known `by` what `History` was told."""
+        person = self.people[user_id]
+        if user_id in self.broken:
+            return Seen("failed")
+        things = (
+            *(of_record(record, by=by) for record in person.records),
+            *(of_link(link) for link in person.links),
+            *(of_alert(alert, by=by) for alert in person.alerts),
+        )
+        return Seen("partial" if person.scanning else "whole", things)
+
+    def look(self, started_at: datetime, finished_at: datetime, by: str, scope: str) -> Look:
+        """What a look at all who were asked about ought to come to."""
+        people = {user_id: self.seen(user_id, by) for user_id in self.asked}
+        return Look(started_at, finished_at, people, self.complete, scope)
+
+
+def of_record(record: Item, *, by: str, removed: bool = False) -> Thing:
+    """A record as a thing; in a group of removed ones it is removed, whatever it says itself."""
+    key = record_key(record["id"], record["site"], record["reference_id"], by=by)
+    return Thing("record", key, record["site"], "removed" if removed else record["status"])
+
+
+def of_link(link: Item) -> Thing:
+    """A link as a thing."""
+    return Thing("link", link_key(link["url"], link["title"]), host(link["url"]), "listed")
+
+
+def of_alert(alert: Item, *, by: str) -> Thing:
+    """An alert as a thing: where it lies is where its source does."""
+    source = alert["source"].get("record") or alert["source"]["link"]
+    link = None if "id" in source else source.get("url")
+    about = (source.get("id"), source.get("site"), source.get("href"), link)
+    key = alert_key(*about, alert["text"], by=by)
+    return Thing("alert", key, source.get("site") or host(source.get("url")), "listed")
+
+
+def a_delivery(user_id: int, groups: dict[str, Any]) -> Delivery:
+    """A webhook's body."""
+    return Delivery.model_validate({"user_id": user_id, "events": list(groups), **groups})
+
+
+@contextmanager
+def seen_through(service: Service) -> Iterator[Exposure]:
+    """An exposure of a scripted service, for as long as the block lasts; it asks once and never waits."""
+    with (
+        faults.running(service) as server,
+        Client(
+            server.base_url,
+            integration_name="acme",
+            api_key="key",
+            api_secret="secret",
+            retries=RetryPolicy(max_retries=0, initial_delay=0),
+        ) as client,
+    ):
+        yield Exposure(client, progress=False)

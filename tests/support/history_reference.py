@@ -1,0 +1,369 @@
+"""A slow, plain reference of what a history keeps: dicts and lists, one person and one thing after the other.
+
+Written from what the history is meant to mean, not from how it is done: it shares no code with it.
+"""
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+CLOSED, OUT_OF_VIEW = ("removed", "vanished"), "unknown"
+OURS = ("vanished", "unknown")
+EPOCH = date(1970, 1, 1)
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Thing:
+    """A record, link or alert as a service told of it."""
+
+    kind: str
+    key: int
+    site: str
+    status: str
+
+    @property
+    def kept_status(self) -> str:
+        """Its status; one that reads like a word of ours says whose it is."""
+        return f"{self.status} (as told)" if self.status in OURS else self.status
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a look came to for one person: whole, partial or failed."""
+
+    outcome: str
+    things: tuple[Thing, ...] = ()
+
+
+@dataclass(frozen=True)
+class Look:
+    """A look at everyone, or one shard of it; or at some."""
+
+    started_at: datetime
+    finished_at: datetime
+    people: dict[int, Seen]
+    complete: bool = True  # as many were listed as the service counts
+    scope: str = "everyone"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One delivery of an inbox: things of one person, in the order told."""
+
+    number: int
+    received_at: datetime
+    user_id: int
+    things: tuple[Thing, ...]
+
+
+@dataclass
+class Person:
+    """How far somebody is known."""
+
+    listed: bool = False
+    last_complete_at: datetime | None = None
+    observed_until: datetime | None = None
+    first_registered_after: datetime | None = None
+    outcome: str = ""
+
+
+@dataclass
+class Reference:
+    """What a history would keep."""
+
+    changes: list[Row] = field(default_factory=list)
+    load_issues: set[tuple[int, int, str]] = field(default_factory=set)
+    people: dict[int, Person] = field(default_factory=dict)
+    runs: list[Row] = field(default_factory=list)
+    things: dict[tuple[str, int, int], list[Row]] = field(default_factory=dict)
+    drained: dict[str, int] = field(default_factory=dict)
+    _parts: dict[str, dict[str, Look]] = field(default_factory=dict)
+
+    # --- looks ---------------------------------------------------------------------------------------
+
+    def look(self, look: Look, name: str | None = None, shard: str = "1/1") -> int | None:
+        """Take in a run whose last shard this is; its seq, or None where shards are missing."""
+        if (seq := self._seq(name)) is not None:
+            return seq
+        parts = self._parts.setdefault(name, {}) if name is not None else {}
+        parts.setdefault(shard, look)
+        if len(parts) < int(shard.split("/")[1]):
+            return None
+        return self._look(_joined(parts.values()), name)
+
+    def awaits(self, name: str | None, shard: str) -> bool:
+        """Whether a look under this name would tell anything new."""
+        return self._seq(name) is None and (name is None or shard not in self._parts.get(name, {}))
+
+    def _seq(self, name: str | None) -> int | None:
+        return next((run["seq"] for run in self.runs if name is not None and run["run"] == name), None)
+
+    def _look(self, look: Look, name: str | None) -> int:
+        seq = len(self.runs) + 1
+        gone = [
+            one
+            for one, person in self.people.items()
+            if (person.listed or person.outcome == "told") and one not in look.people
+        ]
+        for user_id, seen in look.people.items():
+            self._mention(seq, look, user_id)
+            self._see(seq, look, user_id, seen)
+        for user_id in gone:
+            if look.scope == "everyone":
+                self._miss(seq, look, user_id)
+        span = {"started_at": look.started_at, "finished_at": look.finished_at}
+        self._run(seq, name, "look", look.scope, complete=look.complete, **span)
+        return seq
+
+    def _run(self, seq: int, name: str | None, origin: str, scope: str, **more: Any) -> None:
+        self.runs.append({"seq": seq, "run": name, "origin": origin, "scope": scope} | more)
+
+    def _mention(self, seq: int, look: Look, user_id: int) -> None:
+        person = self.people.setdefault(user_id, Person())
+        if person.listed:
+            return
+        before = [
+            run["started_at"]
+            for run in self.runs
+            if run["scope"] == "everyone" and run["complete"] and run["finished_at"] <= look.started_at
+        ]
+        person.listed, person.first_registered_after = True, max(before, default=None)
+        self.load_issues.add((seq, user_id, "registered"))
+
+    def _see(self, seq: int, look: Look, user_id: int, seen: Seen) -> None:
+        person = self.people[user_id]
+        outcome = seen.outcome
+        if outcome != "failed" and _later(person.observed_until, look.started_at):
+            outcome = "late"
+        person.outcome = outcome
+        if outcome != "whole" or look.scope == "some":
+            self.load_issues.add((seq, user_id, outcome))
+        if outcome in ("failed", "late"):
+            return
+        present = _first_of_each(seen.things)
+        for thing in present.values():
+            if not self._later_told(user_id, thing.kind, thing.key, look.started_at):
+                self._present(seq, look.finished_at, user_id, thing)
+        if outcome == "whole":
+            self._absent(seq, look, user_id, present)
+            person.last_complete_at = look.started_at
+        person.observed_until = look.finished_at
+
+    def _absent(self, seq: int, look: Look, user_id: int, present: Iterable[tuple[str, int]]) -> None:
+        for (kind, whose, key), rows in self.things.items():
+            if whose != user_id or (kind, key) in present or rows[-1]["seen_at"] > look.started_at:
+                continue
+            known = known_status(rows)
+            if is_open(known):
+                self._close(seq, look.finished_at, rows, "vanished")
+            elif rows[-1]["status"] == OUT_OF_VIEW:
+                self._change(seq, look.finished_at, rows, known)
+
+    def _miss(self, seq: int, look: Look, user_id: int) -> None:
+        person = self.people[user_id]
+        what = "missed"
+        if look.complete:
+            # Pages of a list shift: whoever is listed is out of view when two lists in a row lack them.
+            what = "absent" if person.listed and person.outcome != "absent" else "unlisted"
+            if _later(person.observed_until, look.started_at):
+                what = "late"
+        person.outcome = what
+        self.load_issues.add((seq, user_id, what))
+        if what != "unlisted":
+            return
+        person.listed, person.observed_until = False, look.finished_at
+        for (_, whose, _), rows in self.things.items():
+            told_later = rows[-1]["seen_at"] > look.started_at
+            if whose == user_id and not told_later and rows[-1]["status"] not in OURS:
+                self._close(seq, look.finished_at, rows, "unknown")
+
+    # --- deliveries ----------------------------------------------------------------------------------
+
+    def take(self, statements: Iterable[Statement], inbox: str) -> None:
+        """Take in what an inbox holds, in stretches: each ends before somebody is told of again."""
+        stretches: list[list[Statement]] = []
+        people: set[int] = set()
+        for told in statements:
+            if told.number <= self.drained.get(inbox, 0):
+                continue
+            self.drained[inbox] = told.number
+            if not stretches or told.user_id in people:
+                stretches.append([])
+                people = set()
+            stretches[-1].append(told)
+            people.add(told.user_id)
+        for stretch in stretches:
+            self._drain(stretch)
+
+    def _drain(self, together: list[Statement]) -> None:
+        seq = len(self.runs) + 1
+        for told in together:
+            self._tell(seq, told)
+        instants = [told.received_at for told in together]
+        span = {"started_at": min(instants), "finished_at": max(instants)}
+        self._run(seq, None, "webhook", "some", complete=False, **span)
+
+    def _tell(self, seq: int, told: Statement) -> None:
+        if _later(self.people.get(told.user_id, Person()).observed_until, told.received_at):
+            self.load_issues.add((seq, told.user_id, "late"))
+            return
+        person = self.people.setdefault(told.user_id, Person())
+        if not person.listed:
+            person.outcome = "told"
+        for thing in _first_of_each(told.things).values():
+            if not self._later_told(told.user_id, thing.kind, thing.key, told.received_at):
+                self._present(seq, told.received_at, told.user_id, thing)
+
+    # --- changes -------------------------------------------------------------------------------------
+
+    def _later_told(self, user_id: int, kind: str, key: int, at: datetime) -> bool:
+        rows = self.things.get((kind, user_id, key))
+        return rows is not None and rows[-1]["seen_at"] > at
+
+    def _present(self, seq: int, seen_at: datetime, user_id: int, thing: Thing) -> None:
+        status = thing.kept_status
+        rows = self.things.setdefault((thing.kind, user_id, thing.key), [])
+        if not rows:
+            opened = is_open(status)
+            lower = self._lower(user_id, rows)
+            self._add(
+                rows,
+                {"seq": seq, "seen_at": seen_at, "kind": thing.kind, "user_id": user_id, "key": thing.key}
+                | {"site": thing.site, "status": status, "prev_status": None, "episode": int(opened)}
+                | {"episode_at": seen_at if opened else None, "open_s": None}
+                | {"left_censored": lower is None},
+            )
+        elif status != rows[-1]["status"]:
+            self._change(seq, seen_at, rows, status)
+
+    def _change(self, seq: int, seen_at: datetime, rows: list[Row], status: str) -> None:
+        last = rows[-1]
+        if is_open(last["status"]):
+            self._close(seq, seen_at, rows, status)
+            return
+        before = known_status(rows)
+        again = before in CLOSED and is_open(status)
+        anew = {"episode": last["episode"] + 1, "episode_at": seen_at, "left_censored": False}
+        self._follow(seq, seen_at, rows, status, open_s=None, **(anew if again else {}))
+
+    def _close(self, seq: int, seen_at: datetime, rows: list[Row], status: str) -> None:
+        """From open to whatever it is now, or out of view: the episode is kept."""
+        open_s = None
+        if is_open(rows[-1]["status"]):
+            open_s = int((seen_at - rows[-1]["episode_at"]).total_seconds())
+        self._follow(seq, seen_at, rows, status, open_s=open_s)
+
+    def _follow(self, seq: int, seen_at: datetime, rows: list[Row], status: str, **anew: Any) -> None:
+        of_now = {"seq": seq, "seen_at": seen_at, "status": status, "prev_status": rows[-1]["status"]}
+        self._add(rows, rows[-1] | of_now | anew)
+
+    def _add(self, rows: list[Row], row: Row) -> None:
+        day = (row["seen_at"].astimezone(UTC).date() - EPOCH).days
+        full = row | {"day": day, "not_before": self._lower(row["user_id"], rows)}
+        rows.append(full)
+        self.changes.append(full)
+
+    def _lower(self, user_id: int, rows: list[Row]) -> datetime | None:
+        person = self.people.get(user_id, Person())
+        known = [
+            person.last_complete_at or person.first_registered_after,
+            rows[-1]["seen_at"] if rows else None,
+        ]
+        return max((one for one in known if one is not None), default=None)
+
+    # --- questions -----------------------------------------------------------------------------------
+
+    def as_of(self, kind: str, at: datetime) -> dict[tuple[int, int], Row]:
+        """Each thing's row that held at an instant."""
+        held = {}
+        for (of_kind, user_id, key), rows in self.things.items():
+            past = [row for row in rows if row["seen_at"] <= at]
+            if past and of_kind == kind:
+                held[user_id, key] = max(past, key=lambda row: (row["seen_at"], row["seq"]))
+        return held
+
+    def moved(
+        self, kind: str, a: datetime, b: datetime
+    ) -> list[tuple[int, int, str, str | None, str, str, datetime]]:
+        """What happened between two instants: to which thing, on which site, from what to what, its name, and when."""
+        found = []
+        for (of_kind, user_id, key), rows in self.things.items():
+            for row in rows:
+                if of_kind == kind and a < row["seen_at"] <= b:
+                    was, now = row["prev_status"], row["status"]
+                    called = _called(was, now, row["left_censored"])
+                    found += [(user_id, key, row["site"], was, now, what, row["seen_at"]) for what in called]
+        return found
+
+    def instants(self, kind: str) -> list[tuple[datetime, datetime]]:
+        """When a look at everyone ended or something changed: each as the beginning and the end of itself."""
+        looked = {run["finished_at"] for run in self.runs if run["scope"] == "everyone"}
+        changed = {row["seen_at"] for row in self.changes if row["kind"] == kind}
+        return [(at, at) for at in sorted(looked | changed)]
+
+    def days(self, kind: str) -> list[tuple[datetime, datetime]]:
+        """The days on which a look ended or something changed: their beginnings and ends."""
+        looked = [run["finished_at"] for run in self.runs if run["scope"] == "everyone"]
+        changed = [row["seen_at"] for row in self.changes if row["kind"] == kind]
+        starts = {at.replace(hour=0, minute=0, second=0, microsecond=0) for at in (*looked, *changed)}
+        return [(start, start + timedelta(days=1, microseconds=-1)) for start in sorted(starts)]
+
+    def relistings(self) -> list[Row]:
+        """The rows with which something closed was open again."""
+        found = []
+        for rows in self.things.values():
+            for before, row in itertools.pairwise(rows):
+                was = before["prev_status"] if before["status"] == OUT_OF_VIEW else before["status"]
+                if was in CLOSED and is_open(row["status"]):
+                    found.append(row)
+        return found
+
+
+def _joined(parts: Iterable[Look]) -> Look:
+    looks = list(parts)
+    return Look(
+        started_at=min(look.started_at for look in looks),
+        finished_at=max(look.finished_at for look in looks),
+        people={user_id: seen for look in looks for user_id, seen in look.people.items()},
+        complete=all(look.complete for look in looks),
+        scope=looks[0].scope,
+    )
+
+
+def _first_of_each(things: Iterable[Thing]) -> dict[tuple[str, int], Thing]:
+    first: dict[tuple[str, int], Thing] = {}
+    for thing in things:
+        first.setdefault((thing.kind, thing.key), thing)
+    return first
+
+
+def _later(known: datetime | None, at: datetime) -> bool:
+    return known is not None and known > at
+
+
+def known_status(rows: list[Row]) -> str:
+    """What a thing was when it was last in view."""
+    last = rows[-1]
+    return last["prev_status"] if last["status"] == OUT_OF_VIEW else last["status"]
+
+
+def is_open(status: str) -> bool:
+    """Whether somebody still shows it, as far as is known."""
+    return status not in (*CLOSED, OUT_OF_VIEW)
+
+
+def _called(was: str | None, now: str, baseline: bool) -> list[str]:  # noqa: FBT001
+    if was is None and not baseline:
+        return ["new", now] if now in CLOSED else ["new"]
+    if is_open(now) and (was is None or was == OUT_OF_VIEW):
+        return ["entered scope"]
+    if is_open(now) and was in CLOSED:
+        return ["listed again"]
+    if was is None or not is_open(was):
+        return ["removed"] if (was, now) == ("vanished", "removed") else []
+    if not is_open(now):
+        return ["left scope" if now == OUT_OF_VIEW else now]
+    return ["removal failed" if (was, now) == ("pending removal", "discovered") else "status changed"]

@@ -1,0 +1,95 @@
+"""Stands where a notebook asks for a demo: a service of which every text is hostile, over real HTTP, and a month of looks."""
+
+import atexit
+from contextlib import ExitStack
+from datetime import UTC, timedelta
+from pathlib import Path
+
+import pandas as pd
+from support.histories import DAWN, Clock, Person, Service, a_link, a_record, an_alert, seen_through
+from support.hostile_texts import PAYLOADS
+
+from exposurekit.history import History
+
+PEOPLE, DAYS = 5, 40
+
+
+def of_text(number, payload):
+    """A listing, a page and two alerts of which every text is this."""
+    record = a_record(
+        number,
+        site=payload,
+        name=payload,
+        href=payload,
+        relations=[payload],
+        aliases=[payload],
+        locations=[payload],
+        status=payload if number % 3 else "discovered",
+        user_fields_required_for_removal=[payload],
+    ) | {"reference_id": payload}
+    link = a_link(payload, payload) | {"contains": [payload]}
+    alerts = [
+        an_alert(payload, source)
+        | {"html": payload, "url": payload, "guide": payload, "opt_out_procedure": [payload, payload]}
+        for source in (record, link)
+    ]
+    return record, link, alerts
+
+
+def hostile(number, payload):
+    """Somebody of whom every text is this."""
+    record, link, alerts = of_text(number, payload)
+    return Person([record], [link], alerts)
+
+
+class HostileDemo:
+    """What of a demo the notebooks use; its history is made anew where there is none in the directory."""
+
+    integrator = "as the service told it"
+
+    def __init__(self, directory):
+        self._running, self._clock, self._service = ExitStack(), Clock(), Service()
+        self._at = DAWN
+        for number, text in enumerate(PAYLOADS, 1):
+            record, link, alerts = of_text(number, text)
+            person = self._service.people.setdefault(number % PEOPLE + 1, Person())
+            person.records.append(record)
+            person.links.append(link)
+            person.alerts += alerts
+        self.exposure = self._running.enter_context(seen_through(self._service))
+        path = Path(directory) / "history"
+        is_there = path.exists()
+        self.history = self._running.enter_context(History(path, clock=self._clock))
+        if is_there:
+            self._at = self.history.last_collected_at().astimezone(UTC)
+            self._clock.set(self._at)
+        else:
+            self._remember()
+        atexit.register(self.close)
+
+    def _remember(self):
+        """Many days of the same, and a listing that goes and comes back."""
+        [first, *_] = self._service.people[1].records
+        for status, days in ((first["status"], DAYS), ("removed", 2), ("discovered", 1)):
+            first["status"] = status
+            self.advance(days)
+
+    def advance(self, days, *, progress=False):
+        for _ in range(days):
+            self._at += timedelta(days=1)
+            self._clock.set(self._at)
+            self.history.collect(self.exposure, progress=progress)
+        self.exposure.refresh()
+
+    def agreement_by_day(self):
+        """Of no world: all nothing."""
+        columns = ("open", "listed", "removed", "gone", "late", "wrong")
+        return pd.DataFrame({name: [0] for name in columns})
+
+    def close(self):
+        self._running.close()
+
+
+def demo(**_):
+    """Instead of `ek.demo`, in the directory of the notebook."""
+    return HostileDemo(Path.cwd())

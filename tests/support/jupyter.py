@@ -1,0 +1,349 @@
+"""A real JupyterLab or Notebook 7 on loopback, and a real Chromium that reaches nothing else: what leaves is counted."""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+NO_BROWSER = "no Chromium: apt-get install chromium"
+LOOPBACK = {"127.0.0.1", "localhost", "::1"}
+TOKEN = "loopback-only"  # of a server that this test alone reaches
+PATIENCE_MS = 120_000
+WIDTH = 1300
+_READY = (
+    "() => { const shown = window.jupyterapp?.shell?.currentWidget?.context?.sessionContext;"
+    " return shown?.isReady && shown?.session?.kernel?.status === 'idle'; }"
+)
+_OVERRIDES = "default_setting_overrides.json"
+# Nobody is asked about news, and every cell is drawn, seen or not.
+_SETTINGS = {
+    "page_config.json": {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}},
+    _OVERRIDES: {"@jupyterlab/notebook-extension:tracker": {"windowingMode": "none"}},
+}
+# In a workspace of its own: the lab would open again what was open before.
+FRONTS = {"lab": ("lab", "lab/workspaces/{stem}/tree"), "notebook": ("notebook", "notebooks")}
+
+
+def needs_browser():
+    """Skip where there is no browser; where the gate runs there is one, or it fails."""
+    if CHROMIUM is None:
+        if os.environ.get("CI"):
+            pytest.fail(NO_BROWSER)
+        pytest.skip(NO_BROWSER)
+
+
+def free_port():
+    with socket.socket() as asked:
+        asked.bind(("127.0.0.1", 0))
+        return asked.getsockname()[1]
+
+
+@contextlib.contextmanager
+def jupyter(directory: Path, front: str, *, windowed: bool = False):
+    """The address of a Jupyter server over a directory, for as long as the block lasts.
+
+    Args:
+        directory: Its root.
+        front: One of `FRONTS`.
+        windowed: Whether it draws only the cells in view, as it does by default.
+    """
+    port, log = free_port(), directory / f"{front}.log"
+    private = {
+        name: str(directory / ".jupyter" / name)
+        for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
+    }
+    command = [
+        *(sys.executable, "-m", "jupyter", FRONTS[front][0], "--no-browser", "--allow-root"),
+        *(f"--port={port}", "--ip=127.0.0.1", "--ServerApp.port_retries=0"),
+        *(f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={directory}"),
+        "--LabApp.expose_app_in_browser=True",
+        "--JupyterNotebookApp.expose_app_in_browser=True",
+    ]
+    settings = Path(private["JUPYTER_CONFIG_DIR"], "labconfig")
+    settings.mkdir(parents=True, exist_ok=True)
+    for name, value in _SETTINGS.items():
+        if not (windowed and name == _OVERRIDES):
+            (settings / name).write_text(json.dumps(value))
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, env=os.environ | private, stdout=out, stderr=out)
+        try:
+            _wait_for(f"http://127.0.0.1:{port}/api/status?token={TOKEN}", process, log)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+            process.wait(20)
+
+
+def _wait_for(address, process, log):
+    for _ in range(1_200):
+        with contextlib.suppress(OSError):
+            urllib.request.urlopen(address, timeout=2).close()  # noqa: S310  of loopback
+            return
+        assert process.poll() is None, log.read_text()[-2000:]
+        time.sleep(0.1)  # until another process listens
+    raise AssertionError(log.read_text()[-2000:])
+
+
+@dataclass
+class Sight:
+    """What a browser did beside what was asked: requests that would have left, scripts of somebody else's, errors."""
+
+    left: list = field(default_factory=list)
+    dialogs: list = field(default_factory=list)
+    errors: list = field(default_factory=list)
+
+    def clear(self):
+        """Forget it."""
+        for seen in (self.left, self.dialogs, self.errors):
+            seen.clear()
+
+
+@dataclass
+class Desk:
+    """One page of a front in which one notebook after another is opened: what takes long to load, is loaded once.
+
+    Attributes:
+        directory: Where its notebook lies.
+        page: The page.
+        sight: What the browser did since the notebook was opened.
+        path: The notebook.
+    """
+
+    directory: Path
+    address: str
+    front: str
+    page: Any
+    sight: "Sight"
+    _is_open: bool = False
+
+    @property
+    def path(self) -> Path:
+        return self.directory / "desk.ipynb"
+
+    def shows(self, *cells: str, height: int = 1400):
+        """Open a notebook with these cells in place of the last one, with the same kernel, and run it; the page."""
+        written(self.path, *cells)
+        return self.runs(height=height)
+
+    def runs(self, *, height: int = 1400):
+        """Open the notebook as its file is now, and run it; the page."""
+        self.sight.clear()
+        self.page.set_viewport_size({"width": WIDTH, "height": height})
+        if self._is_open:
+            self.page.evaluate("() => window.jupyterapp.shell.currentWidget.context.revert()")
+            self.page.wait_for_function(_READY)
+        else:
+            opened(self.page, self.address, self.front, self.path.name)
+            self._is_open = True
+        run_all(self.page)
+        return self.page
+
+
+@contextlib.contextmanager
+def desk(directory: Path, front: str, *, windowed: bool = False):
+    """A Jupyter server over a directory, and a desk there; ``windowed`` as of `jupyter`."""
+    with jupyter(directory, front, windowed=windowed) as address, browsing() as (page, sight):
+        yield Desk(directory, address, front, page, sight)
+
+
+_drivers: list[Any] = []
+
+
+@contextlib.contextmanager
+def _driver():
+    """Playwright, which there is once in a thread: whoever is within a desk has that one."""
+    if _drivers:
+        yield _drivers[-1]
+        return
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        _drivers.append(playwright)
+        try:
+            yield playwright
+        finally:
+            _drivers.pop()
+
+
+@contextlib.contextmanager
+def browsing(*, dark=False, width=WIDTH, height=1400, file=None):
+    """A page of a Chromium that reaches loopback alone, and one file where one is named; and what it saw."""
+    its_own = None if file is None else Path(file).resolve().as_uri()
+    with _driver() as playwright:
+        arguments = ["--no-sandbox", "--disable-gpu", "--disable-quic"]
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        context = browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light"
+        )
+        page, sight = context.new_page(), Sight()
+        context.route(
+            lambda address: (
+                urlsplit(address).hostname not in LOOPBACK and address.partition("#")[0] != its_own
+            ),
+            _blocking(sight),
+        )
+        page.on("dialog", lambda dialog: (sight.dialogs.append(dialog.message), dialog.dismiss()))
+        page.on("pageerror", lambda error: sight.errors.append(str(error)))
+        page.set_default_timeout(PATIENCE_MS)
+        try:
+            yield page, sight
+        finally:
+            browser.close()
+
+
+def _blocking(sight):
+    def block(route):
+        if not route.request.url.startswith(("data:", "blob:")):
+            sight.left.append(route.request.url)
+            route.abort()
+        else:
+            route.continue_()
+
+    return block
+
+
+def written(path: Path, *cells: str) -> Path:
+    """A notebook with these cells."""
+    import nbformat  # slow to import, and every process of the tests has this file
+
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    nbformat.write(notebook, path)
+    return path
+
+
+def opened(page, address: str, front: str, name: str):
+    """Open a notebook, and wait until its kernel is idle."""
+    within = FRONTS[front][1].format(stem=Path(name).stem)
+    page.goto(f"{address}/{within}/{name}?token={TOKEN}")
+    page.wait_for_selector(".jp-Notebook")
+    page.wait_for_function(_READY)
+
+
+def run_all(page):
+    """Run every cell, and wait for the last."""
+    told(page, "notebook:run-all-cells")
+    page.wait_for_function(
+        "() => { const all = [...document.querySelectorAll('.jp-Notebook .jp-CodeCell .jp-InputPrompt')];"
+        " return all.length && all.every(one => /\\[\\d+\\]/.test(one.textContent)); }"
+    )
+
+
+def told(page, command: str):
+    """Have the application do something. What it answers is not waited for: some never do."""
+    page.evaluate("(command) => { window.jupyterapp.commands.execute(command); }", command)
+
+
+def ended(address: str, name: str):
+    """End the kernel of a notebook; by the server itself, so that it is gone before anybody opens that again."""
+    with _asked(f"{address}/api/sessions") as answer:
+        [session] = [one["id"] for one in json.load(answer) if one["path"] == name]
+    _asked(f"{address}/api/sessions/{session}", method="DELETE").close()
+
+
+def _asked(address: str, method: str = "GET"):
+    headers = {"Authorization": f"token {TOKEN}"}
+    request = urllib.request.Request(address, method=method, headers=headers)  # noqa: S310  of loopback
+    return urllib.request.urlopen(request, timeout=30)  # noqa: S310
+
+
+def restarted(page):
+    """Restart the kernel, and wait until it is idle; answers the question whether that is meant."""
+    told(page, "notebook:restart-kernel")
+    page.locator(".jp-Dialog .jp-mod-accept").click()
+    page.wait_for_selector(".jp-Dialog", state="detached")
+    page.wait_for_function(_READY)
+    told(page, "notebook:clear-all-cell-outputs")
+
+
+def clicked(page, shapes):
+    """Click a bar of a chart in its middle: what is drawn above it takes the click, as from a person."""
+    shapes.first.scroll_into_view_if_needed()  # Notebook 7 scrolls a long output within itself
+    place = settled(page, shapes.first)
+    page.mouse.move(place["x"] + place["width"] / 2, place["y"] + place["height"] / 2, steps=4)
+    page.wait_for_timeout(200)  # Plotly updates the point under the pointer only every 50 ms
+    page.mouse.down()
+    page.mouse.up()
+
+
+def settled(page, shape):
+    """Where a shape is drawn, as soon as it stays there: charts are laid out more than once."""
+    before, place = None, shape.bounding_box()
+    while place is None or place != before:
+        page.wait_for_timeout(250)
+        before, place = place, shape.bounding_box()
+    return place
+
+
+def hovered(page, chart):
+    """Move the pointer down over a chart, near its left, where bars begin."""
+    chart.scroll_into_view_if_needed()
+    place = chart.bounding_box()
+    left, top = place["x"] + place["width"] / 3, place["y"] + 90
+    page.mouse.move(left, top)
+    page.mouse.move(left + 30, place["y"] + place["height"] - 60, steps=25)
+
+
+@dataclass(frozen=True)
+class Told:
+    """A thing on a page as a screen reader is told of it."""
+
+    role: str
+    name: str
+    is_reached: bool
+
+
+def told_to_a_reader(page, selector: str) -> list[Told]:
+    """What a screen reader is told of all that stands within some elements."""
+    session = page.context.new_cdp_session(page)
+    root = session.send("DOM.getDocument")["root"]["nodeId"]
+    found = []
+    for within in session.send("DOM.querySelectorAll", {"nodeId": root, "selector": selector})["nodeIds"]:
+        for node in session.send("Accessibility.queryAXTree", {"nodeId": within})["nodes"]:
+            if not node.get("ignored"):
+                told = {one["name"]: one["value"].get("value") for one in node.get("properties", ())}
+                is_reached = bool(told.get("focusable")) or bool(told.get("disabled"))
+                role, name = (str(node.get(part, {}).get("value", "")) for part in ("role", "name"))
+                found.append(Told(role, name.strip(), is_reached))
+    return found
+
+
+def saved(page, path: Path) -> dict:
+    """Save the notebook; what its file then holds."""
+    before = path.stat().st_mtime_ns
+    told(page, "docmanager:save")
+    for _ in range(200):
+        if path.stat().st_mtime_ns != before:
+            with contextlib.suppress(json.JSONDecodeError):  # it is being written
+                return json.loads(path.read_text())
+        page.wait_for_timeout(50)
+    raise AssertionError("the notebook was not saved")
+
+
+def outputs(notebook: dict, mime: str) -> list:
+    """Everything of one kind that a notebook's outputs hold."""
+    found = [
+        output["data"][mime]
+        for cell in notebook["cells"]
+        for output in cell.get("outputs", [])
+        if mime in output.get("data", {})
+    ]
+    return ["".join(one) if isinstance(one, list) else one for one in found]
+
+
+def said(text: str) -> str:
+    """A text without its runs of white space."""
+    return re.sub(r"\s+", " ", text).strip()

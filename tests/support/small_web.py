@@ -1,0 +1,391 @@
+"""Small sites of one's own on loopback, and a service that looks at them, or at the make-believe web. Judges nothing."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import httpx
+from sqlalchemy import delete, select
+from support.services import START, Service, a_database, answered
+
+from exposurekit.sandbox.world.asgi import HTML, AsgiTransport, Request, Response, html
+from exposurekit.service.accounts import integrators
+from exposurekit.service.api.app import create_app
+from exposurekit.service.api.server import running
+from exposurekit.service.clock import FrozenClock
+from exposurekit.service.http.client import HttpClient
+from exposurekit.service.scanning.politeness import PoliteFetcher
+from exposurekit.service.scanning.scan import ScanContext
+from exposurekit.service.scanning.websearch import Engine
+from exposurekit.service.sites import statistics
+from exposurekit.service.sites.definition import Definition, Politeness, by_name
+from exposurekit.service.storage import tables
+from exposurekit.service.storage.database import Database, Session
+from exposurekit.service.storage.encryption import Vault
+from exposurekit.service.worker import Worker, WorkerConfig
+from exposurekit.text.sanitize import escaped
+
+KEY = Vault.generate_key()
+LOOPBACK = ("127.0.0.0/8",)
+NO_RESULTS, BLOCKED = "Nobody of that name", "Prove that you are human"
+ACCEPTED, REFUSED = "It will be gone", "We must decline"
+QUICK = WorkerConfig(idle_s=0.02)
+JUNIPER = {
+    "first_name": "Juniper",
+    "last_name": "Quillfeather",
+    "birth_date": 420_000_000,  # in April 1983
+    "emails": [{"address": "juniper@example.com"}],
+    "phone_numbers": [{"number": "6095550123"}],
+    "addresses": [{"address1": "12 Acorn Street", "city": "Oakmere", "state": "CA", "zip": "95999"}],
+}
+OAKMERE = ("12 Acorn Street, Oakmere, CA",)
+
+
+# --- sites ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Card:
+    """A listing, as a site shows it."""
+
+    reference_id: str
+    name: str = "Juniper Quillfeather"
+    age: int | None = 42
+    locations: tuple[str, ...] = OAKMERE
+    aliases: tuple[str, ...] = ()
+    town: str = ""  # where the site looks for it, if it asks for a town
+
+    def html(self) -> str:
+        age = "" if self.age is None else f"<i class=age>{self.age}</i>"
+        places = "".join(f"<u class=place>{escaped(place)}</u>" for place in self.locations)
+        others = "".join(f"<u class=aka>{escaped(name)}</u>" for name in self.aliases)
+        return f'<li id="{self.reference_id}"><b>{escaped(self.name)}</b>{age}{places}{others}</li>'
+
+    def fits(self, asked: Request) -> bool:
+        told = asked.parameters()
+        name = f"{told.get('first', '')} {told.get('last', '')}"
+        return name in {self.name, *self.aliases} and self.town in {"", told.get("town", self.town)}
+
+
+def shown(*cards: Card, following: str | None = None, beside: str = "") -> Response:
+    """A page with these listings, and the address of the next."""
+    link = "" if following is None else f'<a class=next href="{escaped(following)}">more</a>'
+    return html(f"<ul>{''.join(card.html() for card in cards)}</ul>{link}{beside}")
+
+
+def html_page(number: int) -> Response:
+    """One page of many, that knows of another."""
+    return shown(Card(f"r{number}", "Somebody Otherwick"), following=f"?page={number}")
+
+
+def nobody() -> Response:
+    return html(f"<p>{NO_RESULTS}</p>")
+
+
+@dataclass
+class Folk:
+    """A people-search site; a test may change what it lists, or how it answers, at any moment."""
+
+    cards: list[Card] = field(default_factory=list)
+    search: Callable[[Request], Response] | None = None
+    opt_out: Callable[[Request], Response] = lambda _: html(f"<p>{ACCEPTED}</p>")
+    robots: Response = field(default_factory=lambda: Response(b"nothing", 404))
+    others: dict[str, Callable[[Request], Response]] = field(default_factory=dict)
+
+    def __call__(self, asked: Request) -> Response:
+        if asked.path == "/robots.txt":
+            return self.robots
+        if asked.path == "/search":
+            return (self.search or self.found)(asked)
+        if asked.path == "/opt-out" and asked.method == "POST":
+            return self.opt_out(asked)
+        return self.others.get(asked.path, lambda _: html("<p>There is no such page.</p>", 404))(asked)
+
+    def found(self, asked: Request) -> Response:
+        cards = [card for card in self.cards if card.fits(asked)]
+        return shown(*cards) if cards else nobody()
+
+
+class Held:
+    """An answer that waits until it is let go; `reached` says that somebody waits for it."""
+
+    def __init__(self, answer: Callable[[Request], Response]) -> None:
+        self._answer = answer
+        self.reached, self.go = threading.Event(), threading.Event()
+
+    def __call__(self, asked: Request) -> Response:
+        self.reached.set()
+        answer = self._answer(asked)
+
+        async def parts():
+            while not self.go.is_set():
+                yield b""
+                await asyncio.sleep(0.002)
+            yield answer.body
+
+        return Response(status=answer.status, kind=HTML, parts=parts)
+
+    async def is_reached(self) -> None:
+        assert await asyncio.to_thread(self.reached.wait, 10), "nobody has asked"
+
+
+class Town:
+    """Hosts on loopback: each a function from what it is asked to what it answers; what they were asked, in order."""
+
+    def __init__(self) -> None:
+        self.hosts: dict[str, Callable[[Request], Response]] = {}
+        self.asked: list[Request] = []
+        self.port = 0
+
+    def clear(self) -> None:
+        self.hosts.clear()
+        self.asked.clear()
+
+    def answer(self, asked: Request) -> Response:
+        self.asked.append(asked)
+        return self.hosts[asked.host](asked)
+
+    def of(self, name: str, path: str = "/search") -> list[Request]:
+        """What a site was asked there."""
+        return [asked for asked in self.asked if asked.host == host(name) and asked.path == path]
+
+    def names(self, name: str) -> list[str]:
+        """Whom a site was asked for."""
+        return [
+            f"{asked.parameters().get('first')} {asked.parameters().get('last')}" for asked in self.of(name)
+        ]
+
+    def opens(self, name: str, site: Callable[[Request], Response]) -> Any:
+        self.hosts[host(name)] = site
+        return site
+
+    async def resolve(self, host: str, _port: int) -> list[tuple[str, int]]:
+        return [("127.0.0.1", self.port if host in self.hosts else 9)]
+
+
+@contextmanager
+def running_town() -> Iterator[Town]:
+    town = Town()
+    wire = AsgiTransport(town.answer)
+    with running(wire) as base_url:
+        town.port = urlsplit(base_url).port or 0
+        try:
+            yield town
+        finally:
+            wire.close()
+
+
+def host(name: str) -> str:
+    return f"{name.lower().replace(' ', '-')}.example"
+
+
+def definition(name: str = "Seekfolk", **changed: Mapping[str, Any]) -> Definition:
+    """A site's definition: that of a `Folk` that leaves removals to a human, but for what is changed."""
+    at = f"http://{host(name)}"
+    parts: dict[str, dict[str, Any]] = {
+        "search": {
+            "url": f"{at}/search",
+            "fields": {"first": "{first_name}", "last": "{last_name}"},
+            "no_results": NO_RESULTS,
+            "blocked": BLOCKED,
+            "next": "a.next@href",
+            "pages_max": 3,
+            "timeout_s": 5,
+        },
+        "listings": {
+            "item": "li",
+            "name": "b",
+            "reference_id": "@id",
+            "age": ".age",
+            "locations": ".place",
+            "aliases": ".aka",
+        },
+        "removal": {"method": "manual"},
+        "politeness": {"delay_s": 0, "concurrency": 8},
+    }
+    for part, values in changed.items():
+        parts[part] = parts.get(part, {}) | dict(values)
+    told = {
+        "name": name,
+        "guide": f"{name} lists people.",
+        "opt_out_procedure": ["Open the form.", "Press Remove."],
+        "opt_out_url": f"{at}/opt-out",
+    }
+    return Definition.model_validate(told | parts)
+
+
+def by_form(name: str = "Seekfolk", **changed: Any) -> dict[str, Any]:
+    """The removal of a site whose form the service can send."""
+    form = {
+        "method": "form",
+        "url": f"http://{host(name)}/opt-out",
+        "fields": {"reference": "{reference_id}", "first": "{first_name}", "last": "{last_name}"},
+        "user_fields_required": ["first_name", "last_name"],
+        "accepted": ACCEPTED,
+        "refused": REFUSED,
+        "processing_days": 2,
+    }
+    return form | changed
+
+
+# --- a service --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class House(Service):
+    """A service over HTTP, and its operator's side: the database from behind, a worker, the clock."""
+
+    directory: Path
+    resolve: Any
+    definitions: dict[str, Definition]
+    engine: Engine | None = None
+
+    def clear(self) -> None:
+        """Forget everybody, and every site."""
+        self.definitions.clear()
+
+        async def forget(work):
+            await work.run(delete(tables.users))
+            await work.run(delete(tables.sites))
+
+        self.work(forget)
+
+    def has(self, *definitions: Definition) -> None:
+        self.definitions.clear()
+        self.definitions.update(by_name(definitions))
+
+    def another_database(self) -> Database:
+        """A way to the same database, as another process has it."""
+        return a_database(self.directory, key=KEY, clock=self.clock)
+
+    def behind(self, do: Callable[[Database], Awaitable[Any]]) -> Any:
+        """Do something with a database of one's own."""
+
+        async def done():
+            database = await self.another_database().open()
+            try:
+                return await do(database)
+            finally:
+                await database.close()
+
+        return asyncio.run(done())
+
+    def work(self, function: Callable[[Session], Awaitable[Any]]) -> Any:
+        async def worked(database):
+            async with database.writing() as work:
+                return await function(work)
+
+        return self.behind(worked)
+
+    def worker(self, database: Database, *, config: WorkerConfig | None = None) -> Worker:
+        return a_worker(database, self.resolve, self.definitions, engine=self.engine, config=config)
+
+    def idle(self) -> int:
+        """Do what is due now."""
+        return self.behind(lambda database: self.worker(database).run_until_idle())
+
+    def advance(self, days: float = 0, **by: float) -> None:
+        """Let time pass: what becomes due is done at its time."""
+        until = self.clock.now() + timedelta(days=days, **by)
+
+        async def pass_by(database):
+            worker = self.worker(database)
+            await worker.run_until_idle()
+            while (due := await worker.next_due()) is not None and due <= until:
+                self.clock.advance(max(due - self.clock.now(), timedelta()))
+                await worker.run_until_idle()
+            self.clock.advance(until - self.clock.now())
+
+        self.behind(pass_by)
+
+    def juniper(self, **changed: Any) -> dict[str, Any]:
+        """Registered, and not yet scanned."""
+        made = self.call("POST", "/users", json=JUNIPER | {"async": True} | changed)
+        return answered(made)["user"]
+
+    def scanned_juniper(self, **changed: Any) -> dict[str, Any]:
+        """Registered and scanned."""
+        user = self.juniper(**changed)
+        self.idle()
+        return user
+
+    def records(self, user: dict[str, Any]) -> list[dict[str, Any]]:
+        return [item["record"] for item in self.get(user, "/records")["records"]]
+
+    def statuses(self, user: dict[str, Any]) -> dict[str, str]:
+        return {record["reference_id"]: record["status"] for record in self.records(user)}
+
+    def alerts(self, user: dict[str, Any]) -> list[dict[str, Any]]:
+        return self.get(user, "/alerts")["alerts"]
+
+    def told(self, user: dict[str, Any]) -> list[str]:
+        """What each alert is about, in order."""
+        return [alert["text"].partition(":")[0] for alert in self.alerts(user)]
+
+    def rows(self, table: Any = tables.records) -> list[Any]:
+        return self.work(lambda work: work.all(select(table).order_by(*table.primary_key)))
+
+    def health(self) -> dict[str, statistics.Health]:
+        return {one.site: one for one in self.work(statistics.all)}
+
+
+def a_worker(
+    database: Database,
+    resolve: Any,
+    definitions: Mapping[str, Definition],
+    *,
+    engine: Engine | None = None,
+    config: WorkerConfig | None = None,
+) -> Worker:
+    http = HttpClient(allowed_networks=LOOPBACK, resolve=resolve)
+    web = ScanContext(database, definitions, PoliteFetcher(http, database), engine)
+    return Worker(web, HttpClient(allowed_networks=LOOPBACK), config=config)
+
+
+@contextmanager
+def a_house(
+    directory: Path,
+    resolve: Any,
+    *definitions: Definition,
+    clock: FrozenClock | None = None,
+    engine: str | None = None,
+    attested_by: str | None = "the operator",
+    works: bool = False,
+    config: WorkerConfig = QUICK,
+    **options: Any,
+) -> Iterator[House]:
+    """A service with one integrator, who answers for the consent of everybody; with `works`, a worker inside."""
+    clock = clock or FrozenClock(START)
+    database = a_database(directory, key=KEY, clock=clock)
+    known = by_name(definitions)
+    unthrottled = Politeness(delay_s=0, concurrency=16, robots_txt=False)
+    searched = None if engine is None else Engine(engine, politeness=unthrottled, timeout_s=3)
+
+    async def prepare():
+        behind = await a_database(directory, key=KEY, clock=clock).open()
+        async with behind.writing() as work:
+            made = await integrators.add(work, "acme", attested_by=attested_by)
+        await behind.close()
+        return made
+
+    credentials = asyncio.run(prepare())
+    if works:
+        options["worker"] = a_worker(database, resolve, known, engine=searched, config=config)
+    with running(create_app(database, **options)) as base_url, httpx.Client(timeout=30) as http:
+        yield House(base_url, database, credentials, http, clock, directory, resolve, known, engine=searched)
+
+
+def without_delay(site: Definition) -> Definition:
+    """The same site, asked as fast as it answers."""
+    return site.model_copy(update={"politeness": site.politeness.model_copy(update={"delay_s": 0})})
+
+
+def query(asked: Request, **changed: str) -> str:
+    """The address of the same question, a little changed."""
+    return f"?{urlencode(dict(asked.query) | changed)}"

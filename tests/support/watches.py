@@ -1,0 +1,117 @@
+"""A watch whose time passes when the test says so, over a service on loopback that may go astray. Judges nothing."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from support import faults
+from support.clients import many
+
+from exposurekit.client import Client, RetryPolicy
+from exposurekit.exposure import Exposure
+from exposurekit.history import History
+from exposurekit.monitor.status import WatchStatus, read
+from exposurekit.monitor.watch import Watch
+from exposurekit.monitor.webhooks.store import InboxStore
+from exposurekit.service.clock import FrozenClock
+
+START = datetime(2026, 3, 2, 6, 0, tzinfo=UTC)
+EVERY = timedelta(hours=6)
+KEY, SECRET = "key-canary-1a2b", "secret-canary-3c4d"
+CREDENTIALS = {"integration_name": "acme", "api_key": KEY, "api_secret": SECRET}
+PEOPLE = range(1, 6)
+
+Step = timedelta | Callable[[], object]
+
+
+class Fleet:
+    """A service of a few people, as a script of `faults.running`.
+
+    Attributes:
+        fault: What every request meets; None: a good answer.
+        listed_at: By the test's clock, when List users was called.
+        asked: Whom Get user was called for, in order.
+    """
+
+    def __init__(self, clock: Callable[[], datetime]) -> None:
+        self.fault: faults.Fault | None = None
+        self.listed_at: list[datetime] = []
+        self.asked: list[int] = []
+        self._clock = clock
+        self._answer = many(PEOPLE, self._meddle)
+
+    def __call__(self, request: faults.Request) -> faults.Fault | None:
+        return self._answer(request)
+
+    def _meddle(self, request: faults.Request, user_id: int | None) -> faults.Fault | None:
+        if request.operation == "list_users" and request.query.get("offset", "0") == "0":
+            self.listed_at.append(self._clock())
+        elif request.operation == "get_user" and user_id is not None:
+            self.asked.append(user_id)
+        return self.fault
+
+    def hours(self) -> list[float]:
+        """When it was asked for everyone, in hours since the start."""
+        return [(at - START) / timedelta(hours=1) for at in self.listed_at]
+
+
+@dataclass
+class Scene:
+    """One directory, one service, one clock."""
+
+    directory: Path
+    fleet: Fleet
+    exposure: Exposure
+    history: History
+    clock: FrozenClock
+    base_url: str
+    waited: list[float] = field(default_factory=list)
+
+    @property
+    def inbox(self) -> Path:
+        """Where its inbox is."""
+        return self.directory / "inbox.db"
+
+    def letters(self) -> InboxStore:
+        """Its inbox; the caller closes it."""
+        return InboxStore(self.inbox, clock=self.clock.now)
+
+    def status(self) -> dict[str, Any]:
+        """What the watch told last."""
+        return read(self.directory / "watch.json")
+
+    def watch(self, *steps: Step, every: timedelta = EVERY, **more: Any) -> Watch:
+        """A watch that waits as long as each step says, does what it says, and is stopped after the last."""
+        left = list(steps)
+
+        def wait(seconds: float) -> bool:
+            self.waited.append(seconds)
+            while left:
+                step = left.pop(0)
+                if isinstance(step, timedelta):
+                    self.clock.advance(step)
+                    return False
+                step()
+            return True
+
+        place = WatchStatus(self.directory / "watch.json")
+        return Watch(self.history, self.exposure, every, place, clock=self.clock.now, wait=wait, **more)
+
+
+@contextmanager
+def a_scene(directory: Path) -> Iterator[Scene]:
+    """A service of five people and an empty history; the client asks once and never waits."""
+    directory.mkdir()
+    clock = FrozenClock(START)
+    fleet = Fleet(clock.now)
+    no_delay = RetryPolicy(max_retries=0, initial_delay=0)
+    with (
+        faults.running(fleet) as server,
+        Client(server.base_url, retries=no_delay, **CREDENTIALS) as client,
+        History(directory, clock=clock.now) as history,
+    ):
+        exposure = Exposure(client, progress=False)
+        yield Scene(directory, fleet, exposure, history, clock, server.base_url)

@@ -1,0 +1,123 @@
+"""A browser for the invented web: it follows what pages say, over real HTTP."""
+
+import asyncio
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from urllib.parse import urljoin, urlsplit
+
+import httpx
+import jmespath
+from selectolax.lexbor import LexborHTMLParser
+
+from exposurekit.sandbox.world import formats
+from exposurekit.sandbox.world.world import running_world
+from exposurekit.service.accounts.subject import Subject
+from exposurekit.service.clock import FrozenClock
+
+START = datetime(2026, 1, 1, 9, tzinfo=UTC)
+
+UNREADABLE = {"Everyname Index", "Gatekeep Records"}
+
+
+class Browser:
+    """A person at a screen: follows what pages say, waits for as long as it takes, keeps no robots.txt."""
+
+    def __init__(self, world, client):
+        self.world, self._client = world, client
+        [(_, port)] = asyncio.run(world.resolve("anything.example", 80))
+        self._at = f"127.0.0.1:{port}"
+
+    def ask(self, url, method="GET", **asked):
+        parts = urlsplit(url)
+        assert parts.scheme == "http"
+        here = parts._replace(netloc=self._at).geturl()
+        return self._client.request(method, here, headers={"host": parts.netloc}, **asked)
+
+    def stream(self, url):
+        parts = urlsplit(url)
+        here = parts._replace(netloc=self._at).geturl()
+        return self._client.stream("GET", here, headers={"host": parts.netloc})
+
+    def first_page(self, site, **known):
+        search = site.search
+        values = dict.fromkeys(Subject(names=()).values(), "") | known
+        told = {name: template.format(**values) for name, template in search.fields.items()}
+        return self.ask(search.url, search.method, **{"params" if search.method == "get" else "data": told})
+
+    def search(self, site, **known):
+        """The listings of all pages of an answer, and whether it could be read."""
+        answer, rows = self.first_page(site, **known), []
+        while True:
+            found = rows_of(site, answer)
+            rows += found
+            if not found and not (answer.status_code == 200 and site.search.no_results[0] in answer.text):
+                return rows, False
+            url = urlsplit(str(answer.url))._replace(netloc=urlsplit(site.search.url).netloc).geturl()
+            following = next_of(site, answer)
+            if not following:
+                return rows, True
+            answer = self.ask(urljoin(url, following))
+
+    def opt_out(self, site, listing, person, **changed):
+        home = person.addresses[0]
+        values = {
+            "reference_id": listing.reference_id,
+            "first_name": person.first_name,
+            "last_name": person.last_name,
+            "birth_date": formats.born_on(person.birth_date).isoformat() if person.birth_date else "",
+            "email": person.emails[0] if person.emails else "",
+            **vars(home),
+            **changed,
+        }
+        removal = site.removal
+        data = {name: template.format(**values) for name, template in removal.fields.items()}
+        if removal.page:
+            hidden = LexborHTMLParser(self.ask(removal.page).text).css("input[type=hidden]")
+            data |= {field.attributes["name"]: field.attributes["value"] for field in hidden}
+        return self.ask(removal.url, "POST", data=data)
+
+
+def picked(node, selectors):
+    for selector in selectors:
+        css, _, attribute = selector.partition("@")
+        nodes = node.css(css) if css else [node]
+        values = [n.attributes.get(attribute) if attribute else n.text(strip=True) for n in nodes]
+        if any(values):
+            return [value for value in values if value]
+    return []
+
+
+def rows_of(site, answer):
+    wanted = site.listings
+    names = [name for name in type(wanted).model_fields if name != "item"]
+    if site.search.answer == "json":
+        told = answer.json()
+        return [
+            {name: jmespath.search(" || ".join(getattr(wanted, name)) or "''", each) for name in names}
+            for each in jmespath.search(wanted.item[0], told)
+        ]
+    page = LexborHTMLParser(answer.text)
+    return [
+        {name: picked(each, getattr(wanted, name)) for name in names} for each in page.css(wanted.item[0])
+    ]
+
+
+def next_of(site, answer):
+    if not site.search.next:
+        return None
+    if site.search.answer == "json":
+        return jmespath.search(site.search.next[0], answer.json())
+    return next(iter(picked(LexborHTMLParser(answer.text), site.search.next)), None)
+
+
+def one(value):
+    return value[0] if isinstance(value, list) else value
+
+
+@contextmanager
+def browsing(people=10, *, seed=7, at=START, hostile=True):
+    with (
+        running_world(people, seed=seed, clock=FrozenClock(at), hostile=hostile) as world,
+        httpx.Client(timeout=10, trust_env=False) as client,
+    ):
+        yield Browser(world, client)

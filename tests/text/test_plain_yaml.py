@@ -1,0 +1,42 @@
+"""YAML as plain data: what is read, with its lines; rules and site definitions test what is refused."""
+
+import pytest
+
+from exposurekit.text.plain_yaml import InvalidYaml, read
+
+TEXT = """\
+name: Seekfolk
+tries: 3
+share: 0.5
+since: 2026-11-13
+empty:
+sites:
+  - a
+  - {b: true}
+"""
+
+
+def test_values_are_plain_and_dates_stay_text():
+    assert read(TEXT).value == {
+        "name": "Seekfolk",
+        "tries": 3,
+        "share": 0.5,
+        "since": "2026-11-13",
+        "empty": None,
+        "sites": ["a", {"b": True}],
+    }
+    assert read("").value is None
+
+
+@pytest.mark.parametrize(
+    ("position", "line"),
+    [((), 1), (("since",), 4), (("sites",), 6), (("sites", 1), 8), (("sites", 1, "b"), 8), (("sites", 7), 6)],
+)
+def test_each_key_and_item_has_its_line(position, line):
+    assert read(TEXT).line(position) == line
+
+
+def test_a_repeated_key_names_its_position():
+    with pytest.raises(InvalidYaml, match="is repeated") as refused:
+        read("a: {b: 1}\nc:\n  - d: 1\n    d: 2\n")
+    assert (refused.value.line, refused.value.position) == (4, ("c", 0, "d"))

@@ -1,0 +1,320 @@
+"""A table, page by page: what is asked leaves the same rows as its code does, and the browser has one page."""
+
+import re
+from datetime import date
+
+import ipywidgets
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support import controls as kit
+
+from exposurekit.errors import InvalidArgument
+from exposurekit.widgets import Explorer
+from exposurekit.widgets.data_grid import PAGES
+from exposurekit.widgets.explorer import CHOICES_MAX
+from exposurekit.widgets.filtering import Filter, TextIndex, unordered
+from exposurekit.widgets.textbox import TextBox
+
+LETTERS = "aAbSsſßσςΣİıéé.*[\\'\"% \n"  # noqa: RUF001  letters that fold to others
+SORTED = ("site", "text", "n", "maybe", "share", "at", "flag", "lists", "mixed", 0)
+CHOSEN = ("site", "text", "n", "maybe", "share", "at", "flag", "day", 0)
+
+
+def mixed(size):
+    """A table with a column of each kind, and with missing values in each that may miss some."""
+    draw = np.random.default_rng(size)
+    texts = ["Ann", "ann", "Straße", "ΟΔΟΣ", 'it\'s "so"', None]
+    table = pd.DataFrame(
+        {
+            "site": pd.Categorical(draw.choice(["PeepFinder", "Else\\where", "Third"], size)),
+            "text": pd.array(draw.choice(np.array(texts, object), size), dtype="str"),
+            "n": draw.integers(0, 5, size),
+            "maybe": pd.array(draw.choice(np.array([1, 2, pd.NA], object), size), dtype="Int64"),
+            "share": draw.choice([0.5, 1.5, np.nan], size),
+            "at": pd.to_datetime(draw.choice(["2026-03-01", "2026-03-02"], size), utc=True),
+            "flag": draw.choice([True, False], size),
+            "day": draw.choice(np.array([date(2026, 3, 1), date(2026, 3, 2)]), size),
+            "mixed": draw.choice(np.array(["a", 1, None], object), size),
+            0: draw.integers(0, 3, size),
+        }
+    )
+    lists = [[["b"], ["a", "c"], [], None][one] for one in draw.integers(0, 4, size)]
+    dtype = kit.empty("records")["aliases"].dtype
+    return table.assign(lists=pd.Series(lists, dtype=dtype), index=draw.permutation(size)).set_index("index")
+
+
+MIXED = mixed(60)
+
+
+def same(explorer, table):
+    """What the explorer leaves is what its code gives."""
+    told = eval(explorer.code, {"pd": pd, "table": table})  # noqa: S307  what a notebook would run
+    pd.testing.assert_frame_equal(told.reset_index(drop=True), explorer.frame.reset_index(drop=True))
+
+
+@st.composite
+def asked(draw):
+    columns = draw(st.lists(st.sampled_from(CHOSEN), unique=True, max_size=3))
+    chosen = {
+        name: draw(st.lists(st.sampled_from(MIXED[name].dropna().unique().tolist()), min_size=1, max_size=3))
+        for name in columns
+    }
+    sort = draw(st.none() | st.tuples(st.sampled_from(SORTED), st.booleans()))
+    return draw(st.text(LETTERS, max_size=3)), chosen, sort
+
+
+@settings(max_examples=60, deadline=None)
+@given(asked())
+def test_code_gives_the_same_rows_as_the_filter(filtered):
+    search, chosen, sort = filtered
+    explorer = Explorer(MIXED, name="table")
+    explorer.search(search)
+    for column, values in chosen.items():
+        explorer.choose(column, values)
+    for _ in range(0 if sort is None else 2 - sort[1]):
+        kit.tell(kit.grid(explorer), {"sort": str(sort[0])})
+    assert explorer.error is None
+    assert explorer.filter.sort == sort
+    same(explorer, MIXED)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.text(LETTERS, max_size=5), max_size=5), st.text(LETTERS, max_size=4))
+def test_a_search_finds_what_is_the_same_in_any_case(texts, wanted):
+    table = pd.DataFrame({"text": pd.Series(texts, dtype="str")})
+    explorer = Explorer(table, name="table")
+    explorer.search(wanted)
+    kept = [text for text in texts if wanted.strip().casefold() in text.casefold()]
+    assert explorer.frame["text"].tolist() == kept
+    same(explorer, table)
+
+
+def test_the_control_of_the_code_can_fail():
+    explorer = Explorer(MIXED, name="table")
+    explorer.choose("n", [1])
+    with pytest.raises(AssertionError):
+        same(explorer, MIXED[MIXED["n"] != 1])
+
+
+@pytest.mark.parametrize("column", ["site", "text", "n", "maybe", "share", "at", "flag", "day", 0])
+def test_each_value_that_is_offered_is_code_that_runs(column):
+    explorer = Explorer(MIXED, name="table")
+    kit.the(explorer, ipywidgets.Dropdown, "Column").value = column
+    values = kit.the(explorer, ipywidgets.SelectMultiple, "Values")
+    values.value = tuple(value for _, value in values.options[:1])
+    assert len(values.value) == 1
+    assert 0 < len(explorer.frame) < len(MIXED)
+    same(explorer, MIXED)
+
+
+@pytest.mark.parametrize("ascending", [True, False])
+@pytest.mark.parametrize("column", ["maybe", "share", "text", "lists", "mixed"])
+def test_what_is_missing_stands_last_and_equals_keep_their_order(column, ascending):
+    table = MIXED.assign(place=np.arange(len(MIXED)))
+    shown = table.iloc[Filter(sort=(column, ascending)).rows(table, TextIndex(table))]
+    missing = shown[column].isna().to_numpy()
+    assert 0 < missing.sum() < len(table)
+    assert missing[-missing.sum() :].all()
+    order = shown[column].astype("str").fillna("") if unordered(table[column]) else shown[column]
+    ties = (order == order.shift()).fillna(value=False).to_numpy("bool")
+    assert ties.any()
+    assert (shown["place"].diff().to_numpy()[ties] > 0).all()
+
+
+def test_a_header_sorts_and_again_the_other_way_round():
+    explorer = Explorer(MIXED)
+    for ascending in (True, False, True):
+        kit.tell(kit.grid(explorer), {"sort": "n"})
+        assert explorer.frame["n"].tolist() == sorted(MIXED["n"], reverse=not ascending)
+        assert kit.grid(explorer).sort == ["n", ascending]
+
+
+def test_columns_that_are_no_texts_sort_too():
+    table = pd.DataFrame({0: [2, 1], ("a", 1): [1, 2]})
+    explorer = Explorer(table)
+    kit.tell(kit.grid(explorer), {"sort": "0"})
+    assert explorer.frame[0].tolist() == [1, 2]
+    assert kit.grid(explorer).sort == ["0", True]
+
+
+@pytest.mark.parametrize("size", PAGES)
+def test_the_browser_has_one_page_at_most(size):
+    explorer = Explorer(kit.records(1_050))
+    sizes = kit.the(explorer, ipywidgets.Dropdown, "Rows")
+    sizes.value = size
+    seen = []
+    for _ in range(-(-1_050 // size)):
+        shown = [row[0] for row in kit.grid(explorer).rows]
+        assert 0 < len(shown) <= size
+        seen += shown
+        kit.press(explorer, "Next page")
+    assert seen == [*range(1_050)]
+    assert [row[0] for row in kit.grid(explorer).rows] == seen[-len(kit.grid(explorer).rows) :]  # it stays
+    state = repr(explorer.get_state()) + repr(kit.grid(explorer).get_state())
+    assert state.count("peepfinder.example") <= size
+
+
+def test_pages_go_back_and_another_size_begins_anew():
+    explorer = Explorer(kit.records(100))
+    kit.press(explorer, "Next page")
+    assert kit.statuses(explorer) == ["Rows 21 to 40 of 100"]
+    kit.press(explorer, "Previous page")
+    kit.press(explorer, "Previous page")
+    assert kit.statuses(explorer) == ["Rows 1 to 20 of 100"]
+    kit.press(explorer, "Next page")
+    kit.the(explorer, ipywidgets.Dropdown, "Rows").value = 50
+    assert kit.statuses(explorer) == ["Rows 1 to 50 of 100"]
+
+
+def test_a_search_that_is_typed_begins_at_the_first_page():
+    explorer = Explorer(kit.records(100))
+    kit.press(explorer, "Next page")
+    kit.the(explorer, TextBox, "Search").value = " PEEPfinder.example/p/9 "
+    assert explorer.frame["record_id"].tolist() == [10, *range(91, 101)]
+    assert kit.statuses(explorer) == ["Rows 1 to 11 of 11"]
+    assert kit.the(explorer, ipywidgets.Textarea, "Code").value == explorer.code
+
+
+def test_what_is_ticked_stays_so_whatever_is_filtered():
+    table = kit.records(100)
+    explorer = Explorer(table)
+    for row in (3, 5, 3, 7):
+        kit.tell(kit.grid(explorer), {"row": row, "selected": True})
+    kit.tell(kit.grid(explorer), {"row": 5, "selected": False})
+    explorer.choose("record_id", 99)
+    assert kit.grid(explorer).selected == []
+    pd.testing.assert_frame_equal(explorer.selection, table.iloc[[3, 7]])
+    kit.press(explorer, "Clear")
+    assert kit.grid(explorer).selected == []
+    assert "0 selected" in repr(explorer)
+    kit.tell(kit.grid(explorer), {"row": 1, "selected": True})
+    explorer.show(table.head(2))
+    assert len(explorer.selection) == 0
+
+
+@pytest.mark.parametrize(
+    "content",
+    [{"row": 50}, {"row": True}, {"row": [1]}, {"row": 1.0}, {"sort": "none"}, {"sort": []}, "x", None],
+)
+def test_what_the_browser_was_not_shown_it_cannot_ask_for(content):
+    explorer = Explorer(kit.records(100))
+    kit.tell(kit.grid(explorer), content | {"selected": True} if isinstance(content, dict) else content)
+    assert explorer.selection.empty
+    assert explorer.filter.sort is None
+    assert explorer.error is None
+
+
+def test_a_column_of_many_values_has_a_search_box():
+    table = pd.DataFrame(
+        {"few": [*range(CHOICES_MAX)] * 2, "many": [*range(CHOICES_MAX + 1)] + [0] * (CHOICES_MAX - 1)}
+    )
+    offered = [value for _, value in kit.the(Explorer(table), ipywidgets.Dropdown, "Column").options]
+    assert offered == [None, "few"]
+
+
+def test_columns_of_lists_are_shown_and_not_offered():
+    table = MIXED.assign(listed=[["a", "b"]] * len(MIXED))
+    explorer = Explorer(table)
+    offered = [value for _, value in kit.the(explorer, ipywidgets.Dropdown, "Column").options]
+    assert not {"lists", "listed", "mixed"} & {*offered}
+    assert kit.grid(explorer).rows[0][1][-1] == "a, b"
+    with pytest.raises(InvalidArgument, match="the column contains lists"):
+        explorer.choose("lists", [["a"]])
+
+
+def test_picks_of_two_columns_add_up_and_are_there_again():
+    explorer = Explorer(MIXED, name="table")
+    column = kit.the(explorer, ipywidgets.Dropdown, "Column")
+    values = kit.the(explorer, ipywidgets.SelectMultiple, "Values")
+    column.value, values.value = "site", ("Third",)
+    column.value = "n"
+    assert values.value == ()
+    values.value = (1, 2)
+    column.value = "site"
+    assert values.value == ("Third",)
+    assert explorer.filter.chosen == {"site": ("Third",), "n": (1, 2)}
+    same(explorer, MIXED)
+    values.value = ()
+    assert explorer.filter.chosen == {"n": (1, 2)}
+    kit.press(explorer, "Clear")
+    assert len(explorer.frame) == len(MIXED)
+
+
+def test_another_table_keeps_what_is_asked():
+    explorer = Explorer(kit.records(100))
+    explorer.choose("status", ["removed"])
+    explorer.show(kit.records(10))
+    assert len(explorer.frame) == 3
+    kit.the(explorer, ipywidgets.Dropdown, "Column").value = "status"  # removed is there, and picked
+    assert explorer.error is None
+    explorer.show(kit.empty("records"))
+    kit.the(explorer, ipywidgets.Dropdown, "Column").value = "site"
+    assert explorer.error is None
+    assert explorer.filter.chosen == {"status": ("removed",)}
+
+
+def test_values_without_an_order_are_shown_and_not_offered():
+    table = pd.DataFrame({"odd": pd.Series(pd.Categorical(["a", 1])), "complex": [1j, 2j], "n": [1, 2]})
+    explorer = Explorer(table)
+    offered = [value for _, value in kit.the(explorer, ipywidgets.Dropdown, "Column").options]
+    assert offered == [None, "n"]
+    assert [row[1] for row in kit.grid(explorer).rows] == [["a", "1j", "1"], ["1", "2j", "2"]]
+
+
+@pytest.mark.parametrize(
+    ("frame", "name"),
+    [
+        ([1], "frame"),
+        (None, "frame"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "frame"),
+        (pd.DataFrame([[1, 2]], columns=["1", 1]), "frame"),
+        (pd.DataFrame({"a": [1]}), "my table"),
+        (pd.DataFrame({"a": [1]}), "class"),
+        (pd.DataFrame({"a": [1]}), ""),
+    ],
+    ids=["a list", "none", "doubled", "alike", "two words", "a keyword", "no name"],
+)
+def test_what_is_no_table_or_no_name_is_refused(frame, name):
+    with pytest.raises(InvalidArgument):
+        Explorer(frame, name=name)
+
+
+@pytest.mark.parametrize(("column", "values"), [("none", ["a"]), ("site", "removed")])
+def test_what_no_column_may_be_is_refused(column, values):
+    explorer = Explorer(kit.records(3))
+    with pytest.raises(InvalidArgument):
+        explorer.choose(column, values)
+    assert len(explorer.frame) == 3
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "message"),
+    [
+        ("Site", ["Site 000"], "no such column: did you mean 'site'?"),
+        ("site", ["Site 0001"], "no such value in site: did you mean"),
+        ("site", "elsewhere", "no such value in site: use one of Site 000"),
+        ("name", ["Odalys"], "no such value in name: the column has another value or type"),
+    ],
+)
+def test_a_wrong_column_or_value_is_refused_with_the_nearest(column, values, message):
+    with pytest.raises(InvalidArgument, match=re.escape(message)):
+        Explorer(kit.records(300)).choose(column, values)
+
+
+def test_the_static_html_says_which_rows_it_shows():
+    explorer = Explorer(kit.records(194))
+    explorer.choose("status", "removed")
+    words = kit.Read(explorer.to_html()).words
+    assert "64 of 194 rows, 0 selected (rows 1 to 20 of 64)" in words
+
+
+def test_the_table_that_was_given_stays_as_it_is():
+    before = MIXED.copy()
+    explorer = Explorer(MIXED)
+    explorer.search("a")
+    for mine in (explorer.frame, explorer.selection):
+        mine["n"] = 7
+    pd.testing.assert_frame_equal(MIXED, before)
