@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
+from importlib.resources import files
 
 from exposurekit.text.sanitize import escaped, plain
 
@@ -14,6 +16,17 @@ NOT_TOLD = "not told"
 _BOX = "display:inline-block;max-width:100%;padding:.5em .8em;border:1px solid;border-radius:4px"
 _TABLE = "border-collapse:collapse;margin:.3em 0;color:inherit;font:inherit"
 _CELL = "text-align:left;vertical-align:top;padding:.1em 1em .1em 0"
+
+
+@cache
+def stylesheet() -> str:
+    """Return the style sheet that reports and widgets share: tokens and common parts, below the class ``exposurekit``.
+
+    >>> from exposurekit.text.html_cards import stylesheet
+    >>> ".exposurekit .card" in stylesheet()
+    True
+    """
+    return files("exposurekit.text").joinpath("style.css").read_text("utf-8")
 
 
 def html_card(title: str, facts: Mapping[str, object], *parts: str) -> str:
