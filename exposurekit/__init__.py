@@ -80,6 +80,7 @@ if TYPE_CHECKING:  # for type checkers and editors; `_MODULES` is what runs, and
     from exposurekit.history import ReceivedDelivery as ReceivedDelivery
     from exposurekit.history import Run as Run
     from exposurekit.reports import Report as Report
+    from exposurekit.reports import Section as Section
     from exposurekit.reports import report as report
     from exposurekit.sandbox.demo import demo as demo
     from exposurekit.text import sanitize as sanitize
@@ -91,7 +92,7 @@ _MODULES = {
     **dict.fromkeys(("Client", "AsyncClient", "RetryPolicy"), "client"),
     "demo": "sandbox.demo",
     "export": "exports",
-    **dict.fromkeys(("report", "Report"), "reports"),
+    **dict.fromkeys(("report", "Report", "Section"), "reports"),
     **dict.fromkeys(("History", "Run", "Diff", "ReceivedDelivery", "HistoryLocked"), "history"),
     **dict.fromkeys(("User", "UserKey", "Record", "Link", "Alert"), "contract.models"),
     **dict.fromkeys(

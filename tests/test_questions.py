@@ -77,7 +77,7 @@ def test_a_new_question_is_a_choice_of_the_dashboard(demo):
 def test_a_new_question_is_a_section_of_a_report(demo):
     [section] = ek.report(demo.history, sections=["by_page"]).sections
     assert section.title == "Listings with a page"
-    assert "listings have a page" in section.words
+    assert "listings have a page" in section.finding
 
 
 @pytest.mark.parametrize("name", QUESTIONS)

@@ -117,7 +117,7 @@ def _gap_area(spans: ObservedSpans, top: int) -> list[go.Scatter]:
         return []
     at, row, lower = gaps.outline()
     y = _with_breaks(np.where(lower, 0, max(top, 1)), row)
-    pattern = fill_pattern("+", CLEAR, GREY, size=6)
+    pattern = fill_pattern("+", CLEAR, GREY, size=6, solidity=0.2)
     return [filled(at, y, CLEAR, name="no observations", fillpattern=pattern)]
 
 

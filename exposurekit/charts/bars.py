@@ -8,12 +8,12 @@ import plotly.graph_objects as go
 
 from exposurekit.charts.theme import GREY, HOVER, Chart, bar_marker, chart, escape, pluralize, short
 
-MAX_ROWS = 25
+MAX_ROWS = 12
 MAX_SUMMARY_ROWS = 10
 MAX_TIED_NAMES = 2  # a longer tie is reported as a count
 TEXT_OUTSIDE = {"textposition": "outside", "cliponaxis": False}
 TEXT_AUTO = {"textposition": "auto", "cliponaxis": False}  # inside the bar if it fits
-_ROW_PX, _FRAME_PX = 26, 190
+_ROW_PX, _FRAME_PX = 30, 190
 _SINGLE_GAP = 0.6  # a single bar is as thick as one of several
 
 

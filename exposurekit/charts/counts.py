@@ -61,7 +61,7 @@ _STATES = _Wording("No open listings", _NO_STATE, "Open listings", "name", "stat
 def by_site(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     """Draw listings per site and status as stacked bars, with the number of open listings behind each.
 
-    The site with most open listings is at the top. Sites after the 25th share one row.
+    The site with most open listings is at the top. Sites after the first `MAX_ROWS` share one row.
 
     Args:
         table: A table as returned by `analysis.by_site` or `History.by_site`.
@@ -100,7 +100,7 @@ def by_user(table: pd.DataFrame, *, provenance: str = "") -> Chart:
 
 
 def user_by_site(matrix: pd.DataFrame, *, provenance: str = "") -> Chart:
-    """Draw open listings per person and site as a heat map of at most 25 by 25, highest counts first.
+    """Draw open listings per person and site as a heat map of at most `MAX_ROWS` rows and columns, highest counts first.
 
     Args:
         matrix: A table as returned by `analysis.user_by_site`.

@@ -21,8 +21,13 @@ function drawing(Plotly, figureOf, paper) {
     const fitted = fit(data, layout, width);
     const sized = { ...fitted.layout, ...header(fitted, width), width, font: { ...layout.font, color } };
     if (onPaper) sized.height = paper.height(sized.height);
-    Plotly.react(container, fitted.data, sized, config);
+    Plotly.react(container, onPaper ? fitted.data.map(withPattern) : fitted.data, sized, config);
     resizeObserver.observe(container);
+  }
+  // Paper may have no colours.
+  function withPattern(trace) {
+    if (trace.marker?.pattern?.shape) return { ...trace, marker: { ...trace.marker, pattern: { ...trace.marker.pattern, solidity: 0.2 } } };
+    return trace.fillpattern?.shape ? { ...trace, fillpattern: { ...trace.fillpattern, solidity: 0.2 } } : trace;
   }
   const resizeObserver = new ResizeObserver((entries) => {
     for (const { target } of entries) if (!onPaper && widths.get(target) !== target.clientWidth) draw(target);

@@ -21,7 +21,7 @@ _PARTS = {"listings": ("of_listings", (BLUE, "")), "pages": ("of_pages", (GREY, 
 
 
 def score(table: pd.DataFrame, *, provenance: str = "") -> Chart:
-    """Draw the score of each person in points, for listings and pages, for at most 25 people.
+    """Draw the score of each person in points, for listings and pages, for at most `MAX_ROWS` people.
 
     Args:
         table: A table as returned by `analysis.score` or `History.score`.

@@ -1,26 +1,30 @@
 """Chart theme: palette, number and label formats, and the `Chart` figure class."""
 
 import json
+import re
 import textwrap
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 import pandas as pd
 import plotly.graph_objects as go
+import plotly.io as pio
 
 from exposurekit.analysis import NOT_STATED, OTHER, UNKNOWN, VANISHED
 from exposurekit.analysis.definitions import definition
 from exposurekit.charts.embedding import embed_figure, embed_html, in_terminal
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
+from exposurekit.errors import InvalidArgument
 from exposurekit.text.sanitize import escaped, label, plain
 
-# Okabe and Ito's colour-blind safe palette; patterns and dashes carry the same distinction without colour.
+# Okabe and Ito's colour-blind safe palette. Patterns and dashes carry the same distinction without colour; patterns are
+# visible only on paper and in `Chart.with_patterns`.
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
 YELLOW, BLUE, VERMILION, PURPLE = "#F0E442", "#0072B2", "#D55E00", "#CC79A7"
 GREY = "#7F7F7F"  # of lines and markers: visible on white and on black
 # Text needs a background of its own: no colour has a contrast of 4.5:1 on both white and JupyterLab's dark #111111.
-INK, PAPER = "#444444", "#FFFFFF"
-PALE, CLEAR = "rgba(127,127,127,0.25)", "rgba(0,0,0,0)"
+INK, SOFT, PAPER = "#1B2430", "#5B6673", "#FFFFFF"
+PALE, CLEAR = "rgba(127,127,127,0.2)", "rgba(0,0,0,0)"
 SERIES = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY)
 SHAPES = ("", "/", ".", "x", "\\", "-")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
@@ -34,8 +38,12 @@ COLOURS = {
 }
 PATTERNS = {DISCOVERED: "", PENDING_REMOVAL: "/", REMOVED: ".", VANISHED: "\\", OTHER: "x", UNKNOWN: "-"}
 LABEL_MAX = 40
+MINUS = "\N{MINUS SIGN}"
+Figure: TypeAlias = go.Figure
 TITLE_WIDTH, PROVENANCE_WIDTH = 66, 64  # characters per line: Plotly does not wrap titles
 _HOVER_WIDTH = 60
+_FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
+_PATTERN = 0.2  # the share of a visible pattern that is lines
 _TITLE_PX, _PROVENANCE_PX, _LEGEND_PX = 21, 16, 20  # heights of a line
 _CHARACTER_PX, _SYMBOL_PX, _WIDTH_PX = 7, 46, 500  # of a legend: a character, a symbol, and the minimum width
 NOT_KNOWN = "not known"
@@ -66,6 +74,23 @@ class Chart(go.Figure):  # type: ignore[misc]  # Plotly is untyped
 
     _ipython_display_ = None  # Plotly's would open a browser in a terminal
 
+    def with_patterns(self) -> "Chart":
+        """Return a copy in which bars and areas have patterns, for print without colour.
+
+        >>> chart = charts.by_site(analysis.by_site(exposure.records()))
+        >>> chart.with_patterns().data[1].marker.pattern.solidity > 0
+        True
+        """
+        figure = Chart(self)
+        figure.for_each_trace(
+            lambda bar: bar.update(marker={"pattern": {"solidity": _PATTERN}}), {"type": "bar"}
+        )
+        figure.for_each_trace(
+            lambda area: area.update(fillpattern={"solidity": _PATTERN}) if area.fillpattern.shape else None,
+            {"type": "scatter"},
+        )
+        return figure
+
     def __repr__(self) -> str:
         return f"Chart({_meta(self)['finding']!r})"
 
@@ -78,6 +103,35 @@ class Chart(go.Figure):  # type: ignore[misc]  # Plotly is untyped
         # Renderers of this MIME type do not know the notebook's theme.
         on_paper = figure | {"layout": figure["layout"] | {"paper_bgcolor": PAPER}}
         return {MIME: on_paper, "text/html": html, "text/plain": repr(self)}
+
+
+_AXIS = {
+    "gridcolor": PALE,
+    "zeroline": False,
+    "linecolor": PALE,
+    "automargin": True,
+    "title": {"font": {"size": 13}},
+}
+TEMPLATE = go.layout.Template(
+    layout={
+        "paper_bgcolor": CLEAR,
+        "plot_bgcolor": CLEAR,
+        "colorway": [*SERIES],
+        "font": {"color": INK, "family": _FONT, "size": 13},
+        "title": {"font": {"size": 17, "weight": 600}, "subtitle": {"font": {"size": 13, "color": GREY}}},
+        "hoverlabel": {"bgcolor": PAPER, "bordercolor": PALE, "font": {"color": INK}},
+        "xaxis": _AXIS,
+        "yaxis": _AXIS | {"ticklabelstandoff": 6},
+        "bargap": 0.35,
+        "modebar": {  # upright at the right edge, as a row of buttons would cover the title
+            "bgcolor": CLEAR,
+            "color": GREY,
+            "activecolor": GREY,
+            "orientation": "v",
+        },
+    }
+)
+pio.templates["exposurekit"] = TEMPLATE  # so that other figures can have this design: template="exposurekit"
 
 
 def chart(
@@ -248,6 +302,61 @@ def percent(share: float) -> str:
     return "over 99%" if 0.995 <= share < 1 else f"{share:.0%}"  # noqa: PLR2004  would round to 100%
 
 
+def adopt_figure(figure: Figure, title: str) -> Chart:
+    """A figure of somebody else's in the design of this package, with its texts made safe.
+
+    Args:
+        figure: Any Plotly figure. Tags other than line breaks, bold and italics are displayed as text.
+        title: Its title, if it has none.
+
+    Raises:
+        InvalidArgument: A trace is of a kind that the bundled plotly.js cannot draw.
+    """
+    if isinstance(figure, Chart):
+        return figure
+    if unknown := {trace.type for trace in figure.data} - _DRAWABLE:
+        raise InvalidArgument(
+            f"A report cannot draw {', '.join(sorted(unknown))}; it draws {', '.join(sorted(_DRAWABLE))}"
+        )
+    content = _safe_texts(figure.to_plotly_json())
+    layout = content["layout"]
+    text = (layout.get("title") or {}).get("text") or escape(title)
+    kept = {name: part for name, part in layout.items() if name not in _REPLACED}
+    adopted = Chart(content["data"], layout=kept)
+    height = int(figure.layout.height or 420)
+    margin = {"l": 16, "r": 28, "t": 40 + _TITLE_PX, "b": 68}
+    meta = {"finding": plain(figure.layout.title.text or title), "summary": "", "provenance": ""}
+    adopted.update_layout(template=TEMPLATE, title={"text": text}, height=height, margin=margin, meta=meta)
+    return adopted
+
+
+_DRAWABLE = {
+    "scatter",
+    "bar",
+    "pie",
+    "heatmap",
+    "histogram",
+    "histogram2d",
+    "histogram2dcontour",
+    "contour",
+    "box",
+}
+_REPLACED = {"template", "title", "height", "width", "margin", "meta", "images", "mapbox", "map"}
+_TAGS = re.compile(r"&lt;(/?(?:b|i|br|sub|sup|extra)/?)&gt;")
+
+
+def _safe_texts(part: Any) -> Any:
+    if isinstance(part, str):
+        return _TAGS.sub(r"<\1>", escaped(part)) if "<" in part else part
+    if isinstance(part, dict):
+        return {name: _safe_texts(value) for name, value in part.items()}
+    if isinstance(part, (list, tuple)):
+        return [_safe_texts(value) for value in part]
+    if hasattr(part, "dtype") and part.dtype == object:
+        return [_safe_texts(value) for value in part.tolist()]
+    return part
+
+
 def filled(x: Any, y: Any, fillcolor: str, **options: Any) -> go.Scatter:
     """Create a filled shape without an outline and without hover text."""
     outline = {"mode": "lines", "line": {"width": 0}, "hoverinfo": "skip"}
@@ -255,13 +364,13 @@ def filled(x: Any, y: Any, fillcolor: str, **options: Any) -> go.Scatter:
 
 
 def fill_pattern(shape: str, colour: str, foreground: str = "white", **options: Any) -> dict[str, Any]:
-    """The pattern of an area or a bar."""
-    return {"shape": shape, "bgcolor": colour, "fgcolor": foreground, "solidity": 0.2, **options}
+    """The pattern of an area or a bar; invisible, unless `options` give it a solidity."""
+    return {"shape": shape, "bgcolor": colour, "fgcolor": foreground, "solidity": 0, **options}
 
 
 def bar_marker(colour: str, shape: str) -> dict[str, Any]:
     """The marker of a bar: a colour and a pattern."""
-    return {"color": colour, "pattern": fill_pattern(shape, colour)}
+    return {"color": colour, "pattern": fill_pattern(shape, colour), "cornerradius": 2}
 
 
 def _with_config(figure: Chart) -> dict[str, Any]:
@@ -291,13 +400,11 @@ def _layout(finding: str, provenance: str, height: int, legend_rows: int) -> dic
     title, subtitle = _lines(finding, TITLE_WIDTH), _lines(provenance, PROVENANCE_WIDTH)
     top = 40 + _TITLE_PX * len(title) + _PROVENANCE_PX * len(subtitle)
     bottom = 48 + _LEGEND_PX * legend_rows
-    axis = {"gridcolor": PALE, "zeroline": False, "linecolor": PALE, "automargin": True}
     return {
-        "template": "none",
+        "template": TEMPLATE,
         "title": {
             "text": "<br>".join(title),
             "subtitle": {"text": "<br>".join(subtitle)},
-            "font": {"size": 16},
             "x": 0,
             "y": 1,
             "yanchor": "top",
@@ -305,10 +412,6 @@ def _layout(finding: str, provenance: str, height: int, legend_rows: int) -> dic
         },
         "height": height + top + bottom - 160,
         "margin": {"l": 16, "r": 28, "t": top, "b": bottom},
-        "paper_bgcolor": CLEAR,
-        "plot_bgcolor": CLEAR,
-        "font": {"color": INK, "family": "system-ui, sans-serif"},
-        "hoverlabel": {"bgcolor": PAPER, "bordercolor": GREY, "font": {"color": INK}},
         # Below the plot: above it, further rows in a narrow window would cover the provenance.
         "legend": {
             "orientation": "h",
@@ -318,10 +421,6 @@ def _layout(finding: str, provenance: str, height: int, legend_rows: int) -> dic
             "x": 0,
             "traceorder": "normal",
         },
-        "xaxis": axis | {"ticklabelstandoff": 4},  # keeps a wide first label off the other axis
-        "yaxis": axis,
+        "xaxis": {"ticklabelstandoff": 4},  # keeps a wide first label off the other axis
         "showlegend": legend_rows > 0,
-        "bargap": 0.25,
-        # Upright at the right edge, as a row of buttons would cover the title.
-        "modebar": {"bgcolor": CLEAR, "color": GREY, "activecolor": GREY, "orientation": "v"},
     }

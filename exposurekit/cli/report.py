@@ -38,6 +38,11 @@ KINDS = ("fleet", "person", "changes", "sites")
 @click.option(
     "--out", required=True, type=click.Path(path_type=Path), help="The file to write, such as fleet.html."
 )
+@click.option("--title", help="Another title.")
+@click.option(
+    "--logo", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="An image for its head."
+)
+@click.option("--accent", metavar="#RRGGBB", help="A colour for the line above its title.")
 @click.option("--pdf", is_flag=True, help="Also write a PDF beside it; needs Chromium, Chrome or Edge.")
 @click.option("--open", "opens", is_flag=True, help="Open it in the browser.")
 @json_option
@@ -51,6 +56,9 @@ def report(
     share_safe: bool,
     rows: bool,
     out: Path,
+    title: str | None,
+    logo: Path | None,
+    accent: str | None,
     pdf: bool,
     opens: bool,
     as_json: bool,
@@ -77,6 +85,9 @@ def report(
         "since": since,
         "share_safe": share_safe,
         "rows": rows,
+        "title": title or "",
+        "logo": logo,
+        "accent": accent or "",
     }
     if exposure is not None and _needs_no_history(history):
         written = write_report(exposure, out, **options)

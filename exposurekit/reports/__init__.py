@@ -11,7 +11,9 @@
     html, pdf     render it
 """
 
+import base64
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, datetime
@@ -23,14 +25,24 @@ from exposurekit.history import History
 from exposurekit.privacy import pseudonyms
 from exposurekit.reports import leak_check, pdf
 from exposurekit.reports.data import ReportSource
-from exposurekit.reports.model import Fact, Removal, Report, Section
+from exposurekit.reports.model import Action, Fact, Removal, Report, Section
 from exposurekit.reports.sections import KINDS, build_report, needed_tables
 from exposurekit.system.atomic_files import write_file
 from exposurekit.text.sanitize import plain
 
 _SUFFIXES = (".html", ".htm", ".pdf")
+_COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
+_LOGO_MAX = 500_000  # bytes
+_IMAGES = {
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".gif": "image/gif",
+    ".webp": "image/webp",
+    ".svg": "image/svg+xml",  # an image runs no script
+}
 
-__all__ = ["KINDS", "Fact", "Removal", "Report", "Section", "report"]
+__all__ = ["KINDS", "Action", "Fact", "Removal", "Report", "Section", "report"]
 
 
 def report(
@@ -43,7 +55,10 @@ def report(
     exposure: Exposure | None = None,
     share_safe: bool = False,
     rows: bool = False,
-    sections: Sequence[str] = (),
+    sections: Sequence[str | Section] = (),
+    title: str = "",
+    logo: str | os.PathLike[str] | None = None,
+    accent: str = "",
 ) -> Report:
     """Make a report on an exposure or a history, and write it to a file if you name one.
 
@@ -64,7 +79,11 @@ def report(
             file: pass ``exposure`` to search for them too.
         rows: Whether a share-safe report on everyone has tables with one row per listing or person. Such tables are
             pseudonymised and not anonymous: a reader who knows a person's listings can find that person's row.
-        sections: The names of the sections, if not those of its kind: questions such as ``by_state`` and ``survival``.
+        sections: The sections, if not those of its kind: names of questions such as ``by_state`` and ``survival``, and
+            sections of your own, as `ek.Section`.
+        title: Another title.
+        logo: An image for the head of the page: a PNG, JPEG, GIF, WebP or SVG file of at most 500 kB.
+        accent: A colour for the line above the title, such as ``"#7a1f5c"``.
 
     Returns:
         The report as typed values: ``.finding``, ``.facts``, ``.sections``, ``.data``, ``.to_html()``.
@@ -81,6 +100,9 @@ def report(
     """
     kind = _kind(kind, user, since)
     _check_path(path)
+    if accent and not _COLOUR.fullmatch(accent):
+        raise InvalidArgument("accent is a colour of six hexadecimal digits, such as '#7a1f5c'")
+    image = "" if logo is None else _data_url(Path(logo))
     origin = ReportSource(
         source,
         exposure=exposure,
@@ -90,7 +112,7 @@ def report(
         has_rows=rows,
     )
     data = origin.load(needed_tables(kind, sections))
-    result = build_report(kind, data, sections)
+    result = replace(build_report(kind, data, sections, plain(title).strip()), logo=image, accent=accent)
     if share_safe:
         result = replace(result, is_share_safe=True)
         assert data.sharing is not None  # noqa: S101  share-safe data has it
@@ -99,6 +121,21 @@ def report(
         is_pdf = Path(path).suffix.lower() == ".pdf"
         write(Path(path), pdf.print_pdf(result.to_html()) if is_pdf else result.to_html().encode())
     return result
+
+
+def _data_url(path: Path) -> str:
+    """An image as a ``data:`` address."""
+    if path.suffix.lower() not in _IMAGES:
+        raise InvalidArgument(
+            f"logo is an image file that ends in {', '.join(_IMAGES)}: {plain(path)} does not"
+        )
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ConfigurationError(f"logo: {plain(path)} cannot be read: {error.strerror}") from None
+    if len(content) > _LOGO_MAX:
+        raise InvalidArgument(f"logo: {plain(path)} has {len(content):,} bytes; at most {_LOGO_MAX:,}")
+    return f"data:{_IMAGES[path.suffix.lower()]};base64,{base64.b64encode(content).decode()}"
 
 
 def write(path: Path, content: bytes) -> None:

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import re
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -16,11 +17,19 @@ from exposurekit import charts
 from exposurekit.analysis.definitions import definition
 from exposurekit.analysis.tasks import step_urls
 from exposurekit.charts.embedding import drawing_js, plotly_js
+from exposurekit.contract.types import STATUSES
 from exposurekit.text import formatting
+from exposurekit.text.html_cards import stylesheet
 from exposurekit.text.sanitize import escaped, link, link_with_path, plain
 
 OPEN_MAX = 30  # items of manual work up to which their lists are unfolded
 _SAFE = Markup  # for markup made here; everything else is escaped
+_KINDS = {
+    "fleet": "Fleet report",
+    "person": "Report on one person",
+    "changes": "Change report",
+    "sites": "Site report",
+}
 _HEADINGS = {
     "at": "time",
     "contains": "contains",
@@ -29,6 +38,7 @@ _HEADINGS = {
     "gone_days": "days absent",
     "is_profile_field": "profile field",
     "left_out": "not counted",
+    "href": "link",
     "items_per_minute": "items per minute",
     "median_days": "median days",
     "median_high": "median, high",
@@ -51,7 +61,16 @@ _SECTION_HEADINGS = {
     ("score", "pages"): "web pages",
 }
 _NO_DEFINITION = {("coverage", "other")}  # defined for statuses only
-_SHARES = {"never", "never_low", "never_high"}  # shown in percent
+_SHARES = {"never", "never_low", "never_high"}  # shown in percent, with a bar
+_CELL_KINDS = {
+    "site": "site",
+    "status": "status",
+    "href": "link",
+    "url": "link",
+    **dict.fromkeys(_SHARES, "share"),
+}
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_SPARK = (96, 24)  # width and height of a sparkline
 _LEFT = ' class="left"'
 _UNBROKEN_MAX = 24  # characters of a value that is not broken over lines
 
@@ -66,7 +85,7 @@ def page(report: Any) -> str:
     >>> "connect-src" in page(ek.report(exposure))
     True
     """
-    first = next((section.key for section in report.sections if section.chart is not None), None)
+    first = next((section.key for section in report.sections if section.figure is not None), None)
     drawing = [plotly_js(), _charts_js()] if first else []
     page_script = _file("templates/report.js")
     hashes = " ".join(f"'sha256-{_digest(script)}'" for script in (*drawing, page_script))
@@ -78,9 +97,11 @@ def page(report: Any) -> str:
         report=report,
         open_max=OPEN_MAX,
         policy=policy,
-        style=_SAFE(_file("templates/report.css")),
+        style=_SAFE(stylesheet() + _file("templates/report.css")),
         # The scripts stand after the first chart, so that it is drawn before the tables below it are parsed.
         first=first,
+        kinds=_KINDS,
+        describe=charts.describe,
         drawing=[_SAFE(script) for script in drawing],
         page_script=_SAFE(page_script),
     )
@@ -103,6 +124,8 @@ def _template() -> Any:
         "body": _body,
         "head": _head,
         "defined": _defined,
+        "spark": _spark,
+        "dated": _dated,
         "drawn": lambda chart: _data(_charts_json(chart)),
         "csv": lambda table: _data(formatting.as_csv(table)),
     }
@@ -151,20 +174,36 @@ def _defined(name: str) -> Markup:
     return _SAFE(f'<dfn tabindex="0" title="{escaped(words)}" aria-label="{label}">{escaped(name)}</dfn>')
 
 
+def _spark(values: tuple[float, ...]) -> Markup:
+    """A sparkline from 0 to the highest value."""
+    if len(values) < 2:  # noqa: PLR2004  a point is no line
+        return _SAFE("")
+    width, height = _SPARK
+    step, top = width / (len(values) - 1), max(*values, 1)
+    points = " ".join(
+        f"{step * at:.1f},{1 + (height - 2) * (1 - value / top):.1f}" for at, value in enumerate(values)
+    )
+    return _SAFE(
+        f'<svg class="spark" viewBox="0 0 {width} {height}" preserveAspectRatio="none" aria-hidden="true">'
+        f'<polygon points="0,{height} {points} {width},{height}"/><polyline points="{points}"/></svg>'
+    )
+
+
 def _body(table: pd.DataFrame) -> Markup:
     """The rows of a table; a loop in the template would take as long as everything else."""
     shares = {
         name: table[name].map(_percent, na_action="ignore").astype("str") for name in _SHARES & {*table}
     }
-    cells: dict[tuple[bool, bool, str], str] = {}  # many cells are equal
+    cells: dict[tuple[str, bool, str], str] = {}  # many cells are equal
     yes_or_no = {
         str(name): table[name].map({True: "yes", False: "no"}) for name in table.select_dtypes("bool")
     }
-    are_texts, are_sites = _are_texts(table), [name == "site" for name in table]
+    are_texts = _are_texts(table)
+    kinds = [_CELL_KINDS.get(str(name), "") for name in table]
     rows = [
         "".join(
             cells.get(key) or cells.setdefault(key, _cell(*key))
-            for key in zip(are_sites, are_texts, row, strict=True)
+            for key in zip(kinds, are_texts, row, strict=True)
         )
         for row in formatting.rows(table.assign(**shares, **yes_or_no))
     ]
@@ -175,11 +214,26 @@ def _percent(share: float) -> str:
     return f"{share:.0%}"
 
 
-def _cell(is_site: bool, is_text: bool, text: str) -> str:  # noqa: FBT001
-    is_short = len(text) <= _UNBROKEN_MAX and (is_site or text[:1].isdigit())
+def _cell(kind: str, is_text: bool, text: str) -> str:  # noqa: FBT001
+    content = escaped(text)
+    if text == formatting.MISSING:
+        kind = ""
+    if kind == "share":
+        return f'<td class="share" style="--share:{content}">{content}</td>'
+    if kind == "status":
+        name = text.replace(" ", "-") if text in STATUSES else "other"
+        return f'<td class="left"><span class="chip {name}">{content}</span></td>'
+    if kind == "link":
+        return f'<td class="left link">{link_with_path(text)}</td>'
+    is_short = len(text) <= _UNBROKEN_MAX and (kind == "site" or text[:1].isdigit())
     names = [*(["unbroken"] if is_short else []), *(["left"] if is_text else [])]
     classes = f' class="{" ".join(names)}"' if names else ""
-    return f"<td{classes}>{escaped(text)}</td>"
+    return f"<td{classes}>{content}</td>"
+
+
+def _dated(text: str) -> Markup:
+    """A text whose dates stay on one line."""
+    return _SAFE(_DATE.sub(lambda date: f'<span class="unbroken">{date[0]}</span>', escaped(text)))
 
 
 def _charts_json(chart: charts.Chart) -> dict[str, Any]:

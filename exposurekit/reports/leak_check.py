@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import pandas as pd
 
-from exposurekit.charts import Chart
+from exposurekit.charts.theme import Figure
 from exposurekit.contract.types import STATUSES
 from exposurekit.errors import Leak, NotFound
 from exposurekit.exposure import Exposure
@@ -95,13 +95,14 @@ def texts_by_section(report: Report) -> dict[str, set[str]]:
     >>> report.finding in texts_by_section(report)[""]
     True
     """
-    facts = (text for fact in report.facts for text in (fact.name, fact.value, fact.qualifier))
-    texts = {"": {report.title, report.finding, *facts, *report.provenance.values()}}
+    facts = (text for fact in report.facts for text in (fact.name, fact.value, fact.qualifier, fact.change))
+    actions = (text for action in report.actions for text in (action.text, action.effect))
+    texts = {"": {report.title, report.finding, *facts, *actions, *report.provenance.values()}}
     return texts | {section.key: {*_section_texts(section)} - {""} for section in report.sections}
 
 
 def _section_texts(section: Section) -> Iterator[str]:
-    yield from (section.title, section.words)
+    yield from (section.title, section.finding, section.text)
     for removal in section.removals:
         yield from (removal.site or "", removal.guide or "", *removal.steps)
         yield from (task.person for task in removal.tasks)
@@ -109,11 +110,11 @@ def _section_texts(section: Section) -> Iterator[str]:
         yield from map(str, section.table.columns)
         for name in section.table:
             yield from _strings(section.table[name].explode().dropna().unique().tolist())
-    if section.chart is not None:
-        yield from _chart_texts(section.chart)
+    if section.figure is not None:
+        yield from _chart_texts(section.figure)
 
 
-def _chart_texts(chart: Chart) -> Iterator[str]:
+def _chart_texts(chart: Figure) -> Iterator[str]:
     figure = chart.to_plotly_json()
     for part in (*figure["data"], figure["layout"]):
         yield from _texts_under(part)

@@ -13,8 +13,9 @@ from pydantic_core import to_json, to_jsonable_python
 from exposurekit.analysis.cautions import preparations
 from exposurekit.analysis.definitions import definition
 from exposurekit.analysis.tasks import Task
-from exposurekit.charts import Chart, describe
-from exposurekit.charts.theme import format_duration, pluralize
+from exposurekit.charts import describe
+from exposurekit.charts.theme import Figure, format_duration, pluralize
+from exposurekit.errors import NotFound
 
 SHARE_SAFE = (
     "Share-safe: you may pass this report on. It contains no name, address, contact detail or link of the people it is "
@@ -38,11 +39,15 @@ class Fact:
         name: What is counted.
         value: The figure as text.
         qualifier: Its interval, base or date.
+        change: How it differs from a week before, such as ``-8 in 7 days``; empty if that is unknown.
+        trend: The figure at the end of each period, oldest first, to draw as a sparkline; empty if it is unknown.
     """
 
     name: str
     value: str
     qualifier: str = ""
+    change: str = ""
+    trend: tuple[float, ...] = ()
 
     @property
     def definition(self) -> str:
@@ -133,26 +138,47 @@ def _host(url: str | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
-    """One section of a report.
+class Action:
+    """One thing to do next.
 
     Attributes:
-        key: Its name in data, file names and links.
-        title: Its heading.
-        words: Its text; for a chart, the finding.
-        chart: A chart, or None.
-        table: The numbers, at most `ROWS_MAX` rows; or None.
-        rows: The number of rows of the whole table.
-        removals: The manual work.
+        text: What to do.
+        effect: How much it removes, and how long it takes.
+        section: The key of the section that has the details.
     """
 
-    key: str
+    text: str
+    effect: str
+    section: str
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One section of a report; also a section of your own, for `report(sections=[...])`.
+
+    Attributes:
+        title: Its heading.
+        figure: A chart, or any Plotly figure of bars, lines, areas, points, pies, heat maps, histograms or boxes; None.
+        table: A table, of which a page has at most the first `ROWS_MAX` rows; None.
+        text: Its text: one paragraph.
+        finding: The main result in one sentence, which stands in the heading.
+        key: Its name in data, file names and links; empty: made from the title.
+        rows: The number of rows of the whole table.
+        removals: The manual work.
+
+    >>> section = ek.Section("Our targets", text="Half of all listings are removed by June.")
+    >>> ek.report(exposure, sections=["by_site", section]).sections[1].key
+    'our_targets'
+    """
+
     title: str
-    words: str = ""
-    chart: Chart | None = field(default=None, repr=False)
-    table: pd.DataFrame | None = field(default=None, repr=False)
-    rows: int = 0
-    removals: tuple[Removal, ...] = ()
+    figure: Figure | None = field(default=None, repr=False, kw_only=True)
+    table: pd.DataFrame | None = field(default=None, repr=False, kw_only=True)
+    text: str = field(default="", kw_only=True)
+    finding: str = field(default="", kw_only=True)
+    key: str = field(default="", kw_only=True)
+    rows: int = field(default=0, kw_only=True)
+    removals: tuple[Removal, ...] = field(default=(), kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,9 +190,12 @@ class Report:
         title: Its heading.
         finding: The main result, one sentence.
         facts: The main figures.
+        actions: The three things to do next.
         sections: Its sections, in order.
         provenance: The source of the data: ``server``, ``as of``, ``runs``, ``people``, ``filters``, ``made with``.
         is_share_safe: Whether it was made for people who may not know whom it is about.
+        logo: An image as a ``data:`` address; empty: none.
+        accent: The colour of the line above the title, such as ``#0b5cad``; empty: the default.
 
     >>> report = ek.report(exposure)
     >>> report.kind, report.facts[0].name
@@ -182,6 +211,9 @@ class Report:
     sections: tuple[Section, ...] = field(repr=False)
     provenance: Mapping[str, str] = field(repr=False)
     is_share_safe: bool = False
+    actions: tuple[Action, ...] = field(default=(), repr=False)
+    logo: str = field(default="", repr=False)
+    accent: str = ""
 
     @property
     def notice(self) -> str:
@@ -201,10 +233,44 @@ class Report:
             "share_safe": self.is_share_safe,
             "notice": self.notice,
             "finding": self.finding,
-            "facts": [asdict(fact) | {"definition": fact.definition} for fact in self.facts],
+            "facts": [
+                asdict(fact) | {"definition": fact.definition, "trend": [*fact.trend]} for fact in self.facts
+            ],
+            "actions": [asdict(action) for action in self.actions],
             "sections": [_plain(section) for section in self.sections],
             "provenance": dict(self.provenance),
         }
+
+    def figure(self, section: str) -> Figure:
+        """Return the chart of a section, as it stands in the report.
+
+        Raises:
+            NotFound: The report has no such section, or the section has no chart.
+
+        >>> ek.report(exposure).figure("by_site")
+        Chart('... listings are open; ...')
+        """
+        return self._part(section, "figure")
+
+    def table(self, section: str) -> pd.DataFrame:
+        """Return the table of a section, as it stands in the report: at most `ROWS_MAX` rows; a copy.
+
+        Raises:
+            NotFound: The report has no such section, or the section has no table.
+
+        >>> ek.report(exposure).table("by_site").columns[0]
+        'site'
+        """
+        table: pd.DataFrame = self._part(section, "table")
+        return table.copy()
+
+    def _part(self, key: str, part: str) -> Any:
+        values = {
+            section.key: value for section in self.sections if (value := getattr(section, part)) is not None
+        }
+        if key not in values:
+            raise NotFound(f"The report has no {part} of that name; it has: {', '.join(values) or 'none'}")
+        return values[key]
 
     def to_json(self) -> str:
         """`data` as JSON; the same report gives the same text.
@@ -234,9 +300,10 @@ class Report:
 
 
 def _plain(section: Section) -> dict[str, Any]:
-    values: dict[str, Any] = {"key": section.key, "title": section.title, "words": section.words}
-    if section.chart is not None:
-        values["chart"] = describe(section.chart)
+    names = ("key", "title", "finding", "text")
+    values: dict[str, Any] = {name: getattr(section, name) for name in names}
+    if section.figure is not None:
+        values["chart"] = describe(section.figure)
     if section.table is not None:
         values |= {"rows": section.rows, "table": _rows(section.table)}
     if section.removals:

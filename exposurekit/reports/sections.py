@@ -10,17 +10,25 @@ import pandas as pd
 from exposurekit import analysis, charts
 from exposurekit.analysis.diff import AGAIN, ENDED, NEW, OPENED, WHAT
 from exposurekit.analysis.score import PAGE
-from exposurekit.analysis.statuses import OTHER
+from exposurekit.analysis.statuses import OPEN, OTHER
 from exposurekit.analysis.tasks import tasks
 from exposurekit.analysis.work_queue import DONE, STEP_MINUTES, UNABLE, VISIT_MINUTES
 from exposurekit.charts.bars import names_or_count
-from exposurekit.charts.theme import format_duration, label_text, percent, pluralize, short
+from exposurekit.charts.theme import (
+    MINUS,
+    adopt_figure,
+    format_duration,
+    label_text,
+    percent,
+    pluralize,
+    short,
+)
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import InvalidArgument
 from exposurekit.questions import QUESTIONS
 from exposurekit.reports.data import AHEAD_DAYS, ReportData
 from exposurekit.reports.manual_steps import open_items, removals
-from exposurekit.reports.model import ROWS_MAX, TASKS_MAX, Fact, Report, Section
+from exposurekit.reports.model import ROWS_MAX, TASKS_MAX, Action, Fact, Removal, Report, Section
 from exposurekit.reports.share_safe import FEW
 from exposurekit.text.times import format_time
 
@@ -28,6 +36,10 @@ ASKS = 2  # rows of `best_next_fields`
 _ASSUMED = f"estimated at {VISIT_MINUTES:g} minutes per site and {STEP_MINUTES:g} per step"
 _CENSORING_NOTE = "Listings that are still open are included up to their last observation."
 _NO_SINGLE_BAR = {"blockers", "best_next_fields"}  # a sentence says it
+_TREND_COLUMNS = {"open listings": OPEN, "removed": REMOVED}  # of `status_over_time`, by the name of a figure
+_TREND_DAYS, _TREND_POINTS = 7, 60
+_ACTIONS = 3
+_NOT_IN_KEY = re.compile(r"[^a-z0-9]+")
 _FINISHED = {DONE: "done", UNABLE: "marked unable"}
 _USER = re.compile(r"\buser (\d+)\b")
 _ROWS_NOTE = (
@@ -96,33 +108,61 @@ def section_type(name: str) -> SectionType:
     return SectionType(title, (name, *needs), make)
 
 
-def needed_tables(kind: str, sections: Sequence[str] = ()) -> list[str]:
+def needed_tables(kind: str, sections: Sequence[str | Section] = ()) -> list[str]:
     """Return the names of the tables that a report needs, each once."""
-    names = sections or KINDS[kind].sections
+    names = [one for one in sections or KINDS[kind].sections if not isinstance(one, Section)]
     return [
         *dict.fromkeys((*KINDS[kind].needs, *(need for name in names for need in section_type(name).needs)))
     ]
 
 
-def build_report(kind: str, data: ReportData, sections: Sequence[str] = ()) -> Report:
+def build_report(
+    kind: str, data: ReportData, sections: Sequence[str | Section] = (), title: str = ""
+) -> Report:
     """Make a report from its data.
 
     Args:
         kind: A name in `KINDS`.
         data: The tables in `needed_tables`.
-        sections: The names of other sections than those of its kind.
+        sections: The names of other sections than those of its kind, and sections of the caller's own.
+        title: Another title; empty: that of its kind.
     """
     form = KINDS[kind]
-    built = (section_type(name).make(data) for name in sections or form.sections)
+    built = (
+        own_section(one) if isinstance(one, Section) else section_type(one).make(data)
+        for one in sections or form.sections
+    )
     since = {} if data.since is None else {"since": _since(data)}
+    parts = tuple(section for section in built if section is not None)
     return Report(
         kind,
-        form.title(data),
+        title or form.title(data),
         form.finding(data),
-        tuple(form.facts(data)),
-        tuple(section for section in built if section is not None),
+        tuple(_with_trends(form.facts(data), data)),
+        parts,
         data.provenance() | since,
+        actions=tuple(_actions(data, parts)),
     )
+
+
+def own_section(section: Section) -> Section:
+    """A section of the caller's own, with its figure in the design of the report and its table in the page's bounds.
+
+    Raises:
+        InvalidArgument: It has no title, no content, or a kind of trace that a report cannot draw.
+    """
+    if not section.title.strip():
+        raise InvalidArgument("A section needs a title: ek.Section('Our targets', text='...')")
+    if section.figure is None and section.table is None and not section.text:
+        raise InvalidArgument(
+            "A section needs a figure, a table or a text: ek.Section('Our targets', text='...')"
+        )
+    key = section.key or _NOT_IN_KEY.sub("_", section.title.lower()).strip("_") or "section"
+    figure = None if section.figure is None else adopt_figure(section.figure, section.title)
+    if section.table is None:
+        return replace(section, key=key, figure=figure)
+    table = section.table.head(ROWS_MAX).reset_index(drop=isinstance(section.table.index, pd.RangeIndex))
+    return replace(section, key=key, figure=figure, table=table, rows=len(section.table))
 
 
 # --- headings and figures ---------------------------------------------------------------------------------
@@ -243,6 +283,64 @@ def _history_facts(data: ReportData) -> Iterator[Fact]:
         yield Fact(f"open in {AHEAD_DAYS} days", f"{forecast['open']:,.0f}", interval + caution)
 
 
+def _with_trends(facts: Iterable[Fact], data: ReportData) -> Iterator[Fact]:
+    """Figures with their change in the last week, and their course, where the history has them."""
+    course = data.tables["status_over_time"]
+    for fact in facts:
+        column = None if data.since is not None and fact.name == REMOVED else _TREND_COLUMNS.get(fact.name)
+        if course is None or column not in course or len(course) < 2:  # noqa: PLR2004  one run is no course
+            yield fact
+            continue
+        at, n = course["at"], course[column].astype("float64")
+        trend = tuple(n.iloc[-_TREND_POINTS:].tolist())
+        before = n[at <= at.iloc[-1] - pd.Timedelta(days=_TREND_DAYS)]
+        if data.since is not None or before.empty:  # a report on changes compares with its own start
+            yield replace(fact, trend=trend)
+            continue
+        more = int(n.iloc[-1] - before.iloc[-1])
+        sign = "+" if more > 0 else MINUS if more else "±"
+        yield replace(fact, trend=trend, change=f"{sign}{abs(more):,} in {_TREND_DAYS} days")
+
+
+def _actions(data: ReportData, sections: Sequence[Section]) -> list[Action]:
+    """The first things to do: the first groups of manual work, and the request for data that unlocks most removals."""
+    by_key = {section.key: section for section in sections}
+    work = by_key["work_queue"].removals if "work_queue" in by_key else ()
+    n_open = max(len(_open(data)), 1)
+    sites = [_removal_action(one, n_open) for one in work if one.site is not None]
+    pages = [one.listings for one in work if one.site is None and one.listings is not None]
+    actions = [action for action in sites if action is not None][:_ACTIONS]
+    if "best_next_fields" in by_key and data.sharing is None and len(data["best_next_fields"]):
+        actions = [*actions[: _ACTIONS - 1], _request_action(data)]
+    if pages:
+        effect = "they have no opt-out form"
+        actions.append(
+            Action(f"Write to the owners of {pluralize(sum(pages), 'web page')}", effect, "work_queue")
+        )
+    return actions[:_ACTIONS]
+
+
+def _removal_action(removal: Removal, n_open: int) -> Action | None:
+    if removal.listings is None or removal.minutes is None:
+        return None
+    effect = (
+        f"{percent(removal.listings / n_open)} of what is open, in about {format_duration(removal.minutes)}"
+    )
+    return Action(
+        f"Remove {pluralize(removal.listings, 'listing')} on {short(removal.site)} by hand",
+        effect,
+        "work_queue",
+    )
+
+
+def _request_action(data: ReportData) -> Action:
+    request = data["best_next_fields"].iloc[0]
+    person = data.names.get(int(request["user_id"]), f"user {request['user_id']}")
+    fields = str(request["fields"]).replace("_", " ").replace(", ", " and ")
+    effect = f"the service can then submit {pluralize(int(request['removals']), 'removal')}"
+    return Action(f"Ask {short(person)} for the {fields}", effect, "best_next_fields")
+
+
 def _open(data: ReportData) -> pd.DataFrame:
     records = data["records"]
     return records[analysis.is_open(records["status"].astype("str"))]
@@ -270,13 +368,13 @@ def _over_time(data: ReportData) -> Section | None:
         return section
     reason = forecast["reason"].iloc[0]
     return replace(
-        section, words=f"{section.words} There is no forecast for the next {AHEAD_DAYS} days: {reason}."
+        section, text=f"{section.text} There is no forecast for the next {AHEAD_DAYS} days: {reason}."
     )
 
 
 def _time_to_removal(data: ReportData) -> Section | None:
     section = _section(data, "time_to_removal")
-    return section if section is None or section.chart is None else _add_words(section, _CENSORING_NOTE)
+    return section if section is None or section.figure is None else _add_words(section, _CENSORING_NOTE)
 
 
 def _score_changes(data: ReportData) -> Section | None:
@@ -297,10 +395,10 @@ def _blockers(data: ReportData) -> Section | None:
             "A history does not store what people have on file, so missing fields are not known. "
             "Add the service: exposurekit report --live, or exposure= in Python."
         )
-        return Section("blockers", QUESTIONS["blockers"].title, words)
+        return Section(QUESTIONS["blockers"].title, key="blockers", text=words)
     if _is_hidden(data):
         words = f"Not shown: fewer than {FEW} people lack the same field."
-        return Section("blockers", QUESTIONS["blockers"].title, words)
+        return Section(QUESTIONS["blockers"].title, key="blockers", text=words)
     return _section(data, "blockers", _of_many(data, table))
 
 
@@ -331,13 +429,13 @@ def _work_queue(data: ReportData) -> Section | None:
     section = _section(data, "work_queue")
     assert section is not None  # noqa: S101  every source has steps
     work = removals(queue, limit=TASKS_MAX, as_of=data.as_of.date())
-    words = section.words
-    if section.chart is not None or (data.omits_rows(queue) and len(queue)):
+    words = section.text
+    if section.figure is not None or (data.omits_rows(queue) and len(queue)):
         words += f" {_amount(data)}"
     if section.table is not None:
         words += _finished_rows(queue)
     shared = work if data.sharing is None else data.sharing.removals(work, data.user)
-    return replace(section, words=words, removals=shared)
+    return replace(section, text=words.strip(), removals=shared)
 
 
 def _finished_rows(queue: pd.DataFrame) -> str:
@@ -365,7 +463,7 @@ def _coverage(data: ReportData) -> Section | None:
     issues = data["failures"]
     section = _section(data, "failures", issues)
     missing = f"{pluralize(len(issues), 'request')} failed; these people are missing or incomplete above."
-    return section and replace(section, words="All people were loaded." if issues.empty else missing)
+    return section and replace(section, text="All people were loaded." if issues.empty else missing)
 
 
 def _section(data: ReportData, name: str, table: pd.DataFrame | None = None) -> Section | None:
@@ -389,24 +487,28 @@ def _section(data: ReportData, name: str, table: pd.DataFrame | None = None) -> 
     )
     title = section_type(name).title
     if data.omits_rows(full):
-        return Section(name, title, _ROWS_NOTE)
+        return Section(title, key=name, text=_ROWS_NOTE)
     if safe.empty:
-        return Section(name, title, "None." if drawn is None else f"{drawn.layout.meta['finding']}.")
-    words = ""
+        if drawn is None:
+            return Section(title, key=name, text="None.")
+        return Section(title, key=name, finding=f"{drawn.layout.meta['finding']}.")
+    finding = text = ""
     if drawn is not None:
         drawn = _with_names(drawn, data.names)
-        words = charts.describe(drawn) if name == "status_over_time" else f"{drawn.layout.meta['finding']}."
+        finding = f"{drawn.layout.meta['finding']}."
+        text = drawn.layout.meta["summary"] if name == "status_over_time" else ""
     selected = safe[[one for one in columns if one in safe]] if columns else safe
     if data.user is None:
         selected = _with_people(selected, data.names)
     is_single = name in _NO_SINGLE_BAR and len(safe) == 1
     return Section(
-        name,
         title,
-        words,
-        None if is_single else drawn,
-        selected.head(ROWS_MAX).reset_index(drop=True),
-        len(selected),
+        key=name,
+        finding=finding,
+        text=text,
+        figure=None if is_single else drawn,
+        table=selected.head(ROWS_MAX).reset_index(drop=True),
+        rows=len(selected),
     )
 
 
@@ -421,7 +523,7 @@ def _with_people(table: pd.DataFrame, names: Mapping[int, str]) -> pd.DataFrame:
 
 
 def _add_words(section: Section | None, words: str) -> Section | None:
-    return section and replace(section, words=f"{section.words} {words}")
+    return section and replace(section, text=f"{section.text} {words}".strip())
 
 
 def _with_names(chart: charts.Chart, names: Mapping[int, str]) -> charts.Chart:
@@ -445,7 +547,7 @@ def _with_names(chart: charts.Chart, names: Mapping[int, str]) -> charts.Chart:
     return chart
 
 
-_FACT_NEEDS = ("records", "links", "score", "work_queue")
+_FACT_NEEDS = ("records", "links", "score", "work_queue", "status_over_time")
 _FLEET_NEEDS = (*_FACT_NEEDS, "removal_of_all", "next_forecast")
 _SPECIAL: dict[
     str, Any
@@ -482,7 +584,7 @@ KINDS = {
         lambda data: f"What changed since {_since(data)}",
         _change_finding,
         _change_facts,
-        ("records", "links", "work_queue", "changes", "score_changes"),
+        ("records", "links", "work_queue", "changes", "score_changes", "status_over_time"),
     ),
     "sites": Kind(
         ("by_site", "time_to_removal", "relistings", "site_health", "precision"),

@@ -195,7 +195,7 @@ def test_each_figure_shows_its_one_definition_on_hover(pages, kind):
 
 def test_charts_show_the_same_definitions_on_hover(pages):
     charts = {
-        section.key: section.chart for section in [*pages["fleet"].sections, *pages["changes"].sections]
+        section.key: section.figure for section in [*pages["fleet"].sections, *pages["changes"].sections]
     }
     for key, figures in {
         "by_site": ("discovered", "removed"),

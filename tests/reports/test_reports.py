@@ -11,6 +11,7 @@ from datetime import timedelta
 from html import unescape
 
 import pandas as pd
+import plotly.graph_objects as go
 import pytest
 from support import controls as kit
 from support import hostile_demo
@@ -22,11 +23,13 @@ from exposurekit import analysis
 from exposurekit.analysis.cautions import DOCUMENT, MAILBOX
 from exposurekit.analysis.tasks import NO_VALUES, FormValue, Task
 from exposurekit.analysis.work_queue import work_queue
+from exposurekit.charts import describe
 from exposurekit.errors import ConfigurationError, InvalidArgument, NotFound
 from exposurekit.history import History
 from exposurekit.reports import write
 from exposurekit.reports.manual_steps import removals
 from exposurekit.reports.model import ROWS_MAX, Removal
+from exposurekit.text.sanitize import escaped
 
 FIRST = DAWN.date()
 KINDS = {
@@ -150,6 +153,70 @@ def test_who_was_not_seen_is_told_beside_the_figure(tmp_path):
         assert "1 not observed completely" in report.provenance["people"]
 
 
+def test_a_figure_has_its_course_and_its_change_in_a_week(tmp_path):
+    service = kit.three_people()
+    for _, history in told(tmp_path, service, days=9):
+        fact = next(fact for fact in ek.report(history).facts if fact.name == "open listings")
+        n = history.status_over_time()["open"].tolist()
+    assert fact.trend == tuple(n)
+    assert fact.change == f"{abs(n[-1] - n[1])} in 7 days".rjust(
+        len(fact.change), "±+\u2212"[(n[-1] > n[1]) - (n[-1] < n[1])]
+    )
+    assert fact.value == str(n[-1])
+
+
+def test_the_next_actions_are_the_first_manual_work(looked):
+    exposure, history = looked
+    report = ek.report(history, exposure=exposure)
+    [work] = [section for section in report.sections if section.key == "work_queue"]
+    sites = [removal for removal in work.removals if removal.site]
+    assert 1 <= len(report.actions) <= 3
+    assert sites[0].site in report.actions[0].text
+    assert f"Remove {sites[0].listings} listing" in report.actions[0].text
+    keys = {section.key for section in report.sections}
+    assert {action.section for action in report.actions} <= keys
+
+
+def test_a_section_of_the_callers_own_is_drawn_and_escaped(looked, tmp_path):
+    figure = go.Figure(go.Bar(x=["<img src=x onerror=alert(1)>", "b"], y=[1, 2], name="<b>bold</b>"))
+    own = ek.Section("Our <targets>", figure=figure, table=pd.DataFrame({"<i>": ["<script>"]}), text="<u>")
+    report = ek.report(looked[1], sections=["by_site", own], title="Board <pack>")
+    assert [section.key for section in report.sections] == ["by_site", "our_targets"]
+    assert report.table("our_targets").equals(own.table)
+    assert report.figure("our_targets").data[0].x[0] == "&lt;img src=x onerror=alert(1)&gt;"
+    assert report.figure("our_targets").data[0].name == "<b>bold</b>"
+    html, _, _ = page_of(report)
+    assert "Our &lt;targets&gt;" in html
+    assert "<h1>Board &lt;pack&gt;</h1>" in html
+    assert '<td class="left">&lt;script&gt;</td>' in html
+    with pytest.raises(NotFound, match="it has: by_site, our_targets"):
+        report.table("by_moon")
+
+
+@pytest.mark.parametrize(
+    ("section", "problem"),
+    [
+        ({"title": " "}, "needs a title"),
+        ({"title": "Empty"}, "needs a figure, a table or a text"),
+        ({"title": "Globe", "figure": go.Figure(go.Scattergeo())}, "cannot draw scattergeo"),
+    ],
+)
+def test_a_section_that_cannot_be_drawn_is_refused(looked, section, problem):
+    with pytest.raises(InvalidArgument, match=problem):
+        ek.report(looked[1], sections=[ek.Section(**section)])
+
+
+def test_a_logo_and_a_colour_are_inside_the_page(looked, tmp_path):
+    (tmp_path / "logo.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
+    html = ek.report(looked[1], logo=tmp_path / "logo.svg", accent="#7a1f5c").to_html()
+    assert '<img class="logo" src="data:image/svg+xml;base64,' in html
+    assert 'style="--brand:#7a1f5c"' in html
+    with pytest.raises(InvalidArgument, match="six hexadecimal digits"):
+        ek.report(looked[1], accent="red;background:url(//x.example)")
+    with pytest.raises(InvalidArgument, match=r"ends in \.png"):
+        ek.report(looked[1], logo=tmp_path / "logo.html")
+
+
 def test_a_person_is_told_alone(looked):
     exposure, history = looked
     for report in (ek.report(history, user=2, exposure=exposure), ek.report(exposure, user=2)):
@@ -179,7 +246,7 @@ def test_without_a_history_nothing_over_time_is_told(looked):
 
 def test_without_an_exposure_what_is_on_file_is_unknown(fleet):
     [blockers] = [section for section in fleet.sections if section.key == "blockers"]
-    assert "does not store what people have on file" in blockers.words
+    assert "does not store what people have on file" in blockers.text
     assert blockers.table is None
 
 
@@ -290,7 +357,11 @@ def test_web_pages_are_grouped_by_host_with_their_values(fleet):
         ),
     )
     assert re.findall(r'<li class="host"><strong>(.*?)</strong>', html) == ["a.example", "b.example"]
-    assert re.findall(r">([^<]*)</a> <span", html) == ["a.example/jo?x=1", "a.example/2", "b.example"]
+    assert re.findall(r">([^<]*)</a> <span", html.partition("<main>")[2]) == [
+        "a.example/jo?x=1",
+        "a.example/2",
+        "b.example",
+    ]
     assert html.count("On file; check which one is on the page.") == 1
     assert html.count(">On file: ") == 3
     assert "jo@example.com" in html
@@ -329,8 +400,8 @@ def test_a_single_value_has_a_sentence_and_no_chart(looked):
     exposure, history = looked
     for section in ek.report(history, exposure=exposure).sections:
         if section.key in ("blockers", "best_next_fields") and section.rows == 1:
-            assert section.chart is None
-            assert section.words
+            assert section.figure is None
+            assert section.finding
 
 
 def test_people_are_named_where_the_report_may(looked):
@@ -341,9 +412,9 @@ def test_people_are_named_where_the_report_may(looked):
     [alone] = [section for section in ek.report(history).sections if section.key == "score"]
     user = exposure.users().iloc[0]
     assert (
-        f"{user['first_name']} {user['last_name']} ({user['user_id']})" in score.chart.layout.yaxis.ticktext
+        f"{user['first_name']} {user['last_name']} ({user['user_id']})" in score.figure.layout.yaxis.ticktext
     )
-    assert f"user {user['user_id']}" in alone.chart.layout.yaxis.ticktext
+    assert f"user {user['user_id']}" in alone.figure.layout.yaxis.ticktext
 
 
 def test_without_data_on_file_a_report_says_how_to_load(looked):
@@ -468,11 +539,13 @@ def test_no_chart_offers_an_upload(page):
 
 
 def test_every_chart_has_its_text(fleet, page):
-    drawn = [section for section in fleet.sections if section.chart is not None]
+    drawn = [section for section in fleet.sections if section.figure is not None]
     assert len(drawn) >= 5
     for section in drawn:
         assert f'id="{section.key}-chart" role="group"' in page[0]
-        assert section.words
+        assert f'aria-describedby="{section.key}-description"' in page[0]
+        assert f">{escaped(describe(section.figure))}</p>" in page[0]
+        assert section.finding
 
 
 def test_the_same_gives_the_same_bytes(looked, fleet):
@@ -561,7 +634,7 @@ def test_finished_rows_of_the_manual_work_are_named(tmp_path):
         [work] = [one for one in ek.report(history, exposure=exposure).sections if one.key == "work_queue"]
     n_open = sum(removal.listings for removal in work.removals)
     assert work.rows == n_open + 1
-    assert work.words.endswith("The table below also has 1 done.")
+    assert work.text.endswith("The table below also has 1 done.")
 
 
 def test_text_stands_left_and_a_flag_is_yes_or_no(fleet):

@@ -131,13 +131,13 @@ def test_each_kind_of_value_is_found_however_it_is_written(exposure, way):
 
 def planted(report, section, where, value):
     """The report with a value in one part of one section."""
-    if where == "words":
-        made = replace(section, words=f"{section.words} {value}")
+    if where in ("finding", "text"):
+        made = replace(section, **{where: f"{getattr(section, where)} {value}"})
     elif where == "table":
         made = replace(section, table=section.table.assign(site=value))
     elif where == "chart":
-        chart = type(section.chart)(section.chart)
-        made = replace(section, chart=chart.add_annotation(text=value))
+        chart = type(section.figure)(section.figure)
+        made = replace(section, figure=chart.add_annotation(text=value))
     else:
         made = replace(section, removals=(Removal(None, value, (), (), 1, 1, 1.0),))
     return replace(report, sections=tuple(made if one is section else one for one in report.sections))
@@ -149,9 +149,10 @@ def test_a_value_planted_in_any_section_is_detected(exposure, shared):
     value, found = values(exposure)["name"], []
     for section in shared.sections:
         parts = {
-            "words": True,
+            "finding": True,
+            "text": True,
             "table": section.table is not None,
-            "chart": section.chart is not None,
+            "chart": section.figure is not None,
             "removals": True,
         }
         for where in (part for part, is_there in parts.items() if is_there):
@@ -190,9 +191,9 @@ def test_a_report_that_would_tell_is_not_written(tmp_path, world):
 
 def test_a_phone_number_in_a_charts_array_is_found(exposure, shared):
     digits = int(exposure.phone_numbers()["number"].iloc[0])
-    section = next(section for section in shared.sections if section.chart is not None)
-    chart = type(section.chart)(section.chart).add_scatter(x=np.array([1, digits]), y=np.array([1, 2]))
-    report = replace(shared, sections=(replace(section, chart=chart),))
+    section = next(section for section in shared.sections if section.figure is not None)
+    chart = type(section.figure)(section.figure).add_scatter(x=np.array([1, digits]), y=np.array([1, 2]))
+    report = replace(shared, sections=(replace(section, figure=chart),))
     boundary = sharing(pseudonyms.load_pseudonyms(), exposure.records(), exposure.alerts())
     with pytest.raises(Leak, match="phone"):
         leak_check.assert_shareable(report, boundary, exposure, None)
@@ -270,7 +271,7 @@ def test_a_field_that_few_people_lack_is_not_named(shared):
     blockers = next(section for section in shared.sections if section.key == "blockers")
     table = blockers.table
     if table is None:
-        assert blockers.words == f"Not shown: fewer than {FEW} people lack the same field."
+        assert blockers.text == f"Not shown: fewer than {FEW} people lack the same field."
     else:
         assert table.groupby("field")["user_id"].nunique().min() >= FEW
 
@@ -309,7 +310,7 @@ def test_places_with_few_people_are_merged_with_their_work():
 
 def test_what_is_shared_tells_of_as_much_work(exposure, shared):
     words = [
-        next(section for section in report.sections if section.key == "work_queue").words
+        next(section for section in report.sections if section.key == "work_queue").text
         for report in (ek.report(exposure), shared)
     ]
     # Which group is first may differ: a shared report joins the small ones.

@@ -63,7 +63,7 @@
       URL.revokeObjectURL(link.href);
     });
     row.append(label, save, count);
-    numbers.prepend(row);
+    numbers.querySelector(".wide").before(row);
     sorting(table);
   }
   for (const numbers of document.querySelectorAll(".numbers")) tools(numbers);
@@ -106,8 +106,12 @@
   };
   for (const tasks of document.querySelectorAll(".tasks")) {
     const all = [...tasks.querySelectorAll(".task input")], summary = tasks.querySelector("summary");
-    const count = summary.querySelector(".ticked");
-    const update = () => { count.textContent = `: ${all.filter((box) => box.checked).length} of ${all.length} ticked`; };
+    const count = summary.querySelector(".ticked"), progress = tasks.closest("article").querySelector("progress");
+    const update = () => {
+      const ticked = all.filter((box) => box.checked).length;
+      count.textContent = `: ${ticked} of ${all.length} ticked`;
+      if (progress) progress.value = ticked;
+    };
     all.forEach((box, at) => {
       const item = box.closest(".task");
       const name = `exposurekit ${document.body.dataset.report} ${tasks.dataset.name} ${at} ${item.textContent.replace(/\s+/g, " ")}`;
@@ -144,6 +148,16 @@
     box.addEventListener("scroll", shade);
     new ResizeObserver(shade).observe(box);
   }
+  // The list of sections marks the one that is in view.
+  const marks = new Map([...document.querySelectorAll("nav a")].map((link) => [link.hash.slice(1), link]));
+  const inView = new IntersectionObserver((entries) => {
+    for (const { target, isIntersecting } of entries) {
+      if (!isIntersecting) continue;
+      for (const link of marks.values()) link.removeAttribute("aria-current");
+      marks.get(target.id)?.setAttribute("aria-current", "true");
+    }
+  }, { rootMargin: "-20% 0px -70% 0px" });
+  for (const section of document.querySelectorAll("main > section")) inView.observe(section);
   // Paper has no folded lists.
   let folded = [];
   addEventListener("beforeprint", () => {
