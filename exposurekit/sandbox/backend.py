@@ -120,11 +120,11 @@ class Backend:
         return self._in_service(self._pending_events())
 
     async def _pending_events(self) -> int:
-        from exposurekit.service.webhooks import outbox
+        from exposurekit.service.webhooks import outbox, states
 
         async with self._database.reading() as session:
             pending = [
-                await outbox.all(session, state=state, limit=_ALL) for state in (outbox.OPEN, outbox.PENDING)
+                await outbox.all(session, state=state, limit=_ALL) for state in (states.OPEN, states.PENDING)
             ]
         return sum(delivery.events for deliveries in pending for delivery in deliveries)
 

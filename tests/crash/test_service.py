@@ -33,7 +33,7 @@ from exposurekit.service.storage import leases
 from exposurekit.service.storage.database import Database
 from exposurekit.service.storage.encryption import Vault
 from exposurekit.service.storage.tables import attempts, deliveries, events, records
-from exposurekit.service.webhooks import endpoints, outbox
+from exposurekit.service.webhooks import delivery, endpoints, outbox
 from exposurekit.service.webhooks.endpoints import Callback
 
 COMMAND = (sys.executable, str(Path(__file__).with_name("run.py")))
@@ -106,7 +106,7 @@ class Aftermath:
         parcel = await outbox.prepare(work, lease)
         seen = self.seen[parcel.webhook_id]
         seen.append(Seen(parcel.body, 204 if seen and parcel.callback.url != DEAF else 500))
-        await outbox.record_attempt(work, lease, status=seen[-1].status, outcome="told")
+        await delivery.record_attempt(work, lease, status=seen[-1].status, outcome="told")
 
     def change(self, statement):
         """Do something to the database that the service never does."""

@@ -1,16 +1,9 @@
-"""Webhook callbacks: an integrator's URL, its signing secret, and the signature of an attempt.
-
-Signatures follow Standard Webhooks (standardwebhooks.com): ``webhook-id``, ``webhook-timestamp``,
-``webhook-signature``. Tests check them with the reference package, which is no dependency because it brings an HTTP
-client along.
-"""
+"""Webhook callbacks: an integrator's URL and its signing secret."""
 
 import base64
-import hmac
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
 from urllib.parse import urlsplit
 
 from sqlalchemy import select, update
@@ -34,21 +27,6 @@ class Callback:
 
     url: str = field(repr=False)
     secret: str | None = field(default=None, repr=False)
-
-    def headers(self, webhook_id: str, at: datetime, body: bytes) -> dict[str, str]:
-        """Return the headers of one attempt.
-
-        >>> from datetime import UTC
-        >>> sorted(Callback("https://acme.example/hook").headers("msg_1", datetime(2026, 1, 2, tzinfo=UTC), b"{}"))
-        ['content-type', 'webhook-id', 'webhook-timestamp']
-        """
-        seconds = str(int(at.timestamp()))
-        headers = {"content-type": "application/json", "webhook-id": webhook_id, "webhook-timestamp": seconds}
-        if self.secret is None:
-            return headers
-        key = base64.b64decode(self.secret.removeprefix(PREFIX))
-        digest = hmac.digest(key, f"{webhook_id}.{seconds}.".encode() + body, "sha256")
-        return headers | {"webhook-signature": f"v1,{base64.b64encode(digest).decode()}"}
 
 
 def new_secret() -> str:
