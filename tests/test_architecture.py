@@ -293,6 +293,16 @@ def test_no_small_module_with_one_importer():
     assert small <= {*IDEAS}
 
 
+def test_the_contract_renders_no_html():
+    assert [
+        f"{path}:{line}"
+        for path in modules()
+        if package_of(path) == "contract"
+        for name, line in names_in(path)
+        if name in {"repr_html", "html_card"}
+    ] == []
+
+
 def test_every_module_has_a_docstring():
     assert [path for path in modules() if not ast.get_docstring(ast.parse(path.read_text()))] == []
 
