@@ -110,7 +110,7 @@ class Backend:
 
     def scanned_at(self) -> list[datetime]:
         """Return when everyone was scanned: at registration and every week after."""
-        from exposurekit.service.scanning.scan import SCAN_EVERY
+        from exposurekit.service.scanning.schedule import SCAN_EVERY
 
         scans = (self.now() - self._began) // SCAN_EVERY
         return [self._began + SCAN_EVERY * number for number in range(scans + 1)]

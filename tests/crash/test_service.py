@@ -26,7 +26,6 @@ from exposurekit.contract.webhooks import GROUPING_WINDOW, RETRY_DELAYS
 from exposurekit.service.accounts import integrators, users
 from exposurekit.service.api.middleware import RequestMiddleware
 from exposurekit.service.clock import FrozenClock
-from exposurekit.service.constants import CONFIRMING_ABSENCES
 from exposurekit.service.findings import removals
 from exposurekit.service.findings.findings import discover_link, discover_record
 from exposurekit.service.storage import leases
@@ -98,7 +97,7 @@ class Aftermath:
     async def _meet(self, work, user_id):
         record_id = await discover_record(work, user_id, LISTING, SITE)
         await removals.submit_removal(work, record_id, SITE)
-        for _ in range(CONFIRMING_ABSENCES):
+        for _ in range(removals.CONFIRMING_ABSENCES):
             await removals.verify_removal(work, record_id, SITE, absent=True)
         await discover_link(work, user_id, PAGE)
 
