@@ -354,6 +354,7 @@ SHARED_NAMES = {
     "base": "an abstract class's own module",
     "cache": "of responses; of demos",
     "client": "the toolkit's; the service's outgoing HTTP",
+    "clock": "of the machine; of the service, which can be frozen",
     "collector": "of a history; of the sandbox's history",
     "counts": "a question and its chart",
     "diff": "the tables; the value that displays them",

@@ -5,21 +5,19 @@ Signatures follow Standard Webhooks (standardwebhooks.com): ``webhook-id``, ``we
 client along.
 """
 
-import base64
-import hmac
 import logging
 from datetime import datetime
 
 from sqlalchemy import insert
 
-from exposurekit.contract.webhooks import RETRY_DELAYS
+from exposurekit.contract.webhooks import RETRY_DELAYS, decode_secret, sign
 from exposurekit.service.http.client import FetchError, ForbiddenAddress, HttpClient
 from exposurekit.service.storage import leases
 from exposurekit.service.storage.database import Database, Session
 from exposurekit.service.storage.leases import Lease
 from exposurekit.service.storage.tables import attempts, deliveries
 from exposurekit.service.webhooks import outbox
-from exposurekit.service.webhooks.endpoints import PREFIX, Callback
+from exposurekit.service.webhooks.endpoints import Callback
 from exposurekit.service.webhooks.states import DEAD, DELIVERED, PENDING
 
 ATTEMPT_S = 15  # spec does not say: how long an integrator may take
@@ -53,9 +51,8 @@ def build_headers(callback: Callback, webhook_id: str, at: datetime, body: bytes
     headers = {"content-type": "application/json", "webhook-id": webhook_id, "webhook-timestamp": seconds}
     if callback.secret is None:
         return headers
-    key = base64.b64decode(callback.secret.removeprefix(PREFIX))
-    digest = hmac.digest(key, f"{webhook_id}.{seconds}.".encode() + body, "sha256")
-    return headers | {"webhook-signature": f"v1,{base64.b64encode(digest).decode()}"}
+    signature = sign(decode_secret(callback.secret), webhook_id.encode(), seconds.encode(), body)
+    return headers | {"webhook-signature": signature.decode()}
 
 
 async def record_attempt(session: Session, lease: Lease, *, status: int | None, outcome: str) -> str:

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from sqlalchemy import select, update
 
+from exposurekit.contract.webhooks import SECRET_PREFIX, decode_secret
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.accounts.integrators import UNKNOWN_INTEGRATOR
 from exposurekit.service.http.address_policy import NotPublic, all_allowed, parse_networks
@@ -16,7 +17,6 @@ from exposurekit.service.storage.database import Session
 from exposurekit.service.storage.tables import integrators
 
 CALLBACK = "callbacks"  # the purpose of a callback's ciphertext
-PREFIX = "whsec_"
 _SECRET_BYTES = 32
 _SHORTEST, _LONGEST = 24, 64  # bytes; Standard Webhooks
 
@@ -31,7 +31,7 @@ class Callback:
 
 def new_secret() -> str:
     """Return a new random signing secret."""
-    return PREFIX + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
+    return SECRET_PREFIX + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
 
 
 def validate_secret(text: str) -> str:
@@ -41,12 +41,12 @@ def validate_secret(text: str) -> str:
         ConfigurationError: The text is not ``whsec_`` and base64 of 24 to 64 bytes.
     """
     try:
-        key = base64.b64decode(text.removeprefix(PREFIX), validate=True)
+        key = decode_secret(text)
     except ValueError:
         key = b""
-    if not text.startswith(PREFIX) or not _SHORTEST <= len(key) <= _LONGEST:
+    if not text.startswith(SECRET_PREFIX) or not _SHORTEST <= len(key) <= _LONGEST:
         raise ConfigurationError(
-            f"a signing secret is {PREFIX} followed by the base64 form of 24 to 64 bytes"
+            f"a signing secret is {SECRET_PREFIX} followed by the base64 form of 24 to 64 bytes"
         )
     return text
 
