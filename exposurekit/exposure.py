@@ -16,7 +16,8 @@ from exposurekit.contract.models import UserKey
 from exposurekit.errors import InvalidArgument, NotFound, warn
 from exposurekit.frames import person_lookup
 from exposurekit.frames.key_access import Keyed
-from exposurekit.snapshot import Deviations, Snapshot, utc_now
+from exposurekit.snapshot import Deviations, Snapshot
+from exposurekit.system.clock import utc_now
 from exposurekit.text.html_cards import html_card
 
 People = int | str | Iterable[int | str] | None

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -14,16 +14,6 @@ from exposurekit.contract.deviations import Deviation
 from exposurekit.errors import warn
 
 FLUSH_EVERY = 6  # packed batches, which become tables together
-
-
-def utc_now() -> datetime:
-    """Return the current time in UTC.
-
-    >>> from exposurekit.snapshot import utc_now
-    >>> utc_now().tzinfo is not None
-    True
-    """
-    return datetime.now(UTC)
 
 
 @dataclass(slots=True)

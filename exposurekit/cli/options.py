@@ -12,7 +12,6 @@ from typing import Any
 import click
 
 from exposurekit.errors import ConfigurationError, InvalidArgument
-from exposurekit.service.constants import PERSON_NAME_MAX
 from exposurekit.text.sanitize import plain
 from exposurekit.text.times import UNITS
 
@@ -21,6 +20,8 @@ ID_MAX = 2**63 - 1
 
 def parse_name(text: str) -> str:
     """Parse a name or role, without surrounding spaces."""
+    from exposurekit.service.accounts.integrators import PERSON_NAME_MAX
+
     name = text.strip()
     if not 1 <= len(name) <= PERSON_NAME_MAX or not name.isprintable():
         raise click.BadParameter(f"a name or a role must have 1 to {PERSON_NAME_MAX} characters")

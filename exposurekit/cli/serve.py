@@ -13,7 +13,7 @@ from exposurekit.cli import session
 from exposurekit.cli.options import callback_network_option, search_engine_option, sites_option
 from exposurekit.cli.session import ServiceDatabase, service_options
 from exposurekit.errors import ConfigurationError
-from exposurekit.service.constants import REQUESTS_PER_SECOND
+from exposurekit.service.api.rate_limits import REQUESTS_PER_SECOND
 
 
 @click.command()

@@ -9,7 +9,7 @@ from exposurekit.cli import output, session
 from exposurekit.cli.options import ID, by_option, json_option, limit_option, on_a_terminal, sites_option
 from exposurekit.cli.sections import Group
 from exposurekit.cli.session import ServiceDatabase, service_options
-from exposurekit.service.constants import VERDICTS
+from exposurekit.service.models import VERDICTS
 from exposurekit.text.sanitize import plain
 
 _user_argument = click.argument("user_id", metavar="ID", type=ID)

@@ -10,7 +10,7 @@ from exposurekit.cli.options import json_option, limit_option
 from exposurekit.cli.sections import Group
 from exposurekit.cli.session import ServiceDatabase, service_options
 from exposurekit.errors import ConfigurationError
-from exposurekit.service.constants import STATES
+from exposurekit.service.webhooks.states import STATES
 
 
 @click.group(cls=Group)

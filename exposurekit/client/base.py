@@ -1,6 +1,8 @@
 """The base class of both clients: settings, timeout and retry policy."""
 
-from typing import TYPE_CHECKING, TypedDict, TypeVar
+import copy
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar
 
 from exposurekit.client import log_filter
 from exposurekit.client.calls import Call
@@ -102,6 +104,12 @@ class BaseClient:
         self.timeout = timeout
         self.retry_policy = retries if isinstance(retries, RetryPolicy) else RetryPolicy(retries)
         self.transport = transport
+
+    def with_config(self, **changes: Any) -> Self:
+        """Return this client with other values in its `config`; both use the same connections."""
+        client = copy.copy(self)
+        client.config = replace(self.config, **changes)
+        return client
 
     def __repr__(self) -> str:
         config = self.config

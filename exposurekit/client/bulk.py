@@ -1,4 +1,9 @@
-"""Bulk load: all users, with concurrent requests, as an iterator of parsed batches."""
+"""Bulk load: all users, with concurrent requests, as an iterator of parsed batches.
+
+The requests run in the event loop of a background thread, and the responses wait as bytes; the thread of the caller
+parses them. So Ctrl-C loses nothing: it cancels the requests, and what was received by then is still parsed and
+yielded. An async iterator that parsed in the loop would be cancelled with them, between a response and its batch.
+"""
 
 import asyncio
 from collections import Counter
@@ -151,7 +156,10 @@ class _Load:
     received: "list[_UserResponses]" = field(default_factory=list)
 
     async def windows(self) -> AsyncIterator[None]:
-        """Fetch users; pause whenever as many are received as may wait to be parsed."""
+        """Fetch users into `received`; pause whenever as many are received as may wait to be parsed.
+
+        The items are None: the responses stay in `received` when this iterator is cancelled.
+        """
         queued: list[UserKey] = []
         returned_ids, without_secret = set[int](), dict[int, None]()
         unreadable = unidentified = 0

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from exposurekit.client import calls, protocol
@@ -165,7 +164,7 @@ def _status(client: Any, call: Call[Any, Any]) -> str:
 
 
 def _error(client: Any) -> str:
-    result = _with_settings(client, api_secret="").send(calls.list_users(limit=1))
+    result = client.with_config(api_secret="").send(calls.list_users(limit=1))
     if not isinstance(result, Response):
         return UNKNOWN
     try:
@@ -178,20 +177,12 @@ def _error(client: Any) -> str:
 
 def _reads(client: Any, format: str, **settings: Any) -> str:  # noqa: A002  the specification's word
     call = calls.list_users(limit=1)
-    other = _with_settings(client, format=format, **settings)
+    other = client.with_config(format=format, **settings)
     try:
         protocol.model(call, other.config, other.send(call))
     except ExposureError as error:
         return f"no ({type(error).__name__})"
     return "yes"
-
-
-def _with_settings(client: Any, **settings: Any) -> Any:
-    """Return the same client with other settings."""
-    other = object.__new__(type(client))
-    other.__dict__.update(client.__dict__)
-    other.config = replace(client.config, **settings)
-    return other
 
 
 def _names(values: Any, *names: str) -> str:

@@ -6,7 +6,7 @@ source types and kinds of data remain text.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from operator import itemgetter
 from typing import Annotated, Any, ClassVar
@@ -37,13 +37,13 @@ from exposurekit.contract.types import (
     Texts,
 )
 from exposurekit.errors import InvalidResponse
-from exposurekit.text.html_cards import NAME_MAX, html_card, numbered, rows, truncate
+from exposurekit.text.html_cards import NAME_MAX, HtmlCard, Summary, Table, truncate
 
 _KINDS_MAX = 12
 BARE, WRAPPED = "bare-record", "wrapped-record"  # in error locations; no field has these names
 
 
-class Resource(BaseModel):
+class Resource(HtmlCard, BaseModel):
     """The base class of all resources: frozen, with unknown fields, and a repr and a card without personal data.
 
     A notebook is saved and shared with its output: personal data is only in `model_dump`.
@@ -69,14 +69,11 @@ class Resource(BaseModel):
             else:
                 yield name, len(value) if isinstance(value, list) else value
 
-    def _repr_html_(self) -> str:
-        return html_card(type(self).__name__, self._facts(), *self._parts())
+    def _summary(self) -> Summary:
+        return Summary(self._facts())
 
     def _facts(self) -> Mapping[str, object]:
         return {_words(name): value for name, value in self.__repr_args__()}
-
-    def _parts(self) -> Iterable[str]:
-        return ()
 
 
 def _words(name: str) -> str:
@@ -226,10 +223,10 @@ class Alert(Resource):
             about |= {"record": record.id, "site": record.site, "status": record.status}
         return {**about, "guide": self.guide}
 
-    def _parts(self) -> Iterable[str]:
-        if self.opt_out_procedure:
-            return (numbered(self.opt_out_procedure),)
-        return ("<p>No steps: the service lists none to be done by hand.</p>",)
+    def _summary(self) -> Summary:
+        steps = self.opt_out_procedure or ()
+        note = "" if steps else "No steps: the service lists none to be done by hand."
+        return Summary(self._facts(), steps, note)
 
 
 class ServiceHistoryEntry(Resource):
@@ -285,13 +282,14 @@ class User(Resource):
         flags = {"identification on file": self.identification_on_file, "is scanning": self.is_scanning}
         return {"id": self.id, **counts, **flags, "records": len(self.records), "links": len(self.links)}
 
-    def _parts(self) -> Iterable[str]:
+    def _summary(self) -> Summary:
         statuses = Counter(record.status for record in self.records).most_common(_KINDS_MAX)
         kinds = Counter(kind for link in self.links for kind in link.contains or ()).most_common(_KINDS_MAX)
-        if statuses:
-            yield rows("records by status", ("status", "records"), statuses)
-        if kinds:
-            yield rows("links by what they hold", ("kind", "links"), kinds)
+        tables = (
+            Table("records by status", ("status", "records"), statuses),
+            Table("links by what they hold", ("kind", "links"), kinds),
+        )
+        return Summary(self._facts(), tables=tables)
 
 
 class Reply(Resource):

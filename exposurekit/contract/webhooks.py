@@ -1,5 +1,7 @@
-"""The webhook delivery: its body, groups, grouping window and retry delays."""
+"""The webhook delivery: its body, groups, grouping window, retry delays and signature."""
 
+import base64
+import hmac
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any, ClassVar, Literal
@@ -12,11 +14,36 @@ from exposurekit.contract.types import Id
 GROUPING_WINDOW = timedelta(minutes=10)
 RETRY_DELAYS = (timedelta(seconds=60), timedelta(minutes=5), timedelta(minutes=30))
 
+# spec does not say how to sign: as Standard Webhooks do
+SECRET_PREFIX = "whsec_"  # noqa: S105  of a signing secret, and none itself
+
 DISCOVERED_LINKS, REMOVED_RECORDS, NEW_ALERTS = "discovered_links", "removed_records", "new_alerts"
 DISCOVERED_RECORDS = "discovered_records"  # not shown: the name for newly discovered records; ours
 GROUPS = (DISCOVERED_RECORDS, REMOVED_RECORDS, DISCOVERED_LINKS, NEW_ALERTS)
 
 Shape = Literal["records", "links", "alerts", "unknown"]
+
+
+def decode_secret(secret: str) -> bytes:
+    """Return the key of a signing secret: base64, with or without ``whsec_``.
+
+    Raises:
+        ValueError: It is not base64; the message could contain the secret.
+
+    >>> decode_secret("whsec_MDEyMzQ1Njc4OWFiY2RlZg==")
+    b'0123456789abcdef'
+    """
+    return base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
+
+
+def sign(key: bytes, webhook_id: bytes, timestamp: bytes, body: bytes) -> bytes:
+    """Return the signature of an attempt: the header ``webhook-signature`` holds one or more of them.
+
+    >>> sign(b"0123456789abcdef", b"msg_1", b"60", b"{}")[:7]
+    b'v1,...'
+    """
+    content = b".".join((webhook_id, timestamp, body))
+    return b"v1," + base64.b64encode(hmac.digest(key, content, "sha256"))
 
 
 def shape_of(items: Any) -> Shape:

@@ -7,10 +7,10 @@ The queries read the views ``people`` (before the run), ``changes``, ``checkpoin
 from exposurekit.analysis import LISTED, UNKNOWN, VANISHED
 from exposurekit.contract.types import REMOVED
 from exposurekit.history.sql import is_open
-from exposurekit.history.storage.schema import CONTENT_OF, PEOPLE_COUNTED
+from exposurekit.history.storage.schema import BUCKET_SQL, CONTENT_OF, PEOPLE_COUNTED
 
 # All users of the run, and how their load counts. Of a user in two parts, the earlier one counts.
-LOADED_USERS = """
+LOADED_USERS = f"""
 CREATE OR REPLACE TEMP TABLE loaded AS
 WITH staged AS (
     SELECT * FROM staged_person
@@ -36,7 +36,7 @@ WITH staged AS (
         OR ($scope = 'everyone' AND (people.listed OR people.outcome = 'told'))
 )
 SELECT * REPLACE (CASE WHEN registered THEN $first_registered_after ELSE first_registered_after END AS first_registered_after),
-    (user_id % 64)::INTEGER AS bucket,
+    {BUCKET_SQL} AS bucket,
     coalesce(last_complete_at, CASE WHEN registered THEN $first_registered_after ELSE first_registered_after END) AS bound
 FROM beside
 """
@@ -148,7 +148,7 @@ SELECT
         AS left_censored,
     CASE WHEN {is_open("prev_status")} THEN (epoch_us(seen_at) - epoch_us(episode_at)) // 1000000 END AS open_s,
     not_before,
-    (user_id % 64)::INTEGER AS bucket
+    {BUCKET_SQL} AS bucket
 FROM moved WHERE is_change OR is_new_content
 """
 

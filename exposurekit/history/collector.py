@@ -19,7 +19,7 @@ from exposurekit.errors import InvalidResponse
 from exposurekit.history.content_hash import items_of
 from exposurekit.history.deliveries import ReceivedDelivery
 from exposurekit.history.staging import StagedRun, people_table
-from exposurekit.history.storage.schema import BUCKETS, CONTENT_OF, KINDS
+from exposurekit.history.storage.schema import CONTENT_OF, KINDS, bucket_of
 
 USERS_PER_PART = 1_000
 WHOLE, PARTIAL, FAILED, REPORTED = "whole", "partial", "failed", "told"
@@ -62,7 +62,7 @@ class Collector:
 
     def is_pending(self, user_id: int) -> bool:
         """Return whether this shard still has to load this user."""
-        mine = user_id % BUCKETS % self.staged.plan.shards == self.shard - 1
+        mine = bucket_of(user_id) % self.staged.plan.shards == self.shard - 1
         chosen = self.staged.plan.only is None or user_id in self.staged.plan.only
         return mine and chosen and not self._is_loaded(user_id)
 

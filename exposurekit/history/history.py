@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Self
 
@@ -28,13 +28,10 @@ from exposurekit.history.runs import RunManager
 from exposurekit.history.storage.delta import Store
 from exposurekit.history.storage.schema import BUCKETS
 from exposurekit.history.storage.upgrade import upgrade
+from exposurekit.system.clock import utc_now
 from exposurekit.text.html_cards import html_card
 
 RECORDS_BY = ("id", "reference")
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 class History(Keyed):
@@ -60,7 +57,7 @@ class History(Keyed):
         *,
         engine: object = None,
         records_by: str | None = None,
-        clock: Callable[[], datetime] = _now,
+        clock: Callable[[], datetime] = utc_now,
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
         """Open a history; a new one is created on the first write, one of an older format is upgraded.

@@ -10,7 +10,16 @@ import pyarrow.compute as pc
 from exposurekit.history import change_detection, staging
 from exposurekit.history.engines.duckdb import CorruptHistory, DuckDB, Files, StaleSnapshot, write_view
 from exposurekit.history.storage.delta import Store
-from exposurekit.history.storage.schema import BUCKETS, CONTENT_OF, KINDS, PEOPLE_COUNTED, TABLES, in_parts
+from exposurekit.history.storage.schema import (
+    BUCKET_SQL,
+    BUCKETS,
+    CONTENT_OF,
+    KINDS,
+    PEOPLE_COUNTED,
+    TABLES,
+    bucket_of,
+    in_parts,
+)
 from exposurekit.text.times import EPOCH
 
 MEMORY = "260MB"
@@ -102,7 +111,7 @@ def kinds_of(store: Store) -> list[str]:
 
 def _state_sql(kind: str) -> str:
     return (
-        f"SELECT *, '{kind}' AS kind, (user_id % {BUCKETS})::INTEGER AS bucket "
+        f"SELECT *, '{kind}' AS kind, {BUCKET_SQL} AS bucket "
         f"FROM ({change_detection.state(kind)}) ORDER BY bucket"
     )
 
@@ -140,14 +149,14 @@ def erase(store: Store, user_id: int) -> int:
 
 def _erase_rows(store: Store, engine: DuckDB, name: str, user_id: int) -> int:
     bucketed = TABLES[name].bucketed
-    within = f"bucket = {user_id % BUCKETS}" if bucketed else "true"
+    within = f"bucket = {bucket_of(user_id)}" if bucketed else "true"
     with engine.views(store.snapshot(name)) as cursor:
         text = f"SELECT count(*) FROM {name} WHERE {within} AND user_id = $user_id"
         [[rows]] = cursor.execute(text, {"user_id": user_id}).fetchall()
         if rows:
             text = f"SELECT * FROM {name} WHERE {within} AND user_id <> $user_id"
             others = cursor.sql(text, params={"user_id": user_id}).to_arrow_reader(BATCH_ROWS)
-            store.replace(name, others, user_id % BUCKETS if bucketed else None)
+            store.replace(name, others, bucket_of(user_id) if bucketed else None)
     return int(rows)
 
 

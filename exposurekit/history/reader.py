@@ -19,7 +19,7 @@ from exposurekit.history.conversion import frame, keys_of, series, with_listings
 from exposurekit.history.engines.duckdb import CorruptHistory, Engine, StaleSnapshot
 from exposurekit.history.ingest import Run, run_from_row
 from exposurekit.history.storage.delta import Store
-from exposurekit.history.storage.schema import BUCKETS, CONTENT_OF, in_parts
+from exposurekit.history.storage.schema import BUCKETS, CONTENT_OF, bucket_of, in_parts
 from exposurekit.text.times import DAY, EPOCH, When, end_of_day, parse_time
 
 MAX_TRIES = 5
@@ -232,7 +232,7 @@ class HistoryReader:
             parameters = {"kind": kind, "after": days[0], "until": days[1], "upto": upto}
             return frame(self.query(sql.transitions(by, when=when), ("cube",), parameters))
         inline = {} if user is None else {"selected": self._user_table(user, upto)}
-        buckets = {one % BUCKETS for table in inline.values() for one in table["user_id"].to_pylist()}
+        buckets = {bucket_of(one) for table in inline.values() for one in table["user_id"].to_pylist()}
         text = sql.transitions(by, table="changes", when=when, buckets=buckets)
         parameters = {"kind": kind, "after": after or MIN_TIME, "until": until or MAX_TIME, "upto": upto}
         return frame(self.query(text, ("changes",), parameters, **inline))

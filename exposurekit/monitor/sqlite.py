@@ -187,11 +187,6 @@ def _wrong_kind(schema: Schema) -> ConfigurationError:
     )
 
 
-def utc_now() -> datetime:
-    """Return the current time."""
-    return datetime.now(UTC)
-
-
 def to_microseconds(at: datetime) -> int:
     """Convert a time to what the tables store: microseconds since 1970, UTC."""
     return (at - _EPOCH) // timedelta(microseconds=1)

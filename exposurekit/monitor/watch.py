@@ -14,10 +14,10 @@ from exposurekit.errors import ExposureError, NotFound
 from exposurekit.history import History
 from exposurekit.history.collector import Source
 from exposurekit.history.storage.delta import HistoryLocked
-from exposurekit.monitor.sqlite import utc_now
 from exposurekit.monitor.status import WatchStatus
 from exposurekit.monitor.webhooks.ingest import process_inbox
 from exposurekit.monitor.webhooks.store import InboxStore
+from exposurekit.system.clock import utc_now
 from exposurekit.text.sanitize import plain
 from exposurekit.text.times import interval
 

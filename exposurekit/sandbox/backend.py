@@ -110,7 +110,7 @@ class Backend:
 
     def scanned_at(self) -> list[datetime]:
         """Return when everyone was scanned: at registration and every week after."""
-        from exposurekit.service.scanning.scan import SCAN_EVERY
+        from exposurekit.service.scanning.schedule import SCAN_EVERY
 
         scans = (self.now() - self._began) // SCAN_EVERY
         return [self._began + SCAN_EVERY * number for number in range(scans + 1)]
@@ -120,11 +120,11 @@ class Backend:
         return self._in_service(self._pending_events())
 
     async def _pending_events(self) -> int:
-        from exposurekit.service.webhooks import outbox
+        from exposurekit.service.webhooks import outbox, states
 
         async with self._database.reading() as session:
             pending = [
-                await outbox.all(session, state=state, limit=_ALL) for state in (outbox.OPEN, outbox.PENDING)
+                await outbox.all(session, state=state, limit=_ALL) for state in (states.OPEN, states.PENDING)
             ]
         return sum(delivery.events for deliveries in pending for delivery in deliveries)
 

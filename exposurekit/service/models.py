@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+VERDICTS = "possible", "quarantined", "rejected"  # of a candidate
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:

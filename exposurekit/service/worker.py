@@ -16,7 +16,7 @@ from functools import partial
 from sqlalchemy import Table
 
 from exposurekit.errors import ExposureError
-from exposurekit.service.http.client import FetchError, ForbiddenAddress, HttpClient
+from exposurekit.service.http.client import HttpClient
 from exposurekit.service.scanning.politeness import PoliteFetcher
 from exposurekit.service.scanning.removal_job import remove
 from exposurekit.service.scanning.scan import ScanContext, scan
@@ -25,9 +25,8 @@ from exposurekit.service.sites.definition import Definition
 from exposurekit.service.storage import leases, tables
 from exposurekit.service.storage.database import DATABASE_ERRORS, Database
 from exposurekit.service.storage.leases import Lease, LeaseLost
-from exposurekit.service.webhooks import outbox
+from exposurekit.service.webhooks import delivery, outbox
 
-ATTEMPT_S = 15  # spec does not say: how long an integrator may take
 TIDY_EVERY_S = 3600
 FILL_AFTER_S = 0.2
 AFTER_FAULT = timedelta(hours=6)
@@ -48,7 +47,7 @@ class WorkerConfig:
     deliveries: int = 32
     scan_s: float = 600
     removal_s: float = 600
-    delivery_s: float = ATTEMPT_S + 5
+    delivery_s: float = delivery.ATTEMPT_S + 5
     idle_s: float = 1.0
     lease_margin: timedelta = timedelta(seconds=30)  # by which a lease outlasts its job
 
@@ -107,16 +106,16 @@ class Worker:
 
     def __init__(self, context: ScanContext, http: HttpClient, *, config: WorkerConfig | None = None) -> None:
         self.context = context
-        self._http = http
         self._config = config or WorkerConfig()
         self._wake = asyncio.Event()
         self._idle_waiters: list[asyncio.Future[None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         p = self._config
+        deliver = partial(delivery.deliver, context.database, http)
         self._job_types = (
             _JobType("scan", tables.users, p.scans, p.scan_s, partial(scan, context)),
             _JobType("removal", tables.records, p.removals, p.removal_s, partial(remove, context)),
-            _JobType("delivery", tables.deliveries, p.deliveries, p.delivery_s, self._deliver),
+            _JobType("delivery", tables.deliveries, p.deliveries, p.delivery_s, deliver),
         )
 
     async def run(self) -> None:
@@ -282,35 +281,6 @@ class Worker:
             except Exception as fault:  # noqa: BLE001  retried in an hour
                 _log.error("worker=tidy fault=%s", type(fault).__name__)
             await asyncio.sleep(TIDY_EVERY_S)
-
-    async def _deliver(self, lease: Lease) -> None:
-        async with self.context.database.writing() as session:
-            delivery = await outbox.prepare(session, lease)
-            now = session.clock.now()
-        status, outcome = await self._send(delivery, now)
-        async with self.context.database.writing() as session:
-            state = await outbox.record_attempt(session, lease, status=status, outcome=outcome)
-        _log.info("webhook=%s outcome=%s state=%s", delivery.webhook_id, outcome, state)
-
-    async def _send(self, delivery: outbox.PreparedDelivery, now: datetime) -> tuple[int | None, str]:
-        if delivery.callback is None:
-            return None, "no callback"
-        headers = delivery.callback.headers(delivery.webhook_id, now, delivery.body)
-        try:
-            response = await self._http.fetch(
-                delivery.callback.url,
-                method="POST",
-                headers=headers,
-                body=delivery.body,
-                timeout_s=ATTEMPT_S,
-                redirects_max=0,
-                reads_body=False,
-            )
-        except ForbiddenAddress:
-            return None, "address refused"
-        except FetchError as error:
-            return None, error.reason
-        return response.status, f"status {response.status}"
 
 
 @dataclass(slots=True)

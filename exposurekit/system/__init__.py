@@ -1,1 +1,1 @@
-"""The local machine: paths, key files and the ASGI server."""
+"""The local machine: clock, paths, key files and the ASGI server."""

@@ -1,6 +1,7 @@
 """HTML cards: how objects are displayed in notebooks. All text is escaped; no script, style sheet or image."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
@@ -27,6 +28,39 @@ def stylesheet() -> str:
     True
     """
     return files("exposurekit.text").joinpath("style.css").read_text("utf-8")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A small table of a card."""
+
+    title: str
+    heads: Sequence[str]
+    lines: Sequence[Sequence[object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a card shows: facts by name, numbered steps, a note, and small tables. All of it is plain text."""
+
+    facts: Mapping[str, object]
+    steps: Sequence[str] = ()
+    note: str = ""
+    tables: Sequence[Table] = ()
+
+
+class HtmlCard:
+    """Displays an object in a notebook as a card of its `_summary`."""
+
+    def _summary(self) -> Summary:
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str:
+        summary = self._summary()
+        steps = numbered(summary.steps) if summary.steps else ""
+        note = f"<p>{escaped(summary.note)}</p>" if summary.note else ""
+        tables = [rows(table.title, table.heads, table.lines) for table in summary.tables if table.lines]
+        return html_card(type(self).__name__, summary.facts, steps, note, *tables)
 
 
 def html_card(title: str, facts: Mapping[str, object], *parts: str) -> str:

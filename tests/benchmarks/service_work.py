@@ -102,7 +102,7 @@ async def scans(people: int) -> tuple[float, float, int]:
     clock = FrozenClock(START)
     with (
         tempfile.TemporaryDirectory() as directory,
-        running_world(people, seed=7, clock=clock, hostile=False) as world,
+        running_world(people, seed=7, clock=clock) as world,
     ):
         database = await database_in(Path(directory), clock).open()
         async with database.writing() as work:

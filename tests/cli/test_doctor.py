@@ -16,7 +16,7 @@ from support.watches import KEY, SECRET, Fleet
 
 from exposurekit.cli.main import cli
 from exposurekit.history import History
-from exposurekit.monitor.webhooks.store import utc_now
+from exposurekit.system.clock import utc_now
 
 SO_MANY_DAYS = f"{(datetime.now(UTC).date() - DAWN.date()).days - 1}d"  # since it was removed
 NAMES = ("base_url", "integration_name", "api_key", "api_secret")

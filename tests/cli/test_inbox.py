@@ -16,9 +16,10 @@ from support.inbox import BODY, PATH, SECRET, signed_headers
 from support.shell import Shell, error_of, said_until
 
 from exposurekit.cli.inbox import create_receiver, receiving
-from exposurekit.monitor.webhooks.store import InboxStore, utc_now
+from exposurekit.monitor.webhooks.store import InboxStore
 from exposurekit.service.webhooks.endpoints import new_secret
 from exposurekit.system.asgi_server import _is_loopback
+from exposurekit.system.clock import utc_now
 
 PATIENCE_S = 60
 RECEIVE = ("inbox", "run", "--history", "history", "--port", "0")

@@ -19,7 +19,7 @@ from exposurekit.service.findings import candidates, findings
 from exposurekit.service.models import Site
 from exposurekit.service.sites import statistics
 from exposurekit.service.storage import leases, tables
-from exposurekit.service.webhooks import endpoints, outbox
+from exposurekit.service.webhooks import delivery, endpoints, outbox
 
 HOOK = "https://93.184.216.34/hook"  # a bare address: nothing is resolved
 ADDRESS = AddressItem(city="Oakmere", state="CA", address1="", address2="", zip="")
@@ -366,7 +366,7 @@ def kill(operator, user_id):
         )
         parcel = operator.work(lambda work: outbox.prepare(work, lease), clock=clock)  # noqa: B023
         state = operator.work(
-            lambda work: outbox.record_attempt(work, lease, status=500, outcome="status 500"),  # noqa: B023
+            lambda work: delivery.record_attempt(work, lease, status=500, outcome="status 500"),  # noqa: B023
             clock=clock,
         )
     assert state == "dead"

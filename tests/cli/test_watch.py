@@ -15,7 +15,7 @@ from support.inbox import SECRET as SIGNING_SECRET
 from support.shell import Shell, error_of, said_until
 from support.watches import KEY, PEOPLE, SECRET, Fleet
 
-from exposurekit.monitor.webhooks.store import utc_now
+from exposurekit.system.clock import utc_now
 
 pytestmark = pytest.mark.long  # processes of their own
 

@@ -10,7 +10,7 @@ from crash.scene import Outcome, Plan, played
 from crash.verdict import ATTEMPTS, Rule, verdict
 
 from exposurekit.contract.webhooks import GROUPS
-from exposurekit.service.webhooks.outbox import DEAD, DELIVERED
+from exposurekit.service.webhooks.states import DEAD, DELIVERED
 
 
 def main(words: Sequence[str]) -> int:

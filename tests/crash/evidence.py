@@ -21,7 +21,7 @@ from exposurekit.service.accounts import users as people
 from exposurekit.service.findings.alerts import Event
 from exposurekit.service.storage import tables
 from exposurekit.service.storage.database import Database, Session
-from exposurekit.service.webhooks import outbox
+from exposurekit.service.webhooks import outbox, states
 
 Happening = tuple[int, str, str]  # to whom, the group it is told in, and what tells it from others
 
@@ -113,7 +113,7 @@ async def unrest(work: Session) -> dict[str, int]:
         "scans due": [tables.users.c.due_at <= now],
         "scans running": [tables.users.c.is_scanning.is_(True)],
         "removals under way": [tables.records.c.due_at.is_not(None)],
-        "deliveries open or frozen": [tables.deliveries.c.state.in_([outbox.OPEN, outbox.PENDING])],
+        "deliveries open or frozen": [tables.deliveries.c.state.in_([states.OPEN, states.PENDING])],
     }
     found: Counter[str] = Counter()
     for name, conditions in asked.items():

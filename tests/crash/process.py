@@ -54,9 +54,10 @@ def _worker(settings, database):
     from exposurekit.service.scanning.politeness import PoliteFetcher
     from exposurekit.service.scanning.scan import ScanContext
     from exposurekit.service.scanning.websearch import Engine
+    from exposurekit.service.webhooks import delivery
 
     # These are the package's own and no setting: a run would last for hours.
-    worker.ATTEMPT_S = run.ATTEMPT_S
+    delivery.ATTEMPT_S = run.ATTEMPT_S
     removal_job.RETRY_AFTER = tuple(settings.passing(seconds) for seconds in run.OPT_OUT_AGAIN_S)
 
     async def resolve(_host, _port):

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from exposurekit.service.webhooks.delivery import build_headers
 from exposurekit.service.webhooks.endpoints import Callback, new_secret
 
 FAIR, DEAF = (
@@ -80,7 +81,7 @@ class Receiver:
 
     def _is_signed(self, webhook_id: str, headers: dict[str, str], body: bytes) -> bool:
         at = datetime.fromtimestamp(int(headers["webhook-timestamp"]), UTC)
-        wanted = Callback("", self.secret).headers(webhook_id, at, body)
+        wanted = build_headers(Callback("", self.secret), webhook_id, at, body)
         return all(headers.get(name) == value for name, value in wanted.items())
 
 

@@ -126,9 +126,10 @@ class Load:
             await asyncio.sleep(AGAIN_S)
 
     async def _attempt(self, http: httpx.AsyncClient, webhook_id: str, body: str) -> str:
+        from exposurekit.service.webhooks.delivery import build_headers
         from exposurekit.service.webhooks.endpoints import Callback
 
-        headers = Callback(self.url, self.secret).headers(webhook_id, datetime.now(UTC), body.encode())
+        headers = build_headers(Callback(self.url, self.secret), webhook_id, datetime.now(UTC), body.encode())
         self.under_way += 1
         try:
             return str((await http.post(self.url, content=body, headers=headers)).status_code)

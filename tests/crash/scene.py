@@ -20,6 +20,7 @@ from crash.receiver import DEAF, FAIR, Receiver
 from crash.settings import WORLD_SPEED, Settings
 from crash.verdict import Run
 from support import postgres
+from support.hostile_pages import hostile_pages
 
 from exposurekit.sandbox.world.world import World
 from exposurekit.service.accounts import integrators
@@ -74,7 +75,8 @@ def played(plan: Plan) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="exposurekit-crash-") as name, _server(plan) as server:
         directory = Path(name)
         epoch = time.time()
-        world = World(plan.people, seed=plan.seed, clock=FastClock(epoch, WORLD_SPEED))
+        clock, extra_pages = FastClock(epoch, WORLD_SPEED), hostile_pages(plan.people, plan.seed)
+        world = World(plan.people, seed=plan.seed, clock=clock, extra_pages=extra_pages)
         with running(world.app) as base_url:
             url = server.get_uri() if server else f"sqlite:///{directory / 'service.db'}"
             settings = Settings(

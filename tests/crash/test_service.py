@@ -26,14 +26,13 @@ from exposurekit.contract.webhooks import GROUPING_WINDOW, RETRY_DELAYS
 from exposurekit.service.accounts import integrators, users
 from exposurekit.service.api.middleware import RequestMiddleware
 from exposurekit.service.clock import FrozenClock
-from exposurekit.service.constants import CONFIRMING_ABSENCES
 from exposurekit.service.findings import removals
 from exposurekit.service.findings.findings import discover_link, discover_record
 from exposurekit.service.storage import leases
 from exposurekit.service.storage.database import Database
 from exposurekit.service.storage.encryption import Vault
 from exposurekit.service.storage.tables import attempts, deliveries, events, records
-from exposurekit.service.webhooks import endpoints, outbox
+from exposurekit.service.webhooks import delivery, endpoints, outbox
 from exposurekit.service.webhooks.endpoints import Callback
 
 COMMAND = (sys.executable, str(Path(__file__).with_name("run.py")))
@@ -98,7 +97,7 @@ class Aftermath:
     async def _meet(self, work, user_id):
         record_id = await discover_record(work, user_id, LISTING, SITE)
         await removals.submit_removal(work, record_id, SITE)
-        for _ in range(CONFIRMING_ABSENCES):
+        for _ in range(removals.CONFIRMING_ABSENCES):
             await removals.verify_removal(work, record_id, SITE, absent=True)
         await discover_link(work, user_id, PAGE)
 
@@ -106,7 +105,7 @@ class Aftermath:
         parcel = await outbox.prepare(work, lease)
         seen = self.seen[parcel.webhook_id]
         seen.append(Seen(parcel.body, 204 if seen and parcel.callback.url != DEAF else 500))
-        await outbox.record_attempt(work, lease, status=seen[-1].status, outcome="told")
+        await delivery.record_attempt(work, lease, status=seen[-1].status, outcome="told")
 
     def change(self, statement):
         """Do something to the database that the service never does."""

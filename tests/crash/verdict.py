@@ -11,7 +11,7 @@ from crash.evidence import Evidence, Sent, Told
 from crash.receiver import Seen
 
 from exposurekit.contract.webhooks import GROUPING_WINDOW, GROUPS, RETRY_DELAYS
-from exposurekit.service.webhooks.outbox import DEAD, DELIVERED
+from exposurekit.service.webhooks.states import DEAD, DELIVERED
 
 ATTEMPTS = 1 + len(RETRY_DELAYS)
 EXAMPLES = 3

@@ -8,6 +8,7 @@ from urllib.parse import urljoin, urlsplit
 import httpx
 import jmespath
 from selectolax.lexbor import LexborHTMLParser
+from support.hostile_pages import hostile_pages
 
 from exposurekit.sandbox.world import formats
 from exposurekit.sandbox.world.world import running_world
@@ -115,9 +116,11 @@ def one(value):
 
 
 @contextmanager
-def browsing(people=10, *, seed=7, at=START, hostile=True):
+def browsing(people=10, *, seed=7, at=START):
+    """A browser of a world with hostile pages."""
+    extra_pages = hostile_pages(people, seed)
     with (
-        running_world(people, seed=seed, clock=FrozenClock(at), hostile=hostile) as world,
+        running_world(people, seed=seed, clock=FrozenClock(at), extra_pages=extra_pages) as world,
         httpx.Client(timeout=10, trust_env=False) as client,
     ):
         yield Browser(world, client)

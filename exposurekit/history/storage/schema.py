@@ -13,6 +13,7 @@ from exposurekit import frames
 
 KINDS = ("record", "link", "alert")
 BUCKETS = 64  # so that erasing a person rewrites one sixty-fourth
+BUCKET_SQL = f"(user_id % {BUCKETS})::INTEGER"  # `bucket_of`, in a query
 
 INSTANT = pa.timestamp("us", "UTC")
 _LISTS = pa.list_(pa.string())
@@ -182,6 +183,16 @@ STAGED = {
     )
     for kind in KINDS
 }
+
+
+def bucket_of(user_id: int) -> int:
+    """Return the bucket of a user.
+
+    >>> from exposurekit.history.storage.schema import bucket_of
+    >>> bucket_of(12), bucket_of(64)
+    (12, 0)
+    """
+    return user_id % BUCKETS
 
 
 def in_parts(low: int, high: int, rows: int, most: int) -> list[tuple[int, int]]:

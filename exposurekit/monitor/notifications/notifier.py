@@ -23,7 +23,7 @@ from exposurekit.monitor.notifications.evaluate import (
 )
 from exposurekit.monitor.notifications.outbox import Notification, NotificationOutbox
 from exposurekit.monitor.notifications.rules import Rule, Rules, counted_title
-from exposurekit.monitor.sqlite import utc_now
+from exposurekit.system.clock import utc_now
 
 SEND_INTERVAL_S = 5.0
 STOP_TIMEOUT_S = 120.0  # wait for a message that is being sent: the next watch would send it again

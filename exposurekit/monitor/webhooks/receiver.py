@@ -25,11 +25,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from exposurekit.errors import ConfigurationError, ExposureError
-from exposurekit.monitor.sqlite import DatabaseUnavailable, utc_now
+from exposurekit.monitor.sqlite import DatabaseUnavailable
 from exposurekit.monitor.webhooks.signatures import SignatureHeaders, decode_secrets, is_signed
 from exposurekit.monitor.webhooks.store import InboxStore
 from exposurekit.monitor.webhooks.writer import Writer
 from exposurekit.system.asgi_server import App, Receive, Scope, Send
+from exposurekit.system.clock import utc_now
 
 BODY_MAX = 10 * 2**20  # spec does not say: the largest delivery; 10 MB hold about 10,000 records
 BODY_TIMEOUT_S = 10.0  # a sender's timeout is 15 s in all

@@ -1,15 +1,14 @@
 """Verify Standard Webhooks signatures, in constant time."""
 
-import base64
 import hmac
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from exposurekit.contract.webhooks import SECRET_PREFIX, decode_secret, sign
 from exposurekit.errors import ConfigurationError
 
-PREFIX = "whsec_"
 TOLERANCE = timedelta(minutes=5)  # senders sign each attempt anew, so a retry is as fresh as a first attempt
 SECRET_BYTES_MIN = 16
 _SECONDS = re.compile(rb"\d{1,12}")
@@ -48,15 +47,15 @@ def decode_secrets(secrets: Iterable[str]) -> tuple[bytes, ...]:
 
 
 def _decode(secret: str) -> bytes:
-    text = secret.strip().removeprefix(PREFIX).rstrip("=")
+    text = secret.strip().removeprefix(SECRET_PREFIX).rstrip("=")
     try:
-        key = base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
+        key = decode_secret(text + "=" * (-len(text) % 4))
     except ValueError:  # its message could contain the secret
         key = b""
     if len(key) >= SECRET_BYTES_MIN:
         return key
     raise ConfigurationError(
-        f"a signing secret must be base64 of at least {SECRET_BYTES_MIN} bytes, with or without the prefix {PREFIX}"
+        f"a signing secret must be base64 of at least {SECRET_BYTES_MIN} bytes, with or without the prefix {SECRET_PREFIX}"
     )
 
 
@@ -66,8 +65,7 @@ def is_signed(headers: SignatureHeaders, body: bytes, keys: Iterable[bytes]) -> 
     >>> is_signed(SignatureHeaders(b"msg_1", b"60", b"v1,AAAA v1a,BBBB"), b"{}", [b"0123456789abcdef"])
     False
     """
-    content = b".".join((headers.webhook_id, headers.timestamp, body))
-    expected = [b"v1," + base64.b64encode(hmac.digest(key, content, "sha256")) for key in keys]
+    expected = [sign(key, headers.webhook_id, headers.timestamp, body) for key in keys]
     signatures = headers.signatures.split(b" ")
     # a list, not a generator: any() would stop at the first match and leak its position through timing
     matches = [hmac.compare_digest(signature, digest) for signature in signatures for digest in expected]

@@ -14,8 +14,9 @@ from itertools import accumulate, takewhile
 from pathlib import Path
 
 from exposurekit.contract.webhooks import GROUPING_WINDOW, RETRY_DELAYS
-from exposurekit.monitor.sqlite import Database, Schema, from_microseconds, to_microseconds, utc_now
+from exposurekit.monitor.sqlite import Database, Schema, from_microseconds, to_microseconds
 from exposurekit.monitor.webhooks.parsing import mentions
+from exposurekit.system.clock import utc_now
 
 # A sender without webhook-ids repeats a body for 46 minutes; the window is twice that, for clocks and queues that lag.
 # Later, the same bytes are a new delivery: a record that is found, removed and found again gives the same body.

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -13,12 +13,10 @@ from exposurekit.sandbox.world import opt_out_forms, search
 from exposurekit.sandbox.world import search_engine as world_search_engine
 from exposurekit.sandbox.world.asgi import AsgiTransport, Request, Response, html, text
 from exposurekit.sandbox.world.formats import roll
-from exposurekit.sandbox.world.hostile import HOST as TARPIT
-from exposurekit.sandbox.world.hostile import HostilePage, build_hostile_pages
 from exposurekit.sandbox.world.listings import Entry, build_listings
 from exposurekit.sandbox.world.namesakes import invent_strangers
 from exposurekit.sandbox.world.opt_outs import OptOut, OptOutLedger
-from exposurekit.sandbox.world.pages import PageTruth, WebPage, build_pages
+from exposurekit.sandbox.world.pages import ExtraPage, PageTruth, WebPage, build_pages
 from exposurekit.sandbox.world.people import invent
 from exposurekit.sandbox.world.sites import SITES, WorldSite
 from exposurekit.sandbox.world.state import Mail, WorldState
@@ -55,6 +53,12 @@ class Truth:
 class World:
     """A seeded web: the same for the same seed, clock and opt-out requests.
 
+    Args:
+        people: Number of people to invent.
+        seed: The seed.
+        clock: The clock.
+        extra_pages: Pages to add to the web and its search engine.
+
     Attributes:
         people: The people that a demo registers; `Truth.person` and `PageTruth.person` are indexes into this list.
         strangers: People who are not registered, namesakes first.
@@ -65,7 +69,9 @@ class World:
 
     search_engine = f"http://{world_search_engine.HOST}{world_search_engine.PATH}"
 
-    def __init__(self, people: int, *, seed: int, clock: Clock, hostile: bool = True) -> None:
+    def __init__(
+        self, people: int, *, seed: int, clock: Clock, extra_pages: Sequence[ExtraPage] = ()
+    ) -> None:
         self.clock = clock
         self.people = invent(people, seed)
         self.strangers = invent_strangers(self.people, seed)
@@ -75,7 +81,11 @@ class World:
         listings = build_listings(self.people, self.strangers, seed=seed, start=clock.now())
         self._state = WorldState(seed, clock, listings, OptOutLedger(listings))
         self._sites = {site.host: site for site in SITES}
-        self._build_pages(seed, hostile=hostile)
+        pages = build_pages(self.people, self.strangers, seed)
+        self._pages: dict[tuple[str, str], WebPage] = {(page.host, page.path): page for page in pages}
+        self._extra_pages = tuple(extra_pages)
+        self._hosts = {page.host for page in pages} | {page.host for page in self._extra_pages}
+        self._engine = world_search_engine.Engine(pages, self._extra_pages)
         self._app = AsgiTransport(self.respond)
         self._port: int | None = None
 
@@ -148,7 +158,7 @@ class World:
     def pages(self) -> list[PageTruth]:
         """Return what every page contains: one value per person mentioned on it."""
         ordinary = [truth for page in self._pages.values() for truth in page.truths()]
-        return ordinary + [trap.truth() for trap in self._traps]
+        return ordinary + [page.truth() for page in self._extra_pages]
 
     def opt_out_manually(self, site: str, reference_id: str) -> bool:
         """Opt out as a person does: by post, with a captcha or a mailed link. Return whether it was granted."""
@@ -183,19 +193,9 @@ class World:
             return self._site_response(site, request)
         if request.host == world_search_engine.HOST:
             return self._engine.respond(request)
-        if request.host == TARPIT:
-            return self._hostile_response(request.path)
         if request.host in self._hosts:
-            page = self._pages.get((request.host, request.path))
-            return Response(page.body) if page else html("<p>There is no such page.</p>", 404)
+            return self._page_response(request)
         return text("no such host in the invented web", 502)
-
-    def _build_pages(self, seed: int, *, hostile: bool) -> None:
-        pages = build_pages(self.people, self.strangers, seed)
-        self._pages: dict[tuple[str, str], WebPage] = {(page.host, page.path): page for page in pages}
-        self._hosts = {page.host for page in pages}
-        self._traps: list[HostilePage] = build_hostile_pages(self.people, seed) if hostile else []
-        self._engine = world_search_engine.Engine(pages, self._traps)
 
     def _site_response(self, site: WorldSite, request: Request) -> Response:  # noqa: PLR0911  one line per route
         if request.path == "/robots.txt":
@@ -225,11 +225,12 @@ class World:
             return html(document(site, f"<p>{forbidden}.</p>"), 403)
         return html(document(site, f'<h1>{puzzle}</h1><img src="/captcha.png" alt="">'))
 
-    def _hostile_response(self, path: str) -> Response:
-        for trap in self._traps:
-            if path == trap.path or path.startswith(f"{trap.path}/"):
-                return trap.respond(path)
-        return html("<p>There is no such page.</p>", 404)
+    def _page_response(self, request: Request) -> Response:
+        if page := self._pages.get((request.host, request.path)):
+            return Response(page.body)
+        extra_pages = [page for page in self._extra_pages if page.host == request.host]
+        responses = filter(None, (page.respond(request.path) for page in extra_pages))
+        return next(responses, html("<p>There is no such page.</p>", 404))
 
     def _truth(self, entry: Entry, at: datetime) -> Truth:
         return Truth(
@@ -244,7 +245,9 @@ class World:
 
 
 @contextmanager
-def running_world(people: int, *, seed: int, clock: Clock, hostile: bool = True) -> Iterator[World]:
+def running_world(
+    people: int, *, seed: int, clock: Clock, extra_pages: Sequence[ExtraPage] = ()
+) -> Iterator[World]:
     """Serve an invented web on a free loopback port until the block ends.
 
     >>> from datetime import UTC
@@ -254,7 +257,7 @@ def running_world(people: int, *, seed: int, clock: Clock, hostile: bool = True)
     ...     host, len(world.definitions), all(truth.visible for truth in world.listings())
     ('127.0.0.1', 15, False)
     """
-    world = World(people, seed=seed, clock=clock, hostile=hostile)
+    world = World(people, seed=seed, clock=clock, extra_pages=extra_pages)
     with running(world.app) as base_url:
         world._port = urlsplit(base_url).port  # noqa: SLF001  this is its factory
         try:

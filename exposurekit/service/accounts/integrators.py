@@ -9,13 +9,13 @@ from datetime import datetime
 from sqlalchemy import delete, func, insert, select, update
 
 from exposurekit.errors import ConfigurationError
-from exposurekit.service.constants import PERSON_NAME_MAX
 from exposurekit.service.storage.database import Session
 from exposurekit.service.storage.tables import integrators, users
 
 UNKNOWN_INTEGRATOR = "no integrator has this name: exposurekit integrator list shows them"
 NOT_ACCEPTED = "the integration name or the api_key is not accepted"
 API_KEY, API_SECRET = "api_key", "api_secret"  # the domains of their fingerprints
+PERSON_NAME_MAX = 200  # characters of a name or a role, as in the tables
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ALPHABET = string.ascii_letters + string.digits  # need no escaping in a path, a query or a shell
 _LENGTH = 43  # 256 bits

@@ -12,14 +12,14 @@ forgets unused keys; across the edge of two windows it allows twice the rate.
 import math
 import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from limits import RateLimitItem, RateLimitItemPerMinute, RateLimitItemPerSecond
-from limits.storage import MemoryStorage
-from limits.strategies import FixedWindowRateLimiter
-
-from exposurekit.service.constants import REQUESTS_PER_SECOND
 from exposurekit.service.errors import ApiError
 
+if TYPE_CHECKING:
+    from limits import RateLimitItem
+
+REQUESTS_PER_SECOND = 200  # per key and address
 REFUSALS_PER_MINUTE = 20  # responses 401
 BURST_S = 10
 KEYS_AN_ADDRESS = 10  # the limit of an address, as a multiple of a key's
@@ -44,6 +44,11 @@ class RateLimiter:
     """Counts requests and failed authentications."""
 
     def __init__(self, limits: Limits) -> None:
+        # Loaded late: it takes half a second, and --help needs only the numbers above.
+        from limits import RateLimitItemPerMinute, RateLimitItemPerSecond
+        from limits.storage import MemoryStorage
+        from limits.strategies import FixedWindowRateLimiter
+
         self._requests = RateLimitItemPerSecond(limits.requests_per_second * BURST_S, BURST_S)
         self._failures = RateLimitItemPerMinute(limits.refusals_per_minute)
         self._address_failures = RateLimitItemPerMinute(limits.refusals_per_minute * KEYS_AN_ADDRESS)
@@ -74,6 +79,6 @@ class RateLimiter:
         if exceeded:
             raise self._too_many_requests("too many failed authentications", *exceeded[0])
 
-    def _too_many_requests(self, message: str, item: RateLimitItem, kind: str, client_key: str) -> ApiError:
+    def _too_many_requests(self, message: str, item: "RateLimitItem", kind: str, client_key: str) -> ApiError:
         seconds = self._window.get_window_stats(item, kind, client_key).reset_time - time.time()
         return ApiError(TOO_MANY, message, retry_after_s=max(1, math.ceil(seconds)))

@@ -7,9 +7,8 @@ from typing import Any
 from sqlalchemy import Row, delete, insert, select, update
 
 from exposurekit.errors import ConfigurationError
-from exposurekit.service.constants import VERDICTS
 from exposurekit.service.findings import findings
-from exposurekit.service.models import Listing, Site
+from exposurekit.service.models import VERDICTS, Listing, Site
 from exposurekit.service.storage.database import Session
 from exposurekit.service.storage.tables import candidates
 

@@ -19,13 +19,13 @@ from sqlalchemy import and_, bindparam, select, update
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import ExposureError
 from exposurekit.service.accounts import consent
-from exposurekit.service.constants import CONFIRMING_ABSENCES
 from exposurekit.service.findings import alerts
 from exposurekit.service.findings.alerts import Event
 from exposurekit.service.models import Site, record_resource
 from exposurekit.service.storage.database import Session
 from exposurekit.service.storage.tables import records
 
+CONFIRMING_ABSENCES = 2  # in a row confirm a removal, unless a site requires more
 _LISTED = frozenset({DISCOVERED, PENDING_REMOVAL})
 
 

@@ -8,4 +8,5 @@
     normalize    names, streets, phones             matching     is this listing this person?
     persist      save the results                   politeness   robots.txt, delays, concurrency
     optouts      submit a site's opt-out form       removal_job  the next step of a removal
+    schedule     when the next scan is due
 """

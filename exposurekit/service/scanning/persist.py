@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from typing import Any
 
 from sqlalchemy import Row, bindparam, select
@@ -16,6 +16,7 @@ from exposurekit.service.findings.candidates import POSSIBLE, QUARANTINED, Verdi
 from exposurekit.service.models import Listing, Site
 from exposurekit.service.scanning import matching
 from exposurekit.service.scanning.matching import Match
+from exposurekit.service.scanning.schedule import next_verification_at
 from exposurekit.service.scanning.site_scan import SiteResult
 from exposurekit.service.sites import statistics
 from exposurekit.service.sites.definition import Definition
@@ -121,7 +122,7 @@ async def _record_presence(
     if row.changed_at + timedelta(days=site.removal.give_up_days) <= now:
         await removals.refuse_removal(session, row.id, description, event=Event.OPT_OUT_IGNORED)
     else:
-        next_scan_at = _next_scan_at(now, site)
+        next_scan_at = next_verification_at(now, site)
         await removals.verify_removal(session, row.id, description, absent=False, next_scan_at=next_scan_at)
 
 
@@ -136,7 +137,7 @@ async def _record_absence(
         site.site(subject),
         absent=True,
         confirmations=site.verification.confirmations,
-        next_scan_at=_next_scan_at(session.clock.now(), site),
+        next_scan_at=next_verification_at(session.clock.now(), site),
     )
 
 
@@ -149,10 +150,6 @@ def _counts(session: Session, row: Row[Any], lease: Lease | None) -> bool:
         row.lease is not None and row.lease_until > now and (lease is None or row.lease != lease.token)
     )
     return is_due and not is_leased and not waits_for_opt_out
-
-
-def _next_scan_at(now: datetime, site: Definition) -> datetime:
-    return now + timedelta(days=site.verification.every_days)
 
 
 _LISTED = select(records.c.site, records.c.ciphertext).where(

@@ -14,9 +14,9 @@ from exposurekit.service.accounts.subject import Subject
 from exposurekit.service.findings import removals
 from exposurekit.service.findings.alerts import Event
 from exposurekit.service.models import Listing
-from exposurekit.service.scanning import optouts
+from exposurekit.service.scanning import optouts, schedule
 from exposurekit.service.scanning.persist import known_listings, match_listings, save_result
-from exposurekit.service.scanning.scan import RESCAN_AFTER, ScanContext, lease_check
+from exposurekit.service.scanning.scan import ScanContext, lease_check
 from exposurekit.service.scanning.site_scan import scan_site
 from exposurekit.service.sites.definition import Definition
 from exposurekit.service.storage import leases
@@ -27,7 +27,6 @@ from exposurekit.service.storage.tables import records
 # After an opt-out with an unclear answer; after the last, a person must act.
 RETRY_AFTER = (timedelta(hours=1), timedelta(hours=6), timedelta(days=1), timedelta(days=3))
 SISTER_DELAY = timedelta(minutes=5)  # about the time that an opt-out takes
-MIN_SCAN_DELAY = timedelta(hours=1)  # after an opt-out, however short the site's processing time
 _log = logging.getLogger("exposurekit.service")
 
 
@@ -83,7 +82,7 @@ async def _verify(context: ScanContext, job: _Job) -> None:
             await leases.clear(session, records, records.c.id == record_id)
             return
         # The scan was inconclusive for this record: try again, but not for ever.
-        due_at = now + timedelta(days=job.site.verification.every_days)
+        due_at = schedule.next_verification_at(now, job.site)
         await leases.complete(session, records, job.lease, due_at=due_at)
         expired = row.changed_at + timedelta(days=job.site.removal.give_up_days) <= now
         if expired and row.status == PENDING_REMOVAL:
@@ -113,7 +112,7 @@ async def _submit(context: ScanContext, job: _Job) -> None:
         await leases.complete(session, records, job.lease, due_at=None)
         description = job.site.site(job.subject)
         if answer == "accepted":
-            scan_at = _first_scan_at(now, job.site)
+            scan_at = schedule.first_verification_at(now, job.site)
             await removals.submit_removal(session, record_id, description, next_scan_at=scan_at)
             await _submit_sisters(session, context, job)
         else:
@@ -144,7 +143,7 @@ async def _submit_sisters(session: Session, context: ScanContext, job: _Job) -> 
         sister = context.definitions.get(name)
         if sister is None:
             continue
-        scan_at = _first_scan_at(session.clock.now(), job.site)
+        scan_at = schedule.first_verification_at(session.clock.now(), job.site)
         for row in await session.all(_DISCOVERED, {"user_id": job.user_id, "site": name}):
             await removals.submit_removal(session, row.id, sister.site(job.subject), next_scan_at=scan_at)
 
@@ -164,7 +163,7 @@ async def _finish(context: ScanContext, lease: Lease) -> None:
 async def _due_at(session: Session, context: ScanContext, row: Row[Any]) -> datetime | None:
     now, site = session.clock.now(), context.definitions.get(row.site)
     if site is None:
-        return now + RESCAN_AFTER  # another worker may have the site
+        return schedule.next_scan_at(now, scanned=False)
     subject = await users.get_subject(session, row.user_id)
     # The person may just have added a missing field.
     ready = subject is not None and site.site(subject).removed_by_us and row.refused_at is None
@@ -177,12 +176,6 @@ async def _assert_held(session: Session, user_id: int, lease: Lease) -> None:
     except consent.NoSuchUser:
         raise LeaseLost("the person and their records were purged") from None
     await leases.assert_held(session, records, lease)
-
-
-def _first_scan_at(now: datetime, site: Definition) -> datetime:
-    days = site.verification.after_days
-    delay = timedelta(days=site.removal.processing_days if days is None else days)
-    return now + max(delay, MIN_SCAN_DELAY)
 
 
 _RECORD = select(records).where(records.c.id == bindparam("record_id"))

@@ -8,7 +8,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -21,6 +20,7 @@ from exposurekit.service.models import Listing
 from exposurekit.service.scanning import websearch
 from exposurekit.service.scanning.persist import known_listings, match_listings, save_result
 from exposurekit.service.scanning.politeness import CancelCheck, PoliteFetcher
+from exposurekit.service.scanning.schedule import next_scan_at
 from exposurekit.service.scanning.site_scan import SiteResult, scan_site
 from exposurekit.service.scanning.websearch import ENGINE, Engine, SearchResult
 from exposurekit.service.sites import statistics
@@ -31,8 +31,6 @@ from exposurekit.service.storage.leases import Lease, LeaseLost
 from exposurekit.service.storage.tables import records
 from exposurekit.service.storage.tables import users as USERS  # noqa: N812  the table, not the module
 
-SCAN_EVERY = timedelta(weeks=1)
-RESCAN_AFTER = timedelta(hours=1)  # when there was nothing to scan
 SITE_CONCURRENCY = 8  # in one scan
 SCAN_TIMEOUT_S = 480  # for all sites of one scan; the others wait for the next scan
 _log = logging.getLogger("exposurekit.service")
@@ -100,10 +98,9 @@ async def scan(context: ScanContext, lease: Lease) -> None:
         await _gather(*(job.scan_site(site) for site in context.definitions.values()), job.search_web())
     async with context.database.writing() as session:
         now = session.clock.now()
-        # Without sites and engine nothing was scanned; another worker may have some.
         scanned = subject is not None and (bool(context.definitions) or context.engine is not None)
         allowed = await consent.may_scan(session, user_id)
-        due_at = now + (SCAN_EVERY if scanned else RESCAN_AFTER) if allowed else None
+        due_at = next_scan_at(now, scanned=scanned) if allowed else None
         changes = {"scanned_at": now} if scanned else {}
         await leases.complete(session, USERS, lease, due_at=due_at, is_scanning=False, **changes)
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from exposurekit.service.accounts.subject import USER_FIELDS, Subject
-from exposurekit.service.constants import CONFIRMING_ABSENCES
+from exposurekit.service.findings.removals import CONFIRMING_ABSENCES
 from exposurekit.service.models import Site
 
 LISTING_FIELDS = frozenset({"reference_id", "href", "name"})  # that an opt-out form may contain

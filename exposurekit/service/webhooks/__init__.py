@@ -1,1 +1,1 @@
-"""Webhooks to integrators: endpoints, the outbox and its sending."""
+"""Webhooks to integrators: endpoints, the outbox, states of a delivery, and sending."""

@@ -1,20 +1,14 @@
-"""Webhook callbacks: an integrator's URL, its signing secret, and the signature of an attempt.
-
-Signatures follow Standard Webhooks (standardwebhooks.com): ``webhook-id``, ``webhook-timestamp``,
-``webhook-signature``. Tests check them with the reference package, which is no dependency because it brings an HTTP
-client along.
-"""
+"""Webhook callbacks: an integrator's URL and its signing secret."""
 
 import base64
-import hmac
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
 from urllib.parse import urlsplit
 
 from sqlalchemy import select, update
 
+from exposurekit.contract.webhooks import SECRET_PREFIX, decode_secret
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.accounts.integrators import UNKNOWN_INTEGRATOR
 from exposurekit.service.http.address_policy import NotPublic, all_allowed, parse_networks
@@ -23,7 +17,6 @@ from exposurekit.service.storage.database import Session
 from exposurekit.service.storage.tables import integrators
 
 CALLBACK = "callbacks"  # the purpose of a callback's ciphertext
-PREFIX = "whsec_"
 _SECRET_BYTES = 32
 _SHORTEST, _LONGEST = 24, 64  # bytes; Standard Webhooks
 
@@ -35,25 +28,10 @@ class Callback:
     url: str = field(repr=False)
     secret: str | None = field(default=None, repr=False)
 
-    def headers(self, webhook_id: str, at: datetime, body: bytes) -> dict[str, str]:
-        """Return the headers of one attempt.
-
-        >>> from datetime import UTC
-        >>> sorted(Callback("https://acme.example/hook").headers("msg_1", datetime(2026, 1, 2, tzinfo=UTC), b"{}"))
-        ['content-type', 'webhook-id', 'webhook-timestamp']
-        """
-        seconds = str(int(at.timestamp()))
-        headers = {"content-type": "application/json", "webhook-id": webhook_id, "webhook-timestamp": seconds}
-        if self.secret is None:
-            return headers
-        key = base64.b64decode(self.secret.removeprefix(PREFIX))
-        digest = hmac.digest(key, f"{webhook_id}.{seconds}.".encode() + body, "sha256")
-        return headers | {"webhook-signature": f"v1,{base64.b64encode(digest).decode()}"}
-
 
 def new_secret() -> str:
     """Return a new random signing secret."""
-    return PREFIX + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
+    return SECRET_PREFIX + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
 
 
 def validate_secret(text: str) -> str:
@@ -63,12 +41,12 @@ def validate_secret(text: str) -> str:
         ConfigurationError: The text is not ``whsec_`` and base64 of 24 to 64 bytes.
     """
     try:
-        key = base64.b64decode(text.removeprefix(PREFIX), validate=True)
+        key = decode_secret(text)
     except ValueError:
         key = b""
-    if not text.startswith(PREFIX) or not _SHORTEST <= len(key) <= _LONGEST:
+    if not text.startswith(SECRET_PREFIX) or not _SHORTEST <= len(key) <= _LONGEST:
         raise ConfigurationError(
-            f"a signing secret is {PREFIX} followed by the base64 form of 24 to 64 bytes"
+            f"a signing secret is {SECRET_PREFIX} followed by the base64 form of 24 to 64 bytes"
         )
     return text
 

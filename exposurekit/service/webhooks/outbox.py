@@ -1,15 +1,8 @@
-"""Webhook outbox: events grouped into deliveries, attempts and dead letters.
+"""Webhook outbox: events grouped into deliveries, and the deliveries as an operator sees them.
 
 An event is a row written in the transaction of the change that it reports. A user's first event opens a window, and
 the events of the next ten minutes form one delivery. When the window closes, the body is fixed: every attempt sends
 the same bytes. An interrupted attempt is repeated and counts once, when it ends.
-
-States of a delivery::
-
-    open --window closes--> pending --2xx--> delivered
-                              |  ^
-         after the last retry |  +--replay--+
-                              +-----------> dead
 """
 
 import secrets
@@ -22,17 +15,16 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, and_, bindparam, func, insert, select, true, update
 
 from exposurekit.contract import codec
-from exposurekit.contract.webhooks import GROUPING_WINDOW, GROUPS, RETRY_DELAYS
+from exposurekit.contract.webhooks import GROUPING_WINDOW, GROUPS
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.accounts import consent
-from exposurekit.service.constants import STATES
 from exposurekit.service.storage import leases
 from exposurekit.service.storage.database import Session
 from exposurekit.service.storage.leases import Lease
 from exposurekit.service.storage.tables import attempts, deliveries, events, integrators, users
 from exposurekit.service.webhooks import endpoints
+from exposurekit.service.webhooks.states import DEAD, DELIVERED, OPEN, PENDING, STATES
 
-OPEN, PENDING, DELIVERED, DEAD = STATES
 KEEP_DELIVERED = timedelta(days=90)
 BODY, EVENT = "deliveries", "events"  # purposes of the ciphertexts
 
@@ -90,7 +82,7 @@ async def prepare(session: Session, lease: Lease) -> PreparedDelivery:
     if (owner := await session.first(_DELIVERY, {"delivery_id": lease.row_id})) is not None:
         with suppress(consent.NoSuchUser):  # erased just now, with the delivery
             await consent.lock_user(session, owner.user_id)  # wait for whoever is adding to the window
-    row = await _locked_delivery(session, lease)
+    row = await locked_delivery(session, lease)
     ciphertext = row.body_ciphertext or await _close_window(session, row.id, row.user_id)
     body: str = session.decrypt(BODY, row.user_id, ciphertext)
     callback_ciphertext = row.callback_ciphertext
@@ -102,33 +94,15 @@ async def prepare(session: Session, lease: Lease) -> PreparedDelivery:
     return PreparedDelivery(lease, row.webhook_id, body.encode(), callback)
 
 
-async def record_attempt(session: Session, lease: Lease, *, status: int | None, outcome: str) -> str:
-    """Record an attempt. Return the delivery's new state.
-
-    Args:
-        session: A write session.
-        lease: The delivery's lease.
-        status: The HTTP status of the response; None: no response.
-        outcome: A short description for the operator.
+async def locked_delivery(session: Session, lease: Lease) -> Row[Any]:
+    """Return the row of a delivery that this worker has.
 
     Raises:
         LeaseLost: Another worker has the delivery.
     """
-    row = await _locked_delivery(session, lease)
-    now = session.clock.now()
-    attempt = {"delivery_id": row.id, "at": now, "status": status, "outcome": outcome}
-    await session.add(insert(attempts), attempt)
-    if status is not None and 200 <= status < 300:  # noqa: PLR2004  spec does not say: what counts as success
-        await leases.complete(session, deliveries, lease, due_at=None, state=DELIVERED, ended_at=now)
-        return DELIVERED
-    failed = row.failed_attempts + 1
-    if failed > len(RETRY_DELAYS):
-        dead = {"state": DEAD, "failed_attempts": failed, "ended_at": now}
-        await leases.complete(session, deliveries, lease, due_at=None, **dead)
-        return DEAD
-    again = now + RETRY_DELAYS[failed - 1]
-    await leases.complete(session, deliveries, lease, due_at=again, failed_attempts=failed)
-    return PENDING
+    await leases.assert_held(session, deliveries, lease)
+    [row] = await session.all(_DELIVERY, {"delivery_id": lease.row_id})
+    return row
 
 
 async def all(  # noqa: A001  read as webhooks.all
@@ -200,12 +174,6 @@ async def _close_window(session: Session, delivery_id: int, user_id: int) -> byt
     changes = {"state": PENDING, "body_ciphertext": ciphertext}
     await session.run(update(deliveries).where(deliveries.c.id == delivery_id).values(**changes))
     return ciphertext
-
-
-async def _locked_delivery(session: Session, lease: Lease) -> Row[Any]:
-    await leases.assert_held(session, deliveries, lease)
-    [row] = await session.all(_DELIVERY, {"delivery_id": lease.row_id})
-    return row
 
 
 _INSERT_EVENT = insert(events)

@@ -8,6 +8,7 @@ from support.inbox import BODY, NOW, PATH, SECRET, emptied, listening, signed_he
 from exposurekit.errors import ConfigurationError
 from exposurekit.monitor.webhooks.receiver import create_app
 from exposurekit.monitor.webhooks.store import InboxStore
+from exposurekit.service.webhooks.delivery import build_headers
 from exposurekit.service.webhooks.endpoints import Callback, new_secret
 
 OLD_SECRET = new_secret()
@@ -45,7 +46,7 @@ def test_standard_webhooks_signatures_are_accepted_at_the_root(signed, letters):
 
 def test_our_own_service_signs_as_it_is_read(signed):
     callback = Callback("https://acme.example/hook", SECRET)
-    own = callback.headers("msg_1", NOW, BODY.encode())
+    own = build_headers(callback, "msg_1", NOW, BODY.encode())
     assert signed.post("/", content=BODY, headers=own).status_code == 204
 
 

@@ -7,9 +7,8 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from support.hostile_pages import KINDS, is_hostile
 from support.world_browser import browsing
-
-from exposurekit.sandbox.world.hostile import KINDS
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +50,7 @@ def standing(person, text):
 def test_what_stands_on_a_page_is_what_the_truth_says(browser):
     seen = Counter()
     for truth in browser.world.pages():
-        if truth.person is None or truth.hostile:
+        if truth.person is None or is_hostile(truth.url):
             continue
         person = browser.world.people[truth.person]
         text = browser.ask(truth.url).text
@@ -136,7 +135,7 @@ def test_among_the_results_one_is_beside_the_point(browser):
 
 
 def traps(browser, kind):
-    return [truth for truth in browser.world.pages() if truth.hostile and f"/{kind}/" in truth.url]
+    return [truth for truth in browser.world.pages() if is_hostile(truth.url) and f"/{kind}/" in truth.url]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -195,7 +194,5 @@ def test_broken_deep_and_scripted_pages_are_really_hostile(browser):
         )
 
 
-def test_a_world_without_hostile_pages_has_none():
-    with browsing(20, hostile=False) as browser:
-        assert not [truth for truth in browser.world.pages() if truth.hostile]
-        assert browser.ask("http://tarpit.example/huge/somebody-1").status_code == 404
+def test_a_hostile_host_has_no_other_pages(browser):
+    assert browser.ask("http://tarpit.example/huge/somebody-1").status_code == 404

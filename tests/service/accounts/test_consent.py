@@ -18,7 +18,7 @@ from exposurekit.service.findings.candidates import Verdict
 from exposurekit.service.findings.findings import discover_link, discover_record
 from exposurekit.service.storage import leases, tables
 from exposurekit.service.storage.leases import LeaseLost
-from exposurekit.service.webhooks import endpoints, outbox
+from exposurekit.service.webhooks import delivery, endpoints, outbox
 from exposurekit.service.webhooks.endpoints import Callback
 
 LASTS = timedelta(minutes=5)
@@ -298,12 +298,10 @@ def fill(service, user):
         await candidates.save(work, user_id, SITE.name, listing, Verdict("possible", 0.5, ("the name",)))
         [lease] = await leases.acquire(work, tables.deliveries, limit=1, duration=LASTS) or [None]
         assert lease is None
-        delivery = await work.first(
-            select(tables.deliveries.c.id).where(tables.deliveries.c.user_id == user_id)
-        )
-        lease = await leases.acquire_one(work, tables.deliveries, delivery.id, duration=LASTS)
+        row = await work.first(select(tables.deliveries.c.id).where(tables.deliveries.c.user_id == user_id))
+        lease = await leases.acquire_one(work, tables.deliveries, row.id, duration=LASTS)
         await outbox.prepare(work, lease)
-        await outbox.record_attempt(work, lease, status=500, outcome="status 500")
+        await delivery.record_attempt(work, lease, status=500, outcome="status 500")
         await discover_record(work, user_id, dataclasses.replace(listing, reference_id="3"), SITE)
         await accounts_consent.deactivate(work, user_id)
         return record_id

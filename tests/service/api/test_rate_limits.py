@@ -4,9 +4,9 @@ import time
 from dataclasses import dataclass
 
 import pytest
+from limits import RateLimitItemPerSecond
 from support.services import JANE, a_service, stored_in
 
-from exposurekit.service.api import rate_limits
 from exposurekit.service.api.rate_limits import BURST_S, Limits, RateLimiter
 from exposurekit.service.errors import ApiError
 
@@ -126,8 +126,8 @@ class Hasty(RateLimiter):
 
     def __init__(self, given):
         super().__init__(given)
-        self._requests = rate_limits.RateLimitItemPerSecond(given.requests_per_second, 1)
-        self._failures = rate_limits.RateLimitItemPerSecond(given.refusals_per_minute, 1)
+        self._requests = RateLimitItemPerSecond(given.requests_per_second, 1)
+        self._failures = RateLimitItemPerSecond(given.refusals_per_minute, 1)
 
 
 @pytest.fixture(scope="module")

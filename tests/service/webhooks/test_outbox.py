@@ -30,9 +30,10 @@ from exposurekit.service.scanning.scan import ScanContext
 from exposurekit.service.storage import leases, tables
 from exposurekit.service.storage.encryption import Vault
 from exposurekit.service.storage.leases import LeaseLost
-from exposurekit.service.webhooks import endpoints, outbox
+from exposurekit.service.webhooks import delivery, endpoints, outbox
+from exposurekit.service.webhooks.delivery import ATTEMPT_S
 from exposurekit.service.webhooks.endpoints import Callback, new_secret, validate_secret
-from exposurekit.service.worker import ATTEMPT_S, Worker, WorkerConfig
+from exposurekit.service.worker import Worker, WorkerConfig
 
 LOOPBACK = ("127.0.0.0/8",)
 WINDOW_S = 600
@@ -649,10 +650,11 @@ def test_an_interrupted_attempt_is_repeated_and_counts_once(post, jane):
     post.receiver.while_asked = asked.set
     post.find(jane)
     post.later(WINDOW_S)
+    http = HttpClient(allowed_networks=LOOPBACK)
     [lease] = post.write(leases.acquire, tables.deliveries, limit=1, duration=timedelta(seconds=50))
 
     async def die():
-        task = asyncio.create_task(post.worker._deliver(lease))
+        task = asyncio.create_task(delivery.deliver(post.database, http, lease))
         await asked.wait()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -695,7 +697,7 @@ def test_a_worker_that_was_away_too_long_changes_nothing(post, jane):
     post.later(30)
     post.work()
     before = post.shown()
-    for function in (outbox.prepare, outbox.record_attempt):
+    for function in (outbox.prepare, delivery.record_attempt):
         named = {} if function is outbox.prepare else {"status": None, "outcome": "time-out"}
         with pytest.raises(LeaseLost):
             post.write(function, late, **named)
@@ -1047,7 +1049,7 @@ def test_a_user_purged_between_attempts_is_not_delivered(post, jane):
     post.write(outbox.prepare, lease)
     post.write(consent.purge, jane)
     with pytest.raises(LeaseLost):
-        post.write(outbox.record_attempt, lease, status=200, outcome="status 200")
+        post.write(delivery.record_attempt, lease, status=200, outcome="status 200")
     with pytest.raises(LeaseLost):
         post.write(outbox.prepare, lease)
     assert counts(post) == [0, 0, 0]
@@ -1137,7 +1139,7 @@ def test_bodies_and_addresses_are_encrypted_in_the_database(post, jane):
     kept = repr([post.rows(select(table)) for table in tables.metadata.sorted_tables])
     for telling in ("Jane", "Doe", "club.example", "Members", "/hook", "127.0.0.1", SECRET[6:]):
         assert telling not in kept, telling
-    [delivery] = post.shown()
-    assert "Jane" not in repr(delivery)
+    [shown] = post.shown()
+    assert "Jane" not in repr(shown)
     assert "127.0.0.1" not in repr(Callback(post.receiver.url(), SECRET))
     assert SECRET not in repr(Callback(post.receiver.url(), SECRET))

@@ -1,8 +1,8 @@
-"""Hostile pages of the invented web: endless, malformed, or full of scripts."""
+"""Hostile pages for the invented web: endless, malformed, or full of scripts."""
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Literal
@@ -10,12 +10,12 @@ from typing import Literal
 from exposurekit.sandbox.world.asgi import Response, html, redirect
 from exposurekit.sandbox.world.formats import phone_as
 from exposurekit.sandbox.world.pages import PageTruth
-from exposurekit.sandbox.world.people import Person, slug
+from exposurekit.sandbox.world.people import Person, invent, slug
 
 Kind = Literal["huge", "drip", "redirects", "garbled", "scripted", "nested", "metadata"]
 KINDS: tuple[Kind, ...] = ("huge", "drip", "redirects", "garbled", "scripted", "nested", "metadata")
 HOST = "tarpit.example"
-PAGES_PER_KIND = 2  # few, so that a demo does not spend its time on them
+PAGES_PER_KIND = 2  # few, so that a scan does not spend its time on them
 HUGE_PARTS, PART = 800, b"<p>marsh marsh marsh marsh</p>\n" * 2114  # 800 parts of 64 kB: 50 MB
 DRIP_S = 0.2
 DEPTH = 200_000
@@ -29,6 +29,7 @@ class HostilePage:
     kind: Kind
     index: int
     person: Person
+    host = HOST
 
     @property
     def name(self) -> str:
@@ -54,10 +55,12 @@ class HostilePage:
         """Return which of the person's data it contains."""
         kinds = {"scripted": ("email", self.person.emails), "garbled": ("phone", self.person.phone_numbers)}
         kind, values = kinds.get(self.kind, ("", ()))
-        return PageTruth(self.url, self.index, (kind,) if values else (), hostile=True)
+        return PageTruth(self.url, self.index, (kind,) if values else ())
 
-    def respond(self, path: str) -> Response:
-        """Answer a request for the page."""
+    def respond(self, path: str) -> Response | None:
+        """Answer a request for the page, or for one that it redirects to."""
+        if path != self.path and not path.startswith(f"{self.path}/"):
+            return None
         match self.kind:
             case "huge":
                 response = Response(parts=partial(_huge, self.name))
@@ -94,8 +97,14 @@ class HostilePage:
         )
 
 
-def build_hostile_pages(people: Sequence[Person], seed: int) -> list[HostilePage]:
-    """Build a few hostile pages of each kind, each for another person."""
+def is_hostile(url: str) -> bool:
+    """Whether a page of a world is one of these."""
+    return url.startswith(f"http://{HOST}/")
+
+
+def hostile_pages(people: int, seed: int) -> list[HostilePage]:
+    """A few hostile pages of each kind for a world of so many people, each for another person."""
+    people = invent(people, seed)
     rng = random.Random(f"hostile {seed}")  # noqa: S311  invented data, not a secret
     chosen = rng.sample(range(len(people)), min(len(people), PAGES_PER_KIND * len(KINDS)))
     return [HostilePage(KINDS[at % len(KINDS)], index, people[index]) for at, index in enumerate(chosen)]
@@ -103,7 +112,7 @@ def build_hostile_pages(people: Sequence[Person], seed: int) -> list[HostilePage
 
 def _redirect_number(path: str) -> int:
     last = path.rpartition("/")[2]
-    return int(last) if last.isascii() and last.isdigit() and len(last) < 9 else 0  # noqa: PLR2004
+    return int(last) if last.isascii() and last.isdigit() and len(last) < 9 else 0
 
 
 @cache

@@ -1,0 +1,106 @@
+"""Sending of one delivery: headers and signature, the request, and the attempt that is recorded.
+
+Signatures follow Standard Webhooks (standardwebhooks.com): ``webhook-id``, ``webhook-timestamp``,
+``webhook-signature``. Tests check them with the reference package, which is no dependency because it brings an HTTP
+client along.
+"""
+
+import logging
+from datetime import datetime
+
+from sqlalchemy import insert
+
+from exposurekit.contract.webhooks import RETRY_DELAYS, decode_secret, sign
+from exposurekit.service.http.client import FetchError, ForbiddenAddress, HttpClient
+from exposurekit.service.storage import leases
+from exposurekit.service.storage.database import Database, Session
+from exposurekit.service.storage.leases import Lease
+from exposurekit.service.storage.tables import attempts, deliveries
+from exposurekit.service.webhooks import outbox
+from exposurekit.service.webhooks.endpoints import Callback
+from exposurekit.service.webhooks.states import DEAD, DELIVERED, PENDING
+
+ATTEMPT_S = 15  # spec does not say: how long an integrator may take
+_log = logging.getLogger("exposurekit.service")
+
+
+async def deliver(database: Database, http: HttpClient, lease: Lease) -> None:
+    """Make one attempt at a due delivery.
+
+    Raises:
+        LeaseLost: Another worker has the delivery, or the user is erased.
+    """
+    async with database.writing() as session:
+        delivery = await outbox.prepare(session, lease)
+        now = session.clock.now()
+    status, outcome = await _send(delivery, http, now)
+    async with database.writing() as session:
+        state = await record_attempt(session, lease, status=status, outcome=outcome)
+    _log.info("webhook=%s outcome=%s state=%s", delivery.webhook_id, outcome, state)
+
+
+def build_headers(callback: Callback, webhook_id: str, at: datetime, body: bytes) -> dict[str, str]:
+    """Return the headers of one attempt, with a signature if the callback has a secret.
+
+    >>> from datetime import UTC
+    >>> callback = Callback("https://acme.example/hook")
+    >>> sorted(build_headers(callback, "msg_1", datetime(2026, 1, 2, tzinfo=UTC), b"{}"))
+    ['content-type', 'webhook-id', 'webhook-timestamp']
+    """
+    seconds = str(int(at.timestamp()))
+    headers = {"content-type": "application/json", "webhook-id": webhook_id, "webhook-timestamp": seconds}
+    if callback.secret is None:
+        return headers
+    signature = sign(decode_secret(callback.secret), webhook_id.encode(), seconds.encode(), body)
+    return headers | {"webhook-signature": signature.decode()}
+
+
+async def record_attempt(session: Session, lease: Lease, *, status: int | None, outcome: str) -> str:
+    """Record an attempt. Return the delivery's new state.
+
+    Args:
+        session: A write session.
+        lease: The delivery's lease.
+        status: The HTTP status of the response; None: no response.
+        outcome: A short description for the operator.
+
+    Raises:
+        LeaseLost: Another worker has the delivery.
+    """
+    row = await outbox.locked_delivery(session, lease)
+    now = session.clock.now()
+    attempt = {"delivery_id": row.id, "at": now, "status": status, "outcome": outcome}
+    await session.add(insert(attempts), attempt)
+    if status is not None and 200 <= status < 300:  # noqa: PLR2004  spec does not say: what counts as success
+        await leases.complete(session, deliveries, lease, due_at=None, state=DELIVERED, ended_at=now)
+        return DELIVERED
+    failed = row.failed_attempts + 1
+    if failed > len(RETRY_DELAYS):
+        dead = {"state": DEAD, "failed_attempts": failed, "ended_at": now}
+        await leases.complete(session, deliveries, lease, due_at=None, **dead)
+        return DEAD
+    again = now + RETRY_DELAYS[failed - 1]
+    await leases.complete(session, deliveries, lease, due_at=again, failed_attempts=failed)
+    return PENDING
+
+
+async def _send(delivery: outbox.PreparedDelivery, http: HttpClient, now: datetime) -> tuple[int | None, str]:
+    """Post a delivery to its callback. Return the HTTP status, if any, and the outcome in words."""
+    if delivery.callback is None:
+        return None, "no callback"
+    headers = build_headers(delivery.callback, delivery.webhook_id, now, delivery.body)
+    try:
+        response = await http.fetch(
+            delivery.callback.url,
+            method="POST",
+            headers=headers,
+            body=delivery.body,
+            timeout_s=ATTEMPT_S,
+            redirects_max=0,
+            reads_body=False,
+        )
+    except ForbiddenAddress:
+        return None, "address refused"
+    except FetchError as error:
+        return None, error.reason
+    return response.status, f"status {response.status}"
