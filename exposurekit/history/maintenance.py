@@ -291,7 +291,7 @@ def violations(store: Store) -> dict[str, int]:
 
 def _has_newest_run(store: Store) -> bool:
     runs = store.rows("runs")
-    newest = pc.max(runs.filter(pc.equal(runs["origin"], "look"))["seq"]).as_py() or 0
+    newest = pc.max(runs.filter(pc.equal(runs["origin"], "collect"))["seq"]).as_py() or 0
     return store.version("people", "ingest") >= newest
 
 

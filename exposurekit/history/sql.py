@@ -66,7 +66,7 @@ FROM changes WHERE {_INGESTED} ORDER BY seq, kind, user_id, key
 # A user who is missing from one list still counts until a second list confirms it.
 COLLECTION_RUNS = f"""
 SELECT finished_at AS at, listed + missed + absent AS people, listed + missed + absent - whole AS unseen
-FROM runs WHERE origin = 'look' AND scope = 'everyone' AND {_INGESTED} ORDER BY seq
+FROM runs WHERE origin = 'collect' AND scope = 'everyone' AND {_INGESTED} ORDER BY seq
 """
 
 

@@ -34,7 +34,7 @@ class RunSpec:
     """The specification of a run.
 
     Attributes:
-        origin: ``look`` or ``webhook``.
+        origin: ``collect`` or ``webhook``.
         scope: ``everyone`` or ``some``.
         source: The service and the integrator, without a key.
         shards: The number of collectors that share the run.
@@ -45,7 +45,7 @@ class RunSpec:
 
     run: str
     started_at: datetime
-    origin: str = "look"
+    origin: str = "collect"
     scope: str = "everyone"
     source: str = ""
     shards: int = 1
@@ -177,7 +177,7 @@ class StagedRun:
             self._store.files.delete_dir(self._path())
 
     def rewrite(self, select: Any) -> None:
-        """Rewrite every part with the rows that ``select``, a function of tables, returns; drop drafts of killed processes."""
+        """Replace every part by the table that ``select`` returns for it; delete the drafts of killed processes."""
         for info in self._infos():
             if info.base_name.startswith(".") and not has_running_owner(info.base_name):
                 self._store.files.delete_file(info.path)
@@ -186,7 +186,7 @@ class StagedRun:
                 continue
             table = pq.read_table(self._path(name), filesystem=self._store.files)
             selected = select(table)
-            if selected.num_rows != table.num_rows:
+            if not selected.equals(table):
                 self._write(name, selected)
 
     def _write(self, name: str, table: pa.Table) -> None:

@@ -21,7 +21,7 @@ from exposurekit.errors import ConfigurationError, DiskFull, NotFound
 from exposurekit.history.storage.schema import TABLES
 
 _ABOUT = "history.json"
-FORMAT = 2  # of new histories; `upgrade` converts older ones
+FORMAT = 3  # of new histories; `upgrade` converts older ones
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _OS_ERROR = re.compile(r"\(?(?:os error|errno|Errno) (\d+)[)\]]")
 _FORBIDDEN_CHARACTERS = "%[]*?{}"  # deltalake or an engine would interpret them
