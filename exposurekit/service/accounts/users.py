@@ -72,7 +72,7 @@ async def create(session: Session, integrator_id: int, values: Mapping[str, Any]
     await user_items.update_items(session, user_id, values)
     await consent.activate(session, user_id)
     if integrator.attested_by is not None:
-        await consent.consent(session, user_id, given_by=integrator.attested_by)
+        await consent.consent(session, user_id, granted_by=integrator.attested_by)
     is_scanning = integrator.attested_by is not None
     return Account(user_id, secret, ciphertext, is_scanning=is_scanning, identification_on_file=False)
 

@@ -26,7 +26,7 @@ class Candidate:
     site: str
     verdict: str
     score: float
-    seen_at: datetime
+    observed_at: datetime
     reasons: tuple[str, ...]
     listing: Listing = field(repr=False)
 
@@ -47,7 +47,7 @@ async def save(session: Session, user_id: int, site: str, listing: Listing, verd
         "verdict": verdict.verdict,
         "score": verdict.score,
         "ciphertext": session.encrypt(CANDIDATE, user_id, stored),
-        "seen_at": session.clock.now(),
+        "observed_at": session.clock.now(),
     }
     key = _key(session, user_id, site, listing)
     if not await session.run(update(candidates).filter_by(**key).values(**row)):
@@ -127,4 +127,4 @@ def _candidate(session: Session, row: Row[Any]) -> Candidate:
     stored = session.decrypt(CANDIDATE, row.user_id, row.ciphertext)
     listing = Listing.from_stored(stored["listing"])
     reasons = tuple(stored["reasons"])
-    return Candidate(row.id, row.user_id, row.site, row.verdict, row.score, row.seen_at, reasons, listing)
+    return Candidate(row.id, row.user_id, row.site, row.verdict, row.score, row.observed_at, reasons, listing)
