@@ -18,7 +18,7 @@ from support.hostile_texts import PAYLOADS
 from support.shared_worlds import a_world, told
 
 import exposurekit as ek
-from exposurekit.analysis.cautions import MAILBOX
+from exposurekit.analysis.removal_warnings import MAILBOX
 from exposurekit.analysis.tasks import NO_VALUES
 from exposurekit.errors import ConfigurationError, InvalidArgument, Leak
 from exposurekit.history import History

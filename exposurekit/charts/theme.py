@@ -12,6 +12,7 @@ from exposurekit.analysis import NOT_STATED, OTHER, UNKNOWN, VANISHED
 from exposurekit.analysis.definitions import definition
 from exposurekit.charts.embedding import embed_figure, embed_html, in_terminal
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
+from exposurekit.text.formatting import pluralize
 from exposurekit.text.sanitize import escaped, label, plain
 
 # Okabe and Ito's colour-blind safe palette; patterns and dashes carry the same distinction without colour.
@@ -38,7 +39,7 @@ TITLE_WIDTH, PROVENANCE_WIDTH = 66, 64  # characters per line: Plotly does not w
 _HOVER_WIDTH = 60
 _TITLE_PX, _PROVENANCE_PX, _LEGEND_PX = 21, 16, 20  # heights of a line
 _CHARACTER_PX, _SYMBOL_PX, _WIDTH_PX = 7, 46, 500  # of a legend: a character, a symbol, and the minimum width
-NOT_KNOWN = "not known"
+NO_VALUE = "not known"
 _MAX_SINGLE_TICKS = 8  # up to this count every integer has a tick
 
 # Plotly's cloud button would upload the figure's data, so it is off, and so is LaTeX in text. Figures are not
@@ -205,22 +206,12 @@ def format_interval(low: float, high: float, format_value: Callable[[float], str
     ' (95 % interval: from 3)'
     """
     if pd.isna(low) and pd.isna(high):
-        return f" ({label} {NOT_KNOWN})"
+        return f" ({label} {NO_VALUE})"
     if pd.isna(high):
         return f" ({label}: from {format_value(low)})"
     if pd.isna(low):
         return f" ({label}: up to {format_value(high)})"
     return f" ({label}: {format_value(low)}\N{EN DASH}{format_value(high)})"
-
-
-def pluralize(n: int, one: str, many: str = "") -> str:
-    """``1 listing``, ``2 listings``.
-
-    >>> from exposurekit.charts.theme import pluralize
-    >>> pluralize(1, "listing"), pluralize(1200, "person", "people")
-    ('1 listing', '1,200 people')
-    """
-    return f"{n:,} {one if n == 1 else many or one + 's'}"
 
 
 def format_duration(minutes: float) -> str:
@@ -242,7 +233,7 @@ def percent(share: float) -> str:
     ('25%', 'under 1%', 'over 99%', 'not known')
     """
     if pd.isna(share):
-        return NOT_KNOWN
+        return NO_VALUE
     if 0 < share < 0.005:  # noqa: PLR2004  would round to 0%
         return "under 1%"
     return "over 99%" if 0.995 <= share < 1 else f"{share:.0%}"  # noqa: PLR2004  would round to 100%

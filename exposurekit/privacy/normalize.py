@@ -76,12 +76,12 @@ def words(text: str) -> tuple[str, ...]:
 
 def spans(text: str) -> tuple[Word, ...]:
     """The words of a text with their capitals and what stands between them."""
-    visible, end, found_words = _visible(text), 0, []
+    visible, end, spanned = _visible(text), 0, []
     for match in _WORD.finditer(visible):
         is_capital = match[0][0].isupper() or not (match[0][0].islower() or match[0].isdecimal())
-        found_words.append(Word(_folded(match[0]), is_capital, visible[end : match.start()]))
+        spanned.append(Word(_folded(match[0]), is_capital, visible[end : match.start()]))
         end = match.end()
-    return tuple(found_words)
+    return tuple(spanned)
 
 
 def canonical(tokens: tuple[str, ...]) -> tuple[str, ...]:

@@ -10,11 +10,12 @@ from urllib.parse import urlsplit
 import pandas as pd
 from pydantic_core import to_json, to_jsonable_python
 
-from exposurekit.analysis.cautions import preparations
 from exposurekit.analysis.definitions import definition
+from exposurekit.analysis.removal_warnings import preparations
 from exposurekit.analysis.tasks import Task
 from exposurekit.charts import Chart, describe
-from exposurekit.charts.theme import format_duration, pluralize
+from exposurekit.charts.theme import format_duration
+from exposurekit.text.formatting import pluralize
 
 SHARE_SAFE = (
     "Share-safe: you may pass this report on. It contains no name, address, contact detail or link of the people it is "

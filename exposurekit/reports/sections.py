@@ -14,7 +14,7 @@ from exposurekit.analysis.statuses import OTHER
 from exposurekit.analysis.tasks import tasks
 from exposurekit.analysis.work_queue import DONE, STEP_MINUTES, UNABLE, VISIT_MINUTES
 from exposurekit.charts.bars import names_or_count
-from exposurekit.charts.theme import format_duration, label_text, percent, pluralize, short
+from exposurekit.charts.theme import format_duration, label_text, percent, short
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import InvalidArgument
 from exposurekit.questions import QUESTIONS
@@ -22,6 +22,7 @@ from exposurekit.reports.data import AHEAD_DAYS, ReportData
 from exposurekit.reports.manual_steps import open_items, removals
 from exposurekit.reports.model import ROWS_MAX, TASKS_MAX, Fact, Report, Section
 from exposurekit.reports.share_safe import FEW
+from exposurekit.text.formatting import pluralize
 from exposurekit.text.times import format_time
 
 ASKS = 2  # rows of `best_next_fields`

@@ -33,6 +33,16 @@ def format_value(value: object) -> str:
     return str(value)
 
 
+def pluralize(n: int, one: str, many: str = "") -> str:
+    """``1 listing``, ``2 listings``.
+
+    >>> from exposurekit.text.formatting import pluralize
+    >>> pluralize(1, "listing"), pluralize(1200, "person", "people")
+    ('1 listing', '1,200 people')
+    """
+    return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
 def is_missing(value: object) -> bool:
     """Return whether a cell is missing; a list never is.
 

@@ -19,7 +19,7 @@ from support.hostile_texts import PAYLOADS
 
 import exposurekit as ek
 from exposurekit import analysis
-from exposurekit.analysis.cautions import DOCUMENT, MAILBOX
+from exposurekit.analysis.removal_warnings import DOCUMENT, MAILBOX
 from exposurekit.analysis.tasks import NO_VALUES, FormValue, Task
 from exposurekit.analysis.work_queue import work_queue
 from exposurekit.errors import ConfigurationError, InvalidArgument, NotFound
