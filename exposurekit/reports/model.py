@@ -27,8 +27,8 @@ CONFIDENTIAL = (
     "Confidential: this report contains personal data. Only people who work on these removals may see it. "
     "For anybody else, make a share-safe one: share_safe=True, or --share-safe."
 )
-TASKS_MAX = 1_000  # items of manual work in a page: with more it is slow to open
-ROWS_MAX = 2_000  # of a table in a page: a browser sorts and filters so many without delay
+TASKS_MAX = 1_000  # items of manual work on a page: more make it slow to open
+ROWS_MAX = 2_000  # rows of a table on a page: a browser still sorts and filters these without delay
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +246,7 @@ def _plain(section: Section) -> dict[str, Any]:
 
 
 def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """The rows as dicts of plain values."""
+    """Return the rows as dicts of plain values."""
     columns = {str(name): [_value(cell) for cell in table[name].tolist()] for name in table}
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
