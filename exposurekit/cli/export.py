@@ -74,7 +74,7 @@ _HELP = f"""Write a table or the manual work to a file for other programs.
     help="The file to write; its extension selects the format.",
 )
 @click.option("--user", type=ID, help="With queue: only the work for this person.")
-@click.option("--since", type=When(), help="Of what changed: from then on, such as 14d.")
+@click.option("--since", type=When(), help="For questions about changes: the start, such as 14d.")
 @click.option("--personal", "include_personal", is_flag=True, help="Include personal data.")
 @click.option(
     "--live", is_flag=True, help="With queue: load everyone now, which adds names and what to enter."
