@@ -39,7 +39,7 @@ _DAYS = (  # with the order of their parts
 )
 _NAME_GAP = re.compile(r",? |-")
 _INITIAL_GAP = re.compile(r"\.\s?|\s")
-_ONE_LETTER_WORDS = frozenset("ai")
+_WORDS_OF_ONE_CHARACTER = frozenset("ai")
 _RUN_ON_SCRIPTS = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "THAI", "LAO", "KHMER", "MYANMAR")
 _RUN_ON_MAX = 12  # characters of a name in them, where a syllable of Hangul counts as up to three
 _Tokens = tuple[str, ...]
@@ -320,7 +320,7 @@ def _initials(line: tuple[Word, ...], at: int) -> Iterator[str]:
             break
         if _INITIAL_GAP.fullmatch(gap) is None:
             break
-        if "." in gap or initial not in _ONE_LETTER_WORDS:
+        if "." in gap or initial not in _WORDS_OF_ONE_CHARACTER:
             yield initial
         gap = line[at - back].gap
     if at + 1 < len(line) and len(line[at + 1].text) == 1 and line[at + 1].gap.strip() == ",":

@@ -17,7 +17,7 @@ from exposurekit.reports.model import Removal
 from exposurekit.text.us_addresses import state_of
 
 FEW = 5  # people; smaller groups are not shown
-FEW_SITES, FEW_PLACES = "other sites", "other places"
+FEW_SITES, FEW_HOSTS = "other sites", "other places"
 AGE_BAND = 10  # years
 _ID_COLUMNS = (
     "record_id",
@@ -202,7 +202,7 @@ def _merge_small_hosts(queue: pd.DataFrame, is_small: "pd.Series[bool]") -> pd.D
     return queue.assign(
         people=queue["people"].astype("Int64").mask(is_small),
         minutes=queue["minutes"].mask(waiting, minutes / max(int(waiting.sum()), 1)),
-        group=queue["group"].mask(is_small, FEW_PLACES),
+        group=queue["group"].mask(is_small, FEW_HOSTS),
         items=queue["items"].mask(is_small, items),
         items_per_minute=queue["items_per_minute"].mask(is_small, rate),
     )
