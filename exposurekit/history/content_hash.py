@@ -1,4 +1,4 @@
-"""Content hashes: the rows of a load as items with a key, a hash of their content, a site and a status."""
+"""Content hashes: convert loaded rows to items with a key, a content hash, a site and a status."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""History: what was observed of everyone, and when, in one directory."""
+"""History: observations of all users over time, in one directory."""
 
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence

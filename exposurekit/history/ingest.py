@@ -1,4 +1,4 @@
-"""Ingest a staged run into the tables: one process at a time, each step once, even if it is killed in between."""
+"""Ingest staged runs into the tables: one process at a time; each step takes effect once, even after a crash."""
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor

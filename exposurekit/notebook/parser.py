@@ -1,4 +1,4 @@
-"""Parse a line after ``%exposure``. Errors never quote the line: it may contain a secret by mistake."""
+"""Parse a line after ``%exposure``. Errors never quote the line, which may contain a secret by mistake."""
 
 import difflib
 import re

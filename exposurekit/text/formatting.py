@@ -1,4 +1,4 @@
-"""Table cells as text, the same in widgets, reports and files; without escaping."""
+"""Format table cells and counts as text, the same in widgets, reports and files; without escaping."""
 
 import re
 import unicodedata

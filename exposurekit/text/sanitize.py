@@ -1,4 +1,4 @@
-"""Sanitize text from outside for HTML, Markdown, Plotly, chats and terminals; nothing else writes markup from it."""
+"""Sanitize untrusted text for HTML, Markdown, Plotly, chats and terminals: the only module that turns it into markup."""
 
 import contextlib
 import html

@@ -1,6 +1,6 @@
 """Consent and activation: whether a user may be scanned. Also erases a user.
 
-Nothing is searched or submitted for a user without a recorded consent: who gave it, when, and for what. An operator
+Without a recorded consent (who granted it, when, and for what) nothing is searched or submitted for a user. An operator
 can attest consent once for an integrator; it is then recorded for each user that the integrator registers.
 """
 

@@ -1,4 +1,4 @@
-"""Candidates: listings that may be the user's, or that come from a distrusted site, and await an operator's decision."""
+"""Candidates: listings that may be the user's, or that come from an untrusted site, and await an operator's decision."""
 
 from dataclasses import dataclass, field
 from datetime import datetime

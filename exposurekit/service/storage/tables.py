@@ -1,6 +1,6 @@
 """Database tables in SQLAlchemy Core. Personal data is only in the ciphertext columns.
 
-In clear text: ids, a record's site and status, an alert's kind, service history events, who gave a consent, flags and
+In clear text: ids, a record's site and status, an alert's kind, service history events, who granted consent, flags and
 instants. Digests are the vault's fingerprints. Ids are never reused, even after a delete.
 
 A job is a due row with a lease, on the table that it concerns: ``due_at``, ``lease`` (the holder's token) and

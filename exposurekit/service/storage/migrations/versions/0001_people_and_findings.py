@@ -1,4 +1,4 @@
-"""People, what was found about them, and who registered them."""
+"""Integrators, users, records, links and alerts."""
 
 import sqlalchemy as sa
 from alembic.operations import Operations

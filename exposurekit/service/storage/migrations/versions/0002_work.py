@@ -1,4 +1,4 @@
-"""Work that is due, consent, what is sent to integrators, and how sites behave."""
+"""Jobs, consents, candidates, webhooks and site statistics."""
 
 import sqlalchemy as sa
 from alembic.operations import Operations
