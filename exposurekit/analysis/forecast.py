@@ -119,7 +119,7 @@ def forecast(
 
 @dataclass(frozen=True, slots=True)
 class _Curve:
-    """Survival by age in days: the estimate in the first row, one draw of it in each further row.
+    """Survival by age in days: the estimate in the first row, bootstrap draws in the others.
 
     Attributes:
         survival: The share that survives each age; one column per observed age, after a first column of ones.

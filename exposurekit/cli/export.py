@@ -142,7 +142,7 @@ def _history_options(table: str, since: str | None) -> dict[str, str]:
 
 
 def _has_work(history: Any, user: int | None) -> bool:
-    """Whether there is manual work, for everyone or for one person."""
+    """Return whether manual work is open, for everyone or for one person."""
     from exposurekit.reports.manual_steps import removals
 
     return any(user in (None, task.user_id) for one in removals(history.work_queue()) for task in one.tasks)

@@ -213,7 +213,7 @@ class History(Keyed):
         return self._runs.collect(exposure, run=run, part=part, only=chosen, progress=progress)
 
     def ingest_deliveries(self, deliveries: Sequence[ReceivedDelivery], inbox: str) -> int:
-        """Ingest webhook deliveries: each is an observation of what it says, never of an absence.
+        """Ingest webhook deliveries: each is an observation of the items in it, never of an absence.
 
         Args:
             deliveries: Numbered by their inbox; those that were ingested before are skipped.

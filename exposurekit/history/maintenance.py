@@ -265,7 +265,7 @@ INVARIANTS = {
 
 
 def violations(store: Store) -> dict[str, int]:
-    """Return the invariants that the tables violate, and in how many rows; empty if there are none."""
+    """Return the violated invariants with the number of rows; empty if all hold."""
     with DuckDB() as engine:
         unreadable = [name for name in TABLES if not _is_readable(engine, store, name)]
         violated = {f"the files of {name} are there and can be read": 1 for name in unreadable}
@@ -303,7 +303,7 @@ def _damaged_files(store: Store, name: str) -> int:
 
 
 def _is_readable(engine: DuckDB, store: Store, name: str) -> bool:
-    """Return whether a table has as many rows as its log tells, and every value can be read."""
+    """Return whether a table has as many rows as its log says, and all values are readable."""
     text = f"SELECT count(*) AS n, max(hash({name})) IS NULL AS is_empty FROM {name}"
     try:
         logged = sum(rows for _, rows, _ in store.sizes(name))

@@ -95,7 +95,7 @@ class HistoryReader:
         return run_from_row(rows[-1])
 
     def people(self) -> pd.DataFrame:
-        """List everybody who was ever in a run: ``user_id``, ``listed``, ``last_complete_at`` (start of the last full load), ...
+        """List all people who were ever in a run: ``user_id``, ``listed``, ``last_complete_at`` (start of the last full load), ...
 
         >>> bool(history.people()["listed"].all())
         True

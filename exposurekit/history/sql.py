@@ -73,7 +73,7 @@ FROM runs WHERE origin = 'collect' AND scope = 'everyone' AND {_INGESTED} ORDER 
 def transitions(
     by: tuple[str, ...], *, table: str = "cube", when: str = "day", buckets: Collection[int] = ()
 ) -> str:
-    """Count the items that went from one status to another, by time.
+    """Count transitions of items between statuses, by time.
 
     Args:
         by: Columns to group by, beside the statuses.

@@ -158,7 +158,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A report as values, and the page made of them.
+    """A report as values, rendered on demand.
 
     Attributes:
         kind: ``fleet``, ``person``, ``changes`` or ``sites``.

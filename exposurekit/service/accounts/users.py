@@ -78,7 +78,7 @@ async def create(session: Session, integrator_id: int, values: Mapping[str, Any]
 
 
 async def update(session: Session, account: Account, values: Mapping[str, Any]) -> tuple[Account, bool]:
-    """Update a user: what is not in ``values`` stays, a blank clears.
+    """Update a user: fields that are not in ``values`` are unchanged, blank ones are cleared.
 
     Returns:
         The account, and whether anything changed.

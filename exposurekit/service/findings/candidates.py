@@ -104,7 +104,7 @@ async def accept(session: Session, candidate_id: int, site: Site) -> int:
 
 
 async def reject(session: Session, candidate_id: int) -> None:
-    """Reject a candidate for good.
+    """Reject a candidate permanently.
 
     Raises:
         ConfigurationError: No candidate has this id.

@@ -84,7 +84,7 @@ async def abandon(session: Session, table: Table, lease: Lease) -> None:
 
 
 async def clear(session: Session, table: Table, condition: ColumnElement[bool], **changes: Any) -> int:
-    """Remove the leases of rows, whoever holds them, and apply changes. Return how many rows there were."""
+    """Remove the leases of rows regardless of holder, and apply changes. Return the number of rows."""
     return await session.run(update(table).where(condition).values(lease=None, lease_until=None, **changes))
 
 

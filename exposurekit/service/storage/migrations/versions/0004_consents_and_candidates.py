@@ -12,7 +12,7 @@ COLUMNS = {
 
 
 def upgrade(op: Operations) -> None:
-    """Rename; there is no way back."""
+    """Rename; there is no downgrade."""
     for table, columns in COLUMNS.items():
         for old, new in columns.items():
             op.alter_column(table, old, new_column_name=new)
