@@ -304,7 +304,7 @@ def test_shared_it_tells_nobody_and_says_what_is_left_out(exposure, world, tmp_p
     text = ek.export(exposure, tmp_path / name).read_text()
     assert told(text.replace("\n ", ""), world) == 0
     assert "Open the form." in text
-    assert "left out" in text
+    assert "omitted" in text
 
 
 def test_the_same_work_has_the_same_name_in_later_exports(exposure, tmp_path):
