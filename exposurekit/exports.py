@@ -246,7 +246,7 @@ def _check_lengths(flat: pd.DataFrame) -> None:
 
 
 def _queue(data: ReportData) -> tuple[tuple[Removal, ...], int]:
-    """The removals that the file may contain, and how many kinds are left out."""
+    """Return the removals that the file may contain, and the number of kinds that are omitted."""
     every = removals(data["work_queue"], as_of=data.as_of.date())
     content = every if data.sharing is None else data.sharing.removals(every, data.user)
     return content, len(every) - len(content)

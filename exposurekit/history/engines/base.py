@@ -39,7 +39,9 @@ class StaleSnapshot(ExposureError):
     """A listed file is gone, for example after a vacuum: list the files again and retry."""
 
     def __init__(self) -> None:
-        super().__init__("Files that were listed are gone, or not visible from here: list anew and retry")
+        super().__init__(
+            "Files that were listed are gone, or not visible from here: list the files again and retry"
+        )
 
 
 class CorruptHistory(ExposureError):
