@@ -69,7 +69,7 @@ class Unauthorized(APIStatusError):
 
 
 class ConnectionFailed(ExposureError):
-    """There is no complete response: connection refused, connection lost, or timeout.
+    """No complete response: connection refused, connection lost, or timeout.
 
     Attributes:
         operation: The operation's title in the specification.
@@ -108,7 +108,7 @@ class EmptyHistory(NotFound):
 
 
 class DiskFull(ExposureError):
-    """No space is left for what is to be written; what was stored before is complete."""
+    """No space is left on the disk; data that was stored before is complete."""
 
 
 class Leak(ExposureError):

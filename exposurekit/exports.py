@@ -36,7 +36,7 @@ _EXCEL_EPOCH = datetime(1900, 3, 1)  # noqa: DTZ001  its calendar is wrong befor
 _WIDTH_MIN, _WIDTH_MAX, _WIDTH_SAMPLE = 6, 60, 1_000
 _LINK_COLUMNS = ("href", "url", "link_url", "address", "begin_at")
 _PRIORITY_LAST = 9
-_MADE_BY = "exposurekit"
+_PRODUCER = "exposurekit"
 
 
 def export(
@@ -96,8 +96,8 @@ def export(
         pseudonyms=None if include_personal else pseudonyms.load_pseudonyms(),
     )
     data = origin.load(("work_queue",))
-    queue, left_out = _queue(data)
-    content = encode_queue(data, queue, left_out)
+    queue, omitted_kinds = _queue(data)
+    content = encode_queue(data, queue, omitted_kinds)
     if not include_personal:
         is_text = encode_queue is not _queue_excel
         text = content.decode() if is_text else formatting.as_csv(_queue_table(queue))
@@ -131,7 +131,7 @@ def _encoder(file: Path, encoders: Mapping[str, Callable[..., bytes]], subject: 
 
 def _about(table: pd.DataFrame, source: Exposure | History | None) -> dict[str, str]:
     """What the second sheet of a workbook says: the source, if it may be named, and the size."""
-    about = {"rows": f"{len(table):,}", "made with": f"{_MADE_BY} {exposurekit.__version__}"}
+    about = {"rows": f"{len(table):,}", "made with": f"{_PRODUCER} {exposurekit.__version__}"}
     if source is not None:
         with contextlib.suppress(NotFound):  # an empty history
             about = {"source": source.provenance} | about
@@ -156,12 +156,12 @@ def _excel(table: pd.DataFrame, about: Mapping[str, str]) -> bytes:
     options = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
     with pd.ExcelWriter(file, engine="xlsxwriter", engine_kwargs={"options": options}) as writer:
         wrapped = writer.book.add_format({"text_wrap": True, "valign": "top"})
-        for name, rows in {_MADE_BY: flat, "about": notes}.items():
+        for name, rows in {_PRODUCER: flat, "about": notes}.items():
             is_table = rows is flat
             rows.to_excel(writer, index=False, sheet_name=name, freeze_panes=(1, 0), autofilter=is_table)
             for position, column in enumerate(rows):
                 writer.sheets[name].set_column(position, position, _width(rows[column]), wrapped)
-        _write_links(writer.sheets[_MADE_BY], flat)
+        _write_links(writer.sheets[_PRODUCER], flat)
     return file.getvalue()
 
 
@@ -246,16 +246,16 @@ def _check_lengths(flat: pd.DataFrame) -> None:
 
 
 def _queue(data: ReportData) -> tuple[tuple[Removal, ...], int]:
-    """The removals that the file may contain, and how many kinds are left out."""
+    """Return the removals that the file may contain, and the number of kinds that are omitted."""
     every = removals(data["work_queue"], as_of=data.as_of.date())
     content = every if data.sharing is None else data.sharing.removals(every, data.user)
     return content, len(every) - len(content)
 
 
-def _markdown(data: ReportData, queue: tuple[Removal, ...], left_out: int) -> bytes:
+def _markdown(data: ReportData, queue: tuple[Removal, ...], omitted_kinds: int) -> bytes:
     lines = ["# Manual work", "", data.source_line, ""]
     lines += [line for note in _notes(queue) for line in (note, "")]
-    if not queue and not left_out:
+    if not queue and not omitted_kinds:
         lines += ["Nothing.", ""]
     for position, one in enumerate(queue, 1):
         lines += [f"## {position}. {marked_down(_title(one))}", "", marked_down(one.amount), ""]
@@ -265,7 +265,7 @@ def _markdown(data: ReportData, queue: tuple[Removal, ...], left_out: int) -> by
         lines += [""] if one.steps else []
         if one.tasks:
             lines += [f"{one.heading}:", "", *(line for task in one.tasks for line in _checkbox(task)), ""]
-    return "\n".join([*lines, *_left_out_note(left_out)]).encode()
+    return "\n".join([*lines, *_omitted_note(omitted_kinds)]).encode()
 
 
 def _checkbox(task: Task) -> Iterator[str]:
@@ -301,14 +301,14 @@ def _values(task: Task) -> Iterator[tuple[str, str]]:
         yield f"{label} {value.choice_label}", value.value or NOT_ON_FILE
 
 
-def _calendar(data: ReportData, queue: tuple[Removal, ...], left_out: int) -> bytes:
+def _calendar(data: ReportData, queue: tuple[Removal, ...], omitted_kinds: int) -> bytes:
     calendar = icalendar.Calendar()
-    calendar.add("prodid", f"-//{_MADE_BY}//manual removals//EN")
+    calendar.add("prodid", f"-//{_PRODUCER}//manual removals//EN")
     calendar.add("version", "2.0")
     for position, one in enumerate(queue, 1):
         for number, task in enumerate(one.tasks or [None], 1):
             calendar.add_component(_todo(one, task, position, number, data))
-    for line in (*_notes(queue), *_left_out_note(left_out)):
+    for line in (*_notes(queue), *_omitted_note(omitted_kinds)):
         calendar.add("comment", line)
     ical: bytes = calendar.to_ical()
     return ical
@@ -316,7 +316,7 @@ def _calendar(data: ReportData, queue: tuple[Removal, ...], left_out: int) -> by
 
 def _todo(one: Removal, task: Task | None, position: int, number: int, data: ReportData) -> icalendar.Todo:
     todo = icalendar.Todo()
-    todo.add("uid", f"{_digest(one, task, number)}@{_MADE_BY}")
+    todo.add("uid", f"{_digest(one, task, number)}@{_PRODUCER}")
     todo.add("dtstamp", data.as_of)
     about = one.amount if task is None else f"{task.line} ({task.person})" if task.facts else task.person
     todo.add("summary", plain(f"{_title(one)}: {about}"))
@@ -363,8 +363,8 @@ def _queue_table(queue: tuple[Removal, ...]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns, dtype="object")
 
 
-def _queue_excel(data: ReportData, queue: tuple[Removal, ...], left_out: int) -> bytes:
-    notes = [*_notes(queue), *_left_out_note(left_out)]
+def _queue_excel(data: ReportData, queue: tuple[Removal, ...], omitted_kinds: int) -> bytes:
+    notes = [*_notes(queue), *_omitted_note(omitted_kinds)]
     return _excel(_queue_table(queue), data.provenance() | ({"note": "\n".join(notes)} if notes else {}))
 
 
@@ -377,11 +377,11 @@ def _notes(queue: tuple[Removal, ...]) -> list[str]:
     return [*dict.fromkeys(task.note for one in queue for task in one.tasks if task.note)]
 
 
-def _left_out_note(kinds: int) -> list[str]:
+def _omitted_note(kinds: int) -> list[str]:
     if not kinds:
         return []
     subject = "1 kind of removal is" if kinds == 1 else f"{kinds:,} kinds of removals are"
-    return [f"{subject} left out, because fewer than five people share the steps; a personal export has all."]
+    return [f"{subject} omitted, because fewer than five people share the steps; a personal export has all."]
 
 
 _TABLES = {".csv": _csv, ".xlsx": _excel, ".parquet": _parquet}

@@ -25,7 +25,7 @@ ON_FILE = ("users", "aliases", "emails", "phone_numbers", "addresses")
 
 
 class Exposure(Keyed):
-    """All users of an integrator, as tables. The first table loads them; `refresh` loads them again.
+    """All users of an integrator, as tables. The first table loads them; `refresh` reloads them.
 
     Each table has one row per item and the key columns ``user_id`` and, where the item has its own id,
     ``record_id``, ``alias_id``, ... Columns have the specification's names. No table contains a secret. You may change a
@@ -278,7 +278,7 @@ class Exposure(Keyed):
         return UserKey(id=user_id, secret=secrets[user_id])
 
     def refresh(self) -> "Exposure":
-        """Load all users again. If that fails or is stopped, the previous tables remain.
+        """Reload all users. If the load fails or is interrupted, the previous tables remain.
 
         If the first load is stopped (Ctrl-C), what it loaded remains, and the tables warn that they are incomplete.
 

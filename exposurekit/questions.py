@@ -1,14 +1,14 @@
-"""The questions that an analyst can ask: one table.
+"""The registry of analyst questions.
 
-The faces read it: ``df.exposure``, ``%exposure``, ``exposurekit export``, the dashboard and the reports. A new question
-is one entry here, and its function in `analysis` and its chart in `charts` under the same name.
+``df.exposure``, ``%exposure``, ``exposurekit export``, the dashboard and the reports all read it. To add a question, add
+an entry here, and a function in `analysis` and a chart in `charts` of the same name.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # pandas and Plotly are imported with the first answer and the first chart
+if TYPE_CHECKING:  # imported lazily: pandas with the first answer, Plotly with the first chart
     import pandas as pd
 
     from exposurekit.charts import Chart
@@ -19,20 +19,20 @@ ONLY_NOW = ("on_file",)  # inputs that a history does not store
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question: what it needs, and what answers and draws it.
+    """One question: its inputs, the function that answers it and its chart.
 
     Attributes:
-        name: Its name everywhere.
+        name: Its name in Python, on the command line and in files.
         title: Its heading.
-        inputs: The tables of an `Exposure` or a `History` that the function takes; empty: only a history can answer.
-        options: What a history accepts for it, such as ``since``; as a keyword in Python, and as ``--since`` in lines.
+        inputs: The tables of an `Exposure` or a `History` to pass to the function; empty: only a history can answer.
+        options: Keywords of the history's method, such as ``since``; ``--since`` in ``%exposure`` and on the command line.
         required: The options without a default.
-        filters: The columns by which the answer of a history can be filtered.
+        filters: The columns by which a history's answer can be filtered.
         columns: The columns that a report displays; empty: all.
-        function: Answers from the inputs; None: the function of that name in `analysis`.
-        query: Answers from a history and options; None: the method of that name, or else the function.
-        chart: Draws the answer; None: the function of that name in `charts`, if there is one.
-        context: What the function also takes from a history, as keywords, at a time.
+        function: Computes the answer from the inputs; None: the function of that name in `analysis`.
+        query: Computes the answer from a history; None: the history's method of that name, else the function.
+        chart: Draws the answer; None: the function of that name in `charts`, if any.
+        context: Returns further keywords for the function, from a history and an instant.
     """
 
     name: str
@@ -49,29 +49,29 @@ class Question:
 
     @property
     def needs_exposure(self) -> bool:
-        """Whether a history alone cannot answer."""
+        """Whether it needs data that a history does not store."""
         return any(name in ONLY_NOW for name in self.inputs)
 
     @property
     def analysis(self) -> Callable[..., "pd.DataFrame"]:
-        """The function that answers from the inputs."""
+        """The function that computes the answer from the inputs."""
         from exposurekit import analysis
 
         return self.function or getattr(analysis, self.name)
 
     @property
     def has_chart(self) -> bool:
-        """Whether the answer can be drawn."""
+        """Whether it has a chart."""
         from exposurekit import charts
 
         return self.chart is not None or self.name in charts.__all__
 
     def answer(self, table: Callable[[str], "pd.DataFrame"], **context: Any) -> "pd.DataFrame":
-        """Answer from the inputs.
+        """Compute the answer from the input tables.
 
         Args:
-            table: Returns an input by its name.
-            context: What `context` returned for a history.
+            table: Returns an input table by name.
+            context: The keywords that `context` returned.
 
         >>> from exposurekit.questions import QUESTIONS
         >>> QUESTIONS["by_kind"].answer(exposure.__getitem__).columns.tolist()
@@ -80,7 +80,7 @@ class Question:
         return self.analysis(*(table(name) for name in self.inputs), **context)
 
     def ask(self, history: "History", **options: Any) -> "pd.DataFrame":
-        """Answer from a history.
+        """Compute the answer from a history.
 
         >>> from exposurekit.questions import QUESTIONS
         >>> QUESTIONS["by_user"].ask(history).columns.tolist()[0]
@@ -92,7 +92,7 @@ class Question:
         return self.answer(lambda name: getattr(history, name)(**options))
 
     def draw(self, answer: "pd.DataFrame", *, provenance: str = "") -> "Chart":
-        """Draw the answer.
+        """Draw the chart of an answer.
 
         >>> from exposurekit.questions import QUESTIONS
         >>> QUESTIONS["forecast"].draw(history.forecast())

@@ -18,7 +18,7 @@ from support.hostile_texts import PAYLOADS
 from support.shared_worlds import a_world, told
 
 import exposurekit as ek
-from exposurekit.analysis.cautions import MAILBOX
+from exposurekit.analysis.removal_warnings import MAILBOX
 from exposurekit.analysis.tasks import NO_VALUES
 from exposurekit.errors import ConfigurationError, InvalidArgument, Leak
 from exposurekit.history import History
@@ -304,7 +304,7 @@ def test_shared_it_tells_nobody_and_says_what_is_left_out(exposure, world, tmp_p
     text = ek.export(exposure, tmp_path / name).read_text()
     assert told(text.replace("\n ", ""), world) == 0
     assert "Open the form." in text
-    assert "left out" in text
+    assert "omitted" in text
 
 
 def test_the_same_work_has_the_same_name_in_later_exports(exposure, tmp_path):

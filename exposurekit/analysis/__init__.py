@@ -6,11 +6,11 @@
     by_kind           exposed data by kind and state          status_over_time  counts per day, week or month
     diff              changes between two instants            survival          time to removal
     relistings        listings that came back; stale data     forecast          expected number of open listings
-    arrivals          new listings per day                    data_quality      precision, coverage, site health
+    bootstrap         future days, drawn from past ones       data_quality      precision, coverage, site health
     blockers          missing fields that block removals      work_queue        manual work in order of yield
     tasks             manual work, listing by listing         score             an exposure score per person
     definitions       what each figure means                  selection         rows of some sites or statuses
-    grouping          group codes and counts
+    grouping          group codes and counts                  removal_warnings  checks before a manual removal
 """
 
 from exposurekit.analysis.blockers import best_next_fields, blockers, on_file

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from exposurekit.analysis.arrivals import Arrivals, arrivals
+from exposurekit.analysis.bootstrap import Arrivals, arrivals
 from exposurekit.analysis.grouping import Ints, add_counts, group_codes, instant, instants
 from exposurekit.analysis.statuses import CLOSED, UNKNOWN
 from exposurekit.analysis.survival import ENTERED, FIRST_REMOVED, OPEN, RETURNED
@@ -119,7 +119,7 @@ def forecast(
 
 @dataclass(frozen=True, slots=True)
 class _Curve:
-    """Survival by age in days: the estimate in the first row, one draw of it in each further row.
+    """Survival by age in days: the estimate in the first row, bootstrap draws in the others.
 
     Attributes:
         survival: The share that survives each age; one column per observed age, after a first column of ones.

@@ -150,7 +150,7 @@ def stale(people: pd.DataFrame, *, since: datetime, until: datetime | None = Non
             "reason": people["reason"].astype("str"),
         }
     )
-    ordered = table.assign(is_known=table["days"].notna())[is_stale].sort_values(
-        ["is_known", "last_complete_at", "user_id"], na_position="first", ignore_index=True
+    ordered = table.assign(has_days=table["days"].notna())[is_stale].sort_values(
+        ["has_days", "last_complete_at", "user_id"], na_position="first", ignore_index=True
     )
-    return ordered.drop(columns="is_known")
+    return ordered.drop(columns="has_days")

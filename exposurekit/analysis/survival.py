@@ -254,7 +254,7 @@ def _median(ages: pd.DataFrame, gap: float, level: float) -> tuple[float | None,
 
 
 def _crossing(days: Floats, share: Floats, gap: float, level: float) -> float | None:
-    """The age at which a curve, straight between the runs before and after each age, comes down to a level."""
+    """Return the age at which a curve falls to a level, interpolated linearly between runs."""
     below = np.flatnonzero(share <= level + _ROUNDING)
     if not len(below):
         return None

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from exposurekit.analysis.blockers import FIELD_ALIASES
-from exposurekit.analysis.cautions import age_caution, name_caution, page_cautions
+from exposurekit.analysis.removal_warnings import age_warning, name_warning, page_warnings
 from exposurekit.errors import MissingColumns
 from exposurekit.frames import LISTS_DTYPE, TEXT_DTYPE
 from exposurekit.text.formatting import is_missing
@@ -364,7 +364,7 @@ def _task(row: Mapping[str, Any], as_of: date | None) -> Task:
     name, site, url = _text(row.get("person")), _text(row.get("site")), _text(row.get("url"))
     address = _text(row.get("href")) if site else _text(row.get("link_url")) or url
     steps, entries = _texts(row.get("opt_out_procedure")), tuple(_entries(row))
-    cautions = _listing_cautions(row, entries, as_of) if site else page_cautions(str(row.get("link_title")))
+    cautions = _listing_warnings(row, entries, as_of) if site else page_warnings(str(row.get("link_title")))
     return Task(
         person=f"{name} (user {user_id})" if name else f"user {user_id}",
         site=site,
@@ -381,16 +381,16 @@ def _task(row: Mapping[str, Any], as_of: date | None) -> Task:
     )
 
 
-def _listing_cautions(
+def _listing_warnings(
     row: Mapping[str, Any], entries: Sequence[FormValue], as_of: date | None
 ) -> Iterator[str]:
     """How a listing differs from the data on file."""
     first = {entry.name: entry.value for entry in reversed(entries)}
     own = [(first.get("first_name") or "", first.get("last_name") or "")] if first.get("name") else []
     aliases = [("", entry.value) for entry in entries if entry.name == "alias" and entry.value]
-    yield from name_caution(_text(row.get("name")), [*own, *aliases])
+    yield from name_warning(_text(row.get("name")), [*own, *aliases])
     age = row.get("age")
-    yield from age_caution(None if is_missing(age) else int(age), first.get("birth_date"), as_of)  # type: ignore[arg-type]
+    yield from age_warning(None if is_missing(age) else int(age), first.get("birth_date"), as_of)  # type: ignore[arg-type]
 
 
 def _facts(row: Mapping[str, Any], site: str | None) -> Iterator[tuple[str, str]]:
@@ -402,10 +402,10 @@ def _facts(row: Mapping[str, Any], site: str | None) -> Iterator[tuple[str, str]
     if "name" not in row:
         return
     age, reference = row.get("age"), _text(row.get("reference_id"))
-    not_shown, none = NO_VALUE_TEXTS
-    yield LISTED_NAME, _text(row.get("name")) or not_shown
-    yield "Age", not_shown if is_missing(age) else str(int(age))  # type: ignore[arg-type]
-    yield "Locations", "; ".join(_texts(row.get("locations"))) or not_shown
+    no_value, none = NO_VALUE_TEXTS
+    yield LISTED_NAME, _text(row.get("name")) or no_value
+    yield "Age", no_value if is_missing(age) else str(int(age))  # type: ignore[arg-type]
+    yield "Locations", "; ".join(_texts(row.get("locations"))) or no_value
     yield "Reference", reference or none
 
 

@@ -202,7 +202,7 @@ def _newest(alerts: pd.DataFrame) -> pd.DataFrame:
 
 
 def _refusals(alerts: pd.DataFrame) -> "pd.Series[Any]":
-    """Why each alert's group comes later: more of it was found impossible than done; missing for other groups."""
+    """Explain why an alert's group is ranked lower: more of its steps were marked unable than done; else missing."""
     is_unable, is_done = alerts["state"] == UNABLE, alerts["state"] == DONE
     notes = alerts["tick_note"] if "tick_note" in alerts else pd.Series(index=alerts.index, dtype="str")
     group = [alerts["kind"], alerts["group"]]

@@ -10,8 +10,8 @@
     theme         palette, labels and the `Chart` class     bars, heatmap      one row per group; people by columns
     area          areas and lines over time                 time_gaps          periods with and without observations
     waterfall     causes of a change                        survival_curves    survival curves
-    medians       median times with intervals               input              checks of a chart's table
-    embedding     charts in exported notebooks and reports
+    medians       median times with intervals               embedding          charts in notebooks and reports
+    argument_checks  checks of a chart's table
 """
 
 import sys

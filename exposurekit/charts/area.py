@@ -19,9 +19,9 @@ from exposurekit.charts.theme import (
     fill_pattern,
     filled,
     label_text,
-    pluralize,
 )
 from exposurekit.charts.time_gaps import ObservedSpans, Texts, iso_texts
+from exposurekit.text.formatting import pluralize
 
 MAX_LINES = 8
 Ints = NDArray[np.int64]

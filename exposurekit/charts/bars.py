@@ -6,7 +6,8 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from exposurekit.charts.theme import GREY, HOVER, Chart, bar_marker, chart, escape, pluralize, short
+from exposurekit.charts.theme import GREY, HOVER, Chart, bar_marker, chart, escape, short
+from exposurekit.text.formatting import pluralize
 
 MAX_ROWS = 12
 MAX_SUMMARY_ROWS = 10

@@ -8,6 +8,7 @@ import plotly.graph_objects as go
 
 from exposurekit.analysis import NOT_STATED, OTHER, UNKNOWN, VANISHED
 from exposurekit.analysis.statuses import OPEN
+from exposurekit.charts.argument_checks import advice, check_input
 from exposurekit.charts.bars import (
     MAX_ROWS,
     TEXT_AUTO,
@@ -21,7 +22,6 @@ from exposurekit.charts.bars import (
     row_labels,
 )
 from exposurekit.charts.heatmap import heatmap, heatmap_px, label_axes
-from exposurekit.charts.input import advice, check_input
 from exposurekit.charts.theme import (
     BLUE,
     COLOURS,
@@ -32,11 +32,11 @@ from exposurekit.charts.theme import (
     definition_lines,
     empty_chart,
     label_text,
-    pluralize,
     short,
 )
 from exposurekit.contract.types import REMOVED, STATUSES
 from exposurekit.errors import MissingColumns
+from exposurekit.text.formatting import pluralize
 
 _STATUS_COLUMNS = (*STATUSES, OTHER)
 _TEXT_ROOM = 1.22  # for "12 of 37 open" behind the longest bar

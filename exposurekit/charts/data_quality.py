@@ -7,6 +7,7 @@ import plotly.graph_objects as go
 
 from exposurekit.analysis import OTHER, VANISHED
 from exposurekit.analysis.data_quality import NEVER, OUTCOMES
+from exposurekit.charts.argument_checks import check_input
 from exposurekit.charts.bars import (
     MAX_ROWS,
     annotations,
@@ -19,12 +20,11 @@ from exposurekit.charts.bars import (
     row_labels,
     whiskers,
 )
-from exposurekit.charts.input import check_input
 from exposurekit.charts.theme import (
     BLUE,
     COLOURS,
     GREEN,
-    NOT_KNOWN,
+    NO_VALUE,
     ORANGE,
     PATTERNS,
     PURPLE,
@@ -37,9 +37,9 @@ from exposurekit.charts.theme import (
     interval_label,
     label_text,
     percent,
-    pluralize,
     short,
 )
+from exposurekit.text.formatting import pluralize
 
 _PRECISION = ("site", "mine", "not mine", "unsure", "unlabelled", "precision", "low", "high")
 _HEALTH = ("site", "open", VANISHED, "vanished_at_once", "quiet_days", "is_doubtful")
@@ -96,7 +96,7 @@ def _no_precision_reason(row: dict[Any, Any]) -> str:
 
 def _precision_text(row: dict[Any, Any], label: str) -> str:
     if pd.isna(row["precision"]):
-        return f"precision {NOT_KNOWN}, {_no_precision_reason(row)}"
+        return f"precision {NO_VALUE}, {_no_precision_reason(row)}"
     n = row["mine"] + row["not mine"]
     band = format_interval(row["low"], row["high"], percent, label)
     rest = f", {row['unlabelled']:,} unlabelled" if row["unlabelled"] else ""
@@ -122,7 +122,7 @@ def _precision_summary(table: pd.DataFrame, label: str) -> str:
         else ""
     )
     n = len(table) - len(sites)
-    missing = f" Precision {NOT_KNOWN} on {pluralize(n, 'site')}." if n else ""
+    missing = f" Precision {NO_VALUE} on {pluralize(n, 'site')}." if n else ""
     unlabelled, unsure = int(table["unlabelled"].sum()), int(table["unsure"].sum())
     counts = f"{pluralize(unlabelled, 'listing')} unlabelled, {unsure:,} unsure."
     return f"{counts}{texts}{missing} Precision is estimated from labelled listings only."

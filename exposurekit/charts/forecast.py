@@ -20,8 +20,8 @@ from exposurekit.charts.theme import (
     filled,
     format_interval,
     interval_label,
-    pluralize,
 )
+from exposurekit.text.formatting import pluralize
 
 # Column, legend entry and style of each part of the expected number.
 PARTS = (

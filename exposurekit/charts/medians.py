@@ -20,7 +20,7 @@ from exposurekit.charts.bars import (
 from exposurekit.charts.theme import (
     BLUE,
     GREY,
-    NOT_KNOWN,
+    NO_VALUE,
     VERMILION,
     Chart,
     count_axis,
@@ -28,8 +28,8 @@ from exposurekit.charts.theme import (
     interval_label,
     label_text,
     percent,
-    pluralize,
 )
+from exposurekit.text.formatting import pluralize
 
 _GROUPS = {"site": ("site", "sites"), "user_id": ("person", "people")}
 
@@ -103,7 +103,7 @@ def _shares(table: pd.DataFrame, names: list[str]) -> list[go.Scatter]:
 
 def _share_text(row: dict[Any, Any], label: str) -> str:
     if pd.isna(row["never"]):
-        return f"share not removed: {NOT_KNOWN}"
+        return f"share not removed: {NO_VALUE}"
     band = format_interval(row["never_low"], row["never_high"], percent, label)
     return f"{percent(row['never'])}{band} not removed after {pluralize(int(row['followed_days']), 'day')}"
 

@@ -3,8 +3,8 @@
 import pandas as pd
 import plotly.graph_objects as go
 
+from exposurekit.charts.argument_checks import check_input
 from exposurekit.charts.bars import MAX_ROWS, bars, join_rows, leaders, omitted_note, row_chart, row_labels
-from exposurekit.charts.input import check_input
 from exposurekit.charts.theme import (
     BLUE,
     GREY,
@@ -13,9 +13,9 @@ from exposurekit.charts.theme import (
     definition_lines,
     empty_chart,
     label_text,
-    pluralize,
 )
 from exposurekit.charts.waterfall import amount
+from exposurekit.text.formatting import pluralize
 
 _PARTS = {"listings": ("of_listings", (BLUE, "")), "pages": ("of_pages", (GREY, "/"))}
 

@@ -9,14 +9,15 @@ from numpy.typing import NDArray
 from exposurekit.analysis import OTHER, UNKNOWN, VANISHED
 from exposurekit.analysis.statuses import OPEN
 from exposurekit.charts.area import MAX_LINES, areas, lines
+from exposurekit.charts.argument_checks import check_input
 from exposurekit.charts.bars import leaders, rest_label, row_labels
 from exposurekit.charts.forecast import horizons
-from exposurekit.charts.input import check_input
-from exposurekit.charts.theme import Chart, chart, empty_chart, pluralize, short
+from exposurekit.charts.theme import Chart, chart, empty_chart, short
 from exposurekit.charts.time_gaps import ObservedSpans, observed_spans
 from exposurekit.charts.waterfall import OPEN as OPEN_SCALE
 from exposurekit.charts.waterfall import SCORE, waterfall
 from exposurekit.contract.types import REMOVED
+from exposurekit.text.formatting import pluralize
 
 _OTHER_COLUMNS = ("period", "at", "site", "user_id", OPEN, "total", "people", "unseen", VANISHED, UNKNOWN)
 _REQUIRED = ("period", "at", OPEN, "total", VANISHED, UNKNOWN)

@@ -6,6 +6,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from exposurekit.analysis import UNKNOWN, VANISHED
+from exposurekit.charts.argument_checks import check_input
 from exposurekit.charts.bars import (
     MAX_ROWS,
     annotations,
@@ -18,21 +19,20 @@ from exposurekit.charts.bars import (
     row_labels,
     whiskers,
 )
-from exposurekit.charts.input import check_input
 from exposurekit.charts.medians import medians
 from exposurekit.charts.survival_curves import curves
 from exposurekit.charts.theme import (
     BLUE,
     COLOURS,
-    NOT_KNOWN,
+    NO_VALUE,
     PATTERNS,
     Chart,
     count_axis,
     empty_chart,
     label_text,
-    pluralize,
 )
 from exposurekit.contract.types import REMOVED
+from exposurekit.text.formatting import pluralize
 
 _TIMES = ("n", "left_out", "median_days", "median_low", "median_high")
 _NEVER = ("never", "never_low", "never_high", "followed_days")
@@ -151,7 +151,7 @@ def _gone_days(sites: pd.DataFrame, names: list[str]) -> list[go.Scatter]:
     hover = [
         f"{name}<br>{_days_text(row)}" for name, row in zip(names, sites.to_dict("records"), strict=True)
     ]
-    missing = [NOT_KNOWN if pd.isna(days) else "" for days in sites["median"]]
+    missing = [NO_VALUE if pd.isna(days) else "" for days in sites["median"]]
     return [
         whiskers(sites["least"].tolist(), sites["most"].tolist(), **axes),
         points(sites["median"].tolist(), hover, symbol="circle", colour=BLUE, **axes),
@@ -161,7 +161,7 @@ def _gone_days(sites: pd.DataFrame, names: list[str]) -> list[go.Scatter]:
 
 def _days_text(row: dict[Any, Any]) -> str:
     if pd.isna(row["median"]):
-        return f"days gone: {NOT_KNOWN}"
+        return f"days gone: {NO_VALUE}"
     return f"days gone: median {row['median']:,.1f}, range {row['least']:,.1f}\N{EN DASH}{row['most']:,.1f}"
 
 

@@ -18,8 +18,8 @@ from exposurekit.charts.theme import (
     interval_label,
     label_text,
     percent,
-    pluralize,
 )
+from exposurekit.text.formatting import pluralize
 
 MAX_GROUPS = 6
 

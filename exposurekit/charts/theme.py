@@ -15,6 +15,7 @@ from exposurekit.analysis.definitions import definition
 from exposurekit.charts.embedding import embed_figure, embed_html, in_terminal
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import InvalidArgument
+from exposurekit.text.formatting import pluralize
 from exposurekit.text.sanitize import escaped, label, plain
 
 # Okabe and Ito's colour-blind safe palette. Patterns and dashes carry the same distinction without colour; patterns are
@@ -46,7 +47,7 @@ _FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, 
 _PATTERN = 0.2  # the share of a visible pattern that is lines
 _TITLE_PX, _PROVENANCE_PX, _LEGEND_PX = 21, 16, 20  # heights of a line
 _CHARACTER_PX, _SYMBOL_PX, _WIDTH_PX = 7, 46, 500  # of a legend: a character, a symbol, and the minimum width
-NOT_KNOWN = "not known"
+NO_VALUE = "not known"
 _MAX_SINGLE_TICKS = 8  # up to this count every integer has a tick
 
 # Plotly's cloud button would upload the figure's data, so it is off, and so is LaTeX in text. Figures are not
@@ -259,22 +260,12 @@ def format_interval(low: float, high: float, format_value: Callable[[float], str
     ' (95 % interval: from 3)'
     """
     if pd.isna(low) and pd.isna(high):
-        return f" ({label} {NOT_KNOWN})"
+        return f" ({label} {NO_VALUE})"
     if pd.isna(high):
         return f" ({label}: from {format_value(low)})"
     if pd.isna(low):
         return f" ({label}: up to {format_value(high)})"
     return f" ({label}: {format_value(low)}\N{EN DASH}{format_value(high)})"
-
-
-def pluralize(n: int, one: str, many: str = "") -> str:
-    """``1 listing``, ``2 listings``.
-
-    >>> from exposurekit.charts.theme import pluralize
-    >>> pluralize(1, "listing"), pluralize(1200, "person", "people")
-    ('1 listing', '1,200 people')
-    """
-    return f"{n:,} {one if n == 1 else many or one + 's'}"
 
 
 def format_duration(minutes: float) -> str:
@@ -296,7 +287,7 @@ def percent(share: float) -> str:
     ('25%', 'under 1%', 'over 99%', 'not known')
     """
     if pd.isna(share):
-        return NOT_KNOWN
+        return NO_VALUE
     if 0 < share < 0.005:  # noqa: PLR2004  would round to 0%
         return "under 1%"
     return "over 99%" if 0.995 <= share < 1 else f"{share:.0%}"  # noqa: PLR2004  would round to 100%
@@ -321,8 +312,8 @@ def adopt_figure(figure: Figure, title: str) -> Chart:
     content = _safe_texts(figure.to_plotly_json())
     layout = content["layout"]
     text = (layout.get("title") or {}).get("text") or escape(title)
-    kept = {name: part for name, part in layout.items() if name not in _REPLACED}
-    adopted = Chart(content["data"], layout=kept)
+    retained = {name: part for name, part in layout.items() if name not in _REPLACED}
+    adopted = Chart(content["data"], layout=retained)
     height = int(figure.layout.height or 420)
     margin = {"l": 16, "r": 28, "t": 40 + _TITLE_PX, "b": 68}
     meta = {"finding": plain(figure.layout.title.text or title), "summary": "", "provenance": ""}

@@ -6,6 +6,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from exposurekit.analysis.work_queue import DONE, LISTING, STARTED, TO_DO, UNABLE
+from exposurekit.charts.argument_checks import check_input
 from exposurekit.charts.bars import (
     MAX_ROWS,
     TEXT_OUTSIDE,
@@ -18,7 +19,6 @@ from exposurekit.charts.bars import (
     row_labels,
 )
 from exposurekit.charts.heatmap import GREYS, ORANGES, heatmap, heatmap_px, label_axes
-from exposurekit.charts.input import check_input
 from exposurekit.charts.theme import (
     BLUE,
     GREEN,
@@ -31,9 +31,9 @@ from exposurekit.charts.theme import (
     empty_chart,
     format_duration,
     label_text,
-    pluralize,
     short,
 )
+from exposurekit.text.formatting import pluralize
 
 _STATES = {STARTED: (ORANGE, "/"), TO_DO: (VERMILION, ""), UNABLE: (GREY, "x"), DONE: (GREEN, ".")}
 _BLOCKERS = ("user_id", "field", "records", "unlocks", "is_profile_field")

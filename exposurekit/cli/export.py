@@ -74,13 +74,20 @@ _HELP = f"""Write a table or the manual work to a file for other programs.
     help="The file to write; its extension selects the format.",
 )
 @click.option("--user", type=ID, help="With queue: only the work for this person.")
-@click.option("--since", type=When(), help="Of what changed: from then on, such as 14d.")
-@click.option("--personal", is_flag=True, help="Include personal data.")
+@click.option("--since", type=When(), help="For questions about changes: the start, such as 14d.")
+@click.option("--personal", "include_personal", is_flag=True, help="Include personal data.")
 @click.option(
     "--live", is_flag=True, help="With queue: load everyone now, which adds names and what to enter."
 )
 def export(
-    *, table: str, history: str, out: Path, user: int | None, since: str | None, personal: bool, live: bool
+    *,
+    table: str,
+    history: str,
+    out: Path,
+    user: int | None,
+    since: str | None,
+    include_personal: bool,
+    live: bool,
 ) -> None:
     """Write a table, the answer of a question, or the manual work to a file."""
     import exposurekit
@@ -99,7 +106,7 @@ def export(
     if table in _LOADED or (question is not None and question.needs_exposure):
         exposure = exposurekit.connect()
         content: Any = exposure[table] if question is None else question.answer(exposure.__getitem__)
-        file = exposurekit.export(content, out, include_personal=personal, source=exposure)
+        file = exposurekit.export(content, out, include_personal=include_personal, source=exposure)
         lacks_names = False
     else:
         with existing_history(history) as opened:
@@ -108,9 +115,11 @@ def export(
             else:
                 content = opened if table == QUEUE else opened[table]
             source: Any = exposurekit.connect() if live else opened
-            file = exposurekit.export(content, out, user=user, include_personal=personal, source=source)
-            lacks_names = table == QUEUE and personal and not live and _has_work(opened, user)
-    note = "" if personal else " Nothing personal is in it; --personal writes everything."
+            file = exposurekit.export(
+                content, out, user=user, include_personal=include_personal, source=source
+            )
+            lacks_names = table == QUEUE and include_personal and not live and _has_work(opened, user)
+    note = "" if include_personal else " Nothing personal is in it; --personal writes everything."
     click.echo(f"Wrote {label_of(file)}, {file.stat().st_size:,} bytes.{note}")
     if lacks_names:
         click.echo(missing_names_hint(history), err=True)
@@ -133,7 +142,7 @@ def _history_options(table: str, since: str | None) -> dict[str, str]:
 
 
 def _has_work(history: Any, user: int | None) -> bool:
-    """Whether there is manual work, for everyone or for one person."""
+    """Return whether manual work is open, for everyone or for one person."""
     from exposurekit.reports.manual_steps import removals
 
     return any(user in (None, task.user_id) for one in removals(history.work_queue()) for task in one.tasks)

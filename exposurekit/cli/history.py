@@ -268,10 +268,10 @@ def _find_inbox(history: str, inbox: Path | None) -> Path | None:
 
 
 def _erase_notifications(history: str, user: int) -> int:
-    from exposurekit.monitor.notifications.outbox import FILE, NotificationOutbox
+    from exposurekit.monitor.notifications.outbox import NotificationOutbox, outbox_file
 
     directory = local_option(history)
-    file = None if directory is None else directory / FILE
+    file = None if directory is None else outbox_file(directory)
     if file is None or not file.is_file():
         return 0
 

@@ -34,7 +34,7 @@ def integrator() -> None:
 @click.option(
     "--no-attestation",
     is_flag=True,
-    help="Nobody attests: each person is scanned only after their consent is recorded.",
+    help="No attestation: each person is scanned only after their consent is recorded.",
 )
 @service_options
 @json_option
@@ -49,7 +49,7 @@ def integrator_add(
     """
     from exposurekit.service.accounts import integrators
 
-    who = _attester(name, attested_by, nobody=no_attestation)
+    who = _attester(name, attested_by, no_attestation=no_attestation)
     credentials = database.write(lambda db: integrators.add(db, name, attested_by=who), create=True)
     _print_credentials(credentials, as_json=as_json)
     if who is None:
@@ -59,23 +59,26 @@ def integrator_add(
 @integrator.command("attest")
 @click.argument("name")
 @click.option(
-    "--by", "who", metavar="WHO", type=parse_name, help="Who attests from now on: a name or a role."
+    "--attested-by",
+    metavar="WHO",
+    type=parse_name,
+    help="Who attests the consent of everyone that it registers from now on: a name or a role.",
 )
-@click.option("--nobody", is_flag=True, help="Nobody attests from now on.")
+@click.option("--revoke", is_flag=True, help="Remove the consent attestation.")
 @service_options
-def integrator_attest(*, name: str, who: str | None, nobody: bool, database: ServiceDatabase) -> None:
-    """Set who attests the consent of the people it registers.
+def integrator_attest(*, name: str, attested_by: str | None, revoke: bool, database: ServiceDatabase) -> None:
+    """Set or remove an integrator's consent attestation.
 
-    Consents of people whom it registered before do not change.
+    It applies to people registered from now on; recorded consents do not change.
 
-    Example: exposurekit integrator attest acme --by "Jo Doe, DPO"
+    Example: exposurekit integrator attest acme --attested-by "Jo Doe, DPO"
     """
     from exposurekit.service.accounts import integrators
 
-    if (who is None) is not nobody:
-        raise click.UsageError("use either --by WHO or --nobody")
-    database.write(lambda db: integrators.attest(db, name, attested_by=who))
-    if who is None:
+    if (attested_by is None) is not revoke:
+        raise click.UsageError("use either --attested-by WHO or --revoke")
+    database.write(lambda db: integrators.attest(db, name, attested_by=attested_by))
+    if revoke:
         click.echo(UNATTESTED.format(name=name), err=True)
     else:
         click.echo(f"The consent of everyone whom {name} registers from now on is attested.")
@@ -102,7 +105,7 @@ def integrator_list(*, database: ServiceDatabase, as_json: bool) -> None:
         )
         return
     for one in registered:
-        attested = f"attested by {plain(one.attested_by)}" if one.attested_by else "nobody attests"
+        attested = f"attested by {plain(one.attested_by)}" if one.attested_by else "no attestation"
         callback = "has a callback" if one.has_callback else "no callback"
         click.echo(f"{one.name}  {one.users} users  since {one.created_at:%Y-%m-%d}  {attested}  {callback}")
     if not registered:
@@ -215,10 +218,10 @@ def integrator_clear_callback(*, name: str, database: ServiceDatabase) -> None:
     click.echo(f"{name} receives no more webhooks.")
 
 
-def _attester(name: str, attested_by: str | None, *, nobody: bool) -> str | None:
-    if attested_by is not None and nobody:
+def _attester(name: str, attested_by: str | None, *, no_attestation: bool) -> str | None:
+    if attested_by is not None and no_attestation:
         raise click.UsageError("use either --attested-by or --no-attestation")
-    if attested_by is not None or nobody:
+    if attested_by is not None or no_attestation:
         return attested_by
     if not on_a_terminal():
         raise click.UsageError(

@@ -18,22 +18,22 @@ KINDS = ("fleet", "person", "changes", "sites")
 @click.option("--kind", type=click.Choice(KINDS), help="Default: what --user and --since imply, else fleet.")
 @click.option("--user", type=ID, help="Report on this person only.")
 @since_option(
-    "Report what changed since then: 14d, 2w, 36h, yesterday, the end of a day such as 2026-11-13, or an instant."
+    "Report changes since then: 14d, 2w, 36h, yesterday, a day such as 2026-11-13 (its end), or an instant."
 )
 @click.option(
     "--live",
     is_flag=True,
-    help="Load everyone now as well, which adds what people have on file. Needs no history.",
+    help="Also load everyone now: adds what people have on file. Works without a history.",
 )
 @click.option(
     "--share-safe",
     is_flag=True,
-    help="For readers who may not know whom it is about: pseudonyms and rounded values, checked before it is written.",
+    help="For readers who must not learn whom it is about: pseudonyms and rounded values, checked before writing.",
 )
 @click.option(
     "--rows",
     is_flag=True,
-    help="With --share-safe: also tables with one row per listing or person, which are pseudonymised and not anonymous.",
+    help="With --share-safe: include tables with one row per listing or person: pseudonymised, not anonymous.",
 )
 @click.option(
     "--out", required=True, type=click.Path(path_type=Path), help="The file to write, such as fleet.html."
@@ -65,9 +65,9 @@ def report(
 ) -> None:
     """Write a report as one HTML file: charts, tables, manual steps.
 
-    It opens offline in any browser and loads nothing. It holds personal data, and whoever gets the file can read it. With
-    --share-safe it holds none: the finished page is searched for everything known about anybody (with --live, also for
-    what they have on file), and is not written if any of it is found.
+    It opens offline in any browser and loads nothing. It contains personal data: anyone who has the file can read it.
+    With --share-safe it contains none: values that come from data are searched for the personal data in the history
+    (with --live, also for what people have on file), and the report is not written if any is found.
 
     Example: exposurekit report --history ./exposure-history --out fleet.html
     """

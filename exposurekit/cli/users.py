@@ -33,7 +33,7 @@ def users_consent(*, user_id: int, who: str, database: ServiceDatabase) -> None:
     """
     from exposurekit.service.accounts import consent
 
-    scan = _scan_after(database, user_id, lambda db: consent.consent(db, user_id, given_by=who))
+    scan = _scan_after(database, user_id, lambda db: consent.consent(db, user_id, granted_by=who))
     click.echo(
         f"Consent is recorded for {user_id}. {scan or 'No scan is due: the service is not activated for them.'}"
     )
@@ -141,7 +141,7 @@ def users_candidates(
     from exposurekit.service.findings import candidates
 
     rows = [
-        output.fields(one, "id", "user_id", "site", "verdict", "score", "seen_at")
+        output.fields(one, "id", "user_id", "site", "verdict", "score", "observed_at")
         | {"name": one.listing.name, "age": one.listing.age, "places": one.listing.locations}
         | {"reasons": one.reasons, "href": one.listing.href}
         for one in database.read(lambda db: candidates.all(db, user_id=user_id, verdict=verdict, limit=limit))

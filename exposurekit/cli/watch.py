@@ -172,9 +172,9 @@ def _print_status(status: dict[str, Any]) -> None:
 
 
 def _outbox(status_file: Path) -> Any:
-    from exposurekit.monitor.notifications.outbox import FILE, NotificationOutbox
+    from exposurekit.monitor.notifications.outbox import NotificationOutbox, outbox_file
 
-    return NotificationOutbox(status_file.with_name(FILE))
+    return NotificationOutbox(outbox_file(status_file.parent))
 
 
 def _stop_on_signals(watch: Any) -> None:

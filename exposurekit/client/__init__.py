@@ -8,6 +8,7 @@
     bulk        load everyone                          payloads    the fields of a person, ready to send
     unpacking   decompress a body, bounded             background  an async iterator from blocking code
     progress    progress bar                           log_filter  keep secrets out of logs
+    error_masking  reasons of errors, without personal data
     probe       how a service reads the specification's open points
     transports/ httpx and aiohttp
 """

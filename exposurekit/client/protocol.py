@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from exposurekit.client.calls import Call
 from exposurekit.client.config import ClientConfig
-from exposurekit.client.reasons import reason_of
+from exposurekit.client.error_masking import reason_of
 from exposurekit.client.retry import Response, Result, TransportFailure
 from exposurekit.contract import codec, forms, lenient
 from exposurekit.contract.deviations import MISSING, NULL, Deviation, problem_of

@@ -32,7 +32,7 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class TransportFailure:
-    """There is no complete response.
+    """A request without a complete response.
 
     Attributes:
         reason: What failed.

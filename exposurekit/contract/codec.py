@@ -29,7 +29,7 @@ _BOMS = {  # longer ones first: the UTF-32 mark starts with the UTF-16 mark
 
 
 class MalformedText(float):
-    """Stands for a text with half a surrogate pair or a byte that is not UTF-8; no field reads it."""
+    """Placeholder for text with a lone surrogate or an invalid UTF-8 byte; no field accepts it."""
 
 
 def decode(

@@ -1,4 +1,4 @@
-"""XML as a Rails API of this kind writes it, and as any such service may. Refuses DTDs; bounded in depth and size."""
+"""XML in the style of Rails: encode, and decode leniently. DTDs are refused; depth and size are bounded."""
 
 import re
 from collections import Counter
@@ -75,7 +75,7 @@ def _dashed(name: str) -> str:
 
 
 def singular(name: str) -> str:
-    """Return Rails' name of a list's items.
+    """Return the singular that Rails uses for a list's items.
 
     >>> [singular(name) for name in ("addresses", "aliases", "contains", "opt_out_procedure")]
     ['address', 'alias', 'contain', 'opt_out_procedure']
@@ -110,7 +110,7 @@ class _Element:
 
 @dataclass(slots=True)
 class _Open:
-    """An element that is not closed yet; it needs more memory than a closed one."""
+    """An element whose end tag has not been read; it uses more memory than a finished one."""
 
     name: str
     attributes: dict[str, str]
@@ -124,7 +124,7 @@ class _Open:
 
 
 def read(body: bytes, shape: Shape | None = None, *, elements_max: int = NODES_MAX) -> Any:
-    """Decode XML to plain values by the expected shape or, without one, by its type attributes.
+    """Decode XML to plain values, by the expected schema or, without one, by type attributes.
 
     Accepts ``-`` or ``_`` in names, any item name, missing types, ``xsi:nil``, repeated elements without a list
     around them, records wrapped once or twice, and any root name.
@@ -208,7 +208,7 @@ def _object(element: _Element, shape: dict[str, Shape]) -> Any:
     for child in element.children:
         grouped.setdefault(child.name, []).append(child)
     if len(shape) == 1 and not shape.keys() & grouped:
-        # The wrapper is missing: the element is the value of the single key.
+        # The wrapper is missing: the root element is the value of the only key.
         [(key, inner)] = shape.items()
         if (element.children and isinstance(inner, dict)) or (
             element.name == key and isinstance(inner, Many)
@@ -223,7 +223,7 @@ def _object(element: _Element, shape: dict[str, Shape]) -> Any:
 
 
 def _unwrapped(element: _Element, shape: dict[str, Shape]) -> _Element:
-    """Return the element with the object's fields, inside extra wrappers: <record><record>, <item><record>."""
+    """Return the element that has the object's fields, skipping wrappers: <record><record>, <item><record>."""
     names = shape.keys() | _singulars(shape).keys()
     inside = element
     while len(inside.children) == 1 and inside.children[0].name not in names:
@@ -236,7 +236,7 @@ def _singulars(shape: dict[str, Shape]) -> dict[str, str]:
 
 
 def _untyped(shape: dict[str, Shape], members: dict[str, Any]) -> dict[str, Any]:
-    """Return empty lists: if lists are repeated elements, an empty one is absent."""
+    """Add empty lists: where lists are repeated elements, an empty one is absent."""
     return {
         name: []
         for name, inner in shape.items()
@@ -245,7 +245,7 @@ def _untyped(shape: dict[str, Shape], members: dict[str, Any]) -> dict[str, Any]
 
 
 def _listed(grouped: dict[str, list[_Element]], shape: dict[str, Shape]) -> dict[str, list[_Element]]:
-    """Move repeated items with the singular name to the name of their list."""
+    """Collect repeated elements with a singular name under the name of their list."""
     singulars = _singulars(shape)
     return {
         singulars[name]
@@ -277,7 +277,7 @@ def _list(elements: list[_Element], shape: Many) -> Any:
 
 
 def _is_item(element: _Element, shape: Shape) -> bool:
-    """Return whether a list's element is itself its one item, with the item's fields as children."""
+    """Return whether a list's element is its only item, with the item's fields as children."""
     if not isinstance(shape, dict):
         return False
     names = Counter(child.name for child in element.children)
@@ -305,4 +305,4 @@ def _typed(element: _Element) -> Any:
             return int(text)
         case "boolean" if text.strip().lower() in {"true", "false", "1", "0"}:
             return text.strip().lower() in {"true", "1"}
-    return text  # also if it does not match its type: the field's reader reports it
+    return text  # also if it does not match its type: validation reports it

@@ -40,7 +40,7 @@ class People:
         return exact or [one for one, label in folded.items() if key in label]
 
     def unique_match(self, text: str) -> tuple[int, ...]:
-        """The one person who matches a text; empty if the text is, or if nobody or several match."""
+        """Return the only person who matches a text; empty if the text is empty, or none or several match."""
         matches = self.matching(text) if text.strip() else []
         return tuple(matches) if len(matches) == 1 else ()
 

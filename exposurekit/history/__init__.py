@@ -1,8 +1,8 @@
-"""History: what was observed, and when, in one directory. The API has no dates; they come from here.
+"""History: observations of all users over time, in one directory. The API has no dates of listings; a history has.
 
 `History` is the entry point; behind it data flows one way::
 
-    collector         one load of everyone -> a staged run
+    collector         a load of all users -> a staged run
     runs, staging     a run from its start until it is ingested
     ingest            a staged run -> changes, computed by `change_detection` (one process at a time)
     storage/          the Delta tables: location, schema, reads and writes

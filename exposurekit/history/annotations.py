@@ -118,7 +118,7 @@ class Annotations:
 
 
 def rows_of(item: Rows) -> list[dict[str, Any]]:
-    """Return rows as dicts, whatever they were passed as.
+    """Convert rows of any accepted type to dicts.
 
     >>> rows_of({"user_id": 1, "record_id": 2})
     [{'user_id': 1, 'record_id': 2}]
@@ -139,7 +139,7 @@ def rows_of(item: Rows) -> list[dict[str, Any]]:
 
 
 def key_columns(row: Mapping[str, Any], records_by: str) -> dict[str, Any]:
-    """Return the key of what is annotated: ``user_id``, ``kind``, ``key`` and the number of a ``step``.
+    """Return the key of an annotated item: ``user_id``, ``kind``, ``key`` and the number of a ``step``.
 
     Args:
         row: Of `records`, `links`, `alerts` or `steps`; or one that has a ``key``, as those of `diff`, `changes`,

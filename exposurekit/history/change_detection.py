@@ -29,11 +29,11 @@ WITH staged AS (
             WHEN staged.outcome IS NULL THEN 'unlisted'
             ELSE staged.outcome
         END AS what,
-        $origin = 'look' AND staged.user_id IS NOT NULL AND NOT coalesce(people.listed, false) AS registered,
+        $origin = 'collect' AND staged.user_id IS NOT NULL AND NOT coalesce(people.listed, false) AS registered,
         people.listed, people.last_complete_at, people.observed_until, people.first_registered_after
     FROM staged FULL JOIN people ON people.user_id = staged.user_id
     WHERE staged.user_id IS NOT NULL
-        OR ($scope = 'everyone' AND (people.listed OR people.outcome = 'told'))
+        OR ($scope = 'everyone' AND (people.listed OR people.outcome = 'reported'))
 )
 SELECT * REPLACE (CASE WHEN registered THEN $first_registered_after ELSE first_registered_after END AS first_registered_after),
     {BUCKET_SQL} AS bucket,
@@ -48,13 +48,13 @@ UNION ALL
 SELECT $seq, user_id, 'registered', NULL, NULL, NULL, NULL FROM loaded WHERE registered
 """
 
-_COUNTS_FOR_PEOPLE = "($origin = 'look' OR (what = 'told' AND NOT coalesce(listed, false)))"
+_COUNTS_FOR_PEOPLE = "($origin = 'collect' OR (what = 'reported' AND NOT coalesce(listed, false)))"
 CHANGED_PEOPLE_COUNT = f"SELECT count(*) FROM loaded WHERE {_COUNTS_FOR_PEOPLE}"
 # Whether an unlisted user of a webhook is registered is up to the next run of everyone.
 PEOPLE_AFTER = f"""
 SELECT
     loaded.user_id,
-    what <> 'unlisted' AND (coalesce(listed, false) OR $origin = 'look') AS listed,
+    what <> 'unlisted' AND (coalesce(listed, false) OR $origin = 'collect') AS listed,
     CASE WHEN what = 'whole' THEN began ELSE last_complete_at END AS last_complete_at,
     CASE WHEN what IN ('whole', 'partial', 'unlisted') THEN seen_at ELSE observed_until END AS observed_until,
     first_registered_after, what AS outcome, reason
@@ -98,7 +98,7 @@ def latest_observation(kind: str) -> str:
 CREATE OR REPLACE TEMP TABLE observed AS
 SELECT staged.user_id, key, staged.part, staged.bucket, thing_site, thing_status, hash
 FROM staged_{kind} AS staged JOIN loaded ON loaded.user_id = staged.user_id AND loaded.part = staged.part
-WHERE what IN ('whole', 'partial', 'told')
+WHERE what IN ('whole', 'partial', 'reported')
 """
 
 

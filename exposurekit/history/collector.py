@@ -22,7 +22,7 @@ from exposurekit.history.staging import StagedRun, people_table
 from exposurekit.history.storage.schema import CONTENT_OF, KINDS, bucket_of
 
 USERS_PER_PART = 1_000
-WHOLE, PARTIAL, FAILED, REPORTED = "whole", "partial", "failed", "told"
+WHOLE, PARTIAL, FAILED, REPORTED = "whole", "partial", "failed", "reported"
 
 
 class Source(Protocol):

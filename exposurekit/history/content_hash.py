@@ -1,4 +1,4 @@
-"""Content hashes: the rows of a load as items with a key, a hash of their content, a site and a status."""
+"""Content hashes: convert loaded rows to items with a key, a content hash, a site and a status."""
 
 from typing import Any
 
@@ -63,6 +63,7 @@ def _text(values: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _site_and_status(kind: str, rows: pa.Table) -> dict[str, pa.Array]:
     if kind == "record":
+        # Stored in changes, checkpoints and sums: another text would read as a change of every such record.
         is_reserved = pc.is_in(rows["status"], pa.array(RESERVED_STATUSES))
         marked = pc.binary_join_element_wise(rows["status"], "(as told)", " ")
         return {"thing_site": rows["site"], "thing_status": pc.if_else(is_reserved, marked, rows["status"])}

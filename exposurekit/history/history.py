@@ -1,4 +1,4 @@
-"""History: what was observed of everyone, and when, in one directory."""
+"""History: observations of all users over time, in one directory."""
 
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -210,7 +210,7 @@ class History(Keyed):
         return self._runs.collect(exposure, run=run, part=part, only=chosen, progress=progress)
 
     def ingest_deliveries(self, deliveries: Sequence[ReceivedDelivery], inbox: str) -> int:
-        """Ingest webhook deliveries: each is an observation of what it says, never of an absence.
+        """Ingest webhook deliveries: each is an observation of the items in it, never of an absence.
 
         Args:
             deliveries: Numbered by their inbox; those that were ingested before are skipped.

@@ -1,4 +1,4 @@
-"""Ingest a staged run into the tables: one process at a time, each step once, even if it is killed in between."""
+"""Ingest staged runs into the tables: one process at a time; each step takes effect once, even after a crash."""
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -28,7 +28,7 @@ class Run:
         seq: Its number; None while it is not ingested, as other shards are running.
         started_at: When the first of its collectors began.
         finished_at: When the last one ended.
-        origin: ``look`` or ``webhook``.
+        origin: ``collect`` or ``webhook``.
         people: The number of listed people, and by how they were loaded: ``whole``, ``partial``, ``failed``, ...
         counts: The number of records ``new``, ``removed``, ``vanished``, ``relisted``, ..., of new links and alerts. A
             record that vanished in an earlier run, and is verified as removed now, is removed, and one vanished less.
@@ -190,7 +190,7 @@ class _Ingester:
     @property
     def _is_ingested(self) -> bool:
         """Whether the last of its tables has it; from then on nothing may be computed again."""
-        last = "people" if self._parameters["origin"] == "look" else "runs"
+        last = "people" if self._parameters["origin"] == "collect" else "runs"
         return self._store.version(last, "ingest") >= self._seq
 
     def _write(self) -> None:
@@ -224,7 +224,7 @@ class _Ingester:
             "finished_at": max((end.finished_at for end in ends.values()), default=plan.started_at),
             "origin": plan.origin,
             "scope": plan.scope,
-            "complete": complete and plan.origin == "look",
+            "complete": complete and plan.origin == "collect",
             "first_registered_after": max(before, default=None),
             "checkpointed": self._store.version("checkpoint", "checkpoint"),
         }
@@ -313,7 +313,7 @@ class _Ingester:
             self._store.append("deliveries", deliveries.append_column("seq", seq), once=self._once)
         row = self._row(counts) | {"deliveries": None if deliveries is None else deliveries.num_rows}
         runs = pa.concat_tables([self._before, pa.Table.from_pylist([row], TABLES["runs"].schema)])
-        if self._parameters["origin"] == "look":
+        if self._parameters["origin"] == "collect":
             self._store.append("runs", runs, once=self._once, overwrite=True)
             self._write_people(cursor)
         else:  # deliveries do not change the people read above
@@ -341,7 +341,7 @@ class _Ingester:
 def collection_runs(store: Store) -> pa.Table:
     """Return the runs that loaded everyone."""
     runs = runs_table(store)
-    return runs.filter(pc.and_(pc.equal(runs["origin"], "look"), pc.equal(runs["scope"], "everyone")))
+    return runs.filter(pc.and_(pc.equal(runs["origin"], "collect"), pc.equal(runs["scope"], "everyone")))
 
 
 def last_seq(store: Store) -> int:

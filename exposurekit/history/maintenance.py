@@ -1,4 +1,4 @@
-"""Maintenance: checkpoints, compaction, erasure and integrity checks. Only erasure changes the result of a query."""
+"""Maintenance: checkpoints, compaction, erasure and integrity checks. Only erasure changes query results."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -24,19 +24,19 @@ from exposurekit.text.times import EPOCH
 
 MEMORY = "260MB"
 BATCH_ROWS = 20_000
-GROUP_ROWS = 500_000  # items compared at a time: memory grows with this, not with the number of items,
-WRITE_ROWS = 125_000  # and more with the items written at a time, with their content
-SINGLE_THREAD_ROWS = 2_000  # fewer are written before a second thread has started
-IN_MEMORY_ROWS = 80_000  # up to this many are read into memory and written to both tables in parallel
-CHECKPOINT_SHARE = 0.5  # ratio of newer changes to its rows above which the checkpoint is rewritten,
-CHECKPOINT_ROWS = 50_000  # plus this many changes,
-CHECKPOINT_FILES = 160  # or if newer changes are in more than this many files,
-ROWS_PER_FILE = 1_000  # plus one for this many items: about where reading them costs as much as a checkpoint
-READ_SINCE = ("changes", *CONTENT_OF.values())  # tables read together with the checkpoint
+GROUP_ROWS = 500_000  # items compared at a time; bounds memory
+WRITE_ROWS = 125_000  # items written at a time, with their content; bounds memory
+SINGLE_THREAD_ROWS = 2_000  # writing fewer is faster than starting a second thread
+IN_MEMORY_ROWS = 80_000  # up to this many are buffered and written to both tables in parallel
+CHECKPOINT_SHARE = 0.5  # a checkpoint is due if newer changes exceed this share of its rows
+CHECKPOINT_ROWS = 50_000  # plus this number,
+CHECKPOINT_FILES = 160  # or if they are in more files than this
+ROWS_PER_FILE = 1_000  # plus one per so many items: reading them then costs about as much as a checkpoint
+READ_SINCE = ("changes", *CONTENT_OF.values())  # read together with the checkpoint
 MAX_FILES = {True: 384, False: 64}  # per table, bucketed or not, before they are merged
 FILE_BYTES = 8 << 20
-KEEP_HOURS = 24  # how long merged files stay for readers,
-REWRITTEN_KEEP_HOURS = 1  # and those of tables that each run rewrites
+KEEP_HOURS = 24  # how long readers can use merged files,
+REWRITTEN_KEEP_HOURS = 1  # and replaced files of tables that every run rewrites
 REWRITTEN_TABLES = ("runs", "people", "checkpoint")
 MERGE_EVERY = 16  # runs
 
@@ -52,7 +52,7 @@ PERSONAL_COLUMNS = {
 
 
 def checkpoint_if_due(store: Store, seq: int) -> None:
-    """After a run, write a new checkpoint if there are many newer changes, and merge files now and then."""
+    """After a run, write a checkpoint if many changes are newer than the last, and merge files every 16 runs."""
     if _is_checkpoint_due(store):
         checkpoint(store, seq)
     if seq % MERGE_EVERY == 0:
@@ -83,12 +83,12 @@ def checkpoint(store: Store, seq: int) -> None:
 
 
 def state_files(store: Store, after: int) -> dict[str, Files]:
-    """Return the files of the state after a checkpoint: it, and whatever is newer."""
+    """Return the files of the current state: the checkpoint and everything newer."""
     return store.snapshot("checkpoint") | {name: store.since(name, after) for name in READ_SINCE}
 
 
 def select_users(cursor: Any, tables: Mapping[str, Files], low: int, high: int) -> None:
-    """Restrict the views to the files of some buckets, so that the others are not opened."""
+    """Restrict the views to the files of some buckets."""
     if high - low == BUCKETS - 1:
         return  # all buckets
     for name in ("checkpoint", *READ_SINCE):
@@ -96,7 +96,7 @@ def select_users(cursor: Any, tables: Mapping[str, Files], low: int, high: int) 
 
 
 def grouped(rows: int) -> list[tuple[int, int]]:
-    """Return bucket ranges, each small enough to compare in memory.
+    """Split all buckets into ranges that are small enough to compare in memory.
 
     >>> grouped(0), len(grouped(10**9))
     ([(0, 63)], 64)
@@ -105,7 +105,7 @@ def grouped(rows: int) -> list[tuple[int, int]]:
 
 
 def kinds_of(store: Store) -> list[str]:
-    """Return the kinds of which an item was ever observed."""
+    """Return the kinds of items observed so far."""
     return [kind for kind in KINDS if store.table(CONTENT_OF[kind]) is not None]
 
 
@@ -117,7 +117,7 @@ def _state_sql(kind: str) -> str:
 
 
 def compact(store: Store, seq: int) -> None:
-    """Write a new checkpoint and merge files; old ones stay for a day, for readers."""
+    """Write a checkpoint and merge files; replaced files are deleted after a day."""
     if seq:
         checkpoint(store, seq)
         rebuild_cube(store)
@@ -127,12 +127,12 @@ def compact(store: Store, seq: int) -> None:
 
 
 def erase(store: Store, user_id: int) -> int:
-    """Remove every row about a person from every file, and recompute the sums.
+    """Delete all rows about a person from all files, and recompute the sums.
 
-    The remaining rows overwrite a whole bucket or table, so that the logs do not tell whose rows were removed.
+    The remaining rows overwrite a whole bucket or table, so that the logs do not reveal whose rows were deleted.
 
     Returns:
-        The number of removed rows.
+        The number of deleted rows.
     """
     removed = 0
     with DuckDB(memory_limit=MEMORY) as engine:
@@ -161,7 +161,7 @@ def _erase_rows(store: Store, engine: DuckDB, name: str, user_id: int) -> int:
 
 
 def personal_values(store: Store, user_id: int) -> set[str]:
-    """Return what the tables and staged runs hold about a person by name."""
+    """Return the personal values about a user in tables and staged runs: names, URLs, titles, references."""
     values: set[str] = set()
     with DuckDB() as engine:
         for kind, columns in PERSONAL_COLUMNS.items():
@@ -181,7 +181,7 @@ def _values(engine: DuckDB, table: Files, columns: tuple[str, ...], user_id: int
 
 
 def rebuild_cube(store: Store) -> None:
-    """Recompute the sums of the changes."""
+    """Recompute the sums of changes from all changes."""
     with DuckDB(memory_limit=MEMORY) as engine:
         cells = engine.ask(change_detection.CUBE.format(where=""), store.snapshot("changes"), {})
     store.append("cube", cells, overwrite=True)
@@ -196,7 +196,7 @@ def _is_checkpoint_due(store: Store) -> bool:
 
 
 def _same_beginnings(kind: str) -> str:
-    """Select the items whose first change and first content are not of the same run."""
+    """Select the items whose first change and first content are from different runs."""
     first = "SELECT user_id, key, min(seq) AS seq FROM {}GROUP BY user_id, key"
     return f"""
         SELECT '{kind}' AS what FROM ({first.format(f"changes WHERE kind = '{kind}' ")}) AS moves
@@ -206,7 +206,7 @@ def _same_beginnings(kind: str) -> str:
 
 
 def _counted(table: str, *ways: Mapping[str, str]) -> str:
-    """Select the runs since the last erasure whose rows in a table are not as many as they counted, in any of some ways."""
+    """Select the runs since the last erasure whose counts differ from the rows of a table, by every way of counting."""
     columns = ", ".join(
         f"{n} AS {name}_{way}" for way, counts in enumerate(ways) for name, n in counts.items()
     )
@@ -220,7 +220,7 @@ def _counted(table: str, *ways: Mapping[str, str]) -> str:
         WHERE runs.started_at > :erased_at AND {differ}"""
 
 
-# What holds in every history, as queries for the rows that violate it.
+# Integrity constraints, each with a query for the rows that violate it.
 INVARIANTS = {
     "a run has one number, and each number one run": """
         SELECT run AS what FROM runs GROUP BY run HAVING count(*) > 1
@@ -274,7 +274,7 @@ INVARIANTS = {
 
 
 def violations(store: Store) -> dict[str, int]:
-    """Return the invariants that the tables violate, and in how many rows; empty if there are none."""
+    """Return the violated invariants with the number of rows; empty if all hold."""
     with DuckDB() as engine:
         unreadable = [name for name in TABLES if not _is_readable(engine, store, name)]
         violated = {f"the files of {name} are there and can be read": 1 for name in unreadable}
@@ -300,7 +300,7 @@ def violations(store: Store) -> dict[str, int]:
 
 def _has_newest_run(store: Store) -> bool:
     runs = store.rows("runs")
-    newest = pc.max(runs.filter(pc.equal(runs["origin"], "look"))["seq"]).as_py() or 0
+    newest = pc.max(runs.filter(pc.equal(runs["origin"], "collect"))["seq"]).as_py() or 0
     return store.version("people", "ingest") >= newest
 
 
@@ -312,7 +312,7 @@ def _damaged_files(store: Store, name: str) -> int:
 
 
 def _is_readable(engine: DuckDB, store: Store, name: str) -> bool:
-    """Return whether a table has as many rows as its log tells, and every value can be read."""
+    """Return whether a table has as many rows as its log says, and all values are readable."""
     text = f"SELECT count(*) AS n, max(hash({name})) IS NULL AS is_empty FROM {name}"
     try:
         logged = sum(rows for _, rows, _ in store.sizes(name))

@@ -1,4 +1,4 @@
-"""Answer an analyst's questions from the tables of a history, with the functions of `analysis`."""
+"""The questions of `analysis`, computed from the tables of a history."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ _FORECAST_COLUMNS = ("user_id", "status", "first_seen_at", "changed_at")
 
 @dataclass(frozen=True, slots=True)
 class HistoryQueries:
-    """The questions of `analysis`, asked of one history."""
+    """Methods of `History` that answer the questions of `analysis`."""
 
     reader: HistoryReader
 
@@ -266,7 +266,7 @@ class HistoryQueries:
         return analysis.coverage(self.reader.people(), at=self.reader.clock())
 
     def site_health(self, as_of: When = None) -> pd.DataFrame:
-        """Flag sites that look as if they could not be read: `analysis.site_health`.
+        """Flag sites that may be unreadable: `analysis.site_health`.
 
         Args:
             as_of: An instant, or a day (until its end, UTC); None: now.
@@ -352,7 +352,7 @@ class HistoryQueries:
         )
 
     def _gap_days(self, entry_day: Ints) -> Ints:
-        """The days between each day and the day of the run of everyone before it; 0 without either."""
+        """Return the days from the previous run of everyone to each day; 0 if there is none."""
         at = (
             self.reader.collection_runs()["finished_at"]
             .dt.as_unit("s")
@@ -379,7 +379,7 @@ class HistoryQueries:
 
 
 def _newest(started: "pd.Series[Any]", now: datetime) -> datetime:
-    """When the newest of some runs began; if the clock was ahead in earlier ones, these are not the newest."""
+    """Return when the newest run began, by sequence number: an earlier run's clock may have been ahead."""
     if started.empty or started.iloc[-1] > now:
         return EPOCH if started.empty else started.iloc[-1]
     newest: datetime = started[started <= now].max()
@@ -387,7 +387,7 @@ def _newest(started: "pd.Series[Any]", now: datetime) -> datetime:
 
 
 def _with_instants(transitions: pd.DataFrame) -> pd.DataFrame:
-    """Add ``at``: the instant of the observation, or the beginning of its day."""
+    """Add ``at``: the instant of the observation, or the start of its day."""
     if "seen_at" in transitions:
         return transitions.rename(columns={"seen_at": "at"})
     days = pd.to_datetime(transitions["day"], unit="D", utc=True)
@@ -395,6 +395,6 @@ def _with_instants(transitions: pd.DataFrame) -> pd.DataFrame:
 
 
 def _first_to_last(changes: pd.DataFrame) -> pd.DataFrame:
-    """One change per item, from its first status to its last, of the changes in order."""
+    """Merge each item's changes into one, from its first status to its last."""
     first, last = (changes.drop_duplicates(["user_id", "key"], keep=end) for end in ("first", "last"))
     return analysis.diff(first.assign(after=last["after"].to_numpy()))

@@ -58,7 +58,7 @@ class HistoryReader:
         """List all ingested runs, in order.
 
         Returns:
-            One row per run: ``seq``, ``run``, ``origin`` (look or webhook), ``scope``, ``source``, ``started_at``,
+            One row per run: ``seq``, ``run``, ``origin`` (collect or webhook), ``scope``, ``source``, ``started_at``,
             ``finished_at`` (UTC), ``complete`` (the list of users was complete), ``listed`` and, by how they were
             loaded, ``whole``, ``partial``, ``failed``, ``missed``, ``unlisted``, ``late``, ``registered`` (people,
             int64), and the changes: ``new``, ``entered_scope``, ``relisted``, ``changed``, ``removed``, ``vanished``
@@ -66,7 +66,7 @@ class HistoryReader:
             ``deliveries``.
 
         >>> history.runs()["origin"].unique().tolist()
-        ['look']
+        ['collect']
         """
         return frame(self.query(sql.RUNS, ("runs",)))
 
@@ -95,7 +95,7 @@ class HistoryReader:
         return run_from_row(rows[-1])
 
     def people(self) -> pd.DataFrame:
-        """List everybody who was ever in a run: ``user_id``, ``listed``, ``last_complete_at`` (start of the last full load), ...
+        """List all people who were ever in a run: ``user_id``, ``listed``, ``last_complete_at`` (start of the last full load), ...
 
         >>> bool(history.people()["listed"].all())
         True
@@ -329,7 +329,7 @@ class HistoryReader:
         if unobserved := rows["user_id"].to_pylist():
             raise NotFound(
                 f"Nothing was ever collected of these people: {unobserved}. "
-                "history.people() lists the ids; on the command line: exposurekit history show --by user_id"
+                "history.people() lists the ids; on the command line: exposurekit history show --group-by user_id"
             )
         return selected
 

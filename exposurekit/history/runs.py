@@ -64,7 +64,7 @@ class RunManager:
         """Return the unnamed run of a stopped collector if it can be resumed; end all others."""
         for staged in staging.all_staged(self.store):
             plan = staged.plan
-            if plan.origin != "look" or plan.is_named:
+            if plan.origin != "collect" or plan.is_named:
                 continue
             if not staged.is_complete and not staged.people():
                 staged.remove()  # no user was loaded

@@ -66,14 +66,14 @@ FROM changes WHERE {_INGESTED} ORDER BY seq, kind, user_id, key
 # A user who is missing from one list still counts until a second list confirms it.
 COLLECTION_RUNS = f"""
 SELECT finished_at AS at, listed + missed + absent AS people, listed + missed + absent - whole AS unseen
-FROM runs WHERE origin = 'look' AND scope = 'everyone' AND {_INGESTED} ORDER BY seq
+FROM runs WHERE origin = 'collect' AND scope = 'everyone' AND {_INGESTED} ORDER BY seq
 """
 
 
 def transitions(
     by: tuple[str, ...], *, table: str = "cube", when: str = "day", buckets: Collection[int] = ()
 ) -> str:
-    """Count the items that went from one status to another, by time.
+    """Count transitions of items between statuses, by time.
 
     Args:
         by: Columns to group by, beside the statuses.

@@ -1,7 +1,7 @@
-"""Staged runs: what collectors loaded, on disk until it is ingested.
+"""Staged runs: loaded data on disk, waiting to be ingested.
 
-A run is a directory with ``began`` and ``ended`` files of each shard, and parts: Parquet files of people and their items.
-A part counts once its people exist, which are written last.
+A run is a directory with a ``began`` and an ``ended`` file per shard, and parts: Parquet files of people and their
+items. The people of a part are written last; without them the part is ignored.
 """
 
 import re
@@ -34,7 +34,7 @@ class RunSpec:
     """The specification of a run.
 
     Attributes:
-        origin: ``look`` or ``webhook``.
+        origin: ``collect`` or ``webhook``.
         scope: ``everyone`` or ``some``.
         source: The service and the integrator, without a key.
         shards: The number of collectors that share the run.
@@ -45,7 +45,7 @@ class RunSpec:
 
     run: str
     started_at: datetime
-    origin: str = "look"
+    origin: str = "collect"
     scope: str = "everyone"
     source: str = ""
     shards: int = 1
@@ -109,7 +109,7 @@ class StagedRun:
         return pq.read_table(paths[0], filesystem=self._store.files) if paths else None
 
     def people(self, shard: int | None = None) -> list[int]:
-        """Return the ids of the users that one shard, or all, requested already."""
+        """Return the ids of the users that one shard, or all shards, already loaded."""
         user_ids: list[int] = []
         for path in self.files(PEOPLE).uris:
             if shard is None or f"/{PEOPLE}-{shard}-" in path:
@@ -163,11 +163,11 @@ class StagedRun:
         return int(self._store.read_json(path))
 
     def begin_ingest(self, seq: int) -> None:
-        """Assign the number to this run, for good."""
+        """Assign the sequence number to this run permanently."""
         self._store.write_json(self._path(_SEQ_FILE), seq)
 
     def remove(self) -> None:
-        """Remove the run, after it was ingested or abandoned: first from sight, then from the disk."""
+        """Remove the run after it was ingested or abandoned: rename its directory, then delete it."""
         if self._store.is_local:
             self._store.files.move(
                 self._path(), self._store.path(DIRECTORY, f"{_REMOVED_PREFIX}{time.time_ns()}")
@@ -177,7 +177,7 @@ class StagedRun:
             self._store.files.delete_dir(self._path())
 
     def rewrite(self, select: Any) -> None:
-        """Rewrite every part with the rows that ``select``, a function of tables, returns; drop drafts of killed processes."""
+        """Replace every part by the table that ``select`` returns for it; delete the drafts of killed processes."""
         for info in self._infos():
             if info.base_name.startswith(".") and not has_running_owner(info.base_name):
                 self._store.files.delete_file(info.path)
@@ -186,7 +186,7 @@ class StagedRun:
                 continue
             table = pq.read_table(self._path(name), filesystem=self._store.files)
             selected = select(table)
-            if selected.num_rows != table.num_rows:
+            if not selected.equals(table):
                 self._write(name, selected)
 
     def _write(self, name: str, table: pa.Table) -> None:
@@ -256,14 +256,14 @@ def all_staged(store: Store) -> list[StagedRun]:
 
 
 def sweep(store: Store) -> None:
-    """Delete removed runs from the disk; a killed process may have left some."""
+    """Delete the directories of removed runs, including those that a killed process left behind."""
     for info in store.files.get_file_info(pa.fs.FileSelector(store.path(DIRECTORY), allow_not_found=True)):
         if info.base_name.startswith(_REMOVED_PREFIX):
             store.files.delete_dir(info.path)
 
 
 def people_table(rows: Sequence[dict[str, Any]]) -> pa.Table:
-    """Return people as a part stores them; missing values are null."""
+    """Build the table of people of a part; missing values are null."""
     fields: Iterable[pa.Field] = [field for field in STAGED_PEOPLE if field.name != "part"]
     return pa.table(
         {field.name: pa.array([row.get(field.name) for row in rows], field.type) for field in fields}
@@ -271,7 +271,7 @@ def people_table(rows: Sequence[dict[str, Any]]) -> pa.Table:
 
 
 def _folder(run: str) -> str:
-    """A run's directory: the safe part of its name, and a hash that keeps names apart."""
+    """Return a run's directory name: the safe characters of its name, and a hash."""
     safe = re.sub(r"[^A-Za-z0-9_-]+", "-", run).strip("-")[:40]
     return f"{safe or 'run'}-{hash64(run) % 2**64:016x}"
 

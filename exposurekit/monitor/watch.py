@@ -39,7 +39,7 @@ class Stopped(BaseException):
 
 
 class _StopSignal:
-    """Tells the watch to stop. A signal handler can set it at any time; a `threading.Event` would deadlock."""
+    """A stop flag. A signal handler can set it at any time; a `threading.Event` would deadlock."""
 
     def __init__(self) -> None:
         self.is_set = False
@@ -153,7 +153,7 @@ class Watch:
         return self._stoppable.is_loading
 
     def run_due(self) -> datetime:
-        """Do what is due: process the inbox, collect everyone or the users named in webhooks, evaluate the rules.
+        """Run due work: process the inbox, collect everyone or the users named in webhooks, evaluate the rules.
 
         Returns:
             When the next complete run is due.
@@ -217,7 +217,7 @@ class Watch:
         _log.info("%s", run)
 
     def _evaluate_if_new(self) -> None:
-        """Evaluate the rules if there is a new run, whoever added it: this watch, the inbox or another process."""
+        """Evaluate the rules if there is a new run, from this watch, the inbox or another process."""
         if self.notifier is None:
             return
         with suppress(NotFound):
@@ -270,7 +270,7 @@ class Watch:
         return max(due_at, self._valid_retry_at(now) or due_at)
 
     def _valid_retry_at(self, now: datetime) -> datetime | None:
-        """The retry time, unless it is further away than the interval: then the clock went back since."""
+        """The retry time; None if it is further away than the interval, as after the clock was set back."""
         is_valid = self._retry_at is not None and self._retry_at <= now + self.every
         return self._retry_at if is_valid else None
 

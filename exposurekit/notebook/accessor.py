@@ -1,6 +1,6 @@
 """``df.exposure``: the questions that a table can answer, as methods of the table.
 
-It is registered with the first table of exposurekit; ``import exposurekit.notebook.accessor`` registers it without one.
+The accessor is registered when exposurekit creates its first table, or by ``import exposurekit.notebook.accessor``.
 """
 
 import inspect

@@ -93,10 +93,15 @@ def _command(question: Question) -> Command:
             *(() if question.needs_exposure else ("history", "as-of")),
         )
     else:
-        own = (name.replace("_", "-") for name in question.options)
+        own = map(_flag, question.options)
         options = (*dict.fromkeys((*own, *question.filters, "history")),)
     handler = _from_tables(question) if question.inputs else _from_history(question)
     return Command(question.title, handler, (*options, *(("chart",) if question.has_chart else ())))
+
+
+def _flag(option: str) -> str:
+    """The flag of a question's option: ``by`` of a method is ``--group-by``, as on the command line."""
+    return "group-by" if option == "by" else option.replace("_", "-")
 
 
 def _table(name: str) -> Handler:
@@ -135,11 +140,11 @@ def _from_history(question: Question) -> Handler:
                 raise InvalidArgument(
                     f"{line.verb} needs --{name} TIME, such as --{name} 14d or --{name} 2026-11-13"
                 )
-        values = {name: line[name.replace("_", "-")] for name in question.options}
+        values = {name: line[_flag(name)] for name in question.options}
         with context.history(line) as history:
             answer = question.ask(history, **{name: value for name, value in values.items() if value})
             if line["site"] and "site" not in answer:
-                raise InvalidArgument("--site needs --by site")
+                raise InvalidArgument("--site needs --group-by site")
             return _result(question, _filtered(answer, line), history, line)
 
     return handler

@@ -92,7 +92,7 @@ class NotebookContext:
 
     @contextlib.contextmanager
     def source(self, line: ParsedLine) -> Iterator[Source]:
-        """Return the source of a table that both have: the history if the line asks for it, else what there is."""
+        """Return the source of a table that both have: the history if the line asks for it, else whichever exists."""
         from_history = line["history"] is not None or line["as-of"] is not None
         if from_history or (self._current(Exposure) is None and self._current(History) is not None):
             with self.history(line) as history:

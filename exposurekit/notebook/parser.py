@@ -1,4 +1,4 @@
-"""Parse a line after ``%exposure``. Errors never quote the line: it may contain a secret by mistake."""
+"""Parse a line after ``%exposure``. Errors never quote the line, which may contain a secret by mistake."""
 
 import difflib
 import re
@@ -48,7 +48,7 @@ OPTIONS = {
     "site": Option("only this site; repeatable", "NAME", multiple=True),
     "status": Option("only this status; repeatable", "STATUS", multiple=True),
     "kind": Option("what to count", "KIND", ("record", "link", "alert")),
-    "by": Option("group by this column", "COLUMN", ("site", "user_id")),
+    "group-by": Option("group by this column", "COLUMN", ("site", "user_id")),
     "every": Option("one row per period", "PERIOD", ("run", "day", "week", "month")),
     "since": Option("start: 14d, 36h, yesterday, a date (its end) or a time", "TIME"),
     "until": Option("end, likewise", "TIME"),

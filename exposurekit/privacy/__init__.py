@@ -1,8 +1,8 @@
-"""Personal data: redaction, pseudonyms, and the search for personal values in texts.
+"""Personal data: redact tables, pseudonymise people, search texts for personal values.
 
 ::
 
-    redaction   what a redacted table contains      pseudonyms  stable pseudonyms per machine
-    detector    find personal values in texts       normalize   one spelling for comparison
-    vocabulary  words that are no evidence of anybody
+    redaction   remove personal columns from tables  pseudonyms  stable pseudonyms per machine
+    detector    find personal values in texts        normalize   decode and fold text for comparison
+    vocabulary  common words that identify nobody
 """

@@ -1,4 +1,4 @@
-"""Search texts for personal values, however they are written. Reports what kind was found and where, never the value."""
+"""Search texts for personal values in any spelling. Reports the kind and the text of a match, never the value."""
 
 import itertools
 import re
@@ -39,22 +39,22 @@ _DAYS = (  # with the order of their parts
 )
 _NAME_GAP = re.compile(r",? |-")
 _INITIAL_GAP = re.compile(r"\.\s?|\s")
-_WORDS_OF_A_LETTER = frozenset("ai")
+_WORDS_OF_ONE_CHARACTER = frozenset("ai")
 _RUN_ON_SCRIPTS = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "THAI", "LAO", "KHMER", "MYANMAR")
 _RUN_ON_MAX = 12  # characters of a name in them, where a syllable of Hangul counts as up to three
 _Tokens = tuple[str, ...]
 
 
 class PersonalDataSearch:
-    """Texts that are indexed once, and the personal values that were found in them; shows no value.
+    """Search a fixed set of texts for personal values; never reveals a value.
 
-    A match needs at least one word that is not common (`privacy.vocabulary`). A name of common words only is found where
-    it is written with capitals, its words next to each other. A public name that is, as a whole, somebody's name is no
-    match, and its words are no evidence in other texts.
+    A match needs at least one uncommon word (`privacy.vocabulary`). A name that consists of common words matches only
+    where it is capitalised and its words are adjacent. A text that is a public name never matches as a whole, and the
+    words of a public name do not count as uncommon in other texts.
 
     Args:
-        texts: What will be shown.
-        public_names: Names that concern many people, such as those of sites.
+        texts: The texts to search.
+        public_names: Names that many people share, such as those of sites.
 
     >>> from exposurekit.privacy.detector import PersonalDataSearch
     >>> search = PersonalDataSearch(["the listing of quill, ada", "ada%20QUILL", "a quill"])
@@ -81,22 +81,22 @@ class PersonalDataSearch:
 
     @property
     def kinds(self) -> "Counter[str]":
-        """In how many texts each kind of value was found."""
+        """The number of matching texts per kind of value."""
         return Counter({kind: len(positions) for kind, positions in self._matches.items()})
 
     @property
     def matching_texts(self) -> set[str]:
-        """The texts in which a value was found."""
+        """The texts that contain a personal value."""
         return {self._texts[position] for positions in self._matches.values() for position in positions}
 
     def add(self, kind: str, value: object) -> None:
-        """Search for a value as it is: a street, a URL, a key. Short values are not searched for."""
+        """Search for a value verbatim: a reference, a URL, a title. Values under 6 characters are ignored."""
         tokens = words(decoded(str(value)))
         if self._index.may_contain(tokens) and len("".join(tokens)) >= MIN_CHARACTERS:
             self._match(kind, self._index.sequence(tokens))
 
     def add_key(self, key: object) -> None:
-        """Search for a key or a secret. If it has a digit, it needs no uncommon word, but the same signs between its words.
+        """Search for a key or a secret. One with a digit needs no uncommon word if its punctuation matches as well.
 
         >>> search = PersonalDataSearch(["secret-12", "secret 12"])
         >>> search.add_key("secret-12")
@@ -111,7 +111,7 @@ class PersonalDataSearch:
         self._match("key", self._index.sequence(tokens, gaps))
 
     def add_email(self, address: object) -> None:
-        """Search for an email address: with its signs in words, and with or without a tag after a plus.
+        """Search for an email address, also spelled with "at" and "dot", with or without a plus tag.
 
         >>> search = PersonalDataSearch(["ada.quill at mail dot example"])
         >>> search.add_email("ada.quill+shop@mail.example")
@@ -123,7 +123,7 @@ class PersonalDataSearch:
             self._add_canonical("email", way, MIN_EMAIL_CHARACTERS)
 
     def add_address(self, kind: str, address: object) -> None:
-        """Search for a street or a place, each of its words long or short: St and Street, CA and California.
+        """Search for a street or a place; abbreviations match long forms (St and Street, CA and California).
 
         >>> search = PersonalDataSearch(["12 acorn street"])
         >>> search.add_address("street", "12 Acorn St")
@@ -133,7 +133,7 @@ class PersonalDataSearch:
         self._add_canonical(kind, decoded(_text(address)), MIN_CHARACTERS)
 
     def add_name(self, first: object, last: object) -> None:
-        """Search for a name: in both orders, with or without a word between, joined, with an initial or a title.
+        """Search for a name: in either order, with or without a middle word, joined, with an initial or a title.
 
         >>> search = PersonalDataSearch(["Quill, A.", "Ms. Quill", "aquill@mail.example", "odaquill"])
         >>> search.add_name("Odalys", "Quill"); search.add_name("A", "Quill")
@@ -147,7 +147,7 @@ class PersonalDataSearch:
                 self._add_name(first_names, last_names)
 
     def add_full_name(self, name: object) -> None:
-        """Search for a name in one text: all of it, and its first word with its last one."""
+        """Search for a full name, and for its first word together with its last."""
         for way in {_text(name), _without_umlauts(_text(name))}:
             parts = words(way)
             if len(parts) > 1:
@@ -158,11 +158,11 @@ class PersonalDataSearch:
                 self._match("name", self._index.run_on.get(parts[0], ()))
 
     def add_phone(self, number: object) -> None:
-        """Search for a phone number, with or without its country, whatever stands between its digits."""
+        """Search for a phone number, with or without country code, with any separators."""
         self._match("phone", self._numbers.phone(ascii_digits(_text(number))))
 
     def add_birth_date(self, born: date) -> None:
-        """Search for a birth date in the usual spellings, and in seconds as the service sends it."""
+        """Search for a birth date in the usual formats, and as seconds since 1970, which the API uses."""
         self._match("birth date", self._numbers.day(born))
 
     def _match(self, kind: str, positions: Iterable[int]) -> None:
@@ -215,7 +215,7 @@ class PersonalDataSearch:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """One reading of a text: its words, and which of them are evidence of a value."""
+    """One decoding of a text: its words, and which of them are uncommon enough to be evidence."""
 
     position: int
     words: tuple[Word, ...]
@@ -224,12 +224,12 @@ class _Line:
     is_public: bool
 
     def is_match(self, start: int, stop: int) -> bool:
-        """Whether words that equal a value's are a match."""
+        """Whether words equal to those of a value count as a match."""
         is_whole = self.is_public and stop - start == len(self.tokens)
         return any(self.evidence[start:stop]) and not is_whole
 
     def is_pair(self, start: int, stop: int) -> bool:
-        """The same for a first and a last name, which may have a word between."""
+        """Whether words equal to a first and a last name, perhaps with one between, count as a match."""
         if self.is_public and stop - start == len(self.tokens):
             return False
         if self.evidence[start] or self.evidence[stop - 1]:
@@ -241,7 +241,7 @@ class _Line:
 
 
 class _Lines:
-    """The readings of texts, searched for sequences of words."""
+    """Decoded texts, searched for sequences of words."""
 
     def __init__(self) -> None:
         self._lines: list[_Line] = []
@@ -254,11 +254,11 @@ class _Lines:
         self._evidence.update(itertools.compress(line.tokens, line.evidence))
 
     def may_contain(self, tokens: _Tokens) -> bool:
-        """Whether it is worth to search for a sequence; fast, as it is asked for every value."""
+        """Cheap pre-check: can these tokens occur at all? Called for every value."""
         return self.has_words(tokens) and not self._evidence.isdisjoint(tokens)
 
     def has_words(self, tokens: _Tokens) -> bool:
-        """Whether all words of a sequence are somewhere."""
+        """Whether all tokens occur somewhere, in any order."""
         return all(map(self._words.__contains__, tokens))
 
     @cached_property
@@ -266,7 +266,7 @@ class _Lines:
         return "\n".join(f" {' '.join(line.tokens)} " for line in self._lines)
 
     def sequence(self, tokens: _Tokens, gaps: _Tokens | None = None) -> set[int]:
-        """The positions of the texts that contain a sequence of words as a match, or with these gaps between them."""
+        """Return the positions of texts that contain the tokens in sequence, as a match or with exactly these gaps."""
         if f" {' '.join(tokens)} " not in self._text:
             return set()
         return {
@@ -282,7 +282,7 @@ class _Lines:
 
 
 class _Index(_Lines):
-    """The words of texts by what a name may look like, each with the positions of the texts."""
+    """An index of the forms in which names are written, with the positions of their texts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -313,14 +313,14 @@ class _Index(_Lines):
 
 
 def _initials(line: tuple[Word, ...], at: int) -> Iterator[str]:
-    """The letters that may stand for a first name beside a word: A. Quill, A. B. Quill; Quill, A."""
+    """Yield the initials beside a word: A. Quill, A. B. Quill; Quill, A."""
     gap = line[at].gap
     for back in (1, 2):
         if at < back or len(initial := line[at - back].text) > 1:
             break
         if _INITIAL_GAP.fullmatch(gap) is None:
             break
-        if "." in gap or initial not in _WORDS_OF_A_LETTER:
+        if "." in gap or initial not in _WORDS_OF_ONE_CHARACTER:
             yield initial
         gap = line[at - back].gap
     if at + 1 < len(line) and len(line[at + 1].text) == 1 and line[at + 1].gap.strip() == ",":
@@ -328,7 +328,7 @@ def _initials(line: tuple[Word, ...], at: int) -> Iterator[str]:
 
 
 def _run_on_names(word: str) -> set[str]:
-    """What may be a name in a word of a script that puts no space between words; else the word."""
+    """Return the substrings that may be names, in scripts without spaces between words; else the word."""
     if word.isascii() or not unicodedata.name(word[0], "").startswith(_RUN_ON_SCRIPTS):
         return {word}
     lengths = range(2, _RUN_ON_MAX + 1)
@@ -336,7 +336,7 @@ def _run_on_names(word: str) -> set[str]:
 
 
 class _Numbers:
-    """The digits of texts as phone numbers and days, each with the positions of the texts."""
+    """An index of phone numbers and days in texts, with the positions of their texts."""
 
     def __init__(self) -> None:
         self._phones: dict[str, set[int]] = defaultdict(set)
@@ -390,7 +390,7 @@ def _is_north_american(digits: str) -> bool:
 
 
 def _without_umlauts(name: str) -> str:
-    """A name as it is written on a keyboard without umlauts."""
+    """Transliterate umlauts: ä becomes ae."""
     return name.casefold().translate(_UMLAUTS)
 
 

@@ -1,4 +1,4 @@
-"""One spelling for comparison: decoded, without case, accents, invisible characters and look-alike letters."""
+"""Normalise text for comparison: decode it, and fold case, accents, invisible and look-alike characters."""
 
 import binascii
 import re
@@ -27,7 +27,7 @@ _STATES = {tuple(name.casefold().split()): short.casefold() for short, name in S
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word of a text, as it is compared; whether it has a capital; and what stands before it."""
+    """A normalised word, whether it is capitalised, and the text between it and the word before."""
 
     text: str
     is_capital: bool
@@ -35,7 +35,7 @@ class Word:
 
 
 def readings(text: str) -> Iterator[str]:
-    """A text without encodings; with each tag as a space, and as nothing; and what it contains in base64.
+    """Yield the decodings of a text: plain, with tags replaced by spaces or removed, and of base64 inside it.
 
     >>> from exposurekit.privacy.normalize import readings
     >>> "Ada Quill" in set(readings("%41da <b>Qu</b>ill"))
@@ -49,7 +49,7 @@ def readings(text: str) -> Iterator[str]:
 
 
 def decoded(text: str) -> str:
-    r"""A text without HTML entities, JSON and JavaScript escapes, and URL encoding.
+    r"""Decode HTML entities, JSON and JavaScript escapes, and URL encoding.
 
     >>> from exposurekit.privacy.normalize import decoded
     >>> decoded(r"A&#100;a%20Qu\u0069ll")
@@ -63,7 +63,7 @@ def decoded(text: str) -> str:
 
 
 def words(text: str) -> tuple[str, ...]:
-    """The words of a text as they are compared.
+    """Split a text into normalised words.
 
     >>> from exposurekit.privacy.normalize import words
     >>> words("Łucja_O'Quill") == words("lucja o\u2019quill")
@@ -75,17 +75,17 @@ def words(text: str) -> tuple[str, ...]:
 
 
 def spans(text: str) -> tuple[Word, ...]:
-    """The words of a text with their capitals and what stands between them."""
-    visible, end, found_words = _visible(text), 0, []
+    """Split a text into normalised words, with capitalisation and gaps."""
+    visible, end, spanned = _visible(text), 0, []
     for match in _WORD.finditer(visible):
         is_capital = match[0][0].isupper() or not (match[0][0].islower() or match[0].isdecimal())
-        found_words.append(Word(_folded(match[0]), is_capital, visible[end : match.start()]))
+        spanned.append(Word(_folded(match[0]), is_capital, visible[end : match.start()]))
         end = match.end()
-    return tuple(found_words)
+    return tuple(spanned)
 
 
 def canonical(tokens: tuple[str, ...]) -> tuple[str, ...]:
-    """Words of addresses in short, and without the words for the signs of an email address.
+    """Abbreviate the words of addresses, and drop the "at" and "dot" of spelled-out email addresses.
 
     >>> from exposurekit.privacy.normalize import canonical
     >>> canonical(("12", "acorn", "street", "new", "york")), canonical(("ada", "at", "mail", "dot", "example"))
@@ -104,7 +104,7 @@ def canonical(tokens: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def ascii_digits(text: str) -> str:
-    """A text with ASCII digits and without invisible characters.
+    """Convert digits to ASCII and remove invisible characters.
 
     >>> from exposurekit.privacy.normalize import ascii_digits
     >>> ascii_digits("\u0664\u0661\u0665\u200b555")
@@ -124,13 +124,13 @@ def _unescape(escape: "re.Match[str]") -> str:
 def _base64_texts(text: str) -> Iterator[str]:
     for run in _BASE64.findall(text):
         bare = run.rstrip("=").replace("-", "+").replace("_", "/")
-        # A path before it consists of the same letters.
+        # A URL path before it consists of the same characters.
         for part in {bare, bare.rpartition("/")[2]}:
             try:
                 plain = binascii.a2b_base64(part + "=" * (-len(part) % 4)).decode()
             except ValueError:
                 continue
-            if plain.isprintable():  # so that numbers of a chart are not read as text
+            if plain.isprintable():  # excludes the binary numbers of a chart
                 yield plain
 
 

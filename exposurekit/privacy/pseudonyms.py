@@ -1,15 +1,15 @@
-"""Pseudonyms of people in shared reports: the same person has the same one wherever the same key is used."""
+"""Pseudonyms for people in shared reports: stable as long as the key is the same."""
 
 import base64
 import hmac
 
 from exposurekit.system import key_files, paths
 
-_HALF = 5  # characters before and after the dash: 50 bits, so that few of a million people share one
+_HALF = 5  # characters before and after the dash: 50 bits, collisions are unlikely among a million people
 
 
 class Pseudonyms:
-    """Pseudonyms that nobody without the key can map to ids, not even by trying all ids.
+    """Keyed pseudonyms: without the key they cannot be mapped to ids, even by trying all ids.
 
     >>> from exposurekit.privacy.pseudonyms import Pseudonyms
     >>> some, others = Pseudonyms(b"k" * 32), Pseudonyms(b"K" * 32)
@@ -24,7 +24,7 @@ class Pseudonyms:
         return "Pseudonyms(...)"
 
     def of(self, user_id: int) -> str:
-        """Return the pseudonym of a user: five letters or digits, a dash, and five.
+        """Return the pseudonym of a user: two groups of five letters or digits.
 
         >>> from exposurekit.privacy.pseudonyms import Pseudonyms
         >>> len(Pseudonyms(b"k" * 32).of(12))
@@ -38,7 +38,7 @@ class Pseudonyms:
 def load_pseudonyms() -> Pseudonyms:
     """Load the pseudonyms of this machine; the first use creates their key, readable by its owner alone.
 
-    Without the key, all pseudonyms change.
+    If the key is lost, all pseudonyms change.
 
     Raises:
         ConfigurationError: The key is damaged, others may read it, or it can be neither read nor created.

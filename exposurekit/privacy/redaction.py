@@ -1,4 +1,4 @@
-"""Redact a table: an allow-list of columns, and a search of what remains for the values that were removed."""
+"""Redact tables: keep allow-listed columns, then check that no removed value remains in them."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -9,7 +9,7 @@ import pandas as pd
 from exposurekit.errors import Leak
 from exposurekit.privacy.detector import PersonalDataSearch
 
-# The columns that stay, by name, and only if their values have the type that the name implies.
+# Allow-listed columns, kept only if the values have the expected type.
 WORDS = frozenset((
     "site", "status", "prev_status", "before", "after", "what", "previous_status", "cause", "presence", "source_type", "kind",
     "contains", "user_fields_required_for_removal", "field", "fields", "event", "alias_type", "operation", "error",
@@ -39,9 +39,9 @@ NUMBERS = frozenset((
 
 
 def redacted(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a copy of a table without personal values: only columns on an allow-list stay.
+    """Return a copy of a table with allow-listed columns only, none of which holds personal values.
 
-    A column stays by its name, and only if its values have the type that the name implies: ids of the service
+    A column is kept by name, and only if its values have the expected type: ids of the service
     (``user_id``, ``record_id``, ...), counts and shares, instants of observations and actions (no birth dates), and a few
     texts: sites, statuses, kinds of data, names of fields. Names, addresses, email addresses, phone numbers, URLs, titles,
     ages, references, guides, steps, reasons and notes are removed, and so is **every column that is not on the list**, such
@@ -76,7 +76,7 @@ def redacted(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def find_values(frame: pd.DataFrame, search: PersonalDataSearch) -> None:
-    """Search for the personal values of a table, which the names of its columns tell: names, addresses, URLs, birth dates.
+    """Search for the personal values of a table; the column names determine their kind.
 
     >>> from exposurekit.privacy.detector import PersonalDataSearch
     >>> from exposurekit.privacy.redaction import find_values
@@ -113,14 +113,14 @@ def with_index(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _check(table: pd.DataFrame, frame: pd.DataFrame) -> None:
-    """Raise if a column that stays contains a value of one that goes."""
+    """Raise if a kept column contains a value of a removed one."""
     worded = [column for _, column in table.items() if _is_worded(column)]
     search = PersonalDataSearch(str(value) for column in worded for value in _unique(column))
     find_values(frame.drop(columns=[*table.columns]), search)
     if search.kinds:
         raise Leak(
             f"The table would still contain personal data: {', '.join(sorted(search.kinds))}. "
-            f"It is in one of the columns: {', '.join(str(column.name) for column in worded)}."
+            f"Check the columns: {', '.join(str(column.name) for column in worded)}."
         )
 
 
@@ -137,7 +137,7 @@ def _add(kind: str, min_length: int = 0) -> Callable[[PersonalDataSearch, str], 
 
 
 def _add_url(search: PersonalDataSearch, value: str) -> None:
-    """A URL without its scheme; a host alone is not personal, except as it is on file."""
+    """Search for a URL without its scheme; a bare host only if the value on file is one."""
     bare = _SCHEME.sub("", value)
     search.add("URL", bare if bare.partition("/")[2] else value)
 
@@ -170,7 +170,7 @@ _COLUMNS_TOGETHER: dict[tuple[str, ...], Callable[..., None]] = {
 def _harmless_columns(frame: pd.DataFrame) -> Iterator[tuple[str, "pd.Series[Any]"]]:
     for index, name in enumerate(frame.columns):
         values = frame.iloc[:, index]
-        # `state` counts listings by state, or says how far an item of the work queue is; else it may be an address.
+        # `state` is a count by state or the progress of work; in other tables it may be part of an address.
         if _stays(name, values) or (name == "state" and {"listings", "items"} & {*frame.columns}):
             yield name, _without_unused_categories(values)
 
@@ -192,7 +192,7 @@ def _without_unused_categories(values: "pd.Series[Any]") -> "pd.Series[Any]":
 
 
 def _without_hosts(table: pd.DataFrame) -> pd.DataFrame:
-    # The site of a page is its host, which may be a person's own.
+    # The site of a web page is its host, which may be a personal domain.
     if "listed" in table:
         return table.drop(columns="site")
     if "kind" not in table:

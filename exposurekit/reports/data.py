@@ -1,4 +1,4 @@
-"""The tables of a report: those that its sections declare, each loaded once, from an exposure, a history, or both."""
+"""Load the tables that a report's sections declare, each once, from an exposure, a history, or both."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ AHEAD_DAYS = 30  # of the forecast
 
 @dataclass(frozen=True)
 class ReportData:
-    """What the sections of a report are made of: plain values, as of one instant.
+    """The input of a report's sections: plain values, as of one instant.
 
     Attributes:
         tables: The declared tables by name; None: the source does not have it.
@@ -68,7 +68,7 @@ class ReportData:
         return self.sharing is None or site in self.sharing.sites
 
     def omits_rows(self, table: pd.DataFrame) -> bool:
-        """Whether the report leaves a table out because it has one row per listing or person of everyone."""
+        """Whether the report omits a table because it has one row per listing or person."""
         is_per_person = "user_id" in (*table.columns, *table.index.names)
         return self.sharing is not None and not self.sharing.has_rows and self.user is None and is_per_person
 
@@ -241,7 +241,7 @@ class ReportSource:
         return self.history.with_ticks(steps)
 
     def _work_queue(self) -> pd.DataFrame:
-        """The work queue; without reasons in a share-safe report: they say what somebody lacks or noted."""
+        """Return the work queue; in a share-safe report without reasons, which are personal."""
         steps, stalled = self._required("steps"), {} if self.history is None else self.history.stalled_sites()
         if self._pseudonyms is None:
             return with_pages(analysis.work_queue(steps, stalled=stalled), self._required("links"))
@@ -249,7 +249,7 @@ class ReportSource:
         return with_pages(queue, self._required("links")).drop(columns="reason")
 
     def _everyone(self, name: str) -> pd.DataFrame:
-        """A table of everyone; loaded once, as a share-safe report counts the people of each site."""
+        """Return a table about everyone, loaded once; a share-safe report counts the people per site."""
         key = f"{name} of everyone"
         if key not in self._tables:
             self._tables[key] = getattr(self.history or self.exposure, name)()
@@ -266,7 +266,7 @@ class ReportSource:
         return table[table["user_id"] == self.user].reset_index(drop=True)
 
     def _people(self) -> int:
-        """How many people the newest full run listed; without one, all people of the history."""
+        """Count the people that the newest full run listed; without one, all people in the history."""
         if self.history is None:
             return len(self._exposure.users())
         listed = self.history.collection_runs()["listed"]

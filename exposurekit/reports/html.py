@@ -22,8 +22,8 @@ from exposurekit.text import formatting
 from exposurekit.text.html_cards import stylesheet
 from exposurekit.text.sanitize import escaped, link, link_with_path, plain
 
-OPEN_MAX = 30  # items of manual work up to which their lists are unfolded
-_SAFE = Markup  # for markup made here; everything else is escaped
+OPEN_MAX = 30  # longer lists of manual work are collapsed
+_SAFE = Markup  # for trusted markup; everything else is escaped
 _KINDS = {
     "fleet": "Fleet report",
     "person": "Report on one person",
@@ -76,10 +76,10 @@ _UNBROKEN_MAX = 24  # characters of a value that is not broken over lines
 
 
 def page(report: Any) -> str:
-    """A `Report` as HTML.
+    """Render a `Report` as HTML.
 
-    A Content-Security-Policy allows only the page's own scripts, by hash, and no request. All text is escaped. The same
-    report gives the same bytes.
+    A Content-Security-Policy allows only the page's own scripts, by hash, and no requests. All text is escaped. Output is
+    deterministic.
 
     >>> from exposurekit.reports.html import page
     >>> "connect-src" in page(ek.report(exposure))
@@ -98,7 +98,7 @@ def page(report: Any) -> str:
         open_max=OPEN_MAX,
         policy=policy,
         style=_SAFE(stylesheet() + _file("templates/report.css")),
-        # The scripts stand after the first chart, so that it is drawn before the tables below it are parsed.
+        # The scripts follow the first chart, so that it is drawn before the tables below it are parsed.
         first=first,
         kinds=_KINDS,
         describe=charts.describe,
@@ -133,7 +133,7 @@ def _template() -> Any:
 
 
 def _with_links(step: str) -> Markup:
-    """A step in which web addresses are links."""
+    """Render a step with its web addresses as links."""
     text, parts, end = plain(step), [], 0
     for start, stop, url in step_urls(text):
         parts += [escaped(text[end:start]), link(url, text[start:stop])]
@@ -142,24 +142,24 @@ def _with_links(step: str) -> Markup:
 
 
 def _code(value: str) -> Markup:
-    """A value to copy; a short one stays on one line."""
+    """Render a value to copy; short ones do not wrap."""
     unbroken = ' class="unbroken"' if len(value) <= _UNBROKEN_MAX else ""
     return _SAFE(f"<code{unbroken}>{escaped(value)}</code>")
 
 
 def _head(table: pd.DataFrame, key: str) -> Markup:
-    """The headings of a table."""
+    """Render the headings of a table."""
     texts = zip(table.columns, _are_texts(table), strict=True)
     return _SAFE("".join(_heading(str(name), key, is_text=is_text) for name, is_text in texts))
 
 
 def _are_texts(table: pd.DataFrame) -> list[bool]:
-    """Which columns have texts, which are aligned at the left."""
+    """Return which columns contain text, and are left-aligned."""
     return [not is_numeric_dtype(column) or is_bool_dtype(column) for _, column in table.items()]
 
 
 def _heading(name: str, key: str, *, is_text: bool = False) -> str:
-    """The heading of a column, with its definition as a tooltip."""
+    """Render a column heading, with its definition as a tooltip."""
     words = "" if (key, name) in _NO_DEFINITION else definition(name)
     title = f' title="{escaped(words)}"' if words else ""
     heading = _SECTION_HEADINGS.get((key, name)) or _HEADINGS.get(name) or name.replace("_", " ")
@@ -167,7 +167,7 @@ def _heading(name: str, key: str, *, is_text: bool = False) -> str:
 
 
 def _defined(name: str) -> Markup:
-    """The name of a figure, with its definition as a tooltip and for screen readers."""
+    """Render the name of a figure, with its definition as a tooltip and for screen readers."""
     if not (words := definition(name)):
         return _SAFE(escaped(name))
     label = escaped(f"{name}: {words}")
@@ -190,11 +190,11 @@ def _spark(values: tuple[float, ...]) -> Markup:
 
 
 def _body(table: pd.DataFrame) -> Markup:
-    """The rows of a table; a loop in the template would take as long as everything else."""
+    """Render the rows of a table; a template loop would double the rendering time."""
     shares = {
         name: table[name].map(_percent, na_action="ignore").astype("str") for name in _SHARES & {*table}
     }
-    cells: dict[tuple[str, bool, str], str] = {}  # many cells are equal
+    cells: dict[tuple[str, bool, str], str] = {}  # cache: many cells are equal
     yes_or_no = {
         str(name): table[name].map({True: "yes", False: "no"}) for name in table.select_dtypes("bool")
     }
@@ -238,7 +238,7 @@ def _dated(text: str) -> Markup:
 
 def _charts_json(chart: charts.Chart) -> dict[str, Any]:
     figure: dict[str, Any] = json.loads(chart.to_json(validate=False, engine="json"))
-    # The page shows the title as a heading, which wraps: the chart needs no room for it.
+    # The page shows the title as a heading, so the chart needs no space for it.
     margin = figure["layout"]["margin"]
     smaller = {"margin": margin | {"t": 16}, "height": figure["layout"]["height"] - margin["t"] + 40}
     layout = figure["layout"] | {"title": None} | smaller
@@ -247,7 +247,7 @@ def _charts_json(chart: charts.Chart) -> dict[str, Any]:
 
 
 def _data(value: Any) -> Markup:
-    """JSON for a script element, without "<": "</" and "<!--" would end or hide it."""
+    """Serialise to JSON for a script element; "<" is escaped, as "</" and "<!--" would end or hide it."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return _SAFE(text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))
 

@@ -1,7 +1,7 @@
 """Search a share-safe report or export for personal data.
 
-Searched is what comes from data: cells of tables, strings and large numbers of charts, guides, steps, and every sentence.
-Text that is the same in every report, such as headings and scripts, is not.
+Only text that comes from data is searched: table cells, strings and large numbers in charts, guides, steps and
+sentences. Text that is the same in every report, such as headings and scripts, is not.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from exposurekit.reports.share_safe import FEW, Sharing
 
 _TABLES = ("users", "aliases", "emails", "phone_numbers", "addresses", "records", "links", "alerts")
 _PAGE_COLUMNS = {"href", "url", "link_url", "title", "link_title", "text"}
-# Other strings of a chart are names of styles.
+# The other strings of a chart are style names.
 _CHART_TEXTS = frozenset((
     *("x", "y", "z", "text", "hovertext", "customdata", "labels", "parents", "ids", "name", "title", "meta", "legendgroup"),
     *("ticktext", "tickvals", "categoryarray", "hovertemplate", "texttemplate", "annotations"),
@@ -88,7 +88,7 @@ def find_all(search: PersonalDataSearch, exposure: Exposure | None, history: His
 
 
 def texts_by_section(report: Report) -> dict[str, set[str]]:
-    """The texts of a report that data may be in, by the keys of its sections; under "" those around the sections.
+    """Return the texts of a report that may contain data, by section; under "" those outside all sections.
 
     >>> from exposurekit.reports.leak_check import texts_by_section
     >>> report = ek.report(exposure)
@@ -121,7 +121,7 @@ def _chart_texts(chart: Figure) -> Iterator[str]:
 
 
 def _texts_under(part: object) -> Iterator[str]:
-    """The strings under the keys of a chart that hold text."""
+    """Yield the strings under those keys of a chart that hold text."""
     if isinstance(part, Mapping):
         for name, value in part.items():
             if name in _CHART_TEXTS:
@@ -134,7 +134,7 @@ def _texts_under(part: object) -> Iterator[str]:
 
 
 def _strings(value: object) -> Iterator[str]:
-    """The strings of a value, and its numbers that are as long as a phone number."""
+    """Yield the strings in a value, and numbers with as many digits as a phone number."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
@@ -151,7 +151,7 @@ def _strings(value: object) -> Iterator[str]:
 
 
 def _personal(table: pd.DataFrame) -> pd.DataFrame:
-    """A table without the URLs and texts that many people have in common, such as the address of an opt-out form."""
+    """Remove URLs and texts that many people share, such as the address of an opt-out form."""
     for name in _PAGE_COLUMNS & {*table}:
         people = table.groupby(name, observed=True)["user_id"].nunique()
         table = table.assign(**{name: table[name].where(~table[name].isin(people.index[people >= FEW]))})

@@ -1,4 +1,4 @@
-"""The manual work of a report: items that need the same steps, grouped."""
+"""Manual work of a report: items grouped by their steps."""
 
 from collections.abc import Iterator
 from datetime import date
@@ -36,7 +36,7 @@ def removals(
 
 
 def open_items(queue: pd.DataFrame) -> pd.DataFrame:
-    """The rows of a work queue that are neither done nor impossible."""
+    """Return the rows of a work queue that are neither done nor marked as unable."""
     return queue[~queue["state"].isin([DONE, UNABLE])]
 
 
@@ -49,7 +49,7 @@ def _removal(steps: _Steps, items: list[tuple[int, float, Task | None]]) -> Remo
 
 
 def _cells(table: pd.DataFrame, *columns: str) -> Iterator[tuple[Any, ...]]:
-    """The rows of some columns; each column is converted once."""
+    """Iterate over rows of some columns; each column is converted once."""
     return zip(*(table[name].tolist() for name in columns), strict=True)
 
 

@@ -10,12 +10,13 @@ from urllib.parse import urlsplit
 import pandas as pd
 from pydantic_core import to_json, to_jsonable_python
 
-from exposurekit.analysis.cautions import preparations
 from exposurekit.analysis.definitions import definition
+from exposurekit.analysis.removal_warnings import preparations
 from exposurekit.analysis.tasks import Task
 from exposurekit.charts import describe
-from exposurekit.charts.theme import Figure, format_duration, pluralize
+from exposurekit.charts.theme import Figure, format_duration
 from exposurekit.errors import NotFound
+from exposurekit.text.formatting import pluralize
 
 SHARE_SAFE = (
     "Share-safe: you may pass this report on. It contains no name, address, contact detail or link of the people it is "
@@ -27,8 +28,8 @@ CONFIDENTIAL = (
     "Confidential: this report contains personal data. Only people who work on these removals may see it. "
     "For anybody else, make a share-safe one: share_safe=True, or --share-safe."
 )
-TASKS_MAX = 1_000  # items of manual work in a page: with more it is slow to open
-ROWS_MAX = 2_000  # of a table in a page: a browser sorts and filters so many without delay
+TASKS_MAX = 1_000  # items of manual work on a page: more make it slow to open
+ROWS_MAX = 2_000  # rows of a table on a page: a browser still sorts and filters these without delay
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +184,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A report as values, and the page made of them.
+    """A report as values, rendered on demand.
 
     Attributes:
         kind: ``fleet``, ``person``, ``changes`` or ``sites``.
@@ -312,7 +313,7 @@ def _plain(section: Section) -> dict[str, Any]:
 
 
 def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """The rows as dicts of plain values."""
+    """Return the rows as dicts of plain values."""
     columns = {str(name): [_value(cell) for cell in table[name].tolist()] for name in table}
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 

@@ -48,7 +48,7 @@ def print_pdf(html: str) -> bytes:
 
 
 def find_browser() -> str | None:
-    """The path of an installed browser, or None."""
+    """Return the path of an installed browser, or None."""
     return next(filter(None, map(shutil.which, BROWSERS)), None)
 
 

@@ -1,4 +1,4 @@
-"""The kinds of reports, and their sections: each declares the tables it needs, and is a pure function of them."""
+"""Report kinds and their sections: each section declares its tables and is a pure function of them."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +20,6 @@ from exposurekit.charts.theme import (
     format_duration,
     label_text,
     percent,
-    pluralize,
     short,
 )
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
@@ -30,6 +29,7 @@ from exposurekit.reports.data import AHEAD_DAYS, ReportData
 from exposurekit.reports.manual_steps import open_items, removals
 from exposurekit.reports.model import ROWS_MAX, TASKS_MAX, Action, Fact, Removal, Report, Section
 from exposurekit.reports.share_safe import FEW
+from exposurekit.text.formatting import pluralize
 from exposurekit.text.times import format_time
 
 ASKS = 2  # rows of `best_next_fields`
@@ -59,7 +59,7 @@ _SINCE = ("changes", "score_changes", "diff")  # sections whose charts cover the
 
 @dataclass(frozen=True, slots=True)
 class SectionType:
-    """A section that a report may have.
+    """A section type.
 
     Attributes:
         title: Its heading.
@@ -92,7 +92,7 @@ class Kind:
 
 
 def section_type(name: str) -> SectionType:
-    """Return a section by its name: one of its own, or that of a question, with its chart and its table.
+    """Return a section type by name: a special one, or the chart and table of a question.
 
     Raises:
         InvalidArgument: There is none of that name.
@@ -109,7 +109,7 @@ def section_type(name: str) -> SectionType:
 
 
 def needed_tables(kind: str, sections: Sequence[str | Section] = ()) -> list[str]:
-    """Return the names of the tables that a report needs, each once."""
+    """Return the names of the tables that a report needs."""
     names = [one for one in sections or KINDS[kind].sections if not isinstance(one, Section)]
     return [
         *dict.fromkeys((*KINDS[kind].needs, *(need for name in names for need in section_type(name).needs)))
@@ -119,7 +119,7 @@ def needed_tables(kind: str, sections: Sequence[str | Section] = ()) -> list[str
 def build_report(
     kind: str, data: ReportData, sections: Sequence[str | Section] = (), title: str = ""
 ) -> Report:
-    """Make a report from its data.
+    """Build a report from its data.
 
     Args:
         kind: A name in `KINDS`.
@@ -217,7 +217,7 @@ def _fleet_facts(data: ReportData) -> Iterator[Fact]:
 
 
 def _change_facts(data: ReportData) -> Iterator[Fact]:
-    """The bars of the chart of changes as figures: what came less what went is the change in open listings."""
+    """The causes of the change in open listings as figures, as in the waterfall chart."""
     why, points, since_text = data["changes"], data["score_changes"], _since(data)
     n = dict(zip(why["cause"], why["n"], strict=True))
     before, now = int(why["open"].iloc[0]), int(why["open"].iloc[-1])
@@ -242,7 +242,7 @@ def _score_sum(data: ReportData) -> str:
 
 
 def _manual_fact(data: ReportData) -> Fact:
-    """The manual removals that wait: of listings and of web pages."""
+    """The number of pending manual removals, for listings and web pages."""
     waiting, pages, blocked, duration = _manual_work(data)
     reason = f"; {blocked:,} of them cannot start: a required value is not on file" if blocked else ""
     return Fact(
@@ -253,9 +253,9 @@ def _manual_fact(data: ReportData) -> Fact:
 
 
 def _manual_work(data: ReportData) -> tuple[int, int, int, str]:
-    """How many manual removals wait, of them web pages, and of them without a required value; and the time they take.
+    """Count pending manual removals, those of web pages and those that lack a value, and estimate the time.
 
-    A share-safe report does not say that a value is missing.
+    A share-safe report does not mention missing values.
     """
     waiting = open_items(data["work_queue"])
     is_blocked = () if data.sharing is not None else (bool(task.missing_values) for task in tasks(waiting))
@@ -382,7 +382,7 @@ def _score_changes(data: ReportData) -> Section | None:
 
 
 def _diff_by_site(data: ReportData) -> Section | None:
-    """The changes by site; a kind of change that occurred nowhere has no column."""
+    """Changes by site; kinds of change that did not occur are dropped."""
     table = data["diff_by_site"]
     idle = [what for what in WHAT if not table[what].any() and what not in (NEW, REMOVED)]
     return _section(data, "diff_by_site", table.drop(columns=idle))
@@ -410,12 +410,12 @@ def _best_next_fields(data: ReportData) -> Section | None:
 
 
 def _is_hidden(data: ReportData) -> bool:
-    """Whether a share-safe report cannot name any missing field."""
+    """Whether a share-safe report may name no missing field."""
     return data.sharing is not None and data.user is None and _of_many(data, data["blockers"]).empty
 
 
 def _of_many(data: ReportData, table: pd.DataFrame) -> pd.DataFrame:
-    """Of a share-safe report on everyone, the rows about fields that at least `FEW` people lack."""
+    """In a share-safe report on everyone, keep the rows about fields that at least `FEW` people lack."""
     if data.sharing is None or data.user is not None:
         return table
     name = "field" if "field" in table else "fields"
@@ -467,7 +467,7 @@ def _coverage(data: ReportData) -> Section | None:
 
 
 def _section(data: ReportData, name: str, table: pd.DataFrame | None = None) -> Section | None:
-    """A section of a table: its chart, and the columns to show; redacted for a share-safe report.
+    """Build a section from a table: its chart and the columns to show; redacted in a share-safe report.
 
     Args:
         data: The data of the report.
@@ -513,7 +513,7 @@ def _section(data: ReportData, name: str, table: pd.DataFrame | None = None) -> 
 
 
 def _with_people(table: pd.DataFrame, names: Mapping[int, str]) -> pd.DataFrame:
-    """A table with the name of each person beside the id."""
+    """Add the name of each person beside the id."""
     if not names or "user_id" not in table:
         return table
     person = table["user_id"].map(names).astype("str")
@@ -527,7 +527,7 @@ def _add_words(section: Section | None, words: str) -> Section | None:
 
 
 def _with_names(chart: charts.Chart, names: Mapping[int, str]) -> charts.Chart:
-    """A chart whose labels name people, not only their ids."""
+    """Add the names of people to the labels of a chart."""
 
     def named(text: object) -> object:
         if not isinstance(text, str):

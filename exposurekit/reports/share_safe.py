@@ -1,7 +1,7 @@
-"""What a share-safe report may contain: pseudonyms, rounded values, and no group of fewer than five people.
+"""Disclosure control for share-safe reports: pseudonyms, rounded values, no group of fewer than five people.
 
-Readers may know some of the people. So a site, host or text appears only if it concerns at least `FEW` people;
-`privacy.redaction` says which columns stay.
+Readers may know some of the people, so a site, host or text appears only if it concerns at least `FEW` people.
+`privacy.redaction` lists the columns that are kept.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ from exposurekit.reports.model import Removal
 from exposurekit.text.us_addresses import state_of
 
 FEW = 5  # people; smaller groups are not shown
-FEW_SITES, FEW_PLACES = "other sites", "other places"
+FEW_SITES, FEW_HOSTS = "other sites", "other places"
 AGE_BAND = 10  # years
 _ID_COLUMNS = (
     "record_id",
@@ -30,13 +30,13 @@ _POSITION_COLUMNS = ["rank", "together"]  # these belong to the position of a ro
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """What a share-safe report may contain; one decision for all its tables.
+    """What a share-safe report may contain, decided once for all its tables.
 
     Attributes:
         pseudonyms: The pseudonyms of people.
-        sites: The sites that all tables name: those with listings of at least `FEW` people, without the ones that are
-            merged so that no table or total gives the listings of a single other site.
-        texts: Site, guide and steps that at least `FEW` people have in common.
+        sites: The sites that may be named: those with listings of at least `FEW` people, minus those merged so that
+            totals do not reveal a single unnamed site.
+        texts: Combinations of site, guide and steps that at least `FEW` people share.
         has_rows: Whether tables with one row per listing or person are included.
     """
 
@@ -46,11 +46,11 @@ class Sharing:
     has_rows: bool = True
 
     def pseudonym(self, user_id: int) -> str:
-        """The pseudonym of a user."""
+        """Return the pseudonym of a user."""
         return self.pseudonyms.of(user_id)
 
     def table(self, table: pd.DataFrame) -> pd.DataFrame:
-        """The part of a table that may be shared."""
+        """Return the part of a table that may be shared."""
         safe = redacted(table)
         safe = safe.drop(columns=[name for name in _ID_COLUMNS if name in safe])
         if "age" in table:
@@ -64,10 +64,10 @@ class Sharing:
         return self._without_small_sites(_days(safe))
 
     def removals(self, removals: tuple[Removal, ...], user: int | None) -> tuple[Removal, ...]:
-        """The part of the manual work that may be shared: of each item only the site and a pseudonym.
+        """Return the manual work that may be shared: for each item only the site and a pseudonym.
 
-        In a report on everyone, work of fewer than `FEW` people has neither items nor numbers, and neither has other work
-        from which, with the total of the listings or of the pages, their numbers would follow.
+        In a report on everyone, items and numbers are suppressed for work that concerns fewer than `FEW` people, and for
+        other work from which those numbers could be derived by subtraction from a total.
         """
         hidden = set() if user is not None else self._suppressed(removals)
         return tuple(
@@ -77,7 +77,7 @@ class Sharing:
         )
 
     def _suppressed(self, removals: tuple[Removal, ...]) -> set[int]:
-        """The positions of the work whose numbers are not shown."""
+        """Return the positions of the work whose numbers are suppressed."""
         hidden: set[int] = set()
         for is_page in (False, True):  # each has a total
             kind = [(at, one) for at, one in enumerate(removals) if (one.site is None) == is_page]
@@ -142,9 +142,10 @@ def sharing(
 
 
 def _common_sites(records: pd.DataFrame) -> frozenset[str]:
-    """The sites with at least `FEW` people, if the others are at least two, and at least `FEW` people are on them.
+    """Return the sites that may be named: those with at least `FEW` people.
 
-    Otherwise the smallest are taken out: a single other site is what the named ones lack of a total.
+    The smallest are dropped until the unnamed ones are at least two sites with `FEW` people: a total minus the named sites
+    would otherwise reveal a single site.
     """
     pairs = records[["site", "user_id"]].drop_duplicates()
     people = pairs.groupby("site", observed=True)["user_id"].nunique().sort_values(kind="stable")
@@ -162,7 +163,7 @@ def _n_people(removals: Iterable[Removal]) -> int:
 
 
 def _is_suppressed(n: "pd.Series[Any]", is_small: "pd.Series[bool]") -> "pd.Series[bool]":
-    """The rows of few, and the next smallest if a total would give a single suppressed row, or fewer than `FEW` in all."""
+    """Mark rows of fewer than `FEW`, and the next smallest until a total reveals no single row and no sum under `FEW`."""
     suppressed = is_small | (n < FEW)
     while suppressed.any() and not suppressed.all() and (suppressed.sum() == 1 or n[suppressed].sum() < FEW):
         suppressed |= n.index == n[~suppressed].idxmin()
@@ -170,7 +171,7 @@ def _is_suppressed(n: "pd.Series[Any]", is_small: "pd.Series[bool]") -> "pd.Seri
 
 
 def _shuffled(table: pd.DataFrame) -> pd.DataFrame:
-    """Rows of equal rank in the order of their pseudonyms, as the order of the ids would identify people."""
+    """Order rows of equal rank by pseudonym: the order of ids would identify people."""
     ranks = [name for name in _RANK_COLUMNS if name in table]
     groups = table.groupby(ranks, sort=False, dropna=False).ngroup() if ranks else pd.Series(0, table.index)
     run = groups.ne(groups.shift()).cumsum()
@@ -185,36 +186,36 @@ def _merge_small_sites(table: pd.DataFrame, is_small: "pd.Series[bool]") -> pd.D
     if rest.empty:
         return table
     counts = {name: int(rest[name].sum()) for name in rest.select_dtypes("number") if name != "people"}
-    # One person may be on several of these sites, so the people cannot be added up.
+    # One person may be on several of these sites, so people cannot be summed.
     row = pd.DataFrame([{"site": FEW_SITES, **counts, "people": pd.NA}])
     large = table[~is_small].astype({"site": "str", "people": "Int64"})
     return pd.concat([large, row.astype(large.dtypes[row.columns])], ignore_index=True)[table.columns]
 
 
 def _merge_small_hosts(queue: pd.DataFrame, is_small: "pd.Series[bool]") -> pd.DataFrame:
-    """Merge the hosts of a work queue on which few people opt out, with their items and minutes added up."""
+    """Merge the hosts of a work queue on which few people opt out; sum their items and minutes."""
     hosts = queue[is_small].drop_duplicates([name for name in ("kind", "group") if name in queue])
     items, minutes = int(hosts["items"].sum()), queue.loc[is_small, "minutes"].sum()
     rate = items / minutes if minutes else 0.0
-    # Equal minutes for all: an item's own part of a visit would tell how many share that visit.
+    # Equal minutes for all: an item's own share of a visit would reveal how many people share that visit.
     waiting = is_small & (queue["minutes"] > 0)
     return queue.assign(
         people=queue["people"].astype("Int64").mask(is_small),
         minutes=queue["minutes"].mask(waiting, minutes / max(int(waiting.sum()), 1)),
-        group=queue["group"].mask(is_small, FEW_PLACES),
+        group=queue["group"].mask(is_small, FEW_HOSTS),
         items=queue["items"].mask(is_small, items),
         items_per_minute=queue["items_per_minute"].mask(is_small, rate),
     )
 
 
 def _bands(ages: "pd.Series[Any]") -> "pd.Series[Any]":
-    """Ages in bands of ten years: 34 is "30-39"."""
+    """Round ages to bands of ten years: 34 becomes "30-39"."""
     lower = ages.astype("Int16") // AGE_BAND * AGE_BAND
     return (lower.astype("string") + "-" + (lower + AGE_BAND - 1).astype("string")).astype("str")
 
 
 def _states(locations: "pd.Series[Any]") -> "pd.Series[Any]":
-    """Locations as states."""
+    """Reduce locations to states."""
     return locations.map(_states_of).astype("str")
 
 
@@ -223,7 +224,7 @@ def _states_of(locations: list[str]) -> str:
 
 
 def _days(table: pd.DataFrame) -> pd.DataFrame:
-    """Instants rounded down to the day."""
+    """Round instants down to the day."""
     instants = table.select_dtypes("datetimetz").columns
     return table.assign(**{name: table[name].dt.floor("D") for name in instants})
 

@@ -2,7 +2,7 @@
 
 ::
 
-    demo        the sandbox as its caller uses it, and how it starts
+    demo        start and use the sandbox
     backend     the embedded service: operator, worker, clock and web
     collector   daily collection into the history
     cache       finished demos in the user's cache directory

@@ -1,7 +1,7 @@
 """Cache of finished demos in the user's cache directory.
 
-Each demo is one file, written whole or not at all. Its key is what it was made with: people, days, seed and the exact
-version of the package. A file that is damaged or somebody else's counts as missing.
+Each demo is one file, written whole or not at all. Its key consists of the people, days, seed and the exact
+version of the package. A file that is damaged or owned by another user counts as missing.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""The demo that a caller uses, and how it starts: made new, or copied from the cache."""
+"""Start a demo, newly simulated or copied from the cache, and use it."""
 
 import atexit
 import tempfile

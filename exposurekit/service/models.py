@@ -45,7 +45,7 @@ class Listing:
         return {
             **{name: getattr(self, name) for name in _VALUES},
             **{name: list(getattr(self, name)) for name in _LISTS},
-            "found_by": None if self.query is None else dict(self.query),
+            "query": None if self.query is None else dict(self.query),
             "user_fields_required_for_removal": list(site.user_fields_required_for_removal),
         }
 
@@ -54,7 +54,8 @@ class Listing:
         """Return the listing in a record's plaintext."""
         values: dict[str, Any] = {name: stored[name] for name in _VALUES}
         values |= {name: tuple(stored[name]) for name in _LISTS}
-        return cls(**values, query=stored.get("found_by"))  # absent in records of the first version
+        # "found_by" in the ciphertexts of earlier versions; the first one stored no query
+        return cls(**values, query=stored.get("query", stored.get("found_by")))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

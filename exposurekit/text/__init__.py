@@ -1,1 +1,1 @@
-"""Text: sanitize what comes from outside, format values, HTML cards, US addresses, YAML as plain data."""
+"""Text: sanitize untrusted text, format values, HTML cards, US addresses, YAML as plain data."""

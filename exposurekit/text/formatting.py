@@ -1,4 +1,4 @@
-"""Table cells as text, the same in widgets, reports and files; without escaping."""
+"""Format table cells and counts as text, the same in widgets, reports and files; without escaping."""
 
 import re
 import unicodedata
@@ -31,6 +31,16 @@ def format_value(value: object) -> str:
     if isinstance(value, Real) and not isinstance(value, bool):
         return f"{int(value):,}" if isinstance(value, Integral) else f"{float(value):,.3g}"
     return str(value)
+
+
+def pluralize(n: int, one: str, many: str = "") -> str:
+    """``1 listing``, ``2 listings``.
+
+    >>> from exposurekit.text.formatting import pluralize
+    >>> pluralize(1, "listing"), pluralize(1200, "person", "people")
+    ('1 listing', '1,200 people')
+    """
+    return f"{n:,} {one if n == 1 else many or one + 's'}"
 
 
 def is_missing(value: object) -> bool:

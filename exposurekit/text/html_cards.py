@@ -11,7 +11,7 @@ from exposurekit.text.sanitize import escaped, plain
 TEXT_MAX = 600
 NAME_MAX = 60
 ROWS_MAX = 50
-NOT_TOLD = "not told"
+UNKNOWN_TEXT = "unknown"
 
 # No colours, so that a card is readable on light and dark themes: borders have the text's colour.
 _BOX = "display:inline-block;max-width:100%;padding:.5em .8em;border:1px solid;border-radius:4px"
@@ -118,10 +118,10 @@ def escape_cell(value: object) -> str:
 
     >>> from exposurekit.text.html_cards import escape_cell
     >>> escape_cell(True), escape_cell(None), escape_cell("<script>")
-    ('yes', 'not told', '<bdi>&lt;script&gt;</bdi>')
+    ('yes', 'unknown', '<bdi>&lt;script&gt;</bdi>')
     """
     if value is None:
-        return NOT_TOLD
+        return UNKNOWN_TEXT
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):

@@ -1,4 +1,4 @@
-"""Sanitize text from outside for HTML, Markdown, Plotly, chats and terminals; nothing else writes markup from it."""
+"""Sanitize untrusted text for HTML, Markdown, Plotly, chats and terminals: the only module that turns it into markup."""
 
 import contextlib
 import html
@@ -204,8 +204,8 @@ def pointed_at(url: object) -> str:
     """
     text = str(url).strip()
     host, begins = _host(text), text.partition("//")[2].lower()
-    is_shown = host is not None and begins.startswith(host) and not _NOT_POINTED.search(text)
-    return f"<{text}>" if is_shown else marked_down(text)
+    is_visible = host is not None and begins.startswith(host) and not _NOT_POINTED.search(text)
+    return f"<{text}>" if is_visible else marked_down(text)
 
 
 def fragment(markup: str) -> str:

@@ -1,4 +1,4 @@
-"""Words of a text as they are compared: lower case, without accents and punctuation."""
+"""Split text into words for comparison: lower case, without accents and punctuation."""
 
 import re
 import unicodedata

@@ -10,8 +10,8 @@ import pandas as pd
 from ipywidgets import HTML, Checkbox, Dropdown, HBox, IntProgress, Layout, Text, ToggleButton, VBox
 
 from exposurekit import analysis, frames
-from exposurekit.analysis.cautions import preparations
 from exposurekit.analysis.data_quality import NOT_MINE
+from exposurekit.analysis.removal_warnings import preparations
 from exposurekit.analysis.statuses import is_open
 from exposurekit.analysis.tasks import Task, tasks, with_listings, with_pages
 from exposurekit.analysis.work_queue import DONE, TO_DO, UNABLE

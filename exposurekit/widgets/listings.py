@@ -6,7 +6,7 @@ import pandas as pd
 
 from exposurekit.analysis.tasks import NO_VALUE_TEXTS, NOT_ON_FILE, Task
 from exposurekit.analysis.work_queue import DONE, STARTED, TO_DO, UNABLE
-from exposurekit.charts.theme import pluralize
+from exposurekit.text.formatting import pluralize
 from exposurekit.text.sanitize import link_text, plain
 
 LABEL_MAX, PART_MAX = 400, 60

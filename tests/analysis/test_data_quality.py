@@ -165,7 +165,7 @@ def test_each_age_has_its_borders(age, place):
     assert table["people"].tolist() == [int(row == place) for row in range(5)]
 
 
-@pytest.mark.parametrize("outcome", [*WENT[:4], "absent", "told", "Whole", "", "<b>whole</b>", None])
+@pytest.mark.parametrize("outcome", [*WENT[:4], "absent", "reported", "Whole", "", "<b>whole</b>", None])
 def test_how_the_last_look_went_has_its_column(outcome):
     table = coverage(people((NOW, outcome)), at=NOW)
     column = outcome if outcome in WENT else "other"

@@ -101,7 +101,7 @@ def _runs(store: Store, people: int) -> None:
         | {
             "seq": number + 1,
             "run": f"day-{number}",
-            "origin": "look",
+            "origin": "collect",
             "scope": "everyone",
             "source": "invented",
         }

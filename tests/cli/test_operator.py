@@ -63,7 +63,7 @@ def told(run):
 def consents(operator, user_id):
     async def ask(work):
         rows = await work.all(select(tables.consents).where(tables.consents.c.user_id == user_id))
-        return [(row.given_by, row.withdrawn_by) for row in rows]
+        return [(row.granted_by, row.withdrawn_by) for row in rows]
 
     return operator.work(ask)
 
@@ -90,7 +90,7 @@ def test_nobody_may_attest_and_then_it_is_said_what_follows(operator):
     run = operator.here("integrator", "add", "acme", "--no-attestation")
     assert "EXPOSUREKIT_API_SECRET=" in ok(run)
     assert "are scanned only after their consent is recorded" in run.stderr
-    assert "nobody attests" in ok(operator.here("integrator", "list"))
+    assert "no attestation" in ok(operator.here("integrator", "list"))
 
 
 def test_on_a_terminal_it_is_asked_who_attests(file_operator):
@@ -110,9 +110,9 @@ def test_who_leaves_a_question_unanswered_stops_the_command(file_operator):
 
 def test_an_attestation_is_given_and_taken_back(operator):
     ok(operator.here("integrator", "add", "acme", "--no-attestation"))
-    assert "is attested" in ok(operator.here("integrator", "attest", "acme", "--by", "Jo Doe"))
+    assert "is attested" in ok(operator.here("integrator", "attest", "acme", "--attested-by", "Jo Doe"))
     assert told(operator.here("integrator", "list", "--json"))[0]["attested_by"] == "Jo Doe"
-    run = operator.here("integrator", "attest", "acme", "--nobody")
+    run = operator.here("integrator", "attest", "acme", "--revoke")
     assert "only after their consent is recorded" in run.stderr
     assert told(operator.here("integrator", "list", "--json"))[0]["attested_by"] is None
 
@@ -125,7 +125,7 @@ def test_an_attestation_is_given_and_taken_back(operator):
         ["integrator", "add", "acme", "--attested-by", "J" * 201],
         ["integrator", "add", "acme", "--attested-by", "Jo\x1b[31m"],
         ["integrator", "attest", "acme"],
-        ["integrator", "attest", "acme", "--by", "Jo", "--nobody"],
+        ["integrator", "attest", "acme", "--attested-by", "Jo", "--revoke"],
         ["integrator", "set-callback", "acme", HOOK, "--new-secret", "--secret", "-"],
         ["webhooks", "replay"],
         ["webhooks", "replay", "msg_1", "--all"],
@@ -265,13 +265,13 @@ def test_candidates_are_shown_with_what_an_operator_needs_to_judge(operator):
     candidate(operator, user_id, verdict="quarantined", score=0.9, name="Jane\x1b[2J Doe")
     first, second = told(operator.here("users", "candidates", "--json"))
     assert (first["verdict"], second["verdict"]) == ("quarantined", "possible")
-    assert second | {"id": 0, "seen_at": ""} == {
+    assert second | {"id": 0, "observed_at": ""} == {
         "id": 0,
         "user_id": user_id,
         "site": SITE.name,
         "verdict": "possible",
         "score": 0.5,
-        "seen_at": "",
+        "observed_at": "",
         "name": LISTING.name,
         "age": 41,
         "places": ["Oakmere, CA"],
@@ -424,7 +424,7 @@ def test_the_status_counts_and_names_nobody(operator):
     assert status["deliveries"] == {"open": 1, "pending": 1, "delivered": 0, "dead": 0}
     for kind, waiting in (("scans", 0), ("removals", 0), ("deliveries", 1)):
         counts = status["work"][kind]
-        assert (counts["waiting"], counts["due"], counts["held"]) == (waiting, 1, 0), kind
+        assert (counts["waiting"], counts["due"], counts["leased"]) == (waiting, 1, 0), kind
         assert datetime.fromisoformat(counts["oldest_due_at"]) <= datetime.now(UTC)
     everyname, seekfolk = status["sites"]
     assert (everyname["untrusted_scans"], everyname["last_good_scan_at"]) == (1, None)
@@ -443,7 +443,7 @@ def test_work_that_is_held_is_not_due(operator):
     jane(operator)
     operator.work(lambda work: leases.acquire(work, tables.users, limit=1, duration=timedelta(hours=1)))
     scans = told(operator.here("service", "status", "--json"))["work"]["scans"]
-    assert scans == {"waiting": 0, "due": 0, "held": 1, "oldest_due_at": None}
+    assert scans == {"waiting": 0, "due": 0, "leased": 1, "oldest_due_at": None}
 
 
 def test_people_without_activation_or_consent_are_not_scanned(operator):

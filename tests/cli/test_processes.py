@@ -129,7 +129,7 @@ def test_a_worker_does_what_a_service_without_one_left(operator, number):
         assert "no site definitions" not in rest
         assert "worker=" not in ended(front, number)
     status = told(operator, "service", "status")
-    assert status["work"]["scans"] == {"waiting": 1, "due": 0, "held": 0, "oldest_due_at": None}
+    assert status["work"]["scans"] == {"waiting": 1, "due": 0, "leased": 0, "oldest_due_at": None}
     [seekfolk] = status["sites"]
     assert (seekfolk["site"], seekfolk["inconclusive_rate"]) == ("Seekfolk", 1.0)
     assert "the address is forbidden" in seekfolk["last_reason"]
@@ -186,10 +186,10 @@ def test_a_stopped_worker_releases_what_it_had_begun(operator):
         due_delivery(operator, hook, register(listening(front), credentials).id)
         with operator.started("worker", *NETWORK) as worker:
             eventually(lambda: inbox.ids)
-            assert told(operator, "service", "status")["work"]["deliveries"]["held"] == 1
+            assert told(operator, "service", "status")["work"]["deliveries"]["leased"] == 1
             ended(worker, signal.SIGTERM)
         counts = told(operator, "service", "status")["work"]["deliveries"]
-        assert (counts["due"], counts["held"]) == (1, 0)
+        assert (counts["due"], counts["leased"]) == (1, 0)
         inbox.goes_on.set()
         with operator.started("worker", *NETWORK):
             eventually(lambda: told(operator, "service", "status")["deliveries"]["delivered"] == 1)

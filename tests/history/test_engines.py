@@ -282,7 +282,7 @@ def moved(tmp_path):
 
 
 def test_a_file_that_is_gone_is_told(engine, moved):
-    with pytest.raises(StaleSnapshot, match="list anew") as told:
+    with pytest.raises(StaleSnapshot, match="list the files again") as told:
         engine.ask("SELECT COUNT(*) AS n FROM t WHERE n > 0", {"t": moved[0]}, {})
     assert told.value.__cause__ is None
     assert told.value.__suppress_context__

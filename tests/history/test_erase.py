@@ -127,7 +127,7 @@ def test_the_instant_of_an_erasure_is_kept_and_nobodys_id(kept, tmp_path):
     clock.set(DAWN + 2 * DAY)
     history.erase(2)
     told = (tmp_path / "history" / "history.json").read_text()
-    assert told == '{"records_by": "id", "format": 2, "erased_at": "2026-03-03T20:00:00+00:00"}'
+    assert told == '{"records_by": "id", "format": 3, "erased_at": "2026-03-03T20:00:00+00:00"}'
     (tmp_path / "history" / "history.json").write_text('{"records_by": "id", "erased_at": "soon"}')
     with pytest.raises(ConfigurationError, match="put it back from a copy"):
         History(tmp_path / "history")

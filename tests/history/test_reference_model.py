@@ -327,7 +327,7 @@ class Both:
             assert row["origin"] == expected["origin"]
             if expected["run"] is not None:
                 assert row["run"] == expected["run"]
-            if expected["origin"] == "look":
+            if expected["origin"] == "collect":
                 told = {name: row[name] for name in ("started_at", "finished_at", "complete")}
                 assert told == {name: expected[name] for name in told}
 

@@ -1,10 +1,13 @@
-"""A history of the first format is upgraded in place when it is opened, wherever an earlier upgrade was killed."""
+"""A history of an older format is upgraded in place when it is opened, wherever an earlier upgrade was killed."""
 
+import contextlib
 import fcntl
 import json
+import shutil
 import tarfile
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from crash.collector_scenes import BEFORE, Canned
 from deltalake import DeltaTable
@@ -14,9 +17,9 @@ from exposurekit.history import History, HistoryLocked
 from exposurekit.history.storage.delta import Store
 from exposurekit.history.storage.upgrade import upgrade
 
-# Written by the last version of format 1: four runs, a failed user, one who left and one who came, deliveries, labels,
-# ticks, notes, and a run whose second shard is missing.
-OLD = Path(__file__).parent.parent / "support" / "data" / "history_format_1.tar.gz"
+# Written by the last versions of formats 1 and 2: runs, failed users, some who left and some who came, deliveries and
+# annotations, a run whose second shard is missing; in format 2 also deliveries that are staged and not ingested.
+DATA = Path(__file__).parent.parent / "support" / "data"
 PEOPLE = {
     "whole_at": "last_complete_at",
     "looked_until": "observed_until",
@@ -24,14 +27,24 @@ PEOPLE = {
 }
 RUNS = {"came_into_view": "entered_scope", "out_of_view": "left_scope"}
 TABLES = {"exceptions": "load_issues", "marks": "annotations"}
-STEPS = 5  # two tables with columns, two tables, and the format
+VALUES = {"runs": {"look": "collect"}, "people": {"told": "reported"}}
 
 
 @pytest.fixture
-def directory(tmp_path):
-    with tarfile.open(OLD) as archive:
-        archive.extractall(tmp_path, filter="data")
-    return tmp_path / "history_format_1"
+def stored(tmp_path):
+    """Extract a stored history."""
+
+    def extract(name):
+        with tarfile.open(DATA / f"{name}.tar.gz") as archive:
+            archive.extractall(tmp_path, filter="data")
+        return tmp_path / name
+
+    return extract
+
+
+@pytest.fixture
+def directory(stored):
+    return stored("history_format_1")
 
 
 def contents(directory):
@@ -42,7 +55,16 @@ def contents(directory):
         columns = {"people": PEOPLE, "runs": RUNS}.get(path.parent.name, {})
         rows = rows.rename_columns([columns.get(name, name) for name in rows.column_names])
         name = TABLES.get(path.parent.name, path.parent.name)
-        tables[name] = sorted(map(repr, rows.select(sorted(rows.column_names)).to_pylist()))
+        values = VALUES.get(name, {})
+        rows = rows.select(sorted(rows.column_names)).to_pylist()
+        renamed = [
+            {
+                column: values.get(value, value) if isinstance(value, str) else value
+                for column, value in row.items()
+            }
+            for row in rows
+        ]
+        tables[name] = sorted(map(repr, renamed))
     return tables
 
 
@@ -51,29 +73,35 @@ def about(directory):
 
 
 class Dying(Store):
-    """A store whose process ends before it does a step of the upgrade, or just after."""
+    """A store whose process ends before it does a step of the upgrade."""
 
-    def __init__(self, path, number, *, after):
+    def __init__(self, path, number):
         super().__init__(path)
-        self.left, self.after = number, after
+        self.left = number
         self.settings(records_by=None, otherwise="id")
 
-    def step(self, work, *arguments):
+    def step(self):
         self.left -= 1
-        if self.left == 0 and not self.after:
-            raise KeyboardInterrupt
-        work(*arguments)
         if self.left == 0:
             raise KeyboardInterrupt
 
     def rename_columns(self, *arguments):
-        self.step(super().rename_columns, *arguments)
+        self.step()
+        super().rename_columns(*arguments)
 
     def rename_table(self, *arguments):
-        self.step(super().rename_table, *arguments)
+        self.step()
+        super().rename_table(*arguments)
 
-    def note_format(self):
-        self.step(super().note_format)
+    def append(self, *arguments, **options):
+        self.step()
+        super().append(*arguments, **options)
+
+    @contextlib.contextmanager
+    def atomic_write(self, path):
+        with super().atomic_write(path) as stream:
+            yield stream
+            self.step()
 
 
 def test_an_upgraded_history_has_the_same_rows_under_new_names(directory):
@@ -82,11 +110,12 @@ def test_an_upgraded_history_has_the_same_rows_under_new_names(directory):
         assert contents(directory) == before
         assert {"load_issues", "annotations"} < set(before)
         assert not any((directory / name).exists() for name in TABLES)
-        assert about(directory) == {"records_by": "id", "format": 2}
+        assert about(directory) == {"records_by": "id", "format": 3}
         assert history.verify() == {}
         people = history.people().set_index("user_id")
         assert people.loc[3, "last_complete_at"] < people.loc[3, "observed_until"]
         assert people["first_registered_after"].notna().tolist() == [False, False, False, True]
+        assert set(history.runs()["origin"]) == {"collect", "webhook"}
         assert history.runs()["entered_scope"].tolist() == [6, 0, 0, 0, 0, 0]
         assert history.runs()["left_scope"].tolist() == [0, 0, 2, 0, 0, 0]
         assert history.load_issues()["what"].tolist().count("registered") == 4
@@ -120,15 +149,70 @@ def test_an_upgraded_history_leaves_nothing_of_an_erased_person(directory):
         } == files
 
 
-@pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("number", range(1, STEPS + 1))
-def test_a_killed_upgrade_is_completed_at_the_next_opening(directory, number, after):
-    before = contents(directory)
-    with pytest.raises(KeyboardInterrupt):
-        upgrade(Dying(directory, number, after=after))
+@pytest.mark.parametrize("name", ["history_format_1", "history_format_2"])
+def test_a_killed_upgrade_is_completed_at_the_next_opening(stored, tmp_path, name):
+    original = stored(name)
+    before, killed = contents(original), 0
+    for number in range(1, 50):
+        directory = shutil.copytree(original, tmp_path / f"killed-{number}")
+        try:
+            upgrade(Dying(directory, number))
+            break
+        except KeyboardInterrupt:
+            killed += 1
+        upgrade(Dying(directory, 0))
+        assert about(directory)["format"] == 3
+        assert (contents(directory), staged(directory)) == (before, staged_after(original))
     with History(directory) as history:
-        assert (about(directory)["format"], history.verify()) == (2, {})
-    assert contents(directory) == before
+        assert history.verify() == {}
+    assert 8 <= killed < 49  # tables, their columns and values, staged files, and the format
+
+
+def staged(directory):
+    """The origins and outcomes of staged runs."""
+    plans = [json.loads(path.read_text())["origin"] for path in sorted(directory.glob("staging/*/began-*"))]
+    people = [
+        pq.read_table(path)["outcome"].to_pylist() for path in sorted(directory.glob("staging/*/person-*"))
+    ]
+    return plans, people
+
+
+def staged_after(directory):
+    plans, people = staged(directory)
+    return (
+        [{"look": "collect"}.get(origin, origin) for origin in plans],
+        [[{"told": "reported"}.get(outcome, outcome) for outcome in part] for part in people],
+    )
+
+
+def test_staged_runs_of_format_2_are_ingested_with_new_words(stored):
+    directory = stored("history_format_2")
+    before = contents(directory)
+    assert staged(directory) == (["webhook", "look"], [["told"], ["whole"] * 3])
+    with History(directory) as history:
+        assert contents(directory) == before
+        assert history.people()["outcome"].tolist() == [
+            *["whole"] * 4,
+            "partial",
+            "absent",
+            "whole",
+            "reported",
+        ]
+        assert history.runs()["origin"].tolist() == ["collect", "collect", "collect", "webhook"]
+        assert history.labels()["value"].tolist() == ["not mine"]
+        assert staged(directory) == (["webhook", "collect"], [["reported"], ["whole"] * 3])
+        for pending in history.pending_runs():
+            history.finalize(pending.run)
+        assert history.runs()["origin"].tolist()[4:] == ["collect", "webhook"]
+        outcomes = history.people().set_index("user_id")["outcome"]
+        assert (outcomes[9], outcomes[10]) == ("missed", "reported")  # the second shard is missing
+        assert history.verify() == {}
+    assert not {"look", "told"} & {value for row in contents_values(directory) for value in row}
+
+
+def contents_values(directory):
+    for name in ("runs", "people", "load_issues"):
+        yield from (row.values() for row in DeltaTable(directory / name).to_pyarrow_table().to_pylist())
 
 
 def test_a_current_history_is_left_alone(directory):
@@ -141,12 +225,12 @@ def test_a_current_history_is_left_alone(directory):
 def test_a_new_history_has_the_current_format(tmp_path):
     with History(tmp_path / "history") as history:
         history.collect(Canned(BEFORE), progress=False)
-    assert about(tmp_path / "history") == {"records_by": "id", "format": 2}
+    assert about(tmp_path / "history") == {"records_by": "id", "format": 3}
 
 
 def test_a_history_of_a_newer_version_is_refused(directory):
-    (directory / "history.json").write_text('{"records_by": "id", "format": 3}')
-    with pytest.raises(errors.ConfigurationError, match=r"format 3\): update exposurekit"):
+    (directory / "history.json").write_text('{"records_by": "id", "format": 4}')
+    with pytest.raises(errors.ConfigurationError, match=r"format 4\): update exposurekit"):
         History(directory)
 
 

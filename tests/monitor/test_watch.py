@@ -46,7 +46,7 @@ def about(user_id):
 
 def scopes(scene):
     runs = scene.history.runs()
-    return runs.loc[runs["origin"] == "look", "scope"].tolist()
+    return runs.loc[runs["origin"] == "collect", "scope"].tolist()
 
 
 def set_fault(scene, fault):

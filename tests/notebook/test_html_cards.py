@@ -232,8 +232,8 @@ def test_an_alert_without_steps_says_so(none):
 
 
 def test_what_was_not_told_is_not_nothing():
-    assert "contains not told" in words(Link(title="A page"))
-    assert "removal requires not told" in words(Record(**RECORD | {"user_fields_required_for_removal": None}))
+    assert "contains unknown" in words(Link(title="A page"))
+    assert "removal requires unknown" in words(Record(**RECORD | {"user_fields_required_for_removal": None}))
     assert "removal requires nothing" in words(Record(**RECORD | {"user_fields_required_for_removal": []}))
 
 

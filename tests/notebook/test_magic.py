@@ -98,7 +98,7 @@ def test_a_status_that_nothing_has_today_is_no_mistake(notebook, demo, capsys):
 
 
 def test_time_goes_by_site_and_week(notebook, demo):
-    found = notebook.table("status-over-time --by site --every week --kind record")
+    found = notebook.table("status-over-time --group-by site --every week --kind record")
     same(found, demo.history.status_over_time(by="site", every="week"))
 
 

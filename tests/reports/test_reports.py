@@ -20,7 +20,7 @@ from support.hostile_texts import PAYLOADS
 
 import exposurekit as ek
 from exposurekit import analysis
-from exposurekit.analysis.cautions import DOCUMENT, MAILBOX
+from exposurekit.analysis.removal_warnings import DOCUMENT, MAILBOX
 from exposurekit.analysis.tasks import NO_VALUES, FormValue, Task
 from exposurekit.analysis.work_queue import work_queue
 from exposurekit.charts import describe
@@ -153,7 +153,7 @@ def test_who_was_not_seen_is_told_beside_the_figure(tmp_path):
         assert "1 not observed completely" in report.provenance["people"]
 
 
-def test_a_figure_has_its_course_and_its_change_in_a_week(tmp_path):
+def test_a_figure_has_its_trend_and_its_weekly_change(tmp_path):
     service = kit.three_people()
     for _, history in told(tmp_path, service, days=9):
         fact = next(fact for fact in ek.report(history).facts if fact.name == "open listings")

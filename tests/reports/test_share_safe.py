@@ -27,7 +27,7 @@ from exposurekit.privacy.normalize import words
 from exposurekit.privacy.vocabulary import is_common
 from exposurekit.reports import leak_check
 from exposurekit.reports.model import Fact, Removal
-from exposurekit.reports.share_safe import FEW, FEW_PLACES, FEW_SITES, sharing
+from exposurekit.reports.share_safe import FEW, FEW_HOSTS, FEW_SITES, sharing
 
 SEEDS = range(2)
 
@@ -298,8 +298,8 @@ def test_places_with_few_people_are_merged_with_their_work():
         }
     )
     told = sharing(pseudonyms.Pseudonyms(b"k" * 32), *NOBODY).table(queue)
-    assert told["group"].tolist() == [FEW_PLACES, FEW_PLACES, FEW_PLACES, "c.example", FEW_PLACES]
-    few = told[told["group"] == FEW_PLACES]
+    assert told["group"].tolist() == [FEW_HOSTS, FEW_HOSTS, FEW_HOSTS, "c.example", FEW_HOSTS]
+    few = told[told["group"] == FEW_HOSTS]
     assert few["items"].unique().tolist() == [4 + 2 + 3]
     assert (few["items"] / few["items_per_minute"]).round(9).unique().tolist() == [8 + 8]
     assert few["minutes"].round(9).tolist() == [round(16 / 3, 9)] * 3 + [

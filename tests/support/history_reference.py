@@ -106,7 +106,7 @@ class Reference:
         gone = [
             one
             for one, person in self.people.items()
-            if (person.listed or person.outcome == "told") and one not in look.people
+            if (person.listed or person.outcome == "reported") and one not in look.people
         ]
         for user_id, seen in look.people.items():
             self._mention(seq, look, user_id)
@@ -115,7 +115,7 @@ class Reference:
             if look.scope == "everyone":
                 self._miss(seq, look, user_id)
         span = {"started_at": look.started_at, "finished_at": look.finished_at}
-        self._run(seq, name, "look", look.scope, complete=look.complete, **span)
+        self._run(seq, name, "collect", look.scope, complete=look.complete, **span)
         return seq
 
     def _run(self, seq: int, name: str | None, origin: str, scope: str, **more: Any) -> None:
@@ -212,7 +212,7 @@ class Reference:
             return
         person = self.people.setdefault(told.user_id, Person())
         if not person.listed:
-            person.outcome = "told"
+            person.outcome = "reported"
         for thing in _first_of_each(told.things).values():
             if not self._later_told(told.user_id, thing.kind, thing.key, told.received_at):
                 self._present(seq, told.received_at, told.user_id, thing)

@@ -1,4 +1,4 @@
-"""The interface of query engines: a SQL text, files, parameters, and the types that engines share."""
+"""The query engine interface: SQL, Parquet files, parameters, and the column types common to all engines."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ _TYPES: dict[pa.DataType, tuple[str, str]] = {
     pa.timestamp("us", tz="UTC"): ("TIMESTAMP WITH TIME ZONE", "TIMESTAMP"),
     pa.list_(pa.string()): ("VARCHAR[]", "ARRAY<STRING>"),
 }
-# Texts, quoted names and comments are skipped: a colon in them is not a parameter.
+# Skips string literals, quoted identifiers and comments, in which a colon is no parameter.
 _TOKENS = re.compile(
     r"""'(?:[^']|'')*' | "(?:[^"]|"")*" | --[^\n]* | /\*.*?\*/ | :: | :(?P<name>[A-Za-z_]\w*)""",
     re.DOTALL | re.VERBOSE,
@@ -36,10 +36,12 @@ _BUCKET = re.compile(r"/bucket=(\d+)/")
 
 
 class StaleSnapshot(ExposureError):
-    """A file that was listed is gone, as after a vacuum: list the files again, and retry."""
+    """A listed file is gone, for example after a vacuum: list the files again and retry."""
 
     def __init__(self) -> None:
-        super().__init__("Files that were listed are gone, or not visible from here: list anew and retry")
+        super().__init__(
+            "Files that were listed are gone, or not visible from here: list the files again and retry"
+        )
 
 
 class CorruptHistory(ExposureError):
@@ -56,9 +58,9 @@ class Files:
     """One snapshot of a table: Parquet files and their schema.
 
     Attributes:
-        uris: As `DeltaTable.file_uris()` gives them: a local path is percent-encoded. Directories `bucket=7/`
-            on the way give the column `bucket` where the schema declares it.
-        schema: The columns of the table; one that an older file lacks is null there.
+        uris: URIs as from `DeltaTable.file_uris()`: local paths are percent-encoded. Hive directories such as
+            `bucket=7/` supply the column `bucket` if the schema declares it.
+        schema: The columns of the table; columns missing from older files are null.
         dataset: Opens the same files for DuckDB where it cannot reach them by path, such as those on s3.
     """
 
@@ -67,7 +69,7 @@ class Files:
     dataset: Callable[[], pyarrow.dataset.Dataset] | None = None
 
     def within(self, first: int, last: int) -> "Files":
-        """Return the files of some buckets; all files if their paths do not tell the bucket.
+        """Return the files of some buckets; all files if their paths do not contain the bucket.
 
         >>> from exposurekit.history.engines.base import Files
         >>> Files(["/t/bucket=3/a.parquet", "/t/bucket=12/b.parquet"], pa.schema([])).within(4, 20).uris
@@ -81,7 +83,7 @@ class Files:
 
 
 class Engine(Protocol):
-    """Runs queries: `DuckDB`, `Spark`, or one of your own."""
+    """Runs queries: `DuckDB`, `Spark`, or your own."""
 
     def ask(
         self, sql: str, tables: Mapping[str, Files | pa.Table], parameters: Mapping[str, Any]
@@ -110,7 +112,7 @@ class Engine(Protocol):
 def bind_values(
     sql: str, parameters: Mapping[str, Any], *, mark: str, dialect: int
 ) -> tuple[str, dict[str, Any]]:
-    """Return the text with the engine's parameter marks, each cast to its type, and the values that it names."""
+    """Replace ``:name`` by the engine's placeholders, cast to type; return the SQL and the values in use."""
     values: dict[str, Any] = {}
 
     def with_mark(token: re.Match[str]) -> str:
@@ -119,7 +121,7 @@ def bind_values(
             # In Spark a backslash starts an escape; in the standard it does not.
             return token[0].replace("\\", "\\\\") if dialect == SPARK and token[0][0] == "'" else token[0]
         values[name], kind = _sql_literal(name, parameters[name])
-        # Without a cast, an engine would type a number, and the result, by its size.
+        # Without a cast, an engine infers the type of a number, and of the result, from its size.
         return f"CAST({mark}{name} AS {_TYPES[kind][dialect]})" if kind else f"{mark}{name}"
 
     return _TOKENS.sub(with_mark, sql), values
@@ -142,29 +144,29 @@ def _sql_literal(name: str, value: Any) -> tuple[Any, pa.DataType | None]:
 
 
 def partitioned_by(path: str, columns: Mapping[str, str]) -> list[str]:
-    """Return the declared columns that are in a file's path, outermost first."""
+    """Return the declared columns encoded in a file's path, outermost first."""
     return [name for name in re.findall(r"/([^/=]+)=[^/]*(?=/)", path) if name in columns]
 
 
 def path_of(uri: str) -> str:
-    """Return a file's path, for an engine that takes paths."""
+    """Return the local path of a file URI."""
     return uri if "://" in uri else unquote(uri)
 
 
 def checked(name: str) -> str:
-    """Return a table's name, if it is valid."""
+    """Return a table name if it is valid."""
     if not name.isidentifier():
         raise ValueError(f"A table's name must be a plain word, which {name!r} is not")
     return name
 
 
 def quoted(name: str) -> str:
-    """Quote a name, as in the standard."""
+    """Quote an identifier in standard SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def kind_of(field: pa.Field) -> pa.DataType:
-    """Return the shared type of a column."""
+    """Return the common type of a column."""
     kind = field.type
     if pa.types.is_list(kind) and pa.types.is_string(kind.value_type):
         return pa.list_(pa.string())
@@ -178,10 +180,10 @@ def kind_of(field: pa.Field) -> pa.DataType:
 
 
 def type_names(field: pa.Field) -> tuple[str, str]:
-    """Return the names of a column's type in DuckDB and Spark."""
+    """Return the names of a column type in DuckDB and Spark."""
     return _TYPES[kind_of(field)]
 
 
 def plain(table: pa.Table) -> pa.Table:
-    """Cast a table to the types that the engines share."""
+    """Cast a table to the types common to all engines."""
     return table.cast(pa.schema([(field.name, kind_of(field)) for field in table.schema]))

@@ -142,7 +142,7 @@ class Store(Location):
         self._note_checksums(name)
 
     def replace(self, name: str, rows: Any, bucket: int | None) -> None:
-        """Replace all rows of a bucket, or of the table; the log tells the bucket, but not the person."""
+        """Replace all rows of a bucket, or of the table; the log reveals the bucket, but not the person."""
         declared = TABLES[name]
         with writing(DeltaError):
             write_deltalake(

@@ -21,7 +21,7 @@ from exposurekit.errors import ConfigurationError, DiskFull, NotFound
 from exposurekit.history.storage.schema import TABLES
 
 _ABOUT = "history.json"
-FORMAT = 2  # of new histories; `upgrade` converts older ones
+FORMAT = 3  # of new histories; `upgrade` converts older ones
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _OS_ERROR = re.compile(r"\(?(?:os error|errno|Errno) (\d+)[)\]]")
 _FORBIDDEN_CHARACTERS = "%[]*?{}"  # deltalake or an engine would interpret them
@@ -78,7 +78,7 @@ class Location:
             raise NotFound("There is no history there yet: call collect(), or check the path")
 
     def begin(self) -> None:
-        """Create the directory and its settings; an existing history stays as it is.
+        """Create the directory and its settings; an existing history is unchanged.
 
         Raises:
             ConfigurationError: It cannot be created; or another process created it with other settings meanwhile.
@@ -96,12 +96,12 @@ class Location:
         return not self.is_local or os.access(self.root, os.W_OK)
 
     def erased_at(self) -> datetime | None:
-        """Return when a person was last erased; earlier runs no longer tell who is new."""
+        """Return when a person was last erased; earlier runs cannot be used to tell who is new."""
         erased_at = self._about().get("erased_at")
         return None if erased_at is None else datetime.fromisoformat(erased_at)
 
     def note_erasure(self, at: datetime) -> None:
-        """Write that a person is erased now, but not who."""
+        """Record that a person was erased, but not who."""
         self.write_json(self.path(_ABOUT), self._about() | {"erased_at": at.astimezone(UTC).isoformat()})
 
     def format(self) -> int | None:
@@ -111,11 +111,11 @@ class Location:
         return int(self._about().get("format", 1)) if exists else None
 
     def note_format(self) -> None:
-        """Write that the history has the current format."""
+        """Record that the history has the current format."""
         self.write_json(self.path(_ABOUT), self._about() | {"format": FORMAT})
 
     def make_directory(self, path: str) -> None:
-        """Create a directory that only its owner can read; an existing one stays as it is."""
+        """Create a directory that only its owner can read; an existing one is unchanged."""
         if not self.is_local:
             self.files.create_dir(path, recursive=True)
         elif not Path(path).is_dir():

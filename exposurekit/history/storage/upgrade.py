@@ -1,6 +1,11 @@
 """Upgrade a history of an older format in place."""
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs
+
 from exposurekit.errors import ConfigurationError
+from exposurekit.history import staging
 from exposurekit.history.storage.delta import HistoryLocked, Store
 from exposurekit.history.storage.location import FORMAT
 
@@ -14,6 +19,10 @@ _COLUMNS = {
     },
     "runs": {"came_into_view": "entered_scope", "out_of_view": "left_scope"},
 }
+# From format 2 to 3: values got other names, in tables and in staged runs.
+_ORIGINS = {"look": "collect"}
+_OUTCOMES = {"told": "reported"}
+_VALUES = {"runs": ("origin", _ORIGINS), "people": ("outcome", _OUTCOMES)}
 
 
 def upgrade(store: Store) -> None:
@@ -35,7 +44,10 @@ def upgrade(store: Store) -> None:
     try:
         with store.locked("watch", wait=False), store.exclusive():
             if not _is_current(store):  # another process may have done it meanwhile
-                _upgrade_from_1(store)
+                _rename_tables_and_columns(store)
+                _rename_values(store)
+                store.sync()
+                store.note_format()
     except HistoryLocked:
         raise HistoryLocked(
             "This history has an older format, and a watch is running on it: stop the watch, and try again"
@@ -51,10 +63,36 @@ def _is_current(store: Store) -> bool:
     return version in (None, FORMAT)
 
 
-def _upgrade_from_1(store: Store) -> None:
+def _rename_tables_and_columns(store: Store) -> None:
     for table, columns in _COLUMNS.items():
         store.rename_columns(table, columns)
     for table, name in _TABLES.items():
         store.rename_table(table, name)
-    store.sync()
-    store.note_format()
+
+
+def _rename_values(store: Store) -> None:
+    for table, (column, values) in _VALUES.items():
+        rows = store.rows(table)
+        renamed = _replaced(rows, column, values)
+        if not renamed.equals(rows):
+            store.append(table, renamed, overwrite=True)
+    for staged in staging.all_staged(store):
+        staged.rewrite(_replace_outcomes)
+    staged_files = store.files.get_file_info(
+        pa.fs.FileSelector(store.path(staging.DIRECTORY), allow_not_found=True, recursive=True)
+    )
+    for path in (info.path for info in staged_files if info.base_name.startswith("began-")):
+        plan = store.read_json(path)
+        if plan["origin"] in _ORIGINS:
+            store.write_json(path, plan | {"origin": _ORIGINS[plan["origin"]]})
+
+
+def _replace_outcomes(rows: pa.Table) -> pa.Table:
+    return _replaced(rows, "outcome", _OUTCOMES) if "outcome" in rows.column_names else rows
+
+
+def _replaced(rows: pa.Table, column: str, values: dict[str, str]) -> pa.Table:
+    replaced = rows[column]
+    for old, new in values.items():
+        replaced = pc.if_else(pc.equal(replaced, old), new, replaced)
+    return rows.set_column(rows.column_names.index(column), rows.schema.field(column), replaced)

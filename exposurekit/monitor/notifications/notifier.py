@@ -96,7 +96,7 @@ class Notifier:
 
     @contextmanager
     def sending(self) -> Iterator[None]:
-        """Send in a background thread while the block runs; what is unsent at its end stays in the outbox."""
+        """Send in a background thread while the block runs; unsent notifications stay in the outbox."""
         thread = threading.Thread(target=self._send_until_stopped, name="notifications", daemon=True)
         thread.start()
         try:

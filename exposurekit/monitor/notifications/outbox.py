@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -42,7 +43,8 @@ OUTBOX_SCHEMA = Schema(
         ),
     ),
 )
-FILE = "notices.db"  # beside the watch's status file
+FILE = "notifications.db"  # beside the watch's status file
+_OLD_FILE = "notices.db"
 BUSY_S = 10.0
 RETRY_DELAY_FIRST, RETRY_DELAY_MAX = timedelta(seconds=30), timedelta(minutes=15)
 # A digest and quiet hours delay a notification by two days at most; a longer delay means that the clock went back.
@@ -72,7 +74,7 @@ class NotificationOutbox:
     """Notifications that wait to be sent. The file is created on first use, for its owner only.
 
     >>> import tempfile
-    >>> outbox = NotificationOutbox(Path(tempfile.mkdtemp()) / "notices.db")
+    >>> outbox = NotificationOutbox(Path(tempfile.mkdtemp()) / "notifications.db")
     >>> outbox.waiting()
     0
     """
@@ -172,3 +174,20 @@ class NotificationOutbox:
     def close(self) -> None:
         """Close the file."""
         self._database.close()
+
+
+def outbox_file(directory: Path) -> Path:
+    """Return the path of the outbox in a directory; a file of its former name is renamed, with its log.
+
+    The database itself is renamed last: a killed rename is completed by the next call, before the file is opened.
+
+    >>> import tempfile
+    >>> outbox_file(Path(tempfile.mkdtemp())).name
+    'notifications.db'
+    """
+    file, old = directory / FILE, directory / _OLD_FILE
+    if old.is_file() and not file.exists():
+        for suffix in ("-wal", "-shm", ""):
+            with suppress(FileNotFoundError):  # there is no log, or another process renames it too
+                Path(f"{old}{suffix}").rename(f"{file}{suffix}")
+    return file

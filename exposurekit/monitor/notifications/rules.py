@@ -225,7 +225,7 @@ class Rules(_RulesModel):
 
 
 def counted_title(title: str, count: int) -> str:
-    """Put a count before a rule's title, if what it names can be counted.
+    """Put a count before a rule's title, if it names something countable.
 
     >>> counted_title("new listings", 1), counted_title("3 failed collections in a row", 1)
     ('1 new listing', '3 failed collections in a row')

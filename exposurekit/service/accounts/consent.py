@@ -1,6 +1,6 @@
 """Consent and activation: whether a user may be scanned. Also erases a user.
 
-Nothing is searched or submitted for a user without a recorded consent: who gave it, when, and for what. An operator
+Without a recorded consent (who granted it, when, and for what) nothing is searched or submitted for a user. An operator
 can attest consent once for an integrator; it is then recorded for each user that the integrator registers.
 """
 
@@ -49,7 +49,7 @@ async def counts(session: Session) -> dict[str, int]:
     return dict(row._mapping)  # noqa: SLF001  the public name of a row's columns
 
 
-async def consent(session: Session, user_id: int, *, given_by: str) -> None:
+async def consent(session: Session, user_id: int, *, granted_by: str) -> None:
     """Record a user's consent, unless one is in force, and schedule a scan.
 
     Raises:
@@ -57,7 +57,12 @@ async def consent(session: Session, user_id: int, *, given_by: str) -> None:
     """
     await lock_user(session, user_id)
     if await session.first(_IN_FORCE, {"user_id": user_id, "purpose": PURPOSE}) is None:
-        row = {"user_id": user_id, "purpose": PURPOSE, "given_by": given_by, "given_at": session.clock.now()}
+        row = {
+            "user_id": user_id,
+            "purpose": PURPOSE,
+            "granted_by": granted_by,
+            "granted_at": session.clock.now(),
+        }
         await session.add(insert(consents), row)
     await schedule_scan(session, user_id)
 

@@ -70,7 +70,7 @@ async def add(session: Session, name: str, *, attested_by: str | None = None) ->
 
 
 async def attest(session: Session, name: str, *, attested_by: str | None) -> None:
-    """Set who attests the consent of every user that the integrator registers from now on; None: nobody.
+    """Set who attests the consent of users that the integrator registers from now on; None: remove the attestation.
 
     Raises:
         ConfigurationError: There is no such integrator, or ``attested_by`` is blank.

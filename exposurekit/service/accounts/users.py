@@ -72,13 +72,13 @@ async def create(session: Session, integrator_id: int, values: Mapping[str, Any]
     await user_items.update_items(session, user_id, values)
     await consent.activate(session, user_id)
     if integrator.attested_by is not None:
-        await consent.consent(session, user_id, given_by=integrator.attested_by)
+        await consent.consent(session, user_id, granted_by=integrator.attested_by)
     is_scanning = integrator.attested_by is not None
     return Account(user_id, secret, ciphertext, is_scanning=is_scanning, identification_on_file=False)
 
 
 async def update(session: Session, account: Account, values: Mapping[str, Any]) -> tuple[Account, bool]:
-    """Update a user: what is not in ``values`` stays, a blank clears.
+    """Update a user: fields that are not in ``values`` are unchanged, blank ones are cleared.
 
     Returns:
         The account, and whether anything changed.

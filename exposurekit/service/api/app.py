@@ -79,7 +79,7 @@ def create_app(
 
 @asynccontextmanager
 async def _running_worker(worker: Worker | None) -> AsyncIterator[None]:
-    """Run a worker for the duration of the block; cancel the block if the worker ends by itself.
+    """Run a worker for the duration of the block; cancel the block if the worker fails.
 
     Raises:
         WorkerCrashed: The worker ended by itself.

@@ -152,7 +152,7 @@ _decoys: WeakKeyDictionary[Vault, bytes] = WeakKeyDictionary()
 
 
 def _decoy(vault: Vault) -> bytes:
-    """Return an encrypted secret of no user; created by the first request, whatever its outcome."""
+    """Return an encrypted dummy secret, to compare in constant time; created by the first request."""
     decoy = _decoys.get(vault)
     if decoy is None:
         decoy = _decoys[vault] = vault.encrypt(_DECOY_SECRET, f"{users.SECRET}:{NO_USER}")

@@ -1,9 +1,9 @@
 """Rate limits: requests per key, and failed authentications per key and per address.
 
-Both are counted by key fingerprint and client address. X-Forwarded-For is ignored, because any client can write it: behind
-a proxy all addresses are the proxy's. Failed authentications are also counted per address, whatever the keys, at ten times the limit. Beyond a limit a
-401 becomes a 429. A request with the right credentials is never refused for failures: anybody who sees a key in a URL
-could otherwise lock the integrator out with wrong secrets.
+Both are counted by key fingerprint and client address. X-Forwarded-For is ignored, because any client can write it:
+behind a proxy all addresses are the proxy's. Failed authentications are also counted per address, for all keys together,
+with ten times the limit. Beyond a limit a 401 becomes a 429. Failures never block a request with valid credentials:
+otherwise anybody who sees a key in a URL could lock the integrator out.
 
 Each process counts for itself, in memory. Of the `limits` package's strategies, the fixed window is the one that
 forgets unused keys; across the edge of two windows it allows twice the rate.

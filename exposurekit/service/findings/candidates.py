@@ -1,4 +1,4 @@
-"""Candidates: listings that may be the user's, or that come from a distrusted site, and await an operator's decision."""
+"""Candidates: listings that may be the user's, or that come from an untrusted site, and await an operator's decision."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -25,7 +25,7 @@ class Candidate:
     site: str
     verdict: str
     score: float
-    seen_at: datetime
+    observed_at: datetime
     reasons: tuple[str, ...]
     listing: Listing = field(repr=False)
 
@@ -46,7 +46,7 @@ async def save(session: Session, user_id: int, site: str, listing: Listing, verd
         "verdict": verdict.verdict,
         "score": verdict.score,
         "ciphertext": session.encrypt(CANDIDATE, user_id, stored),
-        "seen_at": session.clock.now(),
+        "observed_at": session.clock.now(),
     }
     key = _key(session, user_id, site, listing)
     if not await session.run(update(candidates).filter_by(**key).values(**row)):
@@ -103,7 +103,7 @@ async def accept(session: Session, candidate_id: int, site: Site) -> int:
 
 
 async def reject(session: Session, candidate_id: int) -> None:
-    """Reject a candidate for good.
+    """Reject a candidate permanently.
 
     Raises:
         ConfigurationError: No candidate has this id.
@@ -126,4 +126,4 @@ def _candidate(session: Session, row: Row[Any]) -> Candidate:
     stored = session.decrypt(CANDIDATE, row.user_id, row.ciphertext)
     listing = Listing.from_stored(stored["listing"])
     reasons = tuple(stored["reasons"])
-    return Candidate(row.id, row.user_id, row.site, row.verdict, row.score, row.seen_at, reasons, listing)
+    return Candidate(row.id, row.user_id, row.site, row.verdict, row.score, row.observed_at, reasons, listing)

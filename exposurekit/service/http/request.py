@@ -1,4 +1,4 @@
-"""Outgoing requests as values, and what a redirect makes of them."""
+"""Outgoing requests as values, and how redirects change them."""
 
 import re
 from collections.abc import Mapping

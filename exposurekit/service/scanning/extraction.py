@@ -20,7 +20,7 @@ from exposurekit.service.scanning.html_text import MARKUP_MAX, one_line, title_a
 from exposurekit.service.sites.definition import Definition
 from exposurekit.service.sites.selectors import selector_parts
 
-Outcome = Literal["listings", "no results", "inconclusive"]
+PageOutcome = Literal["listings", "no results", "inconclusive"]
 
 TEXT_MAX, ADDRESS_MAX = 300, 2_000  # characters
 LISTINGS_MAX, VALUES_MAX = 500, 20
@@ -50,7 +50,7 @@ class PageResult:
         has_no_results_mark: Whether the page also has a "no results" mark, as with suggestions of similar people.
     """
 
-    outcome: Outcome
+    outcome: PageOutcome
     listings: tuple[Listing, ...] = ()
     next: str | None = field(default=None, repr=False)
     reason: str | None = None

@@ -1,4 +1,4 @@
-"""Opt-outs by form: submit a site's form and interpret its answer."""
+"""Opt-outs by form: submit a site's form and interpret the response."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -16,7 +16,7 @@ from exposurekit.service.scanning.politeness import (
 from exposurekit.service.scanning.site_scan import PAGE_BYTES_MAX
 from exposurekit.service.sites.definition import Definition
 
-Answer = Literal["accepted", "refused", "unclear"]
+OptOutResult = Literal["accepted", "refused", "unclear"]
 _HIDDEN_MAX = 50
 _OK = 200
 
@@ -28,11 +28,11 @@ async def send(
     fetcher: PoliteFetcher,
     *,
     cancel_check: CancelCheck | None = None,
-) -> tuple[Answer, str]:
-    """Submit an opt-out; return the site's answer and the reason for this reading of it.
+) -> tuple[OptOutResult, str]:
+    """Submit an opt-out; return the result and the reason for it.
 
-    An answer without any of the definition's marks is unclear, and so is no answer: the site may have accepted, and
-    the opt-out may be sent again.
+    A response without any of the definition's marks is unclear, and so is none: the site may have accepted, and the
+    opt-out may be sent again.
 
     Args:
         site: A site whose `removal.method` is `form`.
@@ -48,7 +48,9 @@ async def send(
         return "unclear", failure_reason(error)
 
 
-async def _submit(site: Definition, fields: Mapping[str, str], session: SiteSession) -> tuple[Answer, str]:
+async def _submit(
+    site: Definition, fields: Mapping[str, str], session: SiteSession
+) -> tuple[OptOutResult, str]:
     form = dict(fields)
     if site.removal.page is not None:
         page = await session.fetch(
@@ -64,7 +66,7 @@ async def _submit(site: Definition, fields: Mapping[str, str], session: SiteSess
         timeout_s=site.search.timeout_s,
         bytes_max=PAGE_BYTES_MAX,
     )
-    return _answer(site, response.status, response.text)
+    return _interpret(site, response.status, response.text)
 
 
 def _form_fields(site: Definition, subject: Subject, record: Mapping[str, Any]) -> dict[str, str]:
@@ -100,7 +102,7 @@ def _join(url: str, action: str) -> str:
         return ""
 
 
-def _answer(site: Definition, status: int, text: str) -> tuple[Answer, str]:
+def _interpret(site: Definition, status: int, text: str) -> tuple[OptOutResult, str]:
     page = text.casefold()
     if _contains(page, site.search.blocked):
         return "unclear", "blocked"

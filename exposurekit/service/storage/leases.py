@@ -59,8 +59,8 @@ async def assert_held(session: Session, table: Table, lease: Lease) -> None:
     Raises:
         LeaseLost: The lease is lost, or the row is deleted.
     """
-    is_held = and_(table.c.id == bindparam("row_id"), table.c.lease == bindparam("token"))
-    statement = select(table.c.id).where(is_held).with_for_update()
+    is_current = and_(table.c.id == bindparam("row_id"), table.c.lease == bindparam("token"))
+    statement = select(table.c.id).where(is_current).with_for_update()
     if await session.first(statement, {"row_id": lease.row_id, "token": lease.token}) is None:
         raise LeaseLost("the lease expired: another worker has the row")
 
@@ -79,12 +79,12 @@ async def complete(
 
 async def abandon(session: Session, table: Table, lease: Lease) -> None:
     """Release the row without doing the job, so that another worker can acquire it at once; no-op if the lease is lost."""
-    is_held = and_(table.c.id == lease.row_id, table.c.lease == lease.token)
-    await clear(session, table, is_held)
+    is_current = and_(table.c.id == lease.row_id, table.c.lease == lease.token)
+    await clear(session, table, is_current)
 
 
 async def clear(session: Session, table: Table, condition: ColumnElement[bool], **changes: Any) -> int:
-    """Remove the leases of rows, whoever holds them, and apply changes. Return how many rows there were."""
+    """Remove the leases of rows regardless of holder, and apply changes. Return the number of rows."""
     return await session.run(update(table).where(condition).values(lease=None, lease_until=None, **changes))
 
 
@@ -112,13 +112,13 @@ async def oldest_due(session: Session, table: Table) -> datetime | None:
 
 
 async def counts(session: Session, table: Table) -> dict[str, int]:
-    """Count rows that are due later, due now, and held by a worker."""
+    """Count rows that are due later, due now, and leased by a worker."""
     now = session.clock.now()
     is_leased = and_(table.c.lease_until.is_not(None), table.c.lease_until > now)
     conditions = {
         "waiting": and_(table.c.due_at > now, ~func.coalesce(is_leased, False)),
         "due": and_(table.c.due_at <= now, ~func.coalesce(is_leased, False)),
-        "held": is_leased,
+        "leased": is_leased,
     }
     counted = [func.count().filter(condition).label(name) for name, condition in conditions.items()]
     [row] = await session.all(select(*counted).select_from(table))

@@ -1,6 +1,6 @@
 """Database tables in SQLAlchemy Core. Personal data is only in the ciphertext columns.
 
-In clear text: ids, a record's site and status, an alert's kind, service history events, who gave a consent, flags and
+In clear text: ids, a record's site and status, an alert's kind, service history events, who granted consent, flags and
 instants. Digests are the vault's fingerprints. Ids are never reused, even after a delete.
 
 A job is a due row with a lease, on the table that it concerns: ``due_at``, ``lease`` (the holder's token) and
@@ -155,8 +155,8 @@ consents = _table(
     "consents",
     _user(index=True),
     Column("purpose", String(80), nullable=False),
-    Column("given_by", String(200), nullable=False),
-    Column("given_at", Instant, nullable=False),
+    Column("granted_by", String(200), nullable=False),
+    Column("granted_at", Instant, nullable=False),
     Column("withdrawn_by", String(200)),
     Column("withdrawn_at", Instant),
 )
@@ -168,7 +168,7 @@ candidates = _table(
     Column("verdict", String(20), nullable=False),  # possible, quarantined, rejected
     Column("score", Float, nullable=False),
     Column("ciphertext", LargeBinary, nullable=False),  # the listing, and the reasons
-    Column("seen_at", Instant, nullable=False),
+    Column("observed_at", Instant, nullable=False),
     UniqueConstraint("user_id", "site", "reference_digest"),
 )
 deliveries = _table(

@@ -18,7 +18,7 @@ from exposurekit.errors import ConfigurationError
 from exposurekit.history import History
 from exposurekit.history.deliveries import ReceivedDelivery
 from exposurekit.monitor.notifications.notifier import Notifier, check_addresses
-from exposurekit.monitor.notifications.outbox import Notification, NotificationOutbox
+from exposurekit.monitor.notifications.outbox import FILE, Notification, NotificationOutbox, outbox_file
 from exposurekit.monitor.notifications.rules import parse_rules
 from exposurekit.service.clock import FrozenClock
 from exposurekit.text.sanitize import escape_chat_url
@@ -38,7 +38,7 @@ class Story:
             for number in (1, 2, 3)
         }
         self.history = History(directory / "history", clock=self.looks)
-        self.notices = NotificationOutbox(directory / "notices.db")
+        self.notices = NotificationOutbox(directory / "notifications.db")
         addresses = "".join(f"  {name}: {url}\n" for name, url in send_to.items())
         self.notifier = Notifier(parse_rules(f"send_to:\n{addresses}{rules}"), self.notices, self.clock.now)
 
@@ -269,7 +269,7 @@ def test_somebody_who_is_erased_is_told_of_no_more(story, tmp_path):
     assert told.notices.erase(1) == 1
     assert told.notices.waiting() == 1
     told.notices.close()
-    held = b"".join(file.read_bytes() for file in tmp_path.glob("notices.db*"))
+    held = b"".join(file.read_bytes() for file in tmp_path.glob("notifications.db*"))
     assert (b"user 1 at" in held, b"user 2 at" in held) == (False, True)
 
 
@@ -344,7 +344,7 @@ def test_unsent_notifications_are_sent_by_the_next_process(story, tmp_path, hook
     told.notices.close()
     hook.status = 200
     told.clock.advance(HOUR)
-    again = NotificationOutbox(tmp_path / "notices.db")
+    again = NotificationOutbox(tmp_path / "notifications.db")
     assert Notifier(told.notifier.rules, again, told.clock.now).send() == 1
     again.close()
 
@@ -356,10 +356,10 @@ def test_sent_texts_are_deleted_and_remembered_as_sent(story, tmp_path, hook):
     told.look()
     told.notifier.send()
     told.notices.close()
-    held = b"".join(file.read_bytes() for file in tmp_path.glob("notices.db*"))
+    held = b"".join(file.read_bytes() for file in tmp_path.glob("notifications.db*"))
     assert b"user 2" not in held
     assert a_record(1)["name"].encode() not in held
-    assert (tmp_path / "notices.db").stat().st_mode & 0o077 == 0
+    assert (tmp_path / "notifications.db").stat().st_mode & 0o077 == 0
 
 
 OUTBOX_VERSION_0 = (
@@ -377,7 +377,7 @@ OUTBOX_VERSION_0 = (
 
 
 def test_an_older_outbox_is_upgraded_with_its_data(tmp_path):
-    file = tmp_path / "notices.db"
+    file = tmp_path / "notifications.db"
     with sqlite3.connect(file) as connection:
         for statement in OUTBOX_VERSION_0:
             connection.execute(statement)
@@ -391,6 +391,29 @@ def test_an_older_outbox_is_upgraded_with_its_data(tmp_path):
     assert "chat" not in outbox.due(at)  # its retry is due a minute later
     assert outbox.mark_failed("chat", at) - at == 4 * MINUTE  # the fourth attempt
     outbox.close()
+
+
+def test_an_outbox_of_the_former_name_keeps_its_log(tmp_path):
+    at = datetime(2026, 3, 1, tzinfo=UTC)
+    outbox = NotificationOutbox(tmp_path / "notices.db")
+    outbox.put([Notification("me", "a", "new listings", "Seekfolk", at)], evaluated_until=at)
+    left = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert left.keys() == {"notices.db", "notices.db-wal", "notices.db-shm"}
+    outbox.close()
+    for killed_after in (
+        [],
+        ["-wal"],
+        ["-wal", "-shm"],
+    ):  # a crash leaves the log; so may a crash while renaming
+        directory = tmp_path / f"after{len(killed_after)}"
+        directory.mkdir()
+        for name, data in left.items():
+            suffix = name.removeprefix("notices.db")
+            (directory / (f"{FILE}{suffix}" if suffix in killed_after else name)).write_bytes(data)
+        renamed = NotificationOutbox(outbox_file(directory))
+        assert (renamed.waiting(), renamed.evaluated_until()) == (1, at)
+        renamed.close()
+        assert [path.name for path in directory.iterdir()] == [FILE]
 
 
 def test_of_each_failing_streak_one_is_told(story, hook):
@@ -520,7 +543,7 @@ def test_a_watch_keeps_running_where_notifications_fail(tmp_path, hook, caplog):
         rules = parse_rules(
             f"send_to: {{chat: '{hook.url}'}}\nrules: [{{when: collection_failed, send: chat}}]"
         )
-        notices = NotificationOutbox(tmp_path / "notices.db")
+        notices = NotificationOutbox(tmp_path / "notifications.db")
         notifier = Notifier(rules, notices, scene.clock.now)
 
         def astray():
@@ -540,10 +563,10 @@ def test_a_watch_keeps_running_where_notifications_fail(tmp_path, hook, caplog):
 def test_a_history_that_cannot_be_judged_stops_no_watch(tmp_path, hook, caplog):
     with a_scene(tmp_path / "history") as scene:
         rules = parse_rules(f"send_to: {{chat: '{hook.url}'}}\nrules: [{{when: new, send: chat}}]")
-        (tmp_path / "notices.db").write_text(
+        (tmp_path / "notifications.db").write_text(
             "no database, whatever it is called, and long enough to be one" * 20
         )
-        notices = NotificationOutbox(tmp_path / "notices.db")
+        notices = NotificationOutbox(tmp_path / "notifications.db")
         scene.watch(EVERY, EVERY, notifier=Notifier(rules, notices, scene.clock.now)).run()
         assert len(scene.fleet.listed_at) == 3
     assert "the notification rules could not be evaluated" in caplog.text
@@ -552,7 +575,7 @@ def test_a_history_that_cannot_be_judged_stops_no_watch(tmp_path, hook, caplog):
 def test_a_damaged_history_does_not_stop_a_failing_watch(tmp_path, hook):
     with a_scene(tmp_path / "history") as scene:
         rules = parse_rules(f"send_to: {{chat: '{hook.url}'}}\nrules: [{{when: new, send: chat}}]")
-        notifier = Notifier(rules, NotificationOutbox(tmp_path / "notices.db"), scene.clock.now)
+        notifier = Notifier(rules, NotificationOutbox(tmp_path / "notifications.db"), scene.clock.now)
 
         def damaged():
             scene.fleet.fault = faults.server_error()

@@ -44,7 +44,7 @@ def do(service, function, user, *arguments, **named):
 
 
 def consent(service, user):
-    do(service, accounts_consent.consent, user, given_by="Jane Doe, by letter")
+    do(service, accounts_consent.consent, user, granted_by="Jane Doe, by letter")
 
 
 def withdraw(service, user):
@@ -63,7 +63,11 @@ def consents_of(service, user):
 
     async def rows(work):
         asked = select(
-            columns.purpose, columns.given_by, columns.given_at, columns.withdrawn_by, columns.withdrawn_at
+            columns.purpose,
+            columns.granted_by,
+            columns.granted_at,
+            columns.withdrawn_by,
+            columns.withdrawn_at,
         )
         return await work.all(asked.where(columns.user_id == user["id"]).order_by(columns.id))
 
@@ -91,7 +95,7 @@ def test_a_consent_that_is_in_force_is_not_recorded_twice(service, jane):
     consent(service, jane)
     before = consents_of(service, jane)
     service.clock.advance(timedelta(days=1))
-    do(service, accounts_consent.consent, jane, given_by="somebody else")
+    do(service, accounts_consent.consent, jane, granted_by="somebody else")
     assert consents_of(service, jane) == before
 
 
@@ -135,7 +139,7 @@ def test_a_consent_may_be_withdrawn_and_given_again(service, jane):
     ended = service.clock.now()
     assert withdraw(service, jane) == 0
     service.clock.advance(timedelta(hours=1))
-    do(service, accounts_consent.consent, jane, given_by="Jane Doe, in person")
+    do(service, accounts_consent.consent, jane, granted_by="Jane Doe, in person")
     assert consents_of(service, jane) == [
         ("scan and removal", "Jane Doe, by letter", given, "Jane Doe, by telephone", ended),
         ("scan and removal", "Jane Doe, in person", service.clock.now(), None, None),
@@ -291,7 +295,7 @@ def fill(service, user):
         await endpoints.set_callback(
             work, service.credentials.integration_name, Callback("https://acme.example/hook")
         )
-        await accounts_consent.consent(work, user_id, given_by="Jane Doe, by letter")
+        await accounts_consent.consent(work, user_id, granted_by="Jane Doe, by letter")
         record_id = await discover_record(work, user_id, LISTING, SITE)
         await discover_link(work, user_id, PAGE)
         listing = dataclasses.replace(LISTING, reference_id="2")
@@ -434,7 +438,7 @@ def test_the_id_of_a_purged_person_is_never_given_again(service, jane):
         accounts_consent.purge,
         accounts_consent.activate,
         accounts_consent.deactivate,
-        lambda work, user_id: accounts_consent.consent(work, user_id, given_by="nobody"),
+        lambda work, user_id: accounts_consent.consent(work, user_id, granted_by="nobody"),
         lambda work, user_id: accounts_consent.withdraw(work, user_id, withdrawn_by="nobody"),
     ],
     ids=["hold", "purge", "activate", "deactivate", "consent", "withdraw"],
@@ -452,8 +456,8 @@ def test_a_consent_for_something_else_is_none_for_a_scan(service, jane):
         row = {
             "user_id": jane["id"],
             "purpose": "a newsletter",
-            "given_by": "Jane Doe",
-            "given_at": work.clock.now(),
+            "granted_by": "Jane Doe",
+            "granted_at": work.clock.now(),
         }
         await work.add(insert(tables.consents), row)
         return (await work.first(select(func.count()).where(tables.consents.c.user_id == jane["id"])))[0]

@@ -156,7 +156,7 @@ class Life:
 
     def consent(self):
         user_id = self.someone["id"]
-        self.work(lambda work: accounts_consent.consent(work, user_id, given_by="themselves"))
+        self.work(lambda work: accounts_consent.consent(work, user_id, granted_by="themselves"))
 
     def withdraw(self):
         user_id = self.someone["id"]

@@ -39,7 +39,7 @@ def test_a_candidate_has_its_reasons_and_makes_no_event(service, jane):
     keep(service, jane)
     [one] = kept(service, jane)
     assert (one.user_id, one.site, one.verdict, one.score) == (jane["id"], SITE.name, "possible", 0.6)
-    assert (one.reasons, one.seen_at) == (("the same name", "no age"), service.clock.now())
+    assert (one.reasons, one.observed_at) == (("the same name", "no age"), service.clock.now())
     assert one.listing == LISTING
     assert service.get(jane, "/records") == {"records": []}
     assert service.get(jane, "/alerts") == {"alerts": []}

@@ -462,7 +462,7 @@ def test_who_consents_again_is_looked_for_again(house, town, seekfolk):
     house.work(lambda work: consent.withdraw(work, juniper["id"], withdrawn_by="her"))
     house.advance(days=10)
     assert town.asked == []
-    house.work(lambda work: consent.consent(work, juniper["id"], given_by="her"))
+    house.work(lambda work: consent.consent(work, juniper["id"], granted_by="her"))
     house.idle()
     assert house.statuses(juniper) == {"r1": "pending removal"}
 

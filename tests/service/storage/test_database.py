@@ -252,7 +252,7 @@ def test_only_ciphertext_is_bound_to_personal_columns():
         "links": {"id", "user_id", "created_at"},
         "alerts": {"id", "user_id", "kind", "record_id", "link_id", "created_at"},
         "service_history": {"id", "user_id", "event", "at"},
-        "candidates": {"id", "user_id", "site", "verdict", "score", "seen_at"},
+        "candidates": {"id", "user_id", "site", "verdict", "score", "observed_at"},
         "events": {"id", "user_id", "delivery_id", "kind", "created_at"},
         "deliveries": {
             *("id", "user_id", "webhook_id", "state", "opened_at", "failed_attempts", "ended_at"),

@@ -259,19 +259,19 @@ def test_the_longest_due_row_is_reported_unless_it_is_leased(desk):
 
 
 def test_rows_are_waiting_due_or_leased_and_counted_once(desk):
-    assert desk.write(leases.counts, USERS) == {"waiting": 0, "due": 0, "held": 0}
+    assert desk.write(leases.counts, USERS) == {"waiting": 0, "due": 0, "leased": 0}
     desk.rows(60, 90, None)
     held, run_out = desk.rows(-2, -3)
     desk.rows(-1)
     desk.take(limit=1, duration=timedelta(0))
     desk.take(limit=2)
     assert desk.state(run_out)[1]
-    assert desk.write(leases.counts, USERS) == {"waiting": 2, "due": 1, "held": 2}
+    assert desk.write(leases.counts, USERS) == {"waiting": 2, "due": 1, "leased": 2}
     early = desk.write(leases.acquire_one, USERS, 1, duration=LASTS)
-    assert desk.write(leases.counts, USERS) == {"waiting": 1, "due": 1, "held": 3}
+    assert desk.write(leases.counts, USERS) == {"waiting": 1, "due": 1, "leased": 3}
     desk.give_back(early)
     desk.later(seconds=30)
-    assert desk.write(leases.counts, USERS) == {"waiting": 1, "due": 3, "held": 0}
+    assert desk.write(leases.counts, USERS) == {"waiting": 1, "due": 3, "leased": 0}
     assert held
 
 
@@ -346,7 +346,7 @@ def test_a_transaction_that_failed_has_taken_nothing(desk):
 def test_every_table_of_work_can_be_taken_from(desk, table):
     assert desk.write(leases.acquire, table, limit=5, duration=LASTS) == []
     assert not desk.write(leases.any_due, table)
-    assert desk.write(leases.counts, table) == {"waiting": 0, "due": 0, "held": 0}
+    assert desk.write(leases.counts, table) == {"waiting": 0, "due": 0, "leased": 0}
 
 
 def test_a_lease_ends_with_a_change_of_mind(desk):

@@ -88,10 +88,10 @@ def step_of(name):
 # --- a database as it was ------------------------------------------------------------------------------
 
 
-def as_steps_left_it(url, count):
+def as_steps_left_it(url, count, *, after=0):
     with connected(url) as connection:
         context = MigrationContext.configure(connection)
-        for name in STEPS[:count]:
+        for name in STEPS[after:count]:
             step_of(name).upgrade(Operations(context))
         context.stamp(ScriptDirectory(str(VERSIONS.parent)), STEPS[count - 1][:4])
 
@@ -109,8 +109,18 @@ def as_it_was_before_there_were_steps(url):
     change(url, "DROP TABLE alembic_version")
 
 
+def as_the_third_step_left_it(url):
+    as_steps_left_it(url, 3)
+
+
 OLD = [as_the_first_step_left_it, as_it_was_before_there_were_steps, as_the_second_step_left_it]
-OLD_IDS = ["first step", "before steps", "second step"]
+MADE = {
+    "new": lambda _: None,
+    "first step": as_the_first_step_left_it,
+    "before steps": as_it_was_before_there_were_steps,
+    "second step": as_the_second_step_left_it,
+    "third step": as_the_third_step_left_it,
+}
 RENAMED_TABLES = {"marks": "metadata", "details": "user_items"}
 RENAMED_COLUMNS = {
     "sealed": "ciphertext",
@@ -124,6 +134,9 @@ RENAMED_COLUMNS = {
     "distrusted_looks": "untrusted_scans",
     "last_look_at": "last_scan_at",
     "last_good_look_at": "last_good_scan_at",
+    "seen_at": "observed_at",
+    "given_by": "granted_by",
+    "given_at": "granted_at",
 }
 
 
@@ -196,6 +209,8 @@ def fill_second(url):
         "candidates": {"id": 11, "user_id": 7, "site": SITE.name, "verdict": "possible", "score": 0.5}
         | {"sealed": vault.encrypt(candidate, "candidates:7"), "seen_at": START}
         | digest,
+        "consents": {"id": 15, "user_id": 7, "purpose": "removal", "given_by": "Jane", "given_at": START}
+        | {"withdrawn_by": "Jane", "withdrawn_at": START + timedelta(days=1)},
         "deliveries": {"id": 12, "user_id": 7, "webhook_id": "msg_1", "state": "frozen", "opened_at": START}
         | {"sealed_body": vault.encrypt(body, "deliveries:7"), "failed_attempts": 1, "due_at": START},
         "events": {"id": 13, "user_id": 7, "delivery_id": 12, "kind": "new_records", "created_at": START}
@@ -253,11 +268,14 @@ def test_a_first_version_database_is_upgraded_with_its_rows(url, made):
     assert after["records"][0]["opt_out_attempts"] == 0
 
 
-def test_renaming_keeps_rows_ciphertexts_and_states(url):
+@pytest.mark.parametrize("steps_before", [2, 3])
+def test_renaming_keeps_rows_ciphertexts_and_states(url, steps_before):
     as_the_second_step_left_it(url)
     before = fill(url)
     for name, row in fill_second(url).items():
         before[name] = before.get(name, {}) | row
+    as_steps_left_it(url, steps_before, after=2)
+    assert version(url) == [(f"000{steps_before}",)]
     open_it(url)
     expected = renamed(before)
     expected["deliveries"]["state"] = "pending"
@@ -304,7 +322,7 @@ def test_the_service_goes_on_with_what_an_earlier_version_knew(url, made):
     async def go_on(work):
         subject = await users.get_subject(work, 7)
         assert not await consent.may_scan(work, 7)
-        await consent.consent(work, 7, given_by="Jane Doe, by letter")
+        await consent.consent(work, 7, granted_by="Jane Doe, by letter")
         assert await consent.may_scan(work, 7)
         known = await findings.discover_record(work, 7, LISTING, SITE)
         alerts = await findings.list_alerts(work, 7)
@@ -339,7 +357,7 @@ def test_ids_go_on_where_they_were(url, made):
 # --- where the steps lead --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("made", [lambda _: None, *OLD], ids=["new", *OLD_IDS])
+@pytest.mark.parametrize("made", MADE.values(), ids=MADE)
 def test_the_steps_lead_to_what_the_tables_declare(url, made):
     made(url)
     open_it(url)
@@ -455,7 +473,7 @@ def test_a_step_that_fails_leaves_the_database_as_it_was(url, made):
     assert version(url) == [(migrations.NEWEST,)]
 
 
-@pytest.mark.parametrize("made", [lambda _: None, *OLD], ids=["new", *OLD_IDS])
+@pytest.mark.parametrize("made", MADE.values(), ids=MADE)
 def test_several_connections_that_open_a_database_at_once_all_succeed(url, made):
     made(url)
 

@@ -1,4 +1,4 @@
-"""People, what was found about them, and who registered them."""
+"""Integrators, users, records, links and alerts."""
 
 import sqlalchemy as sa
 from alembic.operations import Operations
@@ -10,7 +10,7 @@ down_revision = None
 
 
 def upgrade(op: Operations) -> None:
-    """One step forward; there is none back."""
+    """Create the tables; there is no downgrade."""
     op.create_table(
         "integrators",
         sa.Column("id", ID, autoincrement=True, nullable=False),

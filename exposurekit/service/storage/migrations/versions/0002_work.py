@@ -1,4 +1,4 @@
-"""Work that is due, consent, what is sent to integrators, and how sites behave."""
+"""Jobs, consents, candidates, webhooks and site statistics."""
 
 import sqlalchemy as sa
 from alembic.operations import Operations
@@ -10,7 +10,7 @@ down_revision = "0001"
 
 
 def upgrade(op: Operations) -> None:
-    """One step forward; there is none back."""
+    """Add tables and columns; there is no downgrade."""
     op.create_table(
         "sites",
         sa.Column("name", sa.String(length=200), nullable=False),

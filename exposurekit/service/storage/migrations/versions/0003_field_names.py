@@ -38,7 +38,7 @@ POSTGRESQL = (
 
 
 def upgrade(op: Operations) -> None:
-    """Rename; there is no way back."""
+    """Rename; there is no downgrade."""
     op.drop_index("ix_details_user_id", "details")
     for old, new in TABLES.items():
         op.rename_table(old, new)

@@ -1,4 +1,4 @@
-"""Arrivals: new listings and new people per day, and bootstrap samples of future days."""
+"""Bootstrap of the forecast: new listings and people per day, and samples of future days drawn from them."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Input checks of the charts, with advice on the table to pass."""
+"""Argument checks of the charts, with advice on the table to pass."""
 
 import inspect
 from collections.abc import Iterable
@@ -41,7 +41,7 @@ def check_input(chart: str, table: pd.DataFrame, columns: Iterable[str]) -> None
 def advice(chart: str) -> str:
     """Return the calls that produce the table of a chart, as advice for an error message.
 
-    >>> from exposurekit.charts.input import advice
+    >>> from exposurekit.charts.argument_checks import advice
     >>> advice("by_site")
     "pass analysis.by_site(records), or call records.exposure.chart('by_site')"
     >>> advice("forecast")

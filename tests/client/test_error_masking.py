@@ -9,7 +9,7 @@ from support.clients import many
 import exposurekit as ek
 from exposurekit.client import calls
 from exposurekit.client.config import ClientConfig
-from exposurekit.client.reasons import reason_of
+from exposurekit.client.error_masking import reason_of
 from exposurekit.client.retry import Response
 
 CONFIG = ClientConfig("https://service.example", "acme", "k-1", "s&cret=1")

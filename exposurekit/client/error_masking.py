@@ -1,4 +1,4 @@
-"""The reason in an error response: read from any common body, and shown in known words alone."""
+"""Error masking: the reason in an error response, with everything but common words replaced by ``***``."""
 
 import re
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from exposurekit.contract.operations import OPERATIONS
 from exposurekit.errors import InvalidResponse
 from exposurekit.text.sanitize import plain
 
-_READ_MAX, _SHOWN_MAX = 10_000, 200
+_READ_MAX, _REASON_MAX = 10_000, 200
 _MASK = "***"
 _REVEALING = re.compile(r"\S*@\S*|\S*://\S*|\S*/api/\S*|\d[\d .()-]{3,}\d|\"[^\"]*\"|'[^']*'")
 # Words of the specification: shown even if they were sent.
@@ -70,7 +70,7 @@ def reason_of(call: Call[Any, Any], config: ClientConfig, response: Response) ->
     sent = {value for value in sent if value.lower() not in _VOCABULARY}
     values = "|".join(map(re.escape, sorted(sent, key=len, reverse=True)))
     text = re.sub(rf"(?<!\w)(?:{values})(?!\w)", _MASK, text, flags=re.IGNORECASE)
-    text = _PART.sub(_masked, _REVEALING.sub(_MASK, text))[:_SHOWN_MAX]
+    text = _PART.sub(_masked, _REVEALING.sub(_MASK, text))[:_REASON_MAX]
     return text if re.search(r"\w", text) else ""
 
 
@@ -78,8 +78,8 @@ def _masked(part: re.Match[str]) -> str:
     text = part[0]
     word = text.lower().removesuffix("'s")
     is_name = word in _ALSO_NAMES and text[0].isupper()
-    is_known = part["count"] or word in _VOCABULARY or (word in _COMMON and not is_name)
-    return text if is_known else _MASK
+    is_allowed = part["count"] or word in _VOCABULARY or (word in _COMMON and not is_name)
+    return text if is_allowed else _MASK
 
 
 def _error_text(error: Any) -> str:

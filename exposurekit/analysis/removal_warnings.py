@@ -1,4 +1,4 @@
-"""Cautions: what to check, and what to have from the person, before a manual removal."""
+"""Warnings: what to check, and what to have from the person, before a manual removal."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ def preparations(steps: Sequence[str]) -> tuple[str, ...]:
     A step that mentions a message to open, or a link or code in one, needs the mailbox; one that mentions a copy of a
     bill or an identification needs the document.
 
-    >>> from exposurekit.analysis.cautions import preparations
+    >>> from exposurekit.analysis.removal_warnings import preparations
     >>> preparations(["Enter your email address.", "Open the email and click the link."])
     ("The confirmation goes to the person's own mailbox: tell them before you begin.",)
     """
@@ -33,14 +33,14 @@ def preparations(steps: Sequence[str]) -> tuple[str, ...]:
     return tuple(text for text, pattern in needs.items() if any(map(pattern.search, steps)))
 
 
-def page_cautions(title: str) -> Iterator[str]:
-    """Why to take care with a web page."""
+def page_warnings(title: str) -> Iterator[str]:
+    """Warn of a web page whose title contains code."""
     if _CODE.search(title):
         yield "Suspicious page: its title contains program code."
 
 
-def age_caution(age: int | None, birth_date: str | None, as_of: date | None) -> Iterator[str]:
-    """How a listed age differs from the birth date on file."""
+def age_warning(age: int | None, birth_date: str | None, as_of: date | None) -> Iterator[str]:
+    """Warn if the listed age differs from the birth date on file."""
     if age is None or birth_date is None or as_of is None:
         return
     born = date.fromisoformat(birth_date)
@@ -49,15 +49,15 @@ def age_caution(age: int | None, birth_date: str | None, as_of: date | None) -> 
         yield f"differs: age {age}, on file {on_file}"
 
 
-def name_caution(listed: str | None, names: Sequence[tuple[str, str]]) -> Iterator[str]:
-    """How a listed name differs from all names on file: the full name, then the aliases, each as first and last name.
+def name_warning(listed: str | None, names: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """Warn if a listed name differs from all names on file: the full name, then the aliases, each as first and last name.
 
     Order, case, accents, initials, middle names and titles make no difference.
 
-    >>> from exposurekit.analysis.cautions import name_caution
-    >>> [*name_caution("FENNIMOOR ODALYS Q", [("Odalys", "Fennimoor")])]
+    >>> from exposurekit.analysis.removal_warnings import name_warning
+    >>> [*name_warning("FENNIMOOR ODALYS Q", [("Odalys", "Fennimoor")])]
     []
-    >>> [*name_caution("Odalys Fenimoor", [("Odalys", "Fennimoor")])]
+    >>> [*name_warning("Odalys Fenimoor", [("Odalys", "Fennimoor")])]
     ['differs: name Odalys Fenimoor, on file Odalys Fennimoor']
     """
     if listed is None or not names:
