@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import pandas as pd
 
+from exposurekit.charts import describe
 from exposurekit.charts.theme import Figure
 from exposurekit.contract.types import STATUSES
 from exposurekit.errors import Leak, NotFound
@@ -111,6 +112,7 @@ def _section_texts(section: Section) -> Iterator[str]:
         for name in section.table:
             yield from _strings(section.table[name].explode().dropna().unique().tolist())
     if section.figure is not None:
+        yield describe(section.figure)
         yield from _chart_texts(section.figure)
 
 

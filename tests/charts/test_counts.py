@@ -84,7 +84,7 @@ def test_many_sites_stand_together_and_none_is_lost():
     rows = [(f"Site {number:03}", "discovered", number) for number in range(200)]
     figure = figure_of(*rows)
     assert len(figure.data[0].y) == charts.MAX_ROWS + 1
-    assert figure.layout.yaxis.ticktext[-1] == "175 more sites"
+    assert figure.layout.yaxis.ticktext[-1] == "188 more sites"
     assert sum(sum(bar.x) for bar in bars(figure)) == 200
 
 
@@ -110,7 +110,7 @@ def test_two_sites_that_are_cut_alike_keep_their_own_bars():
 
 def test_the_background_is_left_to_the_theme():
     layout = figure_of(("A", "discovered", 1)).layout
-    assert layout.paper_bgcolor == layout.plot_bgcolor == "rgba(0,0,0,0)"
+    assert layout.template.layout.paper_bgcolor == layout.template.layout.plot_bgcolor == "rgba(0,0,0,0)"
 
 
 def test_nothing_is_uploaded_from_a_figure():

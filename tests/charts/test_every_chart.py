@@ -63,7 +63,7 @@ def test_a_chart_says_its_finding_and_its_numbers(name):
 @each
 def test_a_chart_leaves_the_background_to_the_theme(name):
     layout = draw(name, TABLES[name]()).layout
-    assert layout.paper_bgcolor == layout.plot_bgcolor == "rgba(0,0,0,0)"
+    assert layout.template.layout.paper_bgcolor == layout.template.layout.plot_bgcolor == "rgba(0,0,0,0)"
 
 
 @each
@@ -71,7 +71,10 @@ def test_a_chart_has_a_paper_colour_where_themes_cannot_apply(name):
     """JupyterLab draws the MIME type alone: no one colour of text reads at 4.5:1 on white and on its dark."""
     figure = draw(name, TABLES[name]())
     shown = figure._repr_mimebundle_()[MIME]
-    assert (shown["layout"]["paper_bgcolor"], shown["layout"]["font"]["color"]) == (PAPER, INK)
+    assert (shown["layout"]["paper_bgcolor"], shown["layout"]["template"]["layout"]["font"]["color"]) == (
+        PAPER,
+        INK,
+    )
     own = [trace["type"] for trace in shown["data"] if "textfont" in trace]
     assert {*own} <= {"heatmap"}  # its words stand on its cells
 

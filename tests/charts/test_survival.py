@@ -97,11 +97,11 @@ def test_all_together_are_one_row():
     assert figure.layout.yaxis.ticktext == ("all listings (n = 40)",)
 
 
-def test_of_500_sites_25_are_drawn_and_the_rest_counted():
+def test_of_500_sites_the_first_are_drawn_and_the_rest_counted():
     table = timed(*(quick(f"Site {place:03}") for place in range(500)))
     figure = charts.time_to_removal(table)
     assert len(figure.layout.yaxis.ticktext) == charts.MAX_ROWS
-    assert "Not drawn: 475 more sites." in charts.describe(figure)
+    assert "Not drawn: 488 more sites." in charts.describe(figure)
     assert "on 500 of 500 sites" in charts.describe(figure)
     assert len(charts.describe(figure)) < 2000
 
@@ -172,11 +172,13 @@ def test_for_how_long_it_was_gone_may_not_be_known():
     assert "days gone: not known" in charts.describe(figure)
 
 
-def test_beyond_twenty_five_sites_what_came_back_stands_together():
+def test_beyond_the_first_sites_relistings_stand_together():
     rows = [
-        (f"Site {place:03}", "removed", place) for place in range(100) for _ in range(2 if place < 25 else 1)
+        (f"Site {place:03}", "removed", place)
+        for place in range(100)
+        for _ in range(2 if place < charts.MAX_ROWS else 1)
     ]
     figure = charts.relistings(returned(*rows))
-    assert figure.layout.yaxis.ticktext[-1] == "75 more sites"
-    assert sum(figure.data[0].x) == 125
-    assert dots(figure, "circle")[25] == 62
+    assert figure.layout.yaxis.ticktext[-1] == "88 more sites"
+    assert sum(figure.data[0].x) == 100 + charts.MAX_ROWS
+    assert dots(figure, "circle")[charts.MAX_ROWS] == 55.5

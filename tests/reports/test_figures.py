@@ -42,7 +42,7 @@ def tables(report):
 
 
 def words(report, key):
-    return next(section["words"] for section in report.data["sections"] if section["key"] == key)
+    return next(section["finding"] for section in report.data["sections"] if section["key"] == key)
 
 
 def first_number(text):
@@ -149,7 +149,8 @@ def test_what_came_and_went_counts_as_new_and_removed(tmp_path):
 def test_the_score_of_the_changes_ends_where_the_fleet_stands(pages):
     moved = tables(pages["changes"])["score_changes"]
     assert moved["score"].iloc[-1] == facts(pages["fleet"])["score"]
-    assert "Each listing counts once" in words(pages["changes"], "score_changes")
+    [score] = [section for section in pages["changes"].sections if section.key == "score_changes"]
+    assert "Each listing counts once" in score.text
 
 
 def test_everybodys_own_pages_add_up_to_the_fleets(demo, pages):
