@@ -2,7 +2,7 @@
 // `paper` returns the width of a container on paper, and the height there of a figure with a given height.
 function drawing(Plotly, figureOf, paper) {
   const NARROW_PX = 520, CHARACTER_PX = 7, AXIS_PX = 88, SHORT_PX = 110, MAX_TEXT_SHARE = 0.6, LINE_PX = 8, TWO_LINES_PX = 48;
-  const TITLE_CHARACTER_PX = 8.6, TITLE_PX = 21, SUBTITLE_CHARACTER_PX = 6.6, SUBTITLE_PX = 16;
+  const TITLE_CHARACTER_PX = 9.2, TITLE_PX = 21, SUBTITLE_CHARACTER_PX = 6.6, SUBTITLE_PX = 16;
   const SYMBOL_PX = 46, LEGEND_PX = 20, BOTTOM_PX = 48;
   const INK = "#000"; // on paper, also from a dark page
   let onPaper = false;

@@ -41,7 +41,7 @@ PATTERNS = {DISCOVERED: "", PENDING_REMOVAL: "/", REMOVED: ".", VANISHED: "\\", 
 LABEL_MAX = 40
 MINUS = "\N{MINUS SIGN}"
 Figure: TypeAlias = go.Figure
-TITLE_WIDTH, PROVENANCE_WIDTH = 66, 64  # characters per line: Plotly does not wrap titles
+TITLE_WIDTH, PROVENANCE_WIDTH = 62, 64  # characters per line: Plotly does not wrap titles
 _HOVER_WIDTH = 60
 _FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
 _PATTERN = 0.2  # the share of a visible pattern that is lines
@@ -111,15 +111,15 @@ _AXIS = {
     "zeroline": False,
     "linecolor": PALE,
     "automargin": True,
-    "title": {"font": {"size": 13}},
+    "title": {"font": {"size": 12}},
 }
 TEMPLATE = go.layout.Template(
     layout={
         "paper_bgcolor": CLEAR,
         "plot_bgcolor": CLEAR,
         "colorway": [*SERIES],
-        "font": {"color": INK, "family": _FONT, "size": 13},
-        "title": {"font": {"size": 17, "weight": 600}, "subtitle": {"font": {"size": 13, "color": GREY}}},
+        "font": {"color": INK, "family": _FONT, "size": 12},
+        "title": {"font": {"size": 16, "weight": 600}, "subtitle": {"font": {"size": 12}}},
         "hoverlabel": {"bgcolor": PAPER, "bordercolor": PALE, "font": {"color": INK}},
         "xaxis": _AXIS,
         "yaxis": _AXIS | {"ticklabelstandoff": 6},
