@@ -21,6 +21,11 @@ from exposurekit.system.clock import utc_now
 from exposurekit.text.html_cards import html_card
 
 People = int | str | Iterable[int | str] | None
+_FIGURES = ("users", "records", "links", "alerts")  # of the card; all other tables are counted below them
+_CALLS = {
+    "ek.widgets.Dashboard(exposure)": "explore them in charts that filter one another",
+    "ek.widgets.OptOutChecklist(exposure)": "work off the manual removals",
+}
 ON_FILE = ("users", "aliases", "emails", "phone_numbers", "addresses")
 
 
@@ -63,12 +68,23 @@ class Exposure(Keyed):
         return f"Exposure({self.client!r}, {self._snapshot})"
 
     def _repr_html_(self) -> str:
-        facts: dict[str, object] = {"service": self.origin, "people": "none yet: a table loads them"}
-        if (snapshot := self._snapshot) is not None:
-            facts |= {"people": snapshot, "as of": snapshot.at}
-            for name, waiting in snapshot.parts.items():
-                facts[name] = f"{len(self._frames.get(name, ())) + sum(map(len, waiting)):,} rows"
-        return html_card("Exposure", facts)
+        snapshot = self._snapshot
+        if snapshot is None:
+            facts = {"service": self.origin, "people": "none yet: a table loads them"}
+            calls = {"exposure.records()": "load everyone, and list their listings"}
+            return html_card("Exposure", facts, note="not loaded yet", calls=calls | _CALLS)
+        n_rows = {
+            name: len(self._frames.get(name, ())) + sum(map(len, waiting))
+            for name, waiting in snapshot.parts.items()
+        }
+        return html_card(
+            "Exposure",
+            {"service": self.origin, "loaded": snapshot},
+            note=f"as of {snapshot.at:%Y-%m-%d %H:%M} UTC",
+            figures={name: f"{n_rows[name]:,}" for name in _FIGURES if name in n_rows},
+            tables={name: n for name, n in n_rows.items() if name not in _FIGURES},
+            calls={"exposure.records()": "list the listings, as a DataFrame"} | _CALLS,
+        )
 
     @property
     def is_loaded(self) -> bool:

@@ -1,6 +1,6 @@
 """Makes the pictures that the README shows, anew: the report, the dashboard and the checklist of three months of the demo.
 
-    .venv/bin/python tests/pictures.py
+    .venv/bin/python tests/pictures.py [report] [dashboard] [checklist]
 
 Everybody in them is invented.
 """
@@ -17,32 +17,35 @@ import exposurekit as ek
 
 PLACE = Path(__file__).parent.parent / "notebooks" / "pictures"
 WIDTH = 1100
+PADDING = 16
 TABLES = """
 import pandas as pd, exposurekit as ek
 alerts = pd.read_pickle("alerts.pickle")
 history = ek.History("history")
 """
 WIDGETS = {
-    "dashboard": ("ek.widgets.Dashboard(history=history)", 760),
+    "dashboard": ("ek.widgets.Dashboard(history=history)", ".exposurekit-charts"),
     "checklist": (
         "ek.widgets.OptOutChecklist(alerts[alerts['opt_out_procedure'].list.len() > 3], history)",
-        560,
+        ".exposurekit-steps",
     ),
 }
 
 
 def main() -> int:
-    """Write every picture; 0."""
+    """Write the pictures that are named, or all; 0."""
     PLACE.mkdir(exist_ok=True)
+    names = sys.argv[1:] or ["report", *WIDGETS]
     with ek.demo(people=15, days=63, seed=7) as demo, tempfile.TemporaryDirectory() as room:
-        page = Path(room, "fleet.html")
-        ek.report(demo.history, page, exposure=demo.exposure)
-        _report(page)
+        if "report" in names:
+            page = Path(room, "fleet.html")
+            ek.report(demo.history, page, exposure=demo.exposure)
+            _report(page)
         demo.exposure.alerts().to_pickle(Path(room, "alerts.pickle"))
         shutil.copytree(demo.history.path, Path(room, "history"))
         with kit.desk(Path(room), "notebook") as desk:
-            for name, (cell, height) in WIDGETS.items():
-                _widget(desk, cell, height, PLACE / f"{name}.png")
+            for name, (cell, last) in ((name, WIDGETS[name]) for name in names if name in WIDGETS):
+                _widget(desk, cell, last, PLACE / f"{name}.png")
     return 0
 
 
@@ -60,20 +63,17 @@ def _report(page: Path) -> None:
         chart.screenshot(path=PLACE / "status_over_time.png")
 
 
-def _widget(desk: Any, cell: str, height: int, picture: Path) -> None:
-    page = desk.shows(TABLES, cell, height=3_600)  # Notebook 7 scrolls what is higher than its window
+def _widget(desk: Any, cell: str, last: str, picture: Path) -> None:
+    """A widget from its top to the end of one of its parts."""
+    page = desk.shows(TABLES, cell, height=3_600)
     panel = page.locator(".exposurekit-panel").first
     panel.wait_for()
     page.wait_for_timeout(3_000)  # charts are laid out more than once
-    place = panel.bounding_box()
+    place, end = panel.bounding_box(), page.locator(last).first.bounding_box()
+    height = end["y"] + end["height"] + PADDING - place["y"]
     page.screenshot(
         path=picture,
-        clip={
-            "x": place["x"],
-            "y": place["y"],
-            "width": place["width"],
-            "height": min(height, place["height"]),
-        },
+        clip={"x": place["x"], "y": place["y"], "width": place["width"], "height": height},
     )
 
 

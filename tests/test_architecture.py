@@ -276,8 +276,10 @@ IDEAS = {
     "privacy.vocabulary": "words that are no personal data",
     "sandbox.collector": "collects the sandbox's past",
     "service.http.request": "an outgoing request",
+    "widgets.column_summary": "what a column contains, in a small picture",
     "widgets.connection": "a widget",
-    "widgets.copying": "labels with a copy button",
+    "widgets.copy_button": "labels with a copy button",
+    "widgets.task_list": "a list with a picked row",
 }
 
 
@@ -420,7 +422,6 @@ SHARED_NAMES = {
     "diff": "the tables; the value that displays them",
     "errors": "the toolkit's; the API's",
     "ingest": "of runs into tables; of deliveries into a history",
-    "listings": "of the invented sites; how a widget draws one",
     "models": "of the contract; of the service",
     "normalize": "of personal data in texts; of names on sites",
     "outbox": "of notifications; of webhooks",

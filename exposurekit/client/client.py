@@ -329,7 +329,13 @@ def _card(client: BaseClient) -> str:
         "timeout per try (s)": f"{client.timeout:g}",
         "retries": client.retry_policy.max_retries,
     }
-    return html_card(type(client).__name__, rows)
+    is_async = isinstance(client, AsyncClient)
+    calls = {
+        f"{'await ' if is_async else ''}client.list_users()": "the ids and secrets of the first page of users",
+        f"{'await ' if is_async else ''}client.get_user(key)": "one user, with records and links",
+    }
+    everyone = {} if is_async else {"ek.Exposure(client)": "everyone, as tables"}
+    return html_card(type(client).__name__, rows, calls=calls | everyone)
 
 
 def _check_time(remaining_s: float, timeout: float) -> None:

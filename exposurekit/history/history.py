@@ -99,11 +99,23 @@ class History(Keyed):
             return f"History({self._store.uri!r}, empty)"
 
     def _repr_html_(self) -> str:
-        facts: dict[str, object] = {"path": self.path, "runs": "none yet: call collect() first"}
-        with contextlib.suppress(NotFound):
+        facts: dict[str, object] = {"path": self.path}
+        try:
             run = self.last_run()
-            facts |= {"runs": f"{run.seq:,}", "as of": run.finished_at, "newest": run}
-        return html_card("History", facts)
+        except NotFound:
+            first = {"history.collect(exposure)": "observe everyone, and store what is new"}
+            return html_card("History", facts | {"runs": "none yet: call collect() first"}, calls=first)
+        return html_card(
+            "History",
+            facts | {"newest": run},
+            note=f"as of {run.finished_at:%Y-%m-%d %H:%M} UTC",
+            figures={"runs": f"{run.seq:,}", "people": f"{run.people['listed']:,}"},
+            calls={
+                'history.diff("14d")': "what changed in two weeks, and why",
+                "ek.widgets.Dashboard(history=history)": "explore every day so far",
+                'ek.report(history, "report.html")': "write a report",
+            },
+        )
 
     @property
     def provenance(self) -> str:

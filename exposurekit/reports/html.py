@@ -97,7 +97,7 @@ def page(report: Any) -> str:
         report=report,
         open_max=OPEN_MAX,
         policy=policy,
-        style=_SAFE(stylesheet() + _file("templates/report.css")),
+        style=_SAFE(f"@layer shared {{ {stylesheet()} }}\n{_file('templates/report.css')}"),
         # The scripts follow the first chart, so that it is drawn before the tables below it are parsed.
         first=first,
         kinds=_KINDS,

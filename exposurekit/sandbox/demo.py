@@ -57,13 +57,17 @@ class Demo:
     _stack: ExitStack = field(default_factory=ExitStack, repr=False)
 
     def _repr_html_(self) -> str:
-        facts = {
-            "people": len(self._backend.person_index),
-            "its time": self._backend.now(),
-            "exposure": self.exposure,
-            "history": self.history,
-        }
-        return html_card("Demo", facts)
+        return html_card(
+            "Demo",
+            {"exposure": self.exposure, "history": self.history},
+            note=f"its time is {self._backend.now():%Y-%m-%d %H:%M} UTC; everybody in it is invented",
+            figures={"people": len(self._backend.person_index)},
+            calls={
+                "demo.exposure.records()": "list the listings, as a DataFrame",
+                "ek.widgets.Dashboard(demo.exposure, demo.history)": "explore them in charts",
+                "demo.advance(days=7)": "let a week pass: scans, removals, new listings",
+            },
+        )
 
     def advance(self, days: float = 0, *, progress: bool | None = None) -> None:
         """Simulate time: jobs run when they are due, `history` collects each day, and `exposure` is refreshed.

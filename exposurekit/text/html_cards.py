@@ -1,4 +1,4 @@
-"""HTML cards: how objects are displayed in notebooks. All text is escaped; no script, style sheet or image."""
+"""HTML cards: how objects are displayed in notebooks. All text is escaped; no script or image."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,11 +12,6 @@ TEXT_MAX = 600
 NAME_MAX = 60
 ROWS_MAX = 50
 UNKNOWN_TEXT = "unknown"
-
-# No colours, so that a card is readable on light and dark themes: borders have the text's colour.
-_BOX = "display:inline-block;max-width:100%;padding:.5em .8em;border:1px solid;border-radius:4px"
-_TABLE = "border-collapse:collapse;margin:.3em 0;color:inherit;font:inherit"
-_CELL = "text-align:left;vertical-align:top;padding:.1em 1em .1em 0"
 
 
 @cache
@@ -58,29 +53,67 @@ class HtmlCard:
     def _repr_html_(self) -> str:
         summary = self._summary()
         steps = numbered(summary.steps) if summary.steps else ""
-        note = f"<p>{escaped(summary.note)}</p>" if summary.note else ""
         tables = [rows(table.title, table.heads, table.lines) for table in summary.tables if table.lines]
-        return html_card(type(self).__name__, summary.facts, steps, note, *tables)
+        return html_card(type(self).__name__, summary.facts, steps, *tables, note=summary.note)
 
 
-def html_card(title: str, facts: Mapping[str, object], *parts: str) -> str:
-    """Return a card with a title, named facts and further parts.
+def html_card(
+    title: str,
+    facts: Mapping[str, object],
+    *parts: str,
+    note: str = "",
+    figures: Mapping[str, object] | None = None,
+    tables: Mapping[str, int] | None = None,
+    calls: Mapping[str, str] | None = None,
+) -> str:
+    """Return a card with a title, figures, named facts, further parts, and calls to try, under the shared style sheet.
 
     Args:
         title: The title.
         facts: Values by name, of any type; their text is escaped.
         parts: Markup from `numbered` or `rows`.
+        note: Below the title: how current the object is.
+        figures: The main figures by name.
+        tables: The number of rows of each table.
+        calls: What each call does, by its code.
 
     >>> from exposurekit.text.html_cards import html_card
     >>> "&lt;b&gt;" in html_card("Record 7", {"site": "<b>Seekfolk</b>"})
     True
     """
-    body = "".join(
-        f'<tr><th scope="row" style="{_CELL}">{escape_cell(name)}</th><td style="{_CELL}">{escape_cell(fact)}</td></tr>'
-        for name, fact in facts.items()
+    below = f'<div class="label">{escape_cell(note)}</div>' if note else ""
+    content = [
+        f'<div><strong class="headline">{escape_cell(title)}</strong>{below}</div>',
+        _figures(figures or {}),
+        "".join(f"<dt>{escape_cell(name)}</dt><dd>{escape_cell(fact)}</dd>" for name, fact in facts.items()),
+        _tables(tables or {}),
+        *parts,
+        _calls(calls or {}),
+    ]
+    if content[2]:
+        content[2] = f'<dl class="facts">{content[2]}</dl>'
+    return f'<style>{stylesheet()}</style><div class="exposurekit object-card">{"".join(content)}</div>'
+
+
+def _figures(figures: Mapping[str, object]) -> str:
+    items = "".join(
+        f'<li class="metric"><span class="label">{escape_cell(name)}</span> <strong>{escape_cell(value)}</strong></li>'
+        for name, value in figures.items()
     )
-    table = f'<table style="{_TABLE}"><tbody>{body}</tbody></table>' if body else ""
-    return f'<div style="{_BOX}"><strong>{escape_cell(title)}</strong>{table}{"".join(parts)}</div>'
+    return f'<ul class="metrics">{items}</ul>' if items else ""
+
+
+def _tables(tables: Mapping[str, int]) -> str:
+    items = "".join(f"<li>{escape_cell(name)} <strong>{n:,} rows</strong></li>" for name, n in tables.items())
+    return f'<ul class="tags">{items}</ul>' if items else ""
+
+
+def _calls(calls: Mapping[str, str]) -> str:
+    items = "".join(
+        f'<li><code>{escape_cell(code)}</code> <span class="soft">{escape_cell(action)}</span></li>'
+        for code, action in calls.items()
+    )
+    return f'<div><div class="label">Next</div><ul class="calls">{items}</ul></div>' if items else ""
 
 
 def rows(title: str, heads: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
@@ -91,14 +124,14 @@ def rows(title: str, heads: Sequence[str], lines: Iterable[Sequence[object]]) ->
     2
     """
     all_lines = [*lines]
-    head = "".join(f'<th scope="col" style="{_CELL}">{escape_cell(name)}</th>' for name in heads)
+    head = "".join(f'<th scope="col">{escape_cell(name)}</th>' for name in heads)
     body = "".join(
-        "<tr>" + "".join(f'<td style="{_CELL}">{escape_cell(cell)}</td>' for cell in line) + "</tr>"
+        "<tr>" + "".join(f"<td>{escape_cell(cell)}</td>" for cell in line) + "</tr>"
         for line in all_lines[:ROWS_MAX]
     )
     return (
-        f'<table style="{_TABLE}"><caption style="{_CELL};white-space:nowrap">{escape_cell(title)}</caption>'
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{_more(len(all_lines))}"
+        f'<div class="plain-table"><table><caption>{escape_cell(title)}</caption>'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{_more(len(all_lines))}"
     )
 
 
@@ -110,7 +143,7 @@ def numbered(items: Sequence[str]) -> str:
     2
     """
     listed = "".join(f"<li>{escape_cell(item)}</li>" for item in items[:ROWS_MAX])
-    return f"<ol>{listed}</ol>{_more(len(items))}"
+    return f'<ol class="steps">{listed}</ol>{_more(len(items))}'
 
 
 def escape_cell(value: object) -> str:

@@ -2,15 +2,16 @@
 
 ::
 
-    dashboard      charts that filter one another      explorer       a table, page by page
-    checklist      the steps of manual removals        labels         is this the person?
-    connection     the service and its load issues     panel          what every widget shares
-    scope          what is selected, and its charts    filtering      a filter as a value and as code
-    figure_widget  live charts and their clicks        data_grid      a page of rows in the browser
-    shortcuts      keyboard shortcuts                  textbox        text reported while typing
-    listings       how a listing is labelled
-    comparing      finding against what is on file     copying        labels with a copy button
-    static_html    what a saved notebook shows
+    dashboard      charts that filter one another      explorer           a table, page by page
+    checklist      the work queue of manual removals   labels             is this the person?
+    connection     the service and its load issues     panel              what every widget shares
+    scope          what is selected, and its charts    metrics            the figures above the charts
+    figure_widget  live charts and their clicks        data_grid          a page of rows in the browser
+    table_filter   a filter as a value and as code     column_summary     what the heads of a table show
+    multi_select   chips, or a list, with counts       task_list          the alerts to pick from
+    task_labels    how an alert is labelled            person_comparison  a listing against what is on file
+    copy_button    texts with a button that copies     textbox            text reported while typing
+    shortcuts      keyboard shortcuts                  static_html        what a saved notebook shows
 """
 
 from exposurekit.widgets.checklist import OptOutChecklist

@@ -1,4 +1,4 @@
-"""Checklist of manual opt-outs: alert by alert, the listing, the values to enter and the steps to tick."""
+"""Checklist of manual opt-outs: a work queue, and of the picked alert the listing, the values to enter and the steps."""
 
 import contextlib
 from bisect import insort
@@ -7,38 +7,41 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 import pandas as pd
-from ipywidgets import HTML, Checkbox, Dropdown, HBox, IntProgress, Layout, Text, ToggleButton, VBox
+from ipywidgets import HTML, Box, Checkbox, Dropdown, HBox, Layout, Text, ToggleButton, VBox
 
 from exposurekit import analysis, frames
 from exposurekit.analysis.data_quality import NOT_MINE
 from exposurekit.analysis.removal_warnings import preparations
 from exposurekit.analysis.statuses import is_open
 from exposurekit.analysis.tasks import Task, tasks, with_listings, with_pages
-from exposurekit.analysis.work_queue import DONE, TO_DO, UNABLE
-from exposurekit.contract.types import PENDING_REMOVAL, REMOVED
+from exposurekit.analysis.work_queue import DONE, STEP_MINUTES, TO_DO, UNABLE
+from exposurekit.charts.theme import format_duration
+from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import InvalidArgument, NotFound
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
 from exposurekit.text.sanitize import escaped, plain
-from exposurekit.widgets import listings, static_html
-from exposurekit.widgets.copying import CopyTable
-from exposurekit.widgets.panel import Panel
+from exposurekit.widgets import static_html, task_labels
+from exposurekit.widgets.copy_button import CopyTable
+from exposurekit.widgets.panel import Panel, with_classes
 from exposurekit.widgets.shortcuts import Keys
+from exposurekit.widgets.task_list import TaskList
 from exposurekit.widgets.textbox import TextBox
 
-PICKER_MAX = 500  # alerts in the drop-down at once
+LIST_MAX = 500  # alerts in the list at once
 STATIC_MAX = 300  # alerts in the static HTML
 OPEN_MAX = 10  # alerts up to which the static HTML is not collapsed
 GROUP_MAX = 30  # listings with the same steps that have a box
 _NO_HISTORY = "No history was given: ticks are lost when the kernel stops."
 _NO_STEPS = "This alert has no steps; its guide or its page may explain the removal."
 _WAITS = "waits for a value"
+_PAGE = "A web page"  # in place of a site
 _LOCKED = "The boxes are off, because a required value is not on file."
 _WAITING, _ALL = "waiting", "all"
+_COLOURED = (DISCOVERED, PENDING_REMOVAL, REMOVED)
 _KEY = ["user_id", "alert_number"]
 _TICK = ["tick", "tick_note"]
 _AUTO = Layout(width="auto")
-_WRAP = Layout(flex_flow="row wrap")
 
 
 class OptOutChecklist(Panel):
@@ -91,14 +94,14 @@ class OptOutChecklist(Panel):
         not_mine = self.steps.loc[self.steps["label"] == NOT_MINE, _KEY]
         self._not_mine = {*not_mine.itertuples(index=False, name=None)}
         self._rows_by_key = self.steps.groupby(_KEY).indices
-        self._progress = listings.progress(self.steps)
+        self._progress = task_labels.progress(self.steps)
         self._tasks: dict[int, Task] = {}
         self._as_of = _as_of(exposure, history)
         self._static: dict[int, str] = {}  # static HTML of each alert, until one of its steps changes
         self._before: dict[int, pd.DataFrame] = {}  # ticks of each listing before its box was ticked
         self._waiting, rest = self._ordered()
         self._order = self._waiting + rest
-        self._groups = listings.same_steps(self._alerts, self._waiting)
+        self._groups = task_labels.same_steps(self._alerts, self._waiting)
         self._view: list[int] = []  # indexes in `order`, as filtered
         self._matches: set[int] | None = None  # indexes in `order` that the text to find matches; None: all
         self._unlocked: set[int] = set()  # alerts that wait for a value, to be done anyway
@@ -111,12 +114,12 @@ class OptOutChecklist(Panel):
     def _build(self) -> list[Any]:
         self._find = TextBox(description="Find", placeholder="site, person or listing")
         self._filter = Dropdown(description="Show", options=self._filters())
-        self._pick, self._picker_note = Dropdown(description="Alert", layout=Layout(width="98%")), HTML()
+        self._list, self._picker_note, self._counter = TaskList(description="Alerts"), HTML(), HTML()
         self._about, self._values, self._guide = HTML(), CopyTable(), HTML()
-        self._steps_box, self._status = VBox(), HTML()
+        self._steps_box, self._status = with_classes(VBox(), "exposurekit-steps"), HTML()
         self._boxes: dict[int, Checkbox] = {}  # of whole listings, by position
-        self._group_box, self._undo_box = VBox(), HBox()
-        self._bar = IntProgress(description="Steps", min=0, layout=_AUTO)
+        self._group_box = with_classes(VBox(), "exposurekit-group")
+        self._undo_box = with_classes(HBox(), "exposurekit-row", "exposurekit-undo")
         turn = [
             self.button("Previous alert", lambda _: self.step(-1)),
             self.button("Next alert", lambda _: self.step(1)),
@@ -126,10 +129,16 @@ class OptOutChecklist(Panel):
         self._on_filter = self.callback(lambda _: self._apply_filter())
         self._filter.observe(self._on_filter, "value")
         self._on_pick = self.callback(lambda change: self._go_to(change["new"]))
+        task = [
+            *(self._about, self._values, self._guide, self._steps_box, self._status),
+            *(self._undo_box, self._group_box, with_classes(HBox(turn), "exposurekit-row")),
+        ]
+        queue = VBox([self._picker_note, self._list])
         return [
-            HBox([self._find, self._filter], layout=_WRAP),
-            *(self._pick, self._picker_note, HBox(turn), self._about, self._values, self._guide),
-            *(self._steps_box, self._bar, self._status, self._undo_box, self._group_box, keys),
+            self._counter,
+            with_classes(HBox([self._find, self._filter]), "exposurekit-filters"),
+            with_classes(Box([queue, with_classes(VBox(task), "exposurekit-task")]), "exposurekit-work"),
+            keys,
         ]
 
     def line(self) -> str:
@@ -139,7 +148,7 @@ class OptOutChecklist(Panel):
     def to_html(self) -> str:
         """The alerts that need somebody, by site, with their steps and ticks; at most 300.
 
-        >>> "<ol>" in ek.widgets.OptOutChecklist(exposure.alerts()).to_html()
+        >>> "<ol" in ek.widgets.OptOutChecklist(exposure.alerts()).to_html()
         True
         """
         positions = self._order[: min(max(len(self._waiting), static_html.ROWS), STATIC_MAX)]
@@ -155,10 +164,10 @@ class OptOutChecklist(Panel):
             if n_omitted > 0
             else ""
         )
-        return f"<section><p>{escaped(self.line())}</p>{''.join(parts)}{more}</section>"
+        return static_html.section(self._counter_html(), f"<p>{escaped(self.line())}</p>", *parts, more)
 
     def step(self, ahead: int) -> None:
-        """Go forward by some alerts of those that the drop-down offers, or back; stop at either end.
+        """Go forward by some alerts of those in the list, or back; stop at either end.
 
         >>> checklist = ek.widgets.OptOutChecklist(exposure.alerts())
         >>> checklist.step(1)
@@ -232,14 +241,15 @@ class OptOutChecklist(Panel):
         self.steps.loc[changes.index, _TICK] = changes[_TICK]
         for key in set(self.steps.loc[changes.index, _KEY].itertuples(index=False, name=None)):
             self._static.pop(self._keys.index(key), None)
-        self._progress = listings.progress(self.steps)
+        self._progress = task_labels.progress(self.steps)
 
     def _ordered(self) -> tuple[list[int], list[int]]:
         """The alerts in the order of the work queue: those that need somebody, and the rest."""
         stalled = {} if self._history is None else self._history.stalled_sites()
         queue = analysis.work_queue(self.steps[self.steps["label"] != NOT_MINE], stalled=stalled)
-        keys = zip(queue["user_id"], queue["alert_number"], strict=True)
+        keys = [*zip(queue["user_id"], queue["alert_number"], strict=True)]
         rank = {key: number for number, key in enumerate(keys)}
+        self._visits = dict(zip(keys, queue["minutes"] - STEP_MINUTES * _n_open(queue), strict=True))
         waiting = [position for position, key in enumerate(self._keys) if key in rank]
         rest = [position for position, key in enumerate(self._keys) if key not in rank]
         return sorted(waiting, key=lambda position: rank[self._keys[position]]), sorted(
@@ -259,8 +269,8 @@ class OptOutChecklist(Panel):
         rows = [row for position in positions for row in self._rows_by_key.get(self._keys[position], [])]
         return self.steps.iloc[rows]
 
-    def _progress_of(self, position: int) -> listings.Progress:
-        return self._progress.get(self._keys[position], listings.Progress())
+    def _progress_of(self, position: int) -> task_labels.Progress:
+        return self._progress.get(self._keys[position], task_labels.Progress())
 
     def _static_site(self, site: str, positions: Sequence[int], *, is_open: bool) -> str:
         n_done = sum(self._progress_of(position).state == DONE for position in positions)
@@ -274,7 +284,8 @@ class OptOutChecklist(Panel):
             ticks = steps["tick"].fillna(TO_DO).tolist(), steps["tick_note"].fillna("").tolist()
             body = static_html.steps(steps["step"].tolist(), *ticks) if len(steps) else f"<p>{_NO_STEPS}</p>"
             details = static_html.task(self._task(position))
-            self._static[position] = f"{self._head(position)}{details}{self._guide_of(position)}{body}"
+            parts = f"{self._head(position)}{details}{self._guide_of(position)}{body}"
+            self._static[position] = f'<article class="card">{parts}</article>'
         return self._static[position]
 
     def _head(self, position: int) -> str:
@@ -282,7 +293,9 @@ class OptOutChecklist(Panel):
         alert = self._alerts.iloc[position]
         status = alert["status"] if isinstance(alert["status"], str) else ""
         text = alert["text"] if isinstance(alert.get("text"), str) else ""
-        parts = [f"<h4>{escaped(' · '.join(filter(None, [_site(alert), status])))}</h4>"]
+        kind = status.replace(" ", "-") if status in _COLOURED else ""
+        chip = f' <span class="chip {kind}">{escaped(status)}</span>' if status else ""
+        parts = [f'<h3 class="headline">{escaped(_site(alert))}{chip}</h3>']
         parts += [f"<p>{escaped(line)}</p>" for line in (text, self._nothing_to_do(position, status)) if line]
         return "".join(parts)
 
@@ -317,11 +330,43 @@ class OptOutChecklist(Panel):
             UNABLE,
         )
 
-    def _label(self, position: int) -> str:
-        state = _WAITS if self._is_blocked(position) else str(self._progress_of(position))
+    def _counter_html(self) -> str:
+        """How many alerts are cleared, and how long the rest takes."""
+        n = len(self._waiting)
+        n_done = sum(self._progress_of(position).state == DONE for position in self._waiting)
+        minutes = sum(self._minutes(position) for position in self._waiting)
+        left = f"about {format_duration(minutes)} to do" if minutes else "nothing left to do"
+        if not n:
+            return '<p class="headline">Nothing needs manual work</p>'
+        return (
+            f'<p class="headline">{n_done:,} of {n:,} cleared <span class="label">· {left}</span></p>'
+            f'<progress max="{n}" value="{n_done}" aria-label="alerts cleared"></progress>'
+        )
+
+    def _minutes(self, position: int) -> float:
+        """The assumed minutes that are left: for the open steps, and a share of the visit to the site."""
+        progress = self._progress_of(position)
+        if self._keys[position] not in self._visits or progress.state in (DONE, UNABLE):
+            return 0.0
+        return float(max(self._visits[self._keys[position]], 0.0)) + STEP_MINUTES * (
+            progress.steps - progress.done
+        )
+
+    def _item(self, index: int) -> list[Any]:
+        """What the list shows of an alert."""
+        position = self._order[index]
+        task, progress, minutes = self._task(position), self._progress_of(position), self._minutes(position)
+        state, kind = str(progress), "done" if progress.state == DONE else ""
         if self._keys[position] in self._not_mine:
             state = "labelled not mine"
-        return f"{listings.full_label(self._task(position))} · {state}"
+        elif self._is_blocked(position):
+            state = _WAITS
+        side = f"{max(round(minutes), 1)} min" if minutes else ""
+        person, detail = (
+            task_labels.truncate(text) for text in (task.person, task.line if task.facts else "")
+        )
+        title = task_labels.truncate(task.site or _PAGE)
+        return [index, title, person, detail, side, progress.done, progress.steps, kind, state]
 
     def _filters(self) -> list[tuple[str, str]]:
         return [
@@ -355,7 +400,7 @@ class OptOutChecklist(Panel):
             return None
         n = len(self._waiting) if self._filter.value == _WAITING else len(self._order)
         self._load_tasks(self._order[:n])
-        labels = ((index, listings.full_label(self._tasks[self._order[index]])) for index in range(n))
+        labels = ((index, task_labels.full_label(self._tasks[self._order[index]])) for index in range(n))
         return {index for index, label in labels if text in label.casefold()}
 
     def _filtered(self) -> list[int]:
@@ -384,19 +429,21 @@ class OptOutChecklist(Panel):
     def _update_picker(self) -> None:
         """Offer the filtered alerts with their progress, and keep what is picked."""
         at = self._view.index(self._index) if self._index in self._view else 0
-        first = at // PICKER_MAX * PICKER_MAX
-        indexes = self._view[first : first + PICKER_MAX]
-        with contextlib.suppress(ValueError):  # new options change the value, too
-            self._pick.unobserve(self._on_pick, "value")
-        self._pick.options = [(self._label(self._order[index]), index) for index in indexes]
-        self._pick.value = self._index if self._index in indexes else None
-        self._pick.observe(self._on_pick, "value")
+        first = at // LIST_MAX * LIST_MAX
+        indexes = self._view[first : first + LIST_MAX]
+        with contextlib.suppress(ValueError):  # it is not observed before the first time
+            self._list.unobserve(self._on_pick, "value")
+        self._list.show(
+            [self._item(index) for index in indexes], self._index if self._index in indexes else None
+        )
+        self._list.observe(self._on_pick, "value")
+        self._counter.value = self._counter_html()
         note = ""
         if not self._view and self._order:
             note = "No alert matches."
         elif len(indexes) < len(self._view):
             note = f"Alerts {first + 1:,} to {first + len(indexes):,} of {len(self._view):,}. Type to find others."
-        self._picker_note.value = f"<p>{note}</p>" if note else ""
+        self._picker_note.value = f'<p class="label">{note}</p>' if note else ""
 
     def _key_pressed(self, key: str) -> None:
         self.step(1 if key == "n" else -1)
@@ -412,7 +459,7 @@ class OptOutChecklist(Panel):
         position = self._order[self._index]
         task = self._task(position)
         self._about.value = self._head(position) + static_html.person(task) + static_html.notes(task)
-        self._values.show(listings.sections(task))
+        self._values.show(task_labels.sections(task))
         self._guide.value = self._guide_of(position)
         self._group_size = GROUP_MAX
         self._show_group(position)
@@ -424,7 +471,7 @@ class OptOutChecklist(Panel):
         self._values.show([])
         self._boxes, self._group_box.children, self._steps_box.children = {}, [], []
         self._clear_undo()
-        self._bar.value, self._status.value = 0, ""
+        self._status.value = ""
 
     def _show_steps(self, position: int) -> None:
         steps = self._steps_of([position])
@@ -434,7 +481,7 @@ class OptOutChecklist(Panel):
         ]
         if is_locked:
             unlock = self.button("Do it anyway", lambda _: self._unlock(position), layout=_AUTO)
-            rows.insert(0, HBox([HTML(f"<p>{_LOCKED}</p>"), unlock], layout=_WRAP))
+            rows.insert(0, with_classes(HBox([HTML(f"<p>{_LOCKED}</p>"), unlock]), "exposurekit-row"))
         self._steps_box.children = rows or [HTML(f"<p>{_NO_STEPS}</p>")]
         self._update_progress()
 
@@ -463,7 +510,7 @@ class OptOutChecklist(Panel):
         kind = "pages" if is_page else "listings on this site"
         head = HTML(f"<h4>Same steps for {len(others) + 1:,} {kind}: this one and {len(others):,} more</h4>")
         own_width = Layout(width="auto", align_self="flex-start")
-        self._tick_button = self.button("", lambda _: self._tick_group(), layout=own_width)
+        self._tick_button = self.button("", lambda _: self._tick_group(), kind="primary", layout=own_width)
         more = []
         if len(others) > len(visible):
             label = f"Show {min(GROUP_MAX, len(others) - len(visible))} more"
@@ -487,7 +534,7 @@ class OptOutChecklist(Panel):
 
     def _group_label(self, position: int) -> str:
         blocked = f" · {_WAITS}" if self._is_blocked(position) else ""
-        return f"{listings.short_label(self._task(position))}{blocked}"
+        return f"{task_labels.short_label(self._task(position))}{blocked}"
 
     def _show_more(self, position: int) -> None:
         self._group_size += GROUP_MAX
@@ -555,9 +602,11 @@ class OptOutChecklist(Panel):
 
     def _update_progress(self) -> None:
         progress = self._progress_of(self._order[self._index])
-        self._bar.max, self._bar.value = max(progress.steps, 1), progress.done
         note = "" if self._history is not None else f" {_NO_HISTORY}"
-        self._status.value = f'<p role="status">{escaped(f"{progress}; {self._finished()}.{note}")}</p>'
+        self._status.value = (
+            f'<progress max="{max(progress.steps, 1)}" value="{progress.done}" aria-label="steps done"></progress>'
+            f'<p class="label" role="status">{escaped(f"{progress}; {self._finished()}.{note}")}</p>'
+        )
         self._is_updating = True
         for position, box in self._boxes.items():
             box.value = self._progress_of(position).is_complete
@@ -576,7 +625,6 @@ def _step_controls(
         description=f"{step['step_number']}. {plain(step['step'])}",
         indent=False,
         disabled=is_locked,
-        layout=Layout(flex="1 1 auto", width="auto"),
     )
     unable = ToggleButton(value=bool(tick == UNABLE), tooltip="This step cannot be done")
     note = Text(value=text if isinstance(text, str) else "", placeholder="note", continuous_update=False)
@@ -597,11 +645,17 @@ def _step_controls(
     label_button()
     for control in (done, unable, note):
         control.observe(checklist.callback(changed), "value")
-    return HBox([done, unable, note], layout=Layout(align_items="center", flex_flow="row wrap"))
+    return with_classes(HBox([done, unable, note]), "exposurekit-step")
+
+
+def _n_open(queue: pd.DataFrame) -> "pd.Series[Any]":
+    """The open steps of the alerts of a work queue; none of those that are done or cannot be done."""
+    is_to_do = queue["minutes"] > 0
+    return (queue["steps"] - queue["done"] - queue["unable"]).where(is_to_do, 0)
 
 
 def _site(alert: "pd.Series[Any]") -> str:
-    return alert["site"] if isinstance(alert["site"], str) else "A web page"
+    return alert["site"] if isinstance(alert["site"], str) else _PAGE
 
 
 def _as_of(exposure: Exposure | None, history: History | None) -> date:

@@ -48,13 +48,16 @@ class ConnectionPanel(Panel):
         >>> "as of" in ek.widgets.ConnectionPanel(exposure).to_html()
         True
         """
-        parts = []
+        facts, failures = [], ""
         if self._exposure is not None:
-            parts.append(f"<p><strong>Service</strong>: {escaped(self._exposure.provenance)}</p>")
-            parts.append(_load_failures(self._exposure.failures()))
+            facts.append(("Service", self._exposure.provenance))
+            failures = _load_failures(self._exposure.failures())
         if self._history is not None:
-            parts.append(f"<p><strong>History</strong>: {escaped(self._history_summary())}</p>")
-        return f"<section>{''.join(parts)}</section>"
+            facts.append(("History", self._history_summary()))
+        rows = "".join(f"<dt>{name}</dt><dd>{escaped(text)}</dd>" for name, text in facts)
+        return static_html.section(
+            f'<h3 class="headline">Connection</h3><dl class="facts">{rows}</dl>', failures
+        )
 
     def _reload(self, _: Any) -> None:
         if self._exposure is not None:
@@ -77,6 +80,6 @@ class ConnectionPanel(Panel):
 
 def _load_failures(failures: pd.DataFrame) -> str:
     if failures.empty:
-        return "<p>All users were loaded.</p>"
+        return '<p class="label">All users were loaded.</p>'
     kinds = failures.groupby(["operation", "error", "reason"], observed=True).size().rename("people")
     return static_html.table(kinds.sort_values(ascending=False).reset_index(), caption="Not loaded")

@@ -1,27 +1,30 @@
-"""Dashboard: charts and a table of the same records, with pickers, a day, and bars that filter on a click."""
+"""Dashboard: figures, charts and a table of the same records, with pickers, a day, and bars that filter on a click."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from datetime import date
 from typing import Any
 
 import pandas as pd
-from ipywidgets import HTML, Dropdown, HBox, Layout, SelectionSlider, SelectMultiple
+from ipywidgets import HTML, Box, Dropdown, HBox, SelectionSlider, VBox
 
-from exposurekit import analysis, charts
+from exposurekit import charts
+from exposurekit.analysis.statuses import VANISHED
 from exposurekit.charts.embedding import in_terminal, widget_library
-from exposurekit.charts.theme import embed
+from exposurekit.charts.theme import embed, escape, short
+from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import InvalidArgument
 from exposurekit.exposure import Exposure
 from exposurekit.frames.person_lookup import People, labels_of
 from exposurekit.history import History
 from exposurekit.questions import QUESTIONS
+from exposurekit.text.formatting import pluralize
 from exposurekit.text.sanitize import escaped, plain
 from exposurekit.text.times import When, parse_time
-from exposurekit.widgets import static_html
+from exposurekit.widgets import metrics, static_html
 from exposurekit.widgets.explorer import Explorer
-from exposurekit.widgets.figure_widget import create_view, mark, on_click, redraw
-from exposurekit.widgets.panel import Panel, publish
+from exposurekit.widgets.figure_widget import ChartCard, mark, on_click
+from exposurekit.widgets.multi_select import MultiSelect
+from exposurekit.widgets.panel import Panel, publish, with_classes
 from exposurekit.widgets.scope import CHANGES_DAYS, NOW, Scope, available, draw
 from exposurekit.widgets.textbox import TextBox
 
@@ -29,11 +32,11 @@ _BY_USER = "by_user"  # the question whose bars are people
 _SINCE_DAYS = (7, 30, 90)
 _NO_HISTORY = "a day needs a history: pass one, Dashboard(exposure, history)"
 _DEFAULT_SINCE = (f"{CHANGES_DAYS} days before", None)
-_WRAP = Layout(flex_flow="row wrap")
+_CLASSES = {status: status.replace(" ", "-") for status in (DISCOVERED, PENDING_REMOVAL, REMOVED, VANISHED)}
 
 
 class Dashboard(Panel):
-    """Exposure by site, status over time, and the records behind them; everything picked or clicked filters the rest.
+    """Figures, exposure by site, status over time, and the records behind them; what is picked or clicked filters all.
 
     Args:
         exposure: The current tables. None: the newest state of the history.
@@ -71,15 +74,20 @@ class Dashboard(Panel):
         self._is_updating = False
         self._over_time = None if history is None else history.status_over_time()
         self._table = Explorer(self._scope.all_records, name="records")
-        self._drawn = [*self._fixed_charts(), self._third_chart()]
-        self._figures = [create_view(figure) for figure in self._drawn]
-        self._summary, self._person_note = HTML(), HTML()
-        *fixed, chosen = self._figures
+        self._drawn = self._draw()
+        self._title, self._summary = HTML(), HTML()
+        self._person_note, self._metrics = HTML(), HTML()
         picks, *slider = self._controls()
-        choice = HBox([self._ask, *([] if history is None else [self._since])], layout=_WRAP)
-        super().__init__(
-            [self._summary, picks, self._person_note, *slider, *fixed, choice, chosen, self._table]
+        choice = with_classes(
+            HBox([self._ask, *([] if history is None else [self._since])]), "exposurekit-row"
         )
+        *fixed, chosen = self._drawn
+        self._cards = [*map(ChartCard, fixed), with_classes(ChartCard(chosen, choice), "exposurekit-wide")]
+        if history is None:  # two charts side by side
+            self._cards[-1].remove_class("exposurekit-wide")
+        grid = with_classes(Box(self._cards), "exposurekit-charts")
+        head = with_classes(VBox([self._title, self._summary]), "exposurekit-head")
+        super().__init__([head, picks, self._person_note, *slider, self._metrics, grid, self._table])
         self._connect_clicks()
         self._update_controls()
 
@@ -183,7 +191,7 @@ class Dashboard(Panel):
         except Exception:
             self.question = previous
             raise
-        redraw(self._figures[-1], self._drawn[-1])
+        self._cards[-1].show(self._drawn[-1])
         self._connect_clicks()
         self._update_controls()
 
@@ -194,9 +202,12 @@ class Dashboard(Panel):
 
     def line(self) -> str:
         """What is displayed, in one line; people by id."""
+        return f"Dashboard: {self._in_short()}"
+
+    def _in_short(self) -> str:
         scope = self._scope
         counts = f"{len(scope.records):,} of {len(scope.all_records):,} records"
-        return f"Dashboard: {', '.join([counts, str(scope.day or NOW), *scope.filters])}"
+        return ", ".join([counts, str(scope.day or NOW), *scope.filters])
 
     def to_html(self) -> str:
         """The charts in words, each with its provenance, and the numbers by site.
@@ -211,14 +222,14 @@ class Dashboard(Panel):
         return self._static_html(embed(figure, _in_words(figure)) for figure in self._drawn)
 
     def _static_html(self, figures: Iterable[str]) -> str:
-        table = static_html.table(self._by_site, caption="Listings by site")
-        parts = (
-            f"<p>{escaped(self.line())}</p>",
-            *figures,
+        table = static_html.table(self._scope.by_site, caption="Listings by site")
+        return static_html.section(
+            f'<p class="headline">{escaped(self._in_short())}</p>',
+            self._metrics.value,
+            *(f'<div class="card">{figure}</div>' for figure in figures),
             table,
-            f"<p>{escaped(self._scope.provenance)}</p>",
+            f'<p class="label">{escaped(self._scope.provenance)}</p>',
         )
-        return f"<section>{''.join(parts)}</section>"
 
     def _ipython_display_(self) -> None:
         super()._ipython_display_()
@@ -230,42 +241,42 @@ class Dashboard(Panel):
         if not self._is_updating:
             super().update_fallback()
 
-    def _fixed_charts(self) -> list[charts.Chart]:
-        """The charts that are always displayed; the table behind the first is stored for the static HTML."""
-        scope, everywhere = self._scope, replace(self._scope, sites=())
-        self._by_site = analysis.by_site(everywhere.records)
-        drawn = [charts.by_site(self._by_site, provenance=everywhere.provenance)]
+    def _draw(self) -> list[charts.Chart]:
+        """The charts that are always displayed, and that of the question."""
+        scope = self._scope
+        drawn = [charts.by_site(scope.by_site, provenance=scope.everywhere.provenance)]
         mark(drawn[0], [site in scope.sites for site in self._rows("site")])
         if self._over_time is not None:
-            counts = scope.over_time(self._over_time)
+            self._counts = scope.over_time(self._over_time)
             provenance = scope.provenance_for(("site", "user_id"))
-            drawn.append(charts.status_over_time(counts, provenance=provenance))
-        return drawn
+            drawn.append(charts.status_over_time(self._counts, provenance=provenance))
+        return [*drawn, self._third_chart()]
 
     def _third_chart(self) -> charts.Chart:
         """The chart of the question."""
-        if self.question != _BY_USER:
-            return draw(self.question, self._scope)
-        drawn = draw(_BY_USER, replace(self._scope, users=()))
-        mark(drawn, [user in self.users for user in self._rows("user_id")])
+        drawn = draw(self.question, self._scope)
+        if self.question == _BY_USER:
+            users = self._rows("user_id")
+            names = [escape(short(self._people.names([user]))) for user in users]
+            others = [*(drawn.layout.yaxis.ticktext or ())][len(users) :]
+            if self._scope.exposure is not None:  # a history has no names
+                drawn.update_yaxes(ticktext=[*names, *others])
+            mark(drawn, [user in self.users for user in users])
         return drawn
 
     def _rows(self, by: str) -> list[Any]:
         """The sites, or the people, of the bars of their chart, in order."""
-        if by == "site":
-            return self._by_site["site"].tolist()[: charts.MAX_ROWS]
-        table = analysis.by_user(replace(self._scope, users=()).records)
-        return table["user_id"].tolist()[: charts.MAX_ROWS]
+        table = self._scope.by_site if by == "site" else self._scope.by_user
+        return table[by].tolist()[: charts.MAX_ROWS]
 
     def _controls(self) -> list[Any]:
-        everything = self._scope.all_records
         self._person = TextBox(
             description="Person",
             placeholder="name or id",
             options=self._people.completions(""),
         )
-        self._site = SelectMultiple(description="Sites", options=_options(everything["site"]), rows=5)
-        self._status = SelectMultiple(description="Statuses", options=_options(everything["status"]), rows=5)
+        self._site = MultiSelect("Sites", everything="all sites")
+        self._status = MultiSelect("Statuses", everything="all statuses")
         self._ask = Dropdown(
             description="Chart",
             options=[(QUESTIONS[name].title, name) for name in self._available],
@@ -278,7 +289,7 @@ class Dashboard(Panel):
         self._status.observe(self.callback(lambda change: self._change(statuses=change["new"])), "value")
         self._ask.observe(self.callback(lambda change: self._change_question(change["new"])), "value")
         picks = [self._person, self._site, self._status, self.button("Clear", lambda _: self.clear())]
-        return [HBox(picks, layout=_WRAP), *self._slider()]
+        return [with_classes(HBox(picks), "exposurekit-filters"), *self._slider()]
 
     def _slider(self) -> list[Any]:
         if self._over_time is None:
@@ -289,7 +300,6 @@ class Dashboard(Panel):
             options=options,
             value=NOW,
             continuous_update=False,
-            layout=Layout(width="auto"),
         )
         self._day.observe(self.callback(lambda change: self._change(day=change["new"])), "value")
         return [self._day]
@@ -312,9 +322,9 @@ class Dashboard(Panel):
             self.ask(question)
 
     def _show(self) -> None:
-        self._drawn = [*self._fixed_charts(), self._third_chart()]
-        for view, figure in zip(self._figures, self._drawn, strict=True):
-            redraw(view, figure)
+        self._drawn = self._draw()
+        for card, figure in zip(self._cards, self._drawn, strict=True):
+            card.show(figure)
         self._connect_clicks()
         self._table.show(self._scope.records)
         self._update_controls()
@@ -325,18 +335,31 @@ class Dashboard(Panel):
             self._ask.value = self.question
             if self._people.unique_match(self._person.value) != self.users:
                 self._person.value = self._people.names(self.users) if len(self.users) == 1 else ""
-            several = (self._site, "site", self.sites), (self._status, "status", self.statuses)
-            for control, name, picked in several:
-                control.options = _options(self._scope.all_records[name], picked)
-                control.value = picked
+            self._offer(self._site, "site", self._scope.everywhere, self.sites)
+            self._offer(self._status, "status", self._scope.any_status, self.statuses)
             if self._over_time is not None and (self.day or NOW) in [value for _, value in self._day.options]:
                 self._day.value = self.day or NOW
             self._update_since()
         finally:
             self._is_updating = False
-        self._summary.value = f'<p role="status">{escaped(self.line())}</p>'
+        n_people = len(self.users) or self._scope.all_records["user_id"].nunique()
+        self._title.value = f'<h3 class="headline">Exposure of {pluralize(n_people, "person", "people")}</h3>'
+        self._summary.value = f'<p class="label" role="status">{escaped(self._in_short())}</p>'
+        is_drawn = self._over_time is not None and not self.statuses  # it counts all statuses
+        over_time = self._counts if is_drawn else None
+        self._metrics.value = metrics.to_html(
+            metrics.measure(self._scope.records, self._scope.links, over_time)
+        )
         self._person_note.value = self._person_message()
         self.update_fallback()
+
+    def _offer(self, control: MultiSelect, name: str, scope: Scope, picked: Sequence[str]) -> None:
+        """Offer the values of a column, with how many records have each under the other filters."""
+        counts = {str(value): n for value, n in scope.records[name].value_counts().items() if n}
+        options = {*self._scope.all_records[name].dropna().unique().astype("str"), *picked}
+        control.offer(
+            [(plain(value), value) for value in sorted(options)], picked, counts=counts, classes=_CLASSES
+        )
 
     def _update_since(self) -> None:
         history, since = self._scope.history, self._scope.since
@@ -351,7 +374,9 @@ class Dashboard(Panel):
         if since not in [value for _, value in options]:
             options.append((str(since), since))
         self._since.options = options
-        self._since.value = since
+        self._since.index = [value for _, value in options].index(
+            since
+        )  # of a value None it would display nothing
 
     def _person_message(self) -> str:
         text, names = self._person.value, self._people.names(self.users)
@@ -366,7 +391,7 @@ class Dashboard(Panel):
 
     def _connect_clicks(self) -> None:
         """A click on a bar adds or removes its site or person; a click on a day picks the day."""
-        by_site, *over_time, chosen = self._figures
+        by_site, *over_time, chosen = [card.view for card in self._cards]
         self._connect_bars(by_site, "site", lambda site: self._change(sites=_toggle(self.sites, site)))
         for view in over_time:
             on_click(view, self._safe(lambda _row, x: self._change(day=pd.Timestamp(x).date())))
@@ -401,11 +426,6 @@ def _records(exposure: Exposure | None, history: History | None, day: date | Non
 def _in_words(figure: charts.Chart) -> str:
     words, provenance = charts.describe(figure), figure.layout.meta["provenance"]
     return f"<p>{escaped(words)}</p><p><em>{escaped(provenance)}</em></p>"
-
-
-def _options(values: "pd.Series[Any]", picked: Sequence[str] = ()) -> list[tuple[str, str]]:
-    options = {*values.dropna().drop_duplicates().astype("str"), *picked}
-    return [(plain(value), value) for value in sorted(options)]
 
 
 def _toggle(picked: tuple[Any, ...], one: Any) -> tuple[Any, ...]:

@@ -7,14 +7,50 @@ import anywidget
 import traitlets
 from ipywidgets import HTML, Button, Dropdown, HBox, Layout
 
+from exposurekit.widgets.copy_button import COPY_JS
+
 PAGES = (20, 50, 100)
 
-_SCRIPT = """
-const append = (name, within, words) => {
+_SCRIPT = (
+    COPY_JS
+    + """
+const append = (name, within, words, className) => {
   const node = document.createElement(name);
   if (words !== undefined) node.textContent = words;
+  if (className) node.className = className;
   if (within) within.appendChild(node);
   return node;
+};
+const SVG = "http://www.w3.org/2000/svg", WIDTH = 96, HEIGHT = 26;
+const STATUSES = { discovered: "discovered", "pending removal": "pending-removal", removed: "removed", vanished: "vanished" };
+const histogram = (bars, within) => {
+  const svg = within.appendChild(document.createElementNS(SVG, "svg"));
+  svg.setAttribute("viewBox", `0 0 ${WIDTH} ${HEIGHT}`);
+  svg.setAttribute("preserveAspectRatio", "none");
+  svg.setAttribute("aria-hidden", "true");
+  bars.forEach((height, position) => {
+    const bar = svg.appendChild(document.createElementNS(SVG, "rect")), width = WIDTH / bars.length;
+    const tall = height ? Math.max(height * HEIGHT, 1.5) : 0;
+    const place = { x: position * width + 0.5, y: HEIGHT - tall, width: Math.max(width - 1, 0.5), height: tall };
+    for (const [name, value] of Object.entries(place)) bar.setAttribute(name, value);
+  });
+};
+const summarize = ({ bars, range, top, note, missing }, within) => {
+  const box = append("div", within, undefined, "summary");
+  if (bars.length) {
+    histogram(bars, box);
+    const ends = append("span", box, undefined, "ends");
+    append("span", ends, range[0]);
+    if (range[1] !== range[0]) append("span", ends, range[1]);
+  }
+  for (const [words, share] of top) {
+    const line = append("span", box, undefined, "top");
+    line.style.setProperty("--share", `${100 * share}%`);
+    append("span", line, words, "value");
+    append("span", line, `${Math.max(1, Math.round(100 * share))}%`, "share");
+  }
+  const notes = [note, missing && `${missing} missing`].filter(Boolean).join(" · ");
+  if (notes) append("span", box, notes, "note");
 };
 const arrow = (model, column) => {
   const [by, ascending] = model.get("sort");
@@ -24,89 +60,154 @@ const aria = { "": "none", " ▲": "ascending", " ▼": "descending" };
 const draw = (model, table) => {
   const focused = table.contains(document.activeElement) ? document.activeElement.dataset.name : null;
   table.replaceChildren();
-  append("caption", table, model.get("caption"));
-  const head = append("tr", append("thead", table));
+  append("caption", table, model.get("caption"), "visually-hidden");
+  const head = append("tr", append("thead", table)), summaries = model.get("summaries");
   append("th", head, "").setAttribute("aria-label", "selected");
-  for (const column of model.get("columns")) {
+  model.get("columns").forEach((column, position) => {
     const cell = append("th", head);
     cell.scope = "col";
-    const button = append("button", cell, column + arrow(model, column));
+    const inner = append("div", cell, undefined, "head");
+    const button = append("button", inner, column + arrow(model, column));
     button.type = "button";
     button.dataset.name = "sort " + column;
     button.setAttribute("aria-label", "sort by " + column);
     cell.setAttribute("aria-sort", aria[arrow(model, column)]);
     button.onclick = () => model.send({ sort: column });
-  }
-  const body = append("tbody", table);
+    if (summaries[position]) summarize(summaries[position], inner);
+  });
+  const body = append("tbody", table), columns = model.get("columns");
+  const right = columns.map((_, position) => summaries[position]?.is_number);
   for (const [index, values] of model.get("rows")) {
     const line = append("tr", body);
     const box = append("input", append("td", line));
     box.type = "checkbox";
     box.checked = model.get("selected").includes(index);
+    if (box.checked) line.className = "selected";
     box.dataset.name = "row " + index;
     box.setAttribute("aria-label", "select row " + index);
     box.onchange = () => model.send({ row: index, selected: box.checked });
-    for (const value of values) append("td", line, value);
+    values.forEach((value, position) => {
+      const cell = append("td", line, undefined, right[position] ? "number" : "");
+      const kind = columns[position] === "status" && Object.hasOwn(STATUSES, value) && STATUSES[value];
+      if (kind) append("span", cell, value, `chip ${kind}`); else cell.textContent = value;
+      if (value.length > 30) cell.title = value;
+    });
+  }
+  if (!model.get("rows").length) {
+    const cell = append("td", append("tr", body), undefined);
+    cell.colSpan = columns.length + 1;
+    append("div", cell, "No rows match. Clear the filters to see all rows.", "empty");
   }
   if (focused) [...table.querySelectorAll("[data-name]")].find((one) => one.dataset.name === focused)?.focus();
 };
-// Charts beside the grid were drawn before their width was known: they measure again. A slider of ipywidgets has no
-// accessible name.
+// A slider of ipywidgets has no accessible name.
 const settle = () => {
-  window.dispatchEvent(new Event("resize"));
   for (const slider of document.querySelectorAll(".exposurekit-panel .widget-slider")) {
     const handle = slider.querySelector("[role=slider]");
     if (handle) handle.setAttribute("aria-label", slider.querySelector("label")?.textContent || "slider");
   }
 };
 function render({ model, el }) {
-  const around = append("div", el);
-  around.style.overflowX = "auto";
+  const bar = append("div", el, undefined, "exposurekit-grid-bar");
+  const caption = append("span", bar, "", "label"), button = append("button", bar, "Copy as CSV", "exposurekit-button");
+  caption.setAttribute("aria-hidden", "true");
+  button.type = "button";
+  button.onclick = () => { button.textContent = "Copying …"; model.send({ csv: true }); };
+  let waiting = null;
+  const report = (words) => {
+    button.textContent = words;
+    clearTimeout(waiting);
+    waiting = setTimeout(() => { button.textContent = "Copy as CSV"; }, 2000);
+  };
+  const receive = async (message) => {
+    if (typeof message?.csv === "string") report((await copy(message.csv)) ? "Copied" : "Not allowed here");
+    else if (message?.csv === null) report("Copy as CSV");
+  };
+  const around = append("div", el, undefined, "exposurekit-grid-box");
+  around.tabIndex = 0;
+  around.setAttribute("role", "region");
+  around.setAttribute("aria-label", "table");
   const table = append("table", around);
   table.className = "exposurekit-grid";
-  const redraw = () => draw(model, table);
-  for (const name of ["rows", "sort", "selected", "caption"]) model.on("change:" + name, redraw);
+  const redraw = () => { caption.textContent = model.get("caption"); draw(model, table); };
+  const names = ["rows", "sort", "selected", "caption", "columns", "summaries"].map((name) => "change:" + name);
+  let isWaiting = false;
+  const later = () => {
+    if (isWaiting) return;
+    isWaiting = true;
+    queueMicrotask(() => { isWaiting = false; redraw(); });
+  };
+  for (const name of names) model.on(name, later);
+  model.on("msg:custom", receive);
   redraw();
   for (const after of [100, 1000]) setTimeout(settle, after);
-  return () => { for (const name of ["rows", "sort", "selected", "caption"]) model.off("change:" + name, redraw); };
+  return () => {
+    clearTimeout(waiting);
+    for (const name of names) model.off(name, later);
+    model.off("msg:custom", receive);
+  };
 }
 export default { render };
 """
+)
 _STYLE = """
-.exposurekit-grid { border-collapse: collapse; font-size: 0.9em; }
-.exposurekit-grid caption { text-align: left; padding: 0.3em 0; }
+.exposurekit-grid-bar { display: flex; align-items: center; justify-content: space-between; gap: 12px; flex-wrap: wrap; margin-bottom: 8px; }
+.exposurekit-grid-box { overflow: auto; max-width: 100%; border: 1px solid var(--line); border-radius: 8px; }
+.exposurekit-panel table.exposurekit-grid { border-collapse: separate; border-spacing: 0; font-size: .8125rem; width: 100%; }
 .exposurekit-grid th, .exposurekit-grid td {
-  border-bottom: 1px solid rgba(127, 127, 127, 0.35); padding: 0.25em 0.7em; text-align: left;
-  max-width: 28em; overflow: hidden; text-overflow: ellipsis; white-space: nowrap;
+  border-bottom: 1px solid var(--line); padding: 6px 12px; text-align: left; line-height: 1.4;
+  max-width: 22rem; overflow: hidden; text-overflow: ellipsis; white-space: nowrap;
 }
-.exposurekit-grid button { all: unset; cursor: pointer; font-weight: bold; }
-.exposurekit-grid button:focus-visible { outline: 2px solid #0072B2; outline-offset: 2px; }
+.exposurekit-grid tbody tr:last-child td { border-bottom: 0; }
+.exposurekit-grid tbody tr:hover { background: var(--hover); }
+.exposurekit-grid tbody tr.selected { background: color-mix(in srgb, var(--accent) 11%, transparent); }
+.exposurekit-grid td.number { text-align: right; font-variant-numeric: tabular-nums; }
+.exposurekit-grid thead th { vertical-align: top; background: var(--tint); padding: 0; font-weight: 400; height: 1px; }
+.exposurekit-grid .head { display: flex; flex-direction: column; gap: 6px; min-width: 7.5rem; padding: 8px 12px; height: 100%; overflow: hidden; resize: horizontal; }
+.exposurekit-grid .head button { all: unset; cursor: pointer; font-weight: 600; overflow: hidden; text-overflow: ellipsis; }
+.exposurekit-grid .head button:hover { text-decoration: underline; text-underline-offset: 3px; }
+.exposurekit-grid .head button:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; border-radius: 3px; }
+.exposurekit-grid .summary { display: grid; gap: 2px; font-size: .6875rem; line-height: 1.35; max-width: 11rem; }
+.exposurekit-grid .summary svg { width: 100%; height: 26px; fill: color-mix(in srgb, var(--accent) 60%, transparent); border-bottom: 1px solid var(--line); }
+.exposurekit-grid .ends, .exposurekit-grid .top { display: flex; justify-content: space-between; gap: 8px; font-variant-numeric: tabular-nums; }
+.exposurekit-grid .top { background: linear-gradient(color-mix(in srgb, var(--accent) 22%, transparent) 0 0) 0 / var(--share) 100% no-repeat; border-radius: 3px; padding: 0 4px; }
+.exposurekit-grid .top .value { overflow: hidden; text-overflow: ellipsis; }
+.exposurekit-grid .note { color: var(--soft); }
+.exposurekit-grid td .empty { border: 0; padding: 28px 12px; white-space: normal; }
 """
 
 
 class Grid(anywidget.AnyWidget):
-    """Rows of text with a header that sorts, and a box beside each row.
+    """Rows of text with a header that sorts and summarizes each column, a box beside each row, and a button that copies.
 
     Args:
         on_sort: Called with the name of a column.
         on_select: Called with the number of a row and whether it is selected.
+        on_copy: Called to `copy` the rows, of which the browser has one page only.
     """
 
     _esm, _css = _SCRIPT, _STYLE
     caption = traitlets.Unicode().tag(sync=True)
+    summaries: traitlets.List[dict[str, Any]] = traitlets.List().tag(sync=True)  # as of `summarize`
     columns = traitlets.List(traitlets.Unicode()).tag(sync=True)
     rows: traitlets.List[list[Any]] = traitlets.List().tag(sync=True)
     sort = traitlets.List([None, True]).tag(sync=True)
     selected = traitlets.List(traitlets.Int()).tag(sync=True)
 
-    def __init__(self, on_sort: Any, on_select: Any) -> None:
+    def __init__(self, on_sort: Any, on_select: Any, on_copy: Any) -> None:
         super().__init__()
-        self._on_sort, self._on_select = on_sort, on_select
+        self._on_sort, self._on_select, self._on_copy = on_sort, on_select, on_copy
         self.on_msg(lambda _widget, content, _buffers: self._receive(content))
+
+    def copy(self, text: str | None) -> None:
+        """Have the browser copy a text; None: there is none, as an error occurred."""
+        self.send({"csv": text})
 
     def _receive(self, content: Any) -> None:
         if not isinstance(content, dict):
             return
+        if content.get("csv") is True:
+            self._on_copy(None)
         if content.get("sort") in self.columns:
             self._on_sort(content["sort"])
         row, numbers = content.get("row"), {row[0] for row in self.rows}
@@ -127,18 +228,22 @@ class Pager(HBox):  # type: ignore[misc]  # ipywidgets has no types
     def __init__(self, on_turn: Callable[[Any], None]) -> None:
         self.page, self._total, self._on_turn = 0, 0, on_turn
         self._status = HTML()
-        self._size = Dropdown(description="Rows", options=PAGES, value=PAGES[0], layout=Layout(width="12em"))
+        self._size = Dropdown(description="Rows", options=PAGES, value=PAGES[0])
         self._size.observe(lambda _: self._turn(-self.page), "value")
         buttons = [Button(description="Previous page"), Button(description="Next page")]
         for button, ahead in zip(buttons, (-1, 1), strict=True):
             button.on_click(lambda _, ahead=ahead: self._turn(ahead))
-        super().__init__([*buttons, self._size, self._status], layout=Layout(flex_flow="row wrap"))
+        super().__init__(
+            [self._status, *buttons, self._size], layout=Layout(flex_flow="row wrap", align_items="center")
+        )
 
     def rows(self, total: int) -> slice:
         """Return which of so many rows are on the page, and display it."""
         begin, self._total = self.page * self._size.value, total
         to = min(begin + self._size.value, total)
-        self._status.value = f'<p role="status">Rows {begin + 1 if to else 0:,} to {to:,} of {total:,}</p>'
+        self._status.value = (
+            f'<p class="label" role="status">Rows {begin + 1 if to else 0:,} to {to:,} of {total:,}</p>'
+        )
         return slice(begin, to)
 
     def _turn(self, ahead: int) -> None:

@@ -8,13 +8,19 @@ import anywidget
 import plotly
 import plotly.graph_objects as go
 import traitlets
-from ipywidgets import Widget, widget_serialization
+from ipywidgets import HTML, VBox, Widget, widget_serialization
 
 from exposurekit import charts
 from exposurekit.charts.theme import CLEAR
+from exposurekit.text.sanitize import escaped
 
+_HEIGHT_PX = 420  # of a chart that states none
 _DIM = 0.25  # of a bar that is not marked, where others are
-_PAD_PX = 28  # a second line lifts the first
+_CHARACTER_PX, _RIGHT_MAX_PX = (
+    6.5,
+    130,
+)  # room for the text behind the longest bar, however narrow the chart is
+_TOP_PX = 12  # above a chart, whose title is not within it
 # anywidget waits two seconds for a script, and drops messages to a widget whose script came later. A busy browser needs
 # longer for the five megabytes of Plotly, and would draw a chart without its data and with all its buttons. So the
 # script of each chart is small, Plotly is sent once for all charts of a page, and a chart asks again for what it missed.
@@ -56,19 +62,28 @@ export default () => {
       base = { ...model, on(name, act) { model.on(name, act); handlers.push([name, act]); } };
     },
     async render({ el }) {
-      let end = () => {}, ended = false;
+      let end = () => {}, ended = false, width = 0;
+      el.classList.add("exposurekit-loading");
+      // Plotly follows the window alone: a chart is hidden, shown and resized for other reasons, too.
+      const sizes = new ResizeObserver(() => {
+        if (el.clientWidth === width) return;
+        width = el.clientWidth;
+        if (width) requestAnimationFrame(() => window.dispatchEvent(new Event("resize")));
+      });
+      sizes.observe(el);
       const draw = async () => {
         const drawing = await (follower ??= followed(base, views));
         if (ended) return;
         end();
+        el.classList.remove("exposurekit-loading");
         el.replaceChildren();
         handlers.length = 0;
         const purge = drawing.render({ model: base, el }), mine = handlers.splice(0);
         end = () => { mine.forEach(([name, act]) => base.off(name, act)); purge(); };
       };
       views.add(draw);
-      draw().catch(() => { follower = null; el.textContent = "Plotly could not be loaded: run the cell again."; });
-      return () => { ended = true; views.delete(draw); end(); };
+      draw().catch(() => { follower = null; el.classList.remove("exposurekit-loading"); el.textContent = "Plotly could not be loaded: run the cell again."; });
+      return () => { ended = true; sizes.disconnect(); views.delete(draw); end(); };
     },
   };
 };
@@ -90,7 +105,7 @@ class FigureView(go.FigureWidget):  # type: ignore[misc]  # Plotly has no types
     _plotly = traitlets.Unicode(plotly.__version__).tag(sync=True)
     content: Mapping[str, Any] | None = None  # declared here, as Plotly allows no other attributes
 
-    def __init__(self, figure: go.Figure) -> None:
+    def __init__(self, figure: Mapping[str, Any]) -> None:
         self._is_ready = False
         super().__init__(figure)
         self._config: dict[str, Any] = {**self._config, **charts.CONFIG, "responsive": True}
@@ -125,7 +140,7 @@ def _library() -> Library:
 
 def create_view(figure: charts.Chart) -> FigureView:
     """Create a widget of a chart, on the background of the page."""
-    view = FigureView(go.Figure(figure).update_layout(title=_title(figure), paper_bgcolor=CLEAR))
+    view = FigureView({"data": figure.data, "layout": _layout(figure)})
     view.content = _without_marks(figure)
     return view
 
@@ -145,8 +160,7 @@ def redraw(view: FigureView, figure: charts.Chart) -> None:
     with view.batch_update():
         view.data = []
         view.add_traces(figure.data)
-        view.layout = figure.layout
-        view.update_layout(title=_title(figure), paper_bgcolor=CLEAR)
+        view.layout = _layout(figure)
     view.content = content
 
 
@@ -171,16 +185,60 @@ def _without_marks(figure: go.Figure) -> dict[str, Any]:
     return content
 
 
-def _title(figure: charts.Chart) -> dict[str, Any]:
-    """The title and the provenance as two lines of one text.
+def _layout(figure: charts.Chart) -> dict[str, Any]:
+    """The layout without the title, which stands above the chart: Plotly would not wrap it."""
+    top = figure.layout.margin.t or 0
+    texts = [
+        len(str(text))
+        for trace in figure.data
+        if (trace.type == "bar" and trace.orientation == "h") or trace.mode == "text"
+        for text in (trace.text if trace.text is not None and not isinstance(trace.text, str) else ())
+    ]
+    right = max(figure.layout.margin.r or 0, _CHARACTER_PX * max(texts, default=0))
+    layout: dict[str, Any] = figure.layout.to_plotly_json()
+    layout |= {
+        "title": {"text": ""},
+        "margin": layout.get("margin", {}) | {"t": _TOP_PX, "r": min(right, _RIGHT_MAX_PX)},
+        "height": layout.get("height", _HEIGHT_PX) - max(top - _TOP_PX, 0),
+        "paper_bgcolor": CLEAR,
+    }
+    return layout
 
-    Plotly puts a real subtitle below the title, whose height is unknown while the widget is drawn off screen.
+
+class ChartCard(VBox):  # type: ignore[misc]  # ipywidgets has no types
+    """A chart below its finding and its provenance.
+
+    Args:
+        figure: The chart.
+        controls: Widgets above it.
+
+    Attributes:
+        view: The chart as a widget.
     """
-    title = figure.layout.title
-    below = f'<span style="font-size:12px">{title.subtitle.text}</span>' if title.subtitle.text else None
-    lines = [line for line in (title.text, below) if line]
-    pad = title.pad.to_plotly_json() | ({"t": _PAD_PX} if len(lines) > 1 else {})
-    return {"text": "<br>".join(lines), "subtitle": {"text": ""}, "pad": pad}
+
+    def __init__(self, figure: charts.Chart, *controls: Widget) -> None:
+        self.view, self._head, self._controls = create_view(figure), HTML(), controls
+        self._parts: tuple[Widget, ...] = ()
+        self._empty = HTML('<div class="empty">Nothing to draw for this selection.</div>')
+        super().__init__()
+        self._dom_classes = ("exposurekit-chart-card",)
+        self._show(figure)
+
+    def show(self, figure: charts.Chart) -> None:
+        """Display another chart, and remove the click handlers."""
+        redraw(self.view, figure)
+        self._show(figure)
+
+    def _show(self, figure: charts.Chart) -> None:
+        children = (*self._controls, self._head, self.view if figure.data else self._empty)
+        if children != self._parts:
+            self._parts = self.children = children
+        meta = figure.layout.meta
+        self._head.value = (
+            f'<h3 class="headline">{escaped(meta["finding"])}</h3>'
+            f'<p class="label">{escaped(meta["provenance"])}</p>'
+            f'<p class="visually-hidden">{escaped(charts.describe(figure))}</p>'
+        )
 
 
 def on_click(view: FigureView, action: Callable[[int, Any], None]) -> None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pandas as pd
-from ipywidgets import HTML, HBox, Layout, Text
+from ipywidgets import HTML, HBox, Text
 
 from exposurekit.analysis.data_quality import MINE, NOT_MINE, UNSURE
 from exposurekit.analysis.statuses import is_open
@@ -12,8 +12,8 @@ from exposurekit.exposure import Exposure
 from exposurekit.history import History
 from exposurekit.text.sanitize import escaped, link_with_path
 from exposurekit.widgets import static_html
-from exposurekit.widgets.comparing import OnFile, compare, compare_in_words, on_file
-from exposurekit.widgets.panel import Panel
+from exposurekit.widgets.panel import Panel, with_classes
+from exposurekit.widgets.person_comparison import OnFile, compare, compare_in_words, on_file
 from exposurekit.widgets.shortcuts import Keys
 
 KEYS = {"m": MINE, "n": NOT_MINE, "u": UNSURE}
@@ -54,18 +54,20 @@ class RecordLabels(Panel):
         self._order = [*keys.sort_values(["label", "closed"], kind="stable").index]
         self._index = 0
         self._about, self._status = HTML(), HTML()
-        self._reason = Text(description="Reason", placeholder="why", layout=Layout(width="auto"))
+        self._reason = Text(description="Reason", placeholder="why")
         labels = [
-            self.button(words, lambda _, label=label: self.label(label)) for label, words in BUTTONS.items()
+            self.button(
+                words, lambda _, label=label: self.label(label), kind="primary" if label == MINE else ""
+            )
+            for label, words in BUTTONS.items()
         ]
         turn = [self.button("Back", lambda _: self.step(-1)), self.button("Skip", lambda _: self.step(1))]
         actions = {key: BUTTONS[label].lower() for key, label in KEYS.items()} | {"j": "skip", "k": "back"}
-        row = Layout(flex_flow="row wrap")
         keys_box = Keys(actions, self.callback(self._key_pressed))
         super().__init__(
             [
-                *(self._about, HBox(labels, layout=row), self._reason, HBox(turn, layout=row)),
-                *(self._status, keys_box),
+                *(self._status, self._about, with_classes(HBox([self._reason]), "exposurekit-row")),
+                *(with_classes(HBox([*labels, *turn]), "exposurekit-row"), keys_box),
             ]
         )
         self._show()
@@ -106,9 +108,10 @@ class RecordLabels(Panel):
 
     def line(self) -> str:
         """How many records are labelled."""
-        return (
-            f"RecordLabels: {self.records['label'].notna().sum():,} of {len(self.records):,} records labelled"
-        )
+        return f"RecordLabels: {self._counts()}"
+
+    def _counts(self) -> str:
+        return f"{self.records['label'].notna().sum():,} of {len(self.records):,} records labelled"
 
     def to_html(self) -> str:
         """The first records, labelled ones first, with their labels and how they compare with the person.
@@ -129,7 +132,7 @@ class RecordLabels(Panel):
             table["compared"] = [compare_in_words(record, person) for record, person in rows]
         else:
             table.insert(1, "record_id", first["record_id"])
-        return f"<section>{static_html.table(table, caption=self.line(), total=len(order))}</section>"
+        return static_html.section(static_html.table(table, caption=self._counts(), total=len(order)))
 
     def _key_pressed(self, key: str) -> None:
         if key in KEYS:
@@ -139,7 +142,7 @@ class RecordLabels(Panel):
 
     def _show(self) -> None:
         if not self._order:
-            self._about.value = "<p>No records.</p>"
+            self._about.value = '<p class="empty">No records.</p>'
             return
         record = self.record
         is_labelled = not pd.isna(record["label"])
@@ -150,12 +153,17 @@ class RecordLabels(Panel):
         question = f"Is this {_name(person, record['user_id'])}?"
         page = f"<p>Link: {link_with_path(record['href'])}</p>" if isinstance(record["href"], str) else ""
         self._about.value = (
-            f"<p><strong>{escaped(question)}</strong> {escaped(label)} "
+            f'<h3 class="headline">{escaped(question)}</h3>'
+            f'<p class="label">{escaped(label)} '
             f"(user {int(record['user_id'])}, record {int(record['record_id'])})</p>"
             f"{compare(record, person, FIELDS)}{page}"
         )
-        status = f"{self._index + 1:,} of {len(self._order):,} · {self.line()}"
-        self._status.value = f'<p role="status">{escaped(status)}</p>'
+        n_labelled = int(self.records["label"].notna().sum())
+        status = f"{self._index + 1:,} of {len(self._order):,} · {self._counts()}"
+        self._status.value = (
+            f'<p class="label" role="status">{escaped(status)}</p>'
+            f'<progress max="{len(self.records)}" value="{n_labelled}" aria-label="records labelled"></progress>'
+        )
 
     def _person(self, user_id: int) -> OnFile | None:
         if self._exposure is None:

@@ -2,32 +2,22 @@
 
 import secrets
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import cache
+from importlib.resources import files
+from typing import Any, TypeVar
 
 from IPython.display import publish_display_data
 from ipywidgets import HTML, Button, VBox, Widget
 
 from exposurekit.errors import ExposureError
+from exposurekit.text.html_cards import stylesheet
 from exposurekit.text.sanitize import escaped, plain
 
 _WIDGET = "application/vnd.jupyter.widget-view+json"
-_STYLE = """<style>
-.exposurekit-panel .widget-checkbox, .exposurekit-panel .widget-label-basic { height: auto; white-space: normal; }
-.exposurekit-panel .widget-label-basic { line-height: 1.5; align-items: flex-start; }
-.exposurekit-panel a { color: var(--jp-content-link-color, #0059a3); text-decoration: underline; }
-.exposurekit-panel { --jp-widgets-disabled-opacity: 0.8; }
-.exposurekit-panel .js-plotly-plot :is(.gtitle, .xtitle, .ytitle, .x2title, .y2title, .legendtext, .bartext-outside),
-.exposurekit-panel .js-plotly-plot :is(.xtick, .ytick, .x2tick, .y2tick, .textpoint) text,
-.exposurekit-panel .js-plotly-plot .annotation-text {
-  fill: var(--jp-content-font-color1, currentColor) !important;  /* Plotly knows one colour; a page has two themes */
-}
-.exposurekit-panel :focus-visible { outline: 2px solid #0072B2; outline-offset: 2px; }
-.exposurekit-panel p, .exposurekit-panel h4 { margin: .15em 0; line-height: 1.4; }
-.exposurekit-panel summary { cursor: pointer; }
-.exposurekit-error { border-left: 4px solid #D55E00; padding: .3em .8em; }
-</style>"""
 _STATIC_NOTE = "A static copy of a widget: run its cell again to use it."
+_BUSY = "exposurekit-busy"  # shows that something is being worked out
 Callback = Callable[[Any], None]
+WidgetT = TypeVar("WidgetT", bound=Widget)
 
 
 class Panel(VBox):  # type: ignore[misc]  # ipywidgets has no types
@@ -45,9 +35,8 @@ class Panel(VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._name = f"exposurekit-{secrets.token_hex(6)}"
         self._error_box = HTML()
         self._is_displayed = False
-        super().__init__([HTML(_STYLE), self._error_box, *parts])
-        self.add_class("exposurekit-panel")
-        self.add_class(self._name)
+        super().__init__([HTML(_style()), self._error_box, *parts])
+        self._dom_classes = ("exposurekit", "exposurekit-panel", self._name)
 
     def line(self) -> str:
         """A summary in one line for a terminal, without personal data."""
@@ -68,7 +57,7 @@ class Panel(VBox):  # type: ignore[misc]  # ipywidgets has no types
         printer.text(repr(self))
 
     def _repr_html_(self) -> str:
-        return self.to_html()
+        return f"<style>{stylesheet()}</style>{self.to_html()}"
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         live = {"version_major": 2, "version_minor": 0, "model_id": self._model_id}
@@ -84,6 +73,7 @@ class Panel(VBox):  # type: ignore[misc]  # ipywidgets has no types
 
         def run(change: Any) -> None:
             self.error, self._error_box.value = None, ""
+            self.add_class(_BUSY)
             try:
                 action(change)
             except Exception as error:  # noqa: BLE001  ipywidgets would only log it
@@ -92,12 +82,15 @@ class Panel(VBox):  # type: ignore[misc]  # ipywidgets has no types
                 self.update_fallback()
             except Exception as error:  # noqa: BLE001  the same
                 self._show_error(error)
+            self.remove_class(_BUSY)
 
         return run
 
-    def button(self, label: str, action: Callable[..., Any], **options: Any) -> Button:
-        """Create a button with a wrapped callback."""
+    def button(self, label: str, action: Callable[..., Any], *, kind: str = "", **options: Any) -> Button:
+        """Create a button with a wrapped callback; of a kind: ``primary``, ``quiet`` or neither."""
         button = Button(description=label, **options)
+        if kind:
+            button.add_class(f"exposurekit-{kind}")
         button.on_click(self.callback(action))
         return button
 
@@ -105,7 +98,7 @@ class Panel(VBox):  # type: ignore[misc]  # ipywidgets has no types
         is_ours = isinstance(error, ExposureError)
         message = str(error) if is_ours else f"{type(error).__name__}: see the widget's .error"
         self.error = error
-        self._error_box.value = f'<div class="exposurekit-error" role="alert">{escaped(message)}</div>'
+        self._error_box.value = f'<div class="alert" role="alert">{escaped(message)}</div>'
 
     def update_fallback(self) -> None:
         """Update the static HTML, so that a notebook saved now contains the current content."""
@@ -122,8 +115,22 @@ class Panel(VBox):  # type: ignore[misc]  # ipywidgets has no types
             f"{{ display: none; }} "
             f"@media print {{ .{static} details::details-content {{ content-visibility: visible; }} }}"
         )
-        content = f"{self.to_output_html()}<p><em>{_STATIC_NOTE}</em></p>"
-        return {"text/html": f'<style>{style}</style><div class="{static}">{content}</div>'}
+        content = f'{self.to_output_html()}<p class="label"><em>{_STATIC_NOTE}</em></p>'
+        return {
+            "text/html": f'<style>{stylesheet()}{style}</style><div class="exposurekit {static}">{content}</div>'
+        }
+
+
+@cache
+def _style() -> str:
+    own = files("exposurekit.widgets").joinpath("widgets.css").read_text("utf-8")
+    return f"<style>{stylesheet()}{own}</style>"
+
+
+def with_classes(widget: WidgetT, *names: str) -> WidgetT:
+    """The widget, with these names as its classes in the style sheet."""
+    widget._dom_classes = (*widget._dom_classes, *names)  # noqa: SLF001  one message in place of one a name
+    return widget
 
 
 def publish(bundle: dict[str, Any], *, display_id: str = "", update: bool = False) -> None:

@@ -1,12 +1,15 @@
 """Scope: the day, people, sites and statuses that a dashboard displays, and the chart of each question."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
+from functools import cached_property
 
+import numpy as np
 import pandas as pd
 
-from exposurekit import charts
+from exposurekit import analysis, charts
+from exposurekit.analysis.statuses import is_open
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
 from exposurekit.questions import ONLY_NOW, QUESTIONS
@@ -17,7 +20,7 @@ ALWAYS = ("by_site", "status_over_time")
 CHANGES_DAYS = 14  # `changes` counts from so many days before the day, unless another start is picked
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Scope:
     """What a dashboard displays, and where it comes from.
 
@@ -41,17 +44,50 @@ class Scope:
     users: tuple[int, ...] = ()
     since: date | None = None
 
-    @property
+    @cached_property
     def records(self) -> pd.DataFrame:
-        """The picked records."""
+        """The picked records; not to be changed."""
         return self.select(self.all_records)
+
+    @cached_property
+    def everywhere(self) -> "Scope":
+        """The same on all sites."""
+        return replace(self, sites=()) if self.sites else self
+
+    @cached_property
+    def everyone(self) -> "Scope":
+        """The same of everyone."""
+        return replace(self, users=()) if self.users else self
+
+    @cached_property
+    def any_status(self) -> "Scope":
+        """The same with all statuses."""
+        return replace(self, statuses=()) if self.statuses else self
+
+    @cached_property
+    def by_site(self) -> pd.DataFrame:
+        """The picked records per site, of all sites."""
+        return analysis.by_site(self.everywhere.records)
+
+    @cached_property
+    def by_user(self) -> pd.DataFrame:
+        """The picked records per person, of everyone."""
+        return analysis.by_user(self.everyone.records)
+
+    @property
+    def links(self) -> pd.DataFrame:
+        """The pages of the picked people that are still there."""
+        links = self.select(self.table("links"))
+        return links[is_open(links["presence"])] if "presence" in links else links
 
     def select(self, table: pd.DataFrame) -> pd.DataFrame:
         """The picked rows of a table, by its columns ``user_id``, ``site`` and ``status``, as far as it has them."""
-        for picked, column in ((self.users, "user_id"), (self.sites, "site"), (self.statuses, "status")):
-            if picked and column in table:
-                table = table[table[column].isin(picked)]
-        return table
+        masks = [
+            table[column].isin(picked).to_numpy("bool")
+            for picked, column in ((self.users, "user_id"), (self.sites, "site"), (self.statuses, "status"))
+            if picked and column in table
+        ]
+        return table[np.logical_and.reduce(masks)] if masks else table
 
     @property
     def provenance(self) -> str:
@@ -153,6 +189,9 @@ def available(exposure: Exposure | None, history: History | None) -> list[str]:
 def draw(name: str, scope: Scope) -> charts.Chart:
     """The chart of an available question."""
     question = QUESTIONS[name]
+    if name == "by_user":
+        columns = scope.everyone.records.columns
+        return question.draw(scope.by_user, provenance=scope.everyone.provenance_for(columns))
     if question.inputs:
         tables = {one: scope.table(one) for one in question.inputs}
         provenance = scope.provenance_for(tables[question.inputs[0]])

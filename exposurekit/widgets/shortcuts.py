@@ -11,8 +11,12 @@ from exposurekit.text.sanitize import plain
 _SCRIPT = """
 function render({ model, el }) {
   const line = document.createElement("div");
-  line.textContent = model.get("label");
-  line.style.opacity = "0.75";
+  line.className = "exposurekit-keys";
+  line.append("Keys:", ...model.get("actions").flatMap(([key, action]) => {
+    const cap = document.createElement("kbd");
+    cap.textContent = key;
+    return [cap, " ", action];
+  }));
   el.appendChild(line);
   let panel = null;
   const handle = (event) => {
@@ -49,12 +53,12 @@ class Keys(anywidget.AnyWidget):
     """
 
     _esm = _SCRIPT
-    label = traitlets.Unicode().tag(sync=True)
+    actions: traitlets.List[list[str]] = traitlets.List().tag(sync=True)
     keys_used = traitlets.List(traitlets.Unicode()).tag(sync=True)
 
     def __init__(self, actions: Mapping[str, str], on_press: Any) -> None:
-        label = "Keys: " + ", ".join(f"{key} {plain(action)}" for key, action in actions.items())
-        super().__init__(label=label, keys_used=[*actions])
+        lines = [[key, plain(action)] for key, action in actions.items()]
+        super().__init__(actions=lines, keys_used=[*actions])
         self.on_msg(lambda _widget, content, _buffers: self._receive(content, on_press))
 
     def _receive(self, content: Any, on_press: Any) -> None:

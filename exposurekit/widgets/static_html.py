@@ -8,10 +8,20 @@ import pandas as pd
 from exposurekit.analysis.tasks import WHICH_NAME, Task
 from exposurekit.text.formatting import format_value, is_missing
 from exposurekit.text.sanitize import escaped, link, link_text, link_with_path
-from exposurekit.widgets import listings
+from exposurekit.widgets import task_labels
 
 ROWS = 20
 MARKS = {"done": "☑", "unable": "☒", "open": "☐"}
+
+
+def section(*parts: str) -> str:
+    """The content of a widget, under the shared style sheet.
+
+    >>> from exposurekit.widgets import static_html
+    >>> static_html.section("<p>3 alerts</p>")
+    '<section class="exposurekit"><p>3 alerts</p></section>'
+    """
+    return f'<section class="exposurekit">{"".join(parts)}</section>'
 
 
 def table(frame: pd.DataFrame, *, caption: str, links: Iterable[str] = (), total: int | None = None) -> str:
@@ -40,7 +50,10 @@ def table(frame: pd.DataFrame, *, caption: str, links: Iterable[str] = (), total
         for row in first.itertuples(index=False)
     )
     more = f" (rows 1 to {len(first)} of {total:,})" if total > len(first) else ""
-    return f"<table><caption>{escaped(caption)}{more}</caption><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    return (
+        f'<div class="plain-table"><table><caption>{escaped(caption)}{more}</caption>'
+        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+    )
 
 
 def steps(texts: Sequence[str], ticks: Sequence[str], notes: Sequence[str]) -> str:
@@ -48,13 +61,13 @@ def steps(texts: Sequence[str], ticks: Sequence[str], notes: Sequence[str]) -> s
 
     >>> from exposurekit.widgets import static_html
     >>> static_html.steps(["Open the page."], ["done"], [""])
-    '<ol><li>☑ Open the page.</li></ol>'
+    '<ol class="steps"><li><span>☑ Open the page.</span></li></ol>'
     """
     items = [
-        f"<li>{MARKS.get(tick, MARKS['open'])} {escaped(text)}{f' <em>({escaped(note)})</em>' if note else ''}</li>"
+        f"<li><span>{MARKS.get(tick, MARKS['open'])} {escaped(text)}{f' <em>({escaped(note)})</em>' if note else ''}</span></li>"
         for text, tick, note in zip(texts, ticks, notes, strict=True)
     ]
-    return f"<ol>{''.join(items)}</ol>"
+    return f'<ol class="steps">{"".join(items)}</ol>'
 
 
 def task(removal: Task) -> str:
@@ -63,10 +76,10 @@ def task(removal: Task) -> str:
     >>> from exposurekit.analysis.tasks import Task
     >>> from exposurekit.widgets import static_html
     >>> static_html.task(Task("Jo <b>", facts=(("Age", "46"),)))
-    '<p>Person: <strong>Jo &lt;b&gt;</strong></p><table><tbody><tr><th scope="row">Age</th><td>46</td></tr></tbody></table>'
+    '<p>Person: <strong>Jo &lt;b&gt;</strong></p><dl class="facts"><dt>Age</dt><dd>46</dd></dl>'
     """
     parts = []
-    for heading, is_collapsed, rows in listings.sections(removal):
+    for heading, is_collapsed, rows in task_labels.sections(removal):
         body = _rows(rows)
         if is_collapsed:
             body = f"<details><summary>{escaped(heading)}</summary>{body}</details>"
@@ -100,9 +113,9 @@ def _is_invented(url: str | None) -> bool:
     return text is not None and re.split("[:/?#]", text)[0].endswith(".example")
 
 
-def _rows(rows: Iterable[listings.Row]) -> str:
-    cells = "".join(
-        f'<tr><th scope="row">{escaped(label)}</th><td>{link_with_path(text) if words else escaped(text)}</td></tr>'
+def _rows(rows: Iterable[task_labels.Row]) -> str:
+    facts = "".join(
+        f"<dt>{escaped(label)}</dt><dd>{link_with_path(text) if words else escaped(text)}</dd>"
         for label, text, _, words in rows
     )
-    return f"<table><tbody>{cells}</tbody></table>" if cells else ""
+    return f'<dl class="facts">{facts}</dl>' if facts else ""

@@ -48,12 +48,11 @@ function render({ model, el }) {
 export default { render };
 """
 _STYLE = """
-.exposurekit-textbox { display: flex; align-items: center; width: 300px; padding: 2px; gap: 8px;
-  font-size: var(--jp-widgets-font-size, 13px); color: var(--jp-ui-font-color1, inherit); }
-.exposurekit-textbox span { width: 72px; text-align: right; flex-shrink: 0; }
-.exposurekit-textbox input { flex: 1; min-width: 0; height: 28px; box-sizing: border-box; padding: 0 8px; font: inherit;
-  color: inherit; background: var(--jp-layout-color0, transparent); border: 1px solid var(--jp-border-color1, #8888); }
-.exposurekit-textbox input::placeholder { color: var(--jp-ui-font-color1, inherit); opacity: 0.75; }
+.exposurekit-textbox { display: flex; flex-direction: column; gap: 4px; min-width: 0; }
+.exposurekit-textbox span { font-size: .8125rem; color: var(--soft); }
+.exposurekit-textbox input { width: 100%; min-width: 12rem; height: 34px; box-sizing: border-box; padding: 0 12px; font: inherit; font-size: .8125rem;
+  color: inherit; background: transparent; border: 1px solid var(--line); border-radius: 8px; }
+.exposurekit-textbox input::placeholder { color: var(--soft); opacity: 1; }
 """
 
 

@@ -53,7 +53,7 @@ WIDGETS = """
 shown = ek.widgets.Dashboard(history=history)
 checklist = ek.widgets.OptOutChecklist(alerts, history)
 explorer = ek.widgets.Explorer(records, name="records")
-explorer._size.value = 100
+explorer._pager._size.value = 100
 labels = ek.widgets.RecordLabels(records, history)
 display(shown, checklist, explorer, labels, ek.widgets.ConnectionPanel(history=history))
 shown.pick(sites=[hostile] if (hostile := records["site"].iloc[0]) else None)

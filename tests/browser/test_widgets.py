@@ -70,20 +70,24 @@ def test_a_tick_reaches_the_history_and_outlives_the_kernel(desk):
     assert ek.History(desk.directory / "history").ticks()["value"].tolist() == ["done"]
 
 
+PICKED = """(place) =>
+  [...document.querySelectorAll("[role=option]")].findIndex((one) => one.ariaSelected === "true") === place"""
+
+
 @in_lab
 def test_the_next_alert_comes_by_a_key(desk):
     page = desk.shows(TABLES, "ek.widgets.OptOutChecklist(alerts, history)")
-    pick = page.locator(".widget-dropdown select").nth(1)
-    pick.wait_for()
+    page.get_by_role("option").first.wait_for()
     page.locator(".exposurekit-panel").first.focus()
     page.keyboard.press("n")
-    page.wait_for_function(
-        "() => document.querySelectorAll('.widget-dropdown select')[1].selectedIndex === 1"
-    )
+    page.wait_for_function(PICKED, arg=1)
     page.keyboard.press("p")
-    page.wait_for_function(
-        "() => document.querySelectorAll('.widget-dropdown select')[1].selectedIndex === 0"
-    )
+    page.wait_for_function(PICKED, arg=0)
+    page.get_by_role("listbox").focus()
+    page.keyboard.press("End")
+    page.wait_for_function(PICKED, arg=page.get_by_role("option").count() - 1)
+    page.keyboard.press("ArrowUp")
+    page.wait_for_function(PICKED, arg=page.get_by_role("option").count() - 2)
 
 
 # Of the rows of the first chart: whether their bars are full; and the names of their sites, once each bar knows its row.
@@ -95,6 +99,7 @@ ROWS = """() => {
   }
   return chart.layout.yaxis.ticktext;
 }"""
+PRESSED = "(n) => document.querySelectorAll('[aria-pressed=true]').length === n"
 DASHBOARD = """
 demo = ek.demo(people=3, days=2)
 ek.widgets.Dashboard(demo.exposure, demo.history)
@@ -118,7 +123,10 @@ def test_people_are_typed_bars_are_marked_and_clear_clears_everything(desk):
     person.fill("")
     person.press_sequentially(label.rpartition(" (")[0].upper())
     _status(page, ", now, user 1")
-    page.get_by_label("Statuses").select_option(["discovered", "pending removal", "removed"])
+    chips = page.get_by_role("group", name="Statuses").get_by_role("button")
+    for place in range(chips.count()):
+        chips.nth(place).click()
+        page.wait_for_function(PRESSED, arg=place + 1)
     _status(page, "statuses: ")
     page.wait_for_function(f"() => ({FULL})().every((full) => full)")
     sites = _settled_rows(page)  # drawn anew for what was picked
@@ -209,6 +217,40 @@ def test_the_browser_has_one_page_of_200_000_rows(desk):
     grid.get_by_role("checkbox").first.check()
     page.get_by_text("1 selected").first.wait_for()
     assert desk.sight.left == []
+
+
+WIDE = """() => [...document.querySelectorAll(".exposurekit-panel, .exposurekit-panel *")]
+  .filter((one) => one.clientWidth && one.scrollWidth > one.clientWidth + 1)
+  .filter((one) => ["auto", "scroll"].includes(getComputedStyle(one).overflowX))
+  .map((one) => one.className)"""
+
+
+def test_on_a_phone_only_a_table_scrolls_sideways(desk):
+    page = desk.shows(TABLES, EVERY, height=3_000)
+    page.locator(".exposurekit-grid tbody tr").first.wait_for()
+    page.locator(".js-plotly-plot .bars").first.wait_for(state="attached")
+    page.set_viewport_size({"width": 390, "height": 3_000})
+    page.wait_for_function("() => document.querySelector('.exposurekit-panel').clientWidth < 390")
+    assert {*page.evaluate(WIDE)} <= {"exposurekit-grid-box"}
+    right = page.evaluate(
+        "() => Math.max(...[...document.querySelectorAll('.exposurekit-panel')].map((one) => one.scrollWidth - one.clientWidth))"
+    )
+    assert right <= 1
+
+
+DRAWN = """() => [...document.querySelectorAll(".exposurekit-panel .js-plotly-plot .main-svg:first-child")]
+  .map((one) => one.getBoundingClientRect()).every((box) => box.height > 100 && box.width > 200)"""
+
+
+def test_charts_keep_their_height_when_hidden_and_resized(desk):
+    page = desk.shows(TABLES, "ek.widgets.Dashboard(history=history)", height=3_000)
+    page.locator(".js-plotly-plot .bars").first.wait_for(state="attached")
+    for style in ("none", ""):
+        page.evaluate(
+            "(style) => { document.querySelector('.exposurekit-panel').style.display = style; }", style
+        )
+        page.set_viewport_size({"width": 900 if style else kit.WIDTH, "height": 3_000})
+    page.wait_for_function(DRAWN)
 
 
 THEME = """(theme) => {

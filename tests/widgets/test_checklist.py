@@ -15,7 +15,8 @@ from exposurekit.errors import ExposureError, InvalidArgument, NotFound
 from exposurekit.history import History
 from exposurekit.text.sanitize import escaped
 from exposurekit.widgets import OptOutChecklist
-from exposurekit.widgets.copying import CopyTable
+from exposurekit.widgets.copy_button import CopyTable
+from exposurekit.widgets.task_list import TaskList
 from exposurekit.widgets.textbox import TextBox
 
 
@@ -46,6 +47,12 @@ def rows(checklist):
 
 
 Box, Toggle = ipywidgets.Checkbox, ipywidgets.ToggleButton
+
+
+def listed(checklist):
+    """The alerts in the list, each as it reads: site, person, facts, minutes, state."""
+    items = kit.the(checklist, TaskList).items
+    return [" | ".join(map(str, (*item[1:5], item[8]))) for item in items]
 
 
 def said(checklist):
@@ -116,15 +123,24 @@ def test_a_finished_alert_comes_last_of_its_group(alerts, history):
 
 def test_progress_is_told_and_drawn(alerts):
     checklist = OptOutChecklist(alerts)
-    bar = kit.the(checklist, ipywidgets.IntProgress, "Steps")
-    assert (bar.value, bar.max) == (0, 2)
+    assert '<progress max="2" value="0" aria-label="steps done">' in kit.html_of(checklist)
     rows(checklist)[0][0].value = True
-    assert (bar.value, bar.max) == (1, 2)
+    assert '<progress max="2" value="1" aria-label="steps done">' in kit.html_of(checklist)
     rows(checklist)[1][1].value = True
     [told] = kit.statuses(checklist)
     assert told.startswith("1 of 2 steps done, 1 marked unable; 0 of 3 alerts")
-    pick = kit.the(checklist, ipywidgets.Dropdown, "Alert")
-    assert "1 of 2 steps done, 1 marked unable" in {value: label for label, value in pick.options}[0]
+    assert listed(checklist)[0].endswith("1 of 2 steps done, 1 marked unable")
+
+
+def test_the_counter_says_what_is_cleared_and_what_is_left(alerts):
+    checklist = OptOutChecklist(alerts)
+    assert "0 of 3 cleared · about 15 minutes to do" in kit.Read(kit.html_of(checklist)).words
+    assert listed(checklist)[0].split(" | ")[3] == "5 min"
+    checklist.tick_all(checklist.order[:1])
+    assert "1 of 3 cleared · about 10 minutes to do" in kit.Read(kit.html_of(checklist)).words
+    assert '<progress max="3" value="1" aria-label="alerts cleared">' in kit.html_of(checklist)
+    checklist.tick_all(checklist.order[:3])
+    assert "3 of 3 cleared · nothing left to do" in kit.Read(checklist.to_html()).words
 
 
 def test_without_a_history_the_widget_says_that_nothing_is_kept(alerts, history):
@@ -134,7 +150,7 @@ def test_without_a_history_the_widget_says_that_nothing_is_kept(alerts, history)
 
 def test_an_alert_without_steps_says_so(alerts):
     checklist = OptOutChecklist(alerts)
-    pick = kit.the(checklist, ipywidgets.Dropdown, "Alert")
+    pick = kit.the(checklist, TaskList)
     kit.the(checklist, ipywidgets.Dropdown, "Show").value = "all"
     pick.value = 5
     assert checklist.error is None
@@ -148,7 +164,7 @@ def test_an_alert_without_steps_says_so(alerts):
 def test_the_next_alert_comes_by_key_button_and_picker(alerts):
     checklist = OptOutChecklist(alerts)
     kit.the(checklist, ipywidgets.Dropdown, "Show").value = "all"
-    pick = kit.the(checklist, ipywidgets.Dropdown, "Alert")
+    pick = kit.the(checklist, TaskList)
     ways = [
         (lambda: kit.strike(checklist, "n"), 1),
         (lambda: kit.press(checklist, "Next alert"), 2),
@@ -242,7 +258,7 @@ def test_each_alert_has_its_listing_user_and_values(alike):
         heads.add(tuple(told.items()))
         checklist.step(1)
     assert len(heads) == 4
-    labels = [label for label, _ in kit.the(checklist, ipywidgets.Dropdown, "Alert").options]
+    labels = listed(checklist)
     assert len({*labels}) == 4
 
 
@@ -338,7 +354,7 @@ def test_an_alert_without_a_required_value_comes_last_and_unticked(tmp_path):
         checklist = OptOutChecklist(exposure.alerts(), kit.a_history(tmp_path, exposure, Clock()))
     assert checklist.order[2] == 0
     assert repr(checklist).startswith("OptOutChecklist: 0 of 3 alerts finished, 1 waits for a value;")
-    labels = [label for label, _ in kit.the(checklist, ipywidgets.Dropdown, "Alert").options]
+    labels = listed(checklist)
     assert [label.endswith("waits for a value") for label in labels] == [False, False, True]
     kit.press(checklist, "Tick all 2 that can start")
     assert checklist.steps["tick"].tolist().count("done") == 4
@@ -358,18 +374,18 @@ def test_an_alert_without_a_required_value_comes_last_and_unticked(tmp_path):
 def test_a_finished_alert_leaves_the_open_ones(alike):
     exposure, history = alike
     checklist = OptOutChecklist(exposure.alerts(), history)
-    show, pick = (kit.the(checklist, ipywidgets.Dropdown, name) for name in ("Show", "Alert"))
+    show, pick = (kit.the(checklist, ipywidgets.Dropdown, "Show"), kit.the(checklist, TaskList))
     assert [label for label, _ in show.options] == ["With steps to do (4)", "All alerts (4)"]
     kit.the(checklist, Box, "All steps are done for this listing").value = True
     assert [label for label, _ in show.options] == ["With steps to do (3)", "All alerts (4)"]
-    assert (show.value, len(pick.options)) == (
+    assert (show.value, len(pick.items)) == (
         "waiting",
         4,
     )  # the displayed one stays until another is picked
     kit.press(checklist, "Next alert")
-    assert [index for _, index in pick.options] == [1, 2, 3]
+    assert [item[0] for item in pick.items] == [1, 2, 3]
     show.value = "all"
-    assert len(pick.options) == 4
+    assert len(pick.items) == 4
 
 
 def test_an_exposure_or_a_history_is_enough(exposure, history):
@@ -405,7 +421,7 @@ def test_a_listing_labelled_not_mine_is_no_open_work(alike):
     checklist = OptOutChecklist(exposure.alerts(), history)
     assert repr(checklist) == "OptOutChecklist: 0 of 3 alerts finished; 4 alerts in all"
     kit.the(checklist, ipywidgets.Dropdown, "Show").value = "all"
-    labels = [label for label, _ in kit.the(checklist, ipywidgets.Dropdown, "Alert").options]
+    labels = listed(checklist)
     assert labels[3].endswith("labelled not mine")
     checklist.step(3)
     assert "Nothing to do: the listing is labelled not mine." in kit.html_of(checklist)
@@ -416,16 +432,16 @@ def test_alerts_are_filtered_by_site_person_or_listing(alike):
     checklist = OptOutChecklist(exposure.alerts(), history)
     reference = checklist.alert["reference_id"]
     checklist.step(1)
-    find, pick = kit.the(checklist, TextBox), kit.the(checklist, ipywidgets.Dropdown, "Alert")
+    find, pick = kit.the(checklist, TextBox), kit.the(checklist, TaskList)
     find.value = reference
     assert checklist.error is None
     assert checklist.alert["reference_id"] == reference
-    assert len(pick.options) == 1
+    assert len(pick.items) == 1
     find.value = "no such listing"
     assert "No alert matches." in kit.html_of(checklist)
     assert (rows(checklist), shown(checklist), reference in kit.html_of(checklist)) == ([], {}, False)
     find.value = ""
-    assert len(pick.options) == 4
+    assert len(pick.items) == 4
     assert rows(checklist)
 
 

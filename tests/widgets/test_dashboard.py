@@ -1,6 +1,7 @@
 """Charts and a table over one set of records: what is picked, by whatever way, filters all of them."""
 
 import json
+import re
 from dataclasses import replace
 from datetime import date, timedelta
 
@@ -17,8 +18,10 @@ from exposurekit.errors import InvalidArgument, NotFound
 from exposurekit.frames.person_lookup import COMPLETIONS_MAX, People
 from exposurekit.history import History
 from exposurekit.widgets import Dashboard, Explorer
-from exposurekit.widgets.filtering import Filter
+from exposurekit.widgets.figure_widget import ChartCard
+from exposurekit.widgets.multi_select import MultiSelect
 from exposurekit.widgets.scope import CHANGES_DAYS, Scope
+from exposurekit.widgets.table_filter import Filter
 from exposurekit.widgets.textbox import TextBox
 
 FIRST = DAWN.date()
@@ -55,6 +58,17 @@ def dated(looked):
 
 def figures(dashboard):
     return [one for one in kit.within(dashboard) if isinstance(one, go.FigureWidget)]
+
+
+def heads(dashboard):
+    """What stands above each chart, in words."""
+    cards = [one for one in kit.within(dashboard) if isinstance(one, ChartCard)]
+    return [kit.Read(kit.html_of(card)).words for card in cards]
+
+
+def bar_of(dashboard, user):
+    """What the bar of a person is called."""
+    return f"user {user}" if dashboard._scope.exposure is None else labels(dashboard)[user]
 
 
 def click(figure, trace, place):
@@ -97,8 +111,8 @@ def counts(dashboard):
 
 
 CONTROLS = {
-    "sites": (ipywidgets.SelectMultiple, "Sites", ("PeepFinder", "Elsewhere"), ()),
-    "statuses": (ipywidgets.SelectMultiple, "Statuses", ("removed",), ()),
+    "sites": (MultiSelect, "Sites", ("PeepFinder", "Elsewhere"), ()),
+    "statuses": (MultiSelect, "Statuses", ("removed",), ()),
     "users": (TextBox, "Person", "2", ""),
 }
 
@@ -127,7 +141,7 @@ def test_a_pick_by_control_is_a_pick_by_attribute(dashboard, what):
 
 def test_picks_add_up_and_charts_and_table_are_of_them(dashboard):
     dashboard.pick(sites=["PeepFinder", "Elsewhere"])
-    kit.the(dashboard, ipywidgets.SelectMultiple, "Statuses").value = ("discovered",)
+    kit.the(dashboard, MultiSelect, "Statuses").value = ("discovered",)
     kit.the(dashboard, TextBox, "Person").value = "2"
     assert dashboard.sites == ("PeepFinder", "Elsewhere")
     records = dashboard.records
@@ -137,8 +151,8 @@ def test_picks_add_up_and_charts_and_table_are_of_them(dashboard):
     assert [lit(bars, site) for site in ("PeepFinder", "Thirdplace")] == [True, False]
     assert len(kit.grid(dashboard).rows) == 1
     [said, *_] = kit.statuses(dashboard)
-    assert said == repr(dashboard)
-    assert said.startswith("Dashboard: 1 of ")
+    assert f"Dashboard: {said}" == repr(dashboard)
+    assert said.startswith("1 of ")
     assert said.endswith(", user 2, sites: PeepFinder, Elsewhere, statuses: discovered")
 
 
@@ -158,7 +172,7 @@ def lit(figure, called):
 
 def test_a_click_selects_a_bar_and_another_adds_or_removes(dashboard):
     everything, sites = dashboard.records, ("PeepFinder", "Elsewhere", "Thirdplace")
-    chart, picker = figures(dashboard)[0], kit.the(dashboard, ipywidgets.SelectMultiple, "Sites")
+    chart, picker = figures(dashboard)[0], kit.the(dashboard, MultiSelect, "Sites")
     bars = [list(bar.x) for bar in chart.data]
     for clicked, marked in (
         ("PeepFinder", ("PeepFinder",)),
@@ -176,21 +190,22 @@ def test_a_click_selects_a_bar_and_another_adds_or_removes(dashboard):
 
 
 def test_a_site_that_is_picked_by_name_is_marked(dashboard):
-    kit.the(dashboard, ipywidgets.SelectMultiple, "Sites").value = ("Elsewhere",)
+    kit.the(dashboard, MultiSelect, "Sites").value = ("Elsewhere",)
     chart = figures(dashboard)[0]
     assert [lit(chart, site) for site in ("PeepFinder", "Elsewhere")] == [False, True]
 
 
 def test_a_click_on_a_person_marks_them_and_another_adds(dashboard):
     chart = figures(dashboard)[-1]
-    for user in ("user 2", "user 3"):
+    first, second, third = (bar_of(dashboard, user) for user in (1, 2, 3))
+    for user in (second, third):
         click(chart, 0, row(chart, user))
     assert dashboard.error is None
     assert dashboard.users == (2, 3)
     assert {*dashboard.records["user_id"]} == {2, 3}
-    assert [lit(chart, user) for user in ("user 1", "user 2", "user 3")] == [False, True, True]
+    assert [lit(chart, user) for user in (first, second, third)] == [False, True, True]
     assert labels(dashboard)[3] in " ".join(kit.statuses(dashboard))
-    click(chart, 0, row(chart, "user 2"))
+    click(chart, 0, row(chart, second))
     assert dashboard.users == (3,)
     assert kit.the(dashboard, TextBox, "Person").value == labels(dashboard)[3]
 
@@ -244,7 +259,7 @@ def test_a_click_on_a_day_picks_the_day(dated):
     assert "Gone" in {*dated.records["site"]}
     assert len(dated.records) == 10
     assert kit.the(dated, ipywidgets.SelectionSlider, "Day").value == FIRST
-    assert "Gone" in [value for _, value in kit.the(dated, ipywidgets.SelectMultiple, "Sites").options]
+    assert "Gone" in [value for _, value in kit.the(dated, MultiSelect, "Sites").options]
 
 
 def test_the_slider_moves_to_a_day_and_back_to_now(dated):
@@ -285,7 +300,7 @@ def test_changes_count_from_the_day_that_is_picked(dated):
     assert dated.error is None
     assert f"since {later}" in dated.to_html()
     assert since.value == later
-    kit.the(dated, ipywidgets.SelectMultiple, "Statuses").value = ("removed",)
+    kit.the(dated, MultiSelect, "Statuses").value = ("removed",)
     assert f"since {later}, everyone" in dated.to_html()
     since.value = None
     assert f"since {FIRST}" in dated.to_html()
@@ -320,7 +335,7 @@ def test_a_pick_of_no_such_form_is_refused(dated, picked):
 def test_a_day_outside_the_slider_survives_other_selections(dated):
     later = FIRST + timedelta(days=9)
     dated.pick(day=later)
-    kit.the(dated, ipywidgets.SelectMultiple, "Statuses").value = ("removed",)
+    kit.the(dated, MultiSelect, "Statuses").value = ("removed",)
     assert (dated.day, dated.statuses) == (later, ("removed",))
 
 
@@ -329,7 +344,7 @@ def test_a_site_that_is_gone_stays_selected(looked):
     dashboard.pick(day=FIRST, sites=["Gone"])
     kit.the(dashboard, ipywidgets.SelectionSlider, "Day").value = "now"
     assert dashboard.sites == ("Gone",)
-    assert kit.the(dashboard, ipywidgets.SelectMultiple, "Sites").value == ("Gone",)
+    assert kit.the(dashboard, MultiSelect, "Sites").value == ("Gone",)
     assert dashboard.records.empty
 
 
@@ -384,7 +399,7 @@ def test_an_unknown_person_is_reported_and_nothing_is_filtered(dashboard):
         assert kit.alerted(dashboard) == "No person here has this name or id. Everyone is shown."
         assert dashboard.users == ()
         pd.testing.assert_frame_equal(dashboard.records, everything)
-    kit.the(dashboard, ipywidgets.SelectMultiple, "Statuses").value = ("removed",)
+    kit.the(dashboard, MultiSelect, "Statuses").value = ("removed",)
     assert (box.value, kit.alerted(dashboard)[:9]) == (typed, "No person")
     box.value = ""
     assert kit.alerted(dashboard) == ""
@@ -463,9 +478,7 @@ def test_the_third_chart_answers_any_question(looked, subtests):
                 picker.value = question
                 assert dashboard.error is None
                 assert dashboard.question == question
-                assert figures(dashboard)[-1].layout.title.text.startswith(
-                    dashboard._drawn[-1].layout.title.text
-                )
+                assert heads(dashboard)[-1].startswith(dashboard._drawn[-1].layout.meta["finding"])
                 assert charts.describe(dashboard._drawn[-1]) in kit.Read(dashboard.to_html()).words
 
 
@@ -474,21 +487,20 @@ def test_a_day_drives_every_question(dated, subtests):
     now = {}
     for question in sorted(QUESTIONS["history"]):
         dated.ask(question)
-        now[question] = figures(dated)[-1].to_json()
+        now[question] = heads(dated)[-1], figures(dated)[-1].to_json()
     dated.pick(day=FIRST)
     for question in sorted(now):
         with subtests.test(question):
             dated.ask(question)
             assert dated.error is None
-            then = figures(dated)[-1]
-            assert f"as of {FIRST}" in then.layout.title.text
-            assert then.to_json() != now[question]
+            assert f"as of {FIRST}" in heads(dated)[-1]
+            assert (heads(dated)[-1], figures(dated)[-1].to_json()) != now[question]
 
 
 def test_a_chart_that_cannot_heed_a_pick_says_so(dated):
     dated.ask("time_to_removal")
     dated.pick(user=2, sites=["Thirdplace"])
-    told = figures(dated)[-1].layout.title.text.replace("<br>", " ")
+    told = heads(dated)[-1]
     assert "sites: Thirdplace" in told
     assert "user 2" not in told
     assert "else everyone" in told
@@ -520,9 +532,7 @@ def test_a_browser_gets_a_whole_chart_and_plotly_once(looked, monkeypatch):
     shown = [figure for _ in range(2) for figure in figures(Dashboard(history=looked[1]))]
     told = [state for state in opened if "_widget_data" in state]
     assert [len(state["_widget_data"]) for state in told] == [len(figure.data) for figure in shown]
-    assert [state["_widget_layout"]["title"]["text"] for state in told] == [
-        one.layout.title.text for one in shown
-    ]
+    assert [state["_widget_layout"]["height"] for state in told] == [one.layout.height for one in shown]
     assert all(charts.CONFIG.items() <= state["_config"].items() for state in told)
     assert {state["_library"] for state in told} == {f"IPY_MODEL_{shown[0]._library.model_id}"}
     assert sum(len(json.dumps(state, default=str)) > 1_000_000 for state in opened) <= 1
@@ -537,7 +547,7 @@ def test_a_chart_tells_all_of_itself_when_it_is_asked(dated, monkeypatch):
     assert sent == [{"whole": True}]
     now = figure.to_plotly_json()
     assert [trace["name"] for trace in figure._widget_data] == [trace["name"] for trace in now["data"]]
-    assert figure._widget_layout["title"] == now["layout"]["title"]
+    assert figure._widget_layout["height"] == now["layout"]["height"]
 
 
 def test_a_service_without_records_works():
@@ -580,3 +590,53 @@ def test_days_are_those_of_the_history(dated):
     assert [value for _, value in days] == [FIRST + timedelta(days=n) for n in range(3)]
     assert now == "now"
     assert isinstance(days[0][1], date)
+
+
+def metrics_of(dashboard):
+    """The figures above the charts."""
+    [markup] = [
+        one.value
+        for one in kit.within(dashboard)
+        if isinstance(one, ipywidgets.HTML) and '<ul class="metrics">' in one.value
+    ]
+    values = re.findall(r'<span class="label">([^<]+)</span><strong>([^<]+)</strong>', markup)
+    return dict(values), markup
+
+
+def test_the_figures_follow_what_is_picked(looked):
+    dashboard = Dashboard(*looked)
+    figures, markup = metrics_of(dashboard)
+    exposure = looked[0]
+    score = analysis.score(exposure.records(), exposure.links())["score"].sum()
+    assert figures == {
+        "Open": "7",
+        "Removed": "30%",
+        "Pending removal": "0",
+        "People exposed": "4",
+        "Pages with data": "3",
+        "Score": f"{score:.0f}",
+    }
+    assert markup.count("<polyline") == 3
+    dashboard.pick(user=1, sites=["Elsewhere"])
+    assert metrics_of(dashboard)[0]["Open"] == "0"
+    assert metrics_of(dashboard)[0]["Removed"] == "100%"
+    assert metrics_of(dashboard)[0]["Pages with data"] == "1"
+    dashboard.pick(statuses=["removed"])
+    assert "<polyline" not in metrics_of(dashboard)[1]  # the history counts all statuses
+
+
+def test_options_are_counted_under_the_other_filters(looked):
+    dashboard = Dashboard(*looked)
+    dashboard.pick(sites=["PeepFinder"], statuses=["discovered"])
+    counted = {label: n for label, n, _ in kit.the(dashboard, MultiSelect, "Statuses").items}
+    assert counted == {"discovered": 3, "removed": 0}
+    sites = {label: n for label, n, _ in kit.the(dashboard, MultiSelect, "Sites").items}
+    assert sites == {"Elsewhere": 1, "PeepFinder": 3, "Thirdplace": 3}
+
+
+def test_a_chart_without_anything_to_draw_says_so(looked):
+    dashboard = Dashboard(*looked)
+    dashboard.pick(sites=["PeepFinder"], statuses=["removed"], user=1)
+    assert "Nothing to draw for this selection." in kit.html_of(dashboard)
+    dashboard.clear()
+    assert "Nothing to draw" not in kit.html_of(dashboard)

@@ -3,9 +3,11 @@
 import re
 from datetime import date
 
+import duckdb
 import ipywidgets
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,8 +16,9 @@ from support import controls as kit
 from exposurekit.errors import InvalidArgument
 from exposurekit.widgets import Explorer
 from exposurekit.widgets.data_grid import PAGES
-from exposurekit.widgets.explorer import CHOICES_MAX
-from exposurekit.widgets.filtering import Filter, TextIndex, unordered
+from exposurekit.widgets.explorer import CHOICES_MAX, COPY_MAX
+from exposurekit.widgets.multi_select import MultiSelect
+from exposurekit.widgets.table_filter import Filter, TextIndex, unordered
 from exposurekit.widgets.textbox import TextBox
 
 LETTERS = "aAbSsſßσςΣİıéé.*[\\'\"% \n"  # noqa: RUF001  letters that fold to others
@@ -103,7 +106,7 @@ def test_the_control_of_the_code_can_fail():
 def test_each_value_that_is_offered_is_code_that_runs(column):
     explorer = Explorer(MIXED, name="table")
     kit.the(explorer, ipywidgets.Dropdown, "Column").value = column
-    values = kit.the(explorer, ipywidgets.SelectMultiple, "Values")
+    values = kit.the(explorer, MultiSelect, "Values")
     values.value = tuple(value for _, value in values.options[:1])
     assert len(values.value) == 1
     assert 0 < len(explorer.frame) < len(MIXED)
@@ -228,7 +231,7 @@ def test_columns_of_lists_are_shown_and_not_offered():
 def test_picks_of_two_columns_add_up_and_are_there_again():
     explorer = Explorer(MIXED, name="table")
     column = kit.the(explorer, ipywidgets.Dropdown, "Column")
-    values = kit.the(explorer, ipywidgets.SelectMultiple, "Values")
+    values = kit.the(explorer, MultiSelect, "Values")
     column.value, values.value = "site", ("Third",)
     column.value = "n"
     assert values.value == ()
@@ -318,3 +321,66 @@ def test_the_table_that_was_given_stays_as_it_is():
     for mine in (explorer.frame, explorer.selection):
         mine["n"] = 7
     pd.testing.assert_frame_equal(MIXED, before)
+
+
+def test_code_reads_as_a_person_would_write_it():
+    explorer = Explorer(MIXED, name="table")
+    explorer.choose("site", "Third")
+    explorer.choose("n", [1, 2])
+    kit.tell(kit.grid(explorer), {"sort": "n"})
+    explorer.choose_columns(["n", "site"])
+    assert explorer.code == (
+        'table[(table["site"] == "Third") & (table["n"].isin([1, 2]))].sort_values("n", kind="stable")[["site", "n"]]'
+    )
+    same(explorer, MIXED)
+
+
+def test_picked_columns_are_those_that_are_displayed_and_given():
+    explorer = Explorer(MIXED)
+    kit.the(explorer, MultiSelect, "Columns").value = ("0", "site")
+    assert explorer.error is None
+    assert explorer.columns == ("site", 0)
+    assert kit.grid(explorer).columns == explorer.frame.columns.map(str).tolist() == ["site", "0"]
+    assert "maybe" not in explorer.to_html()
+    kit.the(explorer, MultiSelect, "Columns").value = ()
+    assert kit.grid(explorer).columns == [*map(str, MIXED.columns)]
+    with pytest.raises(InvalidArgument, match="did you mean 'site'"):
+        explorer.choose_columns(["Site"])
+
+
+def test_the_browser_is_given_the_filtered_rows_as_csv(monkeypatch):
+    explorer, sent = Explorer(pd.DataFrame({"site": ["=cmd()", "Seekfolk"], "n": [1, 2]})), []
+    monkeypatch.setattr(type(kit.grid(explorer)), "send", lambda _, content: sent.append(content))
+    kit.tell(kit.grid(explorer), {"csv": True})
+    explorer.choose("n", 2)
+    kit.tell(kit.grid(explorer), {"csv": True})
+    kit.tell(kit.grid(explorer), {"csv": "yes"})
+    assert sent == [{"csv": "site,n\n'=cmd(),1\nSeekfolk,2\n"}, {"csv": "site,n\nSeekfolk,2\n"}]
+
+
+def test_a_clipboard_is_not_given_too_many_rows(monkeypatch):
+    explorer, sent = Explorer(kit.records(COPY_MAX + 1)), []
+    monkeypatch.setattr(type(kit.grid(explorer)), "send", lambda _, content: sent.append(content))
+    kit.tell(kit.grid(explorer), {"csv": True})
+    assert sent == [{"csv": None}]
+    assert kit.alerted(explorer).startswith("More than 50,000 rows")
+
+
+@pytest.mark.parametrize("kind", ["pyarrow", "duckdb"])
+def test_a_table_of_another_library_is_taken(kind):
+    table = pa.table({"site": ["Seekfolk", "Third"], "n": [1, 2]})
+    explorer = Explorer(duckdb.arrow(table) if kind == "duckdb" else table, name="table")
+    explorer.choose("site", "Third")
+    assert explorer.frame.to_numpy().tolist() == [["Third", 2]]
+    assert explorer.code == (
+        'pd.DataFrame.from_arrow(table).pipe(lambda table: table[table["site"] == "Third"])'
+    )
+    same(explorer, table)
+
+
+def test_each_head_has_the_summary_of_its_column():
+    explorer = Explorer(MIXED)
+    explorer.choose_columns(["n", "site"])
+    site, n = kit.grid(explorer).summaries
+    assert (site["is_number"], n["is_number"], len(n["bars"]) > 1) == (False, True, True)
+    assert {value for value, _ in site["top"]} == {*MIXED["site"]}

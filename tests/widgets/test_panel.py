@@ -12,6 +12,7 @@ from support.hostile_texts import PAYLOADS
 from exposurekit import widgets
 from exposurekit.errors import ConfigurationError, ConnectionFailed, InvalidArgument
 from exposurekit.history import History
+from exposurekit.text.html_cards import stylesheet
 from exposurekit.widgets import (
     ConnectionPanel,
     Dashboard,
@@ -111,7 +112,7 @@ def test_the_twin_says_what_is_live(looked):
     for name in NAMES:
         shown = opened(name, *looked)
         assert repr(shown).partition(": ")[2].split(";")[0].split(",")[0] in kit.Read(shown.to_html()).words
-        assert shown._repr_html_() == shown.to_html()
+        assert shown._repr_html_() == f"<style>{stylesheet()}</style>{shown.to_html()}"
 
 
 def test_a_notebook_gets_the_widget_and_a_current_static_version(looked):
@@ -196,7 +197,7 @@ def test_a_twin_that_fails_is_told_too():
 def test_only_the_keys_that_are_told_are_heard():
     pressed = []
     keys = Keys({"a": "add", "b": "go\nback"}, pressed.append)
-    assert (keys.label, keys.keys_used) == ("Keys: a add, b go back", ["a", "b"])
+    assert (keys.actions, keys.keys_used) == ([["a", "add"], ["b", "go back"]], ["a", "b"])
     for content in ({"key": "b"}, {"key": "c"}, {"key": ["a"]}, {"key": None}, {}, "a", None, [1]):
         kit.tell(keys, content)
     assert pressed == ["b"]

@@ -1,4 +1,4 @@
-"""How a checklist labels a listing, which values can be copied, and how many of its steps are done."""
+"""Task labels: how a checklist labels a listing, which values can be copied, and how many of its steps are done."""
 
 from dataclasses import dataclass
 
@@ -29,20 +29,21 @@ def full_label(task: Task) -> str:
     """The site, the person and the facts that identify a listing, on one line.
 
     >>> from exposurekit.analysis.tasks import Task
-    >>> from exposurekit.widgets.listings import full_label
+    >>> from exposurekit.widgets.task_labels import full_label
     >>> full_label(Task("user 1", "PeepFinder", facts=(("Name as listed", "Jo Doe"), ("Age", "46"))))
     'PeepFinder, user 1: Jo Doe · age 46'
     """
-    return _truncate(f"{_truncate(task.site or 'a web page', PART_MAX)}, {short_label(task)}", LABEL_MAX)
+    return truncate(f"{truncate(task.site or 'a web page')}, {short_label(task)}", LABEL_MAX)
 
 
 def short_label(task: Task) -> str:
     """The label of a listing under the heading of its site."""
     line = f": {task.line}" if task.facts else ""
-    return _truncate(f"{_truncate(task.person, PART_MAX)}{line}", LABEL_MAX)
+    return truncate(f"{truncate(task.person)}{line}", LABEL_MAX)
 
 
-def _truncate(text: str, length: int) -> str:
+def truncate(text: str, length: int = PART_MAX) -> str:
+    """Shorten a text to one line."""
     line = plain(text)
     return line if len(line) <= length else f"{line[: length - 1]}…"
 

@@ -64,14 +64,16 @@ def compare(record: "pd.Series[Any]", person: OnFile | None, fields: Sequence[st
     """An HTML table of the listing and the person; words and signs say what agrees, not only colour."""
     if person is None:
         rows = "".join(_row(_LABELS.get(name, name), format_value(record[name])) for name in fields)
-        return f"<table>{rows}</table><p><em>{NO_PERSON}</em></p>"
+        return f'<div class="plain-table"><table>{rows}</table></div><p class="label">{NO_PERSON}</p>'
     on_file = _comparison(record, person)
     head = "".join(f'<th scope="col">{words}</th>' for words in ("", "the listing", "on file", ""))
     rows = "".join(
         _row(_LABELS.get(name, name), format_value(record[name]), *on_file.get(name, ("", UNKNOWN)))
         for name in fields
     )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    return (
+        f'<div class="plain-table"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+    )
 
 
 def compare_in_words(record: "pd.Series[Any]", person: OnFile | None) -> str:

@@ -1,6 +1,6 @@
 """A filter over a table as a value: its rows, and the same filter as code."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
@@ -46,39 +46,48 @@ class Filter:
         order = keys.sort_values(ascending=ascending, kind="stable", na_position="last").index
         return np.asarray(positions[order.to_numpy()], "int64")
 
-    def code(self, name: str = "frame", *, as_text: bool = False) -> str:
+    def code(self, name: str = "frame", *, columns: Sequence[Any] = (), as_text: bool = False) -> str:
         """The same filter as code for a notebook, which may need ``pd``.
 
         Args:
             name: The name of the table there.
+            columns: The columns to keep; empty: all.
             as_text: Whether the sort column is `unordered`.
 
-        >>> from exposurekit.widgets.filtering import Filter
+        >>> from exposurekit.widgets.table_filter import Filter
         >>> Filter(chosen={"site": ("Seekfolk",)}, sort=("user_id", False)).code("records")
-        "records[records['site'].isin(['Seekfolk'])].sort_values('user_id', ascending=False, kind='stable')"
+        'records[records["site"] == "Seekfolk"].sort_values("user_id", ascending=False, kind="stable")'
         """
         conditions = [
-            f"{name}[{column!r}].isin([{', '.join(map(_literal, values))}])"
-            for column, values in self.chosen.items()
+            _condition(f"{name}[{literal(column)}]", values) for column, values in self.chosen.items()
         ]
         if self.search:
-            contains = f".str.casefold().str.contains({self.search.casefold()!r}, regex=False, na=False)"
-            texts = f"{name}.select_dtypes(['str', 'category']).astype('str')"
-            conditions.append(f"{texts}.apply(lambda text: text{contains}).any(axis=1)")
+            text = literal(self.search.casefold())
+            contains = f'column.astype("str").str.casefold().str.contains({text}, regex=False, na=False)'
+            texts = f'{name}.select_dtypes(["str", "category"])'
+            conditions.append(f"{texts}.apply(lambda column: {contains}).any(axis=1)")
         condition = (
             " & ".join(f"({one})" for one in conditions) if len(conditions) > 1 else "".join(conditions)
         )
         code = f"{name}[{condition}]" if condition else name
         if self.sort is not None:
-            key = ", key=lambda column: column.astype('str')" if as_text else ""
-            code += f".sort_values({self.sort[0]!r}, ascending={self.sort[1]}, kind='stable'{key})"
-        return code
+            column, ascending = self.sort
+            order = "" if ascending else ", ascending=False"
+            key = ', key=lambda column: column.astype("str")' if as_text else ""
+            code += f'.sort_values({literal(column)}{order}, kind="stable"{key})'
+        return f"{code}[[{', '.join(map(literal, columns))}]]" if columns else code
+
+
+def _condition(column: str, values: Sequence[Any]) -> str:
+    if len(values) == 1 and not isinstance(values[0], (bool, np.bool_)):
+        return f"{column} == {literal(values[0])}"
+    return f"{column}.isin([{', '.join(map(literal, values))}])"
 
 
 def unordered(column: "pd.Series[Any]") -> bool:
     """Whether the values of a column have no order, because they are lists or of mixed types; they are sorted as text.
 
-    >>> from exposurekit.widgets.filtering import unordered
+    >>> from exposurekit.widgets.table_filter import unordered
     >>> unordered(exposure.records()["aliases"]), unordered(exposure.records()["site"])
     (True, False)
     """
@@ -87,12 +96,22 @@ def unordered(column: "pd.Series[Any]") -> bool:
     return column.dtype == object and pd.api.types.infer_dtype(column, skipna=True).startswith("mixed")
 
 
-def _literal(value: object) -> str:
+def literal(value: object) -> str:
+    """A value as code, with double quotes as a formatter has them.
+
+    >>> from exposurekit.widgets.table_filter import literal
+    >>> literal("Seekfolk"), literal(7)
+    ('"Seekfolk"', '7')
+    """
     if isinstance(value, np.generic):
-        return repr(value.item())
+        return literal(value.item())
     if isinstance(value, (pd.Timestamp, pd.Timedelta)):
-        return f"pd.{value!r}"
-    return f"pd.Timestamp({str(value)!r}).date()" if isinstance(value, date) else repr(value)
+        return f"pd.{value!r}".replace("'", '"')
+    if isinstance(value, date):
+        return f'pd.Timestamp("{value}").date()'
+    code = repr(value)
+    is_plain = isinstance(value, str) and code[0] == "'" and '"' not in code and "\\'" not in code
+    return f'"{code[1:-1]}"' if is_plain else code
 
 
 def _folded(texts: "pd.Series[str]") -> "pd.Series[str]":

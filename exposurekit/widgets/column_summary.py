@@ -1,0 +1,86 @@
+"""Column summaries: a small histogram of numbers and dates, or the most frequent values, and the share missing."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from exposurekit.charts.theme import percent
+from exposurekit.text.formatting import format_value
+from exposurekit.text.sanitize import plain
+from exposurekit.widgets.table_filter import unordered
+
+ROWS_MAX = 2_000  # larger tables are summarized from so many rows, evenly spread
+BINS, TOP, TEXT_MAX = 14, 3, 60
+Summary = dict[str, Any]
+
+
+def summarize(frame: pd.DataFrame) -> list[Summary]:
+    """Summarize each column of a table, for the browser to draw.
+
+    Returns:
+        For each column: ``bars`` (heights from 0 to 1; empty: no histogram), ``range`` (the least and the greatest value),
+        ``top`` (pairs of a value and its share, from 0 to 1), ``note`` (in words what is not drawn), ``missing`` (a
+        percentage, or empty), ``is_number``.
+
+    >>> from exposurekit.widgets.column_summary import summarize
+    >>> [summary] = summarize(pd.DataFrame({"status": ["removed", "removed", "discovered", None]}))
+    >>> summary["top"], summary["missing"]
+    ([['removed', 0.6666666666666666], ['discovered', 0.3333333333333333]], '25%')
+    """
+    step = max(1, -(-len(frame) // ROWS_MAX))
+    sample = frame.iloc[::step]
+    summaries = [
+        _summary(sample.iloc[:, position], frame.iloc[:, position]) for position in range(frame.shape[1])
+    ]
+    if step > 1:
+        for summary in summaries:
+            summary["note"] = f"{summary['note']} estimated from {len(sample):,} rows".strip()
+    return summaries
+
+
+def _summary(sample: "pd.Series[Any]", column: "pd.Series[Any]") -> Summary:
+    is_number = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
+    share = float(column.isna().mean()) if len(column) else 0.0
+    summary: Summary = {
+        "bars": [],
+        "range": [],
+        "top": [],
+        "note": "",
+        "missing": percent(share) if share else "",
+        "is_number": is_number,
+    }
+    values = sample.dropna()
+    if values.empty:
+        return summary | {"note": "no values" if len(column) else ""}
+    if unordered(column):
+        return summary | {"note": "lists"}
+    is_date = pd.api.types.is_datetime64_any_dtype(column)
+    if (is_number or is_date) and not pd.api.types.is_complex_dtype(column):
+        numbers = values.astype("int64" if is_date else "float64").to_numpy("float64")
+        ends = [_text(values.min()), _text(values.max())]
+        return summary | {"bars": _heights(numbers), "range": ends}
+    try:
+        counts = values.value_counts()
+    except TypeError:  # values that cannot be compared or hashed
+        return summary
+    if len(counts) == len(values) > TOP:
+        return summary | {"note": f"{len(counts):,} distinct"}
+    top = [[_text(value), n / len(values)] for value, n in counts.head(TOP).items() if n]
+    others = int((counts > 0).sum()) - len(top)
+    return summary | {"top": top, "note": f"{others:,} more" if others > 0 else ""}
+
+
+def _heights(numbers: NDArray[Any]) -> list[float]:
+    finite = numbers[np.isfinite(numbers)]
+    if not len(finite):
+        return []
+    bins = BINS if finite.max() > finite.min() else 1
+    counts = np.histogram(finite / 2, bins=bins)[0]  # halved, as the difference of the ends may overflow
+    return [float(n) for n in counts / counts.max()]
+
+
+def _text(value: object) -> str:
+    is_day = isinstance(value, pd.Timestamp)
+    return f"{value:%Y-%m-%d}" if is_day else plain(format_value(value))[:TEXT_MAX]

@@ -1,0 +1,168 @@
+"""Metrics: the figures above a dashboard's charts, each with its definition, and with its course if there is a history."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from exposurekit import analysis
+from exposurekit.analysis.definitions import definition
+from exposurekit.analysis.statuses import NOT_LISTED, OPEN, is_open
+from exposurekit.charts.theme import percent
+from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
+from exposurekit.text.formatting import pluralize
+from exposurekit.text.sanitize import escaped
+
+_WIDTH, _HEIGHT, _POINTS_MAX = 100, 24, 60
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One figure.
+
+    Attributes:
+        label: What it counts.
+        value: The figure as text.
+        note: What it is measured against.
+        definition: What it means, for a tooltip.
+        status: The class of a status, for its colour; or empty.
+        course: The figure over time; empty: none is drawn.
+    """
+
+    label: str
+    value: str
+    note: str = ""
+    definition: str = ""
+    status: str = ""
+    course: tuple[float, ...] = ()
+
+    def to_html(self) -> str:
+        """A card.
+
+        >>> from exposurekit.widgets.metrics import Metric
+        >>> Metric("Open", "62", "of 189 listings").to_html()
+        '<li class="metric"><span class="label">Open</span><strong>62</strong><span class="label">of 189 listings</span></li>'
+        """
+        title = f' title="{escaped(self.definition)}"' if self.definition else ""
+        kind = f" {self.status}" if self.status else ""
+        note = f'<span class="label">{escaped(self.note)}</span>' if self.note else ""
+        return (
+            f'<li class="metric{kind}"{title}><span class="label">{escaped(self.label)}</span>'
+            f"<strong>{escaped(self.value)}</strong>{note}{sparkline(self.course)}</li>"
+        )
+
+
+def to_html(metrics: Sequence[Metric]) -> str:
+    """All cards, as a list."""
+    return f'<ul class="metrics">{"".join(metric.to_html() for metric in metrics)}</ul>'
+
+
+def measure(
+    records: pd.DataFrame, links: pd.DataFrame, over_time: pd.DataFrame | None = None
+) -> list[Metric]:
+    """Measure the picked records and pages.
+
+    Args:
+        records: The picked records: ``user_id``, ``status``.
+        links: The pages of the picked people that are still there, one a row.
+        over_time: The counts of the picked people and sites over time, for the course; None: none is drawn.
+
+    >>> from exposurekit.widgets.metrics import measure
+    >>> [metric.label for metric in measure(exposure.records(), exposure.links())]
+    ['Open', 'Removed', 'Pending removal', 'People exposed', 'Pages with data', 'Score']
+    """
+    status = records["status"].astype("category")
+    names = status.cat.categories.astype("str")
+    codes = status.cat.codes.to_numpy()
+    n_by_status = dict(zip(names, np.bincount(codes[codes >= 0], minlength=len(names)).tolist(), strict=True))
+    n_total = len(records) - sum(n_by_status.get(name, 0) for name in NOT_LISTED)
+    open_rows = is_open(records["status"])
+    n_open, n_removed = int(open_rows.sum()), n_by_status.get(REMOVED, 0)
+    n_people, n_exposed = records["user_id"].nunique(), records.loc[open_rows, "user_id"].nunique()
+    listings = f"of {pluralize(n_total, 'listing')}"
+    metrics = [
+        Metric(
+            "Open",
+            f"{n_open:,}",
+            listings,
+            definition(OPEN),
+            "discovered",
+            _course(over_time, OPEN),
+        ),
+        Metric(
+            "Removed",
+            percent(n_removed / n_total) if n_total else "—",
+            f"{n_removed:,} {listings}",
+            definition(REMOVED),
+            "removed",
+            _course(over_time, REMOVED),
+        ),
+        Metric(
+            "Pending removal",
+            f"{n_by_status.get(PENDING_REMOVAL, 0):,}",
+            "asked to be removed",
+            definition(PENDING_REMOVAL),
+            "pending-removal",
+            _course(over_time, PENDING_REMOVAL),
+        ),
+        Metric(
+            "People exposed",
+            f"{n_exposed:,}",
+            f"of {pluralize(n_people, 'person', 'people')} with listings",
+            f"people with at least one open listing: {definition(OPEN)}",
+        ),
+    ]
+    return [
+        *metrics,
+        Metric(
+            "Pages with data",
+            f"{len(links):,}",
+            "beyond people-search sites",
+            f"{definition('pages with their data')}; sites and statuses do not filter them",
+        ),
+        Metric(
+            "Score",
+            f"{_points(n_by_status, n_open, len(links)):,.0f}",
+            "points; less is better",
+            definition("score"),
+        ),
+    ]
+
+
+def _points(n_by_status: dict[str, int], n_open: int, n_pages: int) -> float:
+    """The score of all, as the sum of `analysis.score`."""
+    weights = analysis.WEIGHTS
+    n_discovered, n_pending = n_by_status.get(DISCOVERED, 0), n_by_status.get(PENDING_REMOVAL, 0)
+    listings = weights[DISCOVERED] * n_discovered + weights[PENDING_REMOVAL] * n_pending
+    return (
+        listings + weights[analysis.OTHER] * (n_open - n_discovered - n_pending) + weights["page"] * n_pages
+    )
+
+
+def _course(over_time: pd.DataFrame | None, column: str) -> tuple[float, ...]:
+    if over_time is None or column not in over_time or len(over_time) < 2:  # noqa: PLR2004  a point is no course
+        return ()
+    step = max(1, -(-len(over_time) // _POINTS_MAX))
+    return tuple(over_time[column].astype("float64").tolist()[::-step][::-1])
+
+
+def sparkline(course: Sequence[float]) -> str:
+    """A line of a figure over time, from zero; empty without two points.
+
+    >>> from exposurekit.widgets.metrics import sparkline
+    >>> sparkline([4, 2]).count("polyline"), sparkline([4])
+    (1, '')
+    """
+    if len(course) < 2:  # noqa: PLR2004  a point is no line
+        return ""
+    most = max(course) or 1
+    points = [
+        f"{_WIDTH * position / (len(course) - 1):.1f},{_HEIGHT * (1 - value / most):.1f}"
+        for position, value in enumerate(course)
+    ]
+    area = f"M0,{_HEIGHT} L{' L'.join(points)} L{_WIDTH},{_HEIGHT} Z"
+    return (
+        f'<svg class="sparkline" viewBox="0 0 {_WIDTH} {_HEIGHT}" preserveAspectRatio="none" aria-hidden="true">'
+        f'<path d="{area}"></path><polyline points="{" ".join(points)}"></polyline></svg>'
+    )
