@@ -6,6 +6,7 @@ import io
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import pyarrow.parquet as pq
 
 import exposurekit
 from exposurekit.analysis.tasks import LISTED_NAME, NOT_ON_FILE, PAGE_TITLE, Task
-from exposurekit.errors import InvalidArgument, NotFound
+from exposurekit.errors import InvalidArgument, NotFound, warn
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
 from exposurekit.privacy import pseudonyms
@@ -57,7 +58,7 @@ def export(
         user: Only the manual work of this person.
         include_personal: Whether to include personal data. By default a table keeps only harmless columns
             (`redaction.redacted`); the manual work keeps only texts that at least five people share, with each listing
-            by site and pseudonym. The result is then searched for personal values.
+            by site and pseudonym; a warning says so if nothing is left. The result is then searched for personal values.
         source: The origin of a table: its provenance is noted in Excel, and a redacted table is searched for the personal
             values of everyone there; None: for the values in the table itself. For the manual work of a history: an
             `Exposure`, for the people and the values to enter.
@@ -88,6 +89,41 @@ def export(
         return file
     if not isinstance(what, Exposure | History):
         raise InvalidArgument("Pass a table; or an Exposure or a History, for its manual work")
+    written = write_queue(what, file, user=user, include_personal=include_personal, source=source)
+    if reason := written.why_empty("pass include_personal=True"):
+        warn(reason)
+    return file
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenQueue:
+    """What an export of the manual work contains.
+
+    Attributes:
+        tasks: How many listings and web pages.
+        omitted_kinds: How many kinds of removals are omitted, because too few people share their steps.
+    """
+
+    tasks: int
+    omitted_kinds: int
+
+    def why_empty(self, advice: str) -> str:
+        """Why nothing is in the file, and what to do; empty if something is, or if there is no work."""
+        if self.tasks or not self.omitted_kinds:
+            return ""
+        [why] = _omitted_note(self.omitted_kinds)
+        return f"0 rows: {why.partition(';')[0]}. To write everything, {advice}."
+
+
+def write_queue(
+    what: Exposure | History,
+    file: Path,
+    *,
+    user: int | None,
+    include_personal: bool,
+    source: Exposure | History | None,
+) -> WrittenQueue:
+    """Write the manual work to a file, as `export` does."""
     encode_queue = _encoder(file, _QUEUES, "the manual work")
     origin = ReportSource(
         what,
@@ -105,7 +141,7 @@ def export(
         lines = re.sub(r"\r\n[ \t]", "", text).splitlines()
         leak_check.check_texts(lines, origin.exposure, origin.history, public_names=sites)
     write(file, content)
-    return file
+    return WrittenQueue(sum(len(one.tasks) for one in queue), omitted_kinds)
 
 
 def _harmless(table: pd.DataFrame, source: Exposure | History | None) -> pd.DataFrame:

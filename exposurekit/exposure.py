@@ -114,8 +114,8 @@ class Exposure(Keyed):
         """List the users: ``user_id``, names, ``birth_date`` (UTC), ``is_scanning``, ``identification_on_file``.
 
         Args:
-            user: An id or a name, or several; None: everyone. A name is a user's full name, or a part that only one
-                user's name contains.
+            user: An id or a name, or several; None: everyone. A name is a user's full name, with or without the
+                middle name, an alias, or a part that only one user's name contains.
 
         Raises:
             NotFound: One of them was not loaded; `failures` may say why.
@@ -345,7 +345,9 @@ class Exposure(Keyed):
         if isinstance(user, str) or (
             isinstance(user, list | tuple) and any(isinstance(one, str) for one in user)
         ):
-            return [*person_lookup.People(person_lookup.labels_of(self._frame(snapshot, "users"))).ids(user)]
+            labels = person_lookup.labels_of(self._frame(snapshot, "users"))
+            aliases = person_lookup.aliases_of(self._frame(snapshot, "aliases"))
+            return [*person_lookup.People(labels, aliases).ids(user)]
         return user_ids(user)
 
     def _table(self, name: str, user: People, **choices: Choice) -> pd.DataFrame:

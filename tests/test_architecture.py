@@ -77,6 +77,7 @@ ENTRY_POINTS = {
         "client.calls",
         "client.payloads",
         "client.config",
+        "client.created_user",
         "client.protocol",
         "service.api.openapi",
         "service.api.parameters",
@@ -96,7 +97,7 @@ ENTRY_POINTS = {
     "idna": {"text.sanitize"},
     "jinja2": {"reports.html"},
     "markupsafe": {"reports.html"},
-    "html": {"text.sanitize"},
+    "html": {"text.sanitize", "client.created_user"},
     "click": {"cli"},
     "starlette": {"service", "sandbox"},
     "uvicorn": {"system.asgi_server"},
@@ -262,6 +263,7 @@ IDEAS = {
     "cli.open": "a command",
     "cli.webhooks": "a command",
     "cli.systemd": "unit files",
+    "client.created_user": "finds the id and secret in any body",
     "client.background": "a coroutine that runs beside a notebook's event loop",
     "client.log_filter": "removes secrets from the logs of other packages",
     "client.payloads": "the input models of Create user and Update user",
@@ -278,7 +280,6 @@ IDEAS = {
     "service.http.request": "an outgoing request",
     "widgets.column_summary": "what a column contains, in a small picture",
     "widgets.connection": "a widget",
-    "widgets.copy_button": "labels with a copy button",
     "widgets.task_list": "a list with a picked row",
 }
 

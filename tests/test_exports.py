@@ -280,7 +280,8 @@ def test_each_form_of_the_queue_has_missing_values_once(tmp_path):
             ek.export(history, tmp_path / "queue.ics", include_personal=True).read_bytes()
         )
         _, texts = sheet(ek.export(history, tmp_path / "queue.xlsx", include_personal=True))
-        shared = ek.export(history, tmp_path / "shared.md").read_text()
+        with pytest.warns(UserWarning, match="0 rows"):
+            shared = ek.export(history, tmp_path / "shared.md").read_text()
     assert str(calendar["COMMENT"]) == NO_VALUES
     assert not [task for task in calendar.walk("VTODO") if "missing" in str(task["DESCRIPTION"])]
     assert texts.count(NO_VALUES) == 1
@@ -305,6 +306,14 @@ def test_shared_it_tells_nobody_and_says_what_is_left_out(exposure, world, tmp_p
     assert told(text.replace("\n ", ""), world) == 0
     assert "Open the form." in text
     assert "omitted" in text
+
+
+def test_a_queue_without_rows_says_why(tmp_path):
+    with (
+        seen_through(kit.three_people()) as exposure,
+        pytest.warns(UserWarning, match="0 rows: .* fewer than five people .* include_personal=True"),
+    ):
+        ek.export(exposure, tmp_path / "queue.xlsx")
 
 
 def test_the_same_work_has_the_same_name_in_later_exports(exposure, tmp_path):

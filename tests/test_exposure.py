@@ -191,6 +191,64 @@ def test_a_person_is_asked_for_by_name(exposure, user):
     assert exposure.records(user)["record_id"].tolist() == [9001, 9002, 9003]
 
 
+NAMED = {
+    1: ("Orson", "Larkin", "Mallowbrook", [("Ozzie", "Brook")]),
+    2: ("Tess Mae", "\x1bQ\u202e", "de la  Vale", []),
+    3: ("Ozzie", "", "Brooke", []),
+    4: ("Orson", "", "Larkin", [("Tess", "de la Vale")]),
+}
+
+
+@pytest.fixture(scope="module")
+def named():
+    """People with middle names and aliases."""
+
+    def names(request, number):
+        if number is None:
+            return None
+        first, middle, last, aliases = NAMED[number]
+        also = [
+            {"id": number, "first_name": one, "last_name": other, "alias_type": "nickname"}
+            for one, other in aliases
+        ]
+        user = faults.BODIES["get_user"]["user"] | {"id": number, "secret": f"secret-{number}"}
+        user |= {"first_name": first, "middle_name": middle, "last_name": last, "aliases": also}
+        return told({"user": user}) if request.operation == "get_user" else None
+
+    with faults.running(many(NAMED, names)) as server:
+        yield look(server.base_url).refresh()
+
+
+def test_every_name_that_a_table_shows_is_accepted(named):
+    named_rows = named.with_people(named.records())[["user_id", "person"]].drop_duplicates()
+    assert named_rows["person"].tolist()[0] == "Orson Larkin Mallowbrook"
+    for user_id, person in named_rows.itertuples(index=False):
+        assert named.records(user=person)["user_id"].unique().tolist() == [user_id]
+        dashboard = ek.widgets.Dashboard(named)
+        dashboard.pick(user=person)
+        assert dashboard.users == (user_id,)
+
+
+@pytest.mark.parametrize(
+    ("typed", "user_id"),
+    [
+        ("orson mallowbrook", 1),
+        ("Orson Mallowb", 1),
+        ("Tess Mae de la Vale", 2),
+        ("Ozzie Brook", 1),  # an alias; the rest of the third person's name does not count
+        ("Ozzie Brooke", 3),
+        ("Orson Larkin", 4),  # a whole name, although the first person's name begins so
+    ],
+)
+def test_a_person_is_found_without_middle_name_or_by_alias(named, typed, user_id):
+    assert named.users(user=typed)["user_id"].tolist() == [user_id]
+
+
+def test_an_alias_that_is_anothers_name_is_ambiguous(named):
+    with pytest.raises(InvalidArgument, match="2 people match this name"):
+        named.users(user="Tess de la Vale")
+
+
 def test_an_unknown_or_shared_name_is_refused_without_it(exposure):
     with pytest.raises(NotFound, match="No person here has this id or name"):
         exposure.records("Nobody Atall")

@@ -23,7 +23,7 @@ def by_site(records: pd.DataFrame) -> pd.DataFrame:
         One row per site, sorted by open listings, then by all listings, then by name: ``site`` (text), ``open``,
         ``discovered``, ``pending removal``, ``removed``, ``other``, ``total`` (listings), ``people`` (who have a
         listing there; all int64). ``open`` counts the listings that still have to be removed: ``discovered``,
-        ``pending removal`` and ``other`` (statuses outside the specification). Sites without a listing have no row.
+        ``pending removal`` and ``other`` (another status, or none). Sites without a listing have no row.
         If a record of a history is ``vanished`` or ``unknown``, there are two more columns of these names (int64).
         The service no longer lists these records, so ``total`` and ``people`` do not count them.
 
@@ -107,7 +107,6 @@ def _count_by(
     listed = column < columns.index(NOT_LISTED[0])
     n_distinct = _count_distinct(group[listed], records.loc[listed, of_column], len(names))
     counts.insert(len(STATUSES) + 2, distinct, n_distinct)
-    # Not the sum of the columns: a missing status counts as other, but is not open.
     is_open_now = is_open(records["status"].astype("str"))
     counts.insert(0, OPEN, np.bincount(group[is_open_now], minlength=len(names)).astype("int64"))
     if listed.all():

@@ -17,7 +17,7 @@ from exposurekit.analysis.score import PAGE, SCORE_AFTER, SCORE_BEFORE, WEIGHTS
 from exposurekit.analysis.statuses import OPEN, OTHER, UNKNOWN, VANISHED
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 
-_OPEN = "listings that are discovered or pending removal, or have a status outside the specification"
+_OPEN = "listings that are discovered or pending removal, or have another status or none"
 _POINTS = (
     f"points: {WEIGHTS[DISCOVERED]:g} per discovered listing, {WEIGHTS[PENDING_REMOVAL]:g} per pending removal, "
     f"{WEIGHTS[OTHER]:g} per listing in another open status, {WEIGHTS[PAGE]:g} per page; removed listings have none"
@@ -31,7 +31,7 @@ DEFINITIONS: Mapping[str, str] = {
     DISCOVERED: "listed, and no removal is pending; an earlier request may have failed",
     PENDING_REMOVAL: "a removal was requested and is not yet verified",
     REMOVED: "the service verified that the listing is gone",
-    OTHER: "in a status outside the specification; counts as open",
+    OTHER: "in a status outside the specification, or without one; counts as open",
     VANISHED: "no longer listed, without a verified removal",
     UNKNOWN: "the service no longer lists the user, so the current status is not known",
     "total": "listings that the service lists, open and removed; without vanished and unknown ones",

@@ -86,7 +86,9 @@ def _classified(changed: pd.DataFrame, before: str, after: str) -> pd.DataFrame:
     }
     what = np.select([np.asarray(case) for case in cases.values()], [*cases], default=CHANGED)
     is_verified = ((was == VANISHED) & (now == REMOVED)).to_numpy()
-    counts = (is_open(was) | is_open(now) | is_verified) & (was != now).to_numpy()
+    # Missing: it was not observed then.
+    was_or_is_open = (was.notna() & is_open(was)) | (now.notna() & is_open(now))
+    counts = (was_or_is_open | is_verified) & (was != now).to_numpy()
     came_and_went = is_first & now.isin(CLOSED).to_numpy()
     row = np.repeat(np.arange(len(changed)), np.where(came_and_went, 2, counts))
     what = np.where(came_and_went[row] & (np.diff(row, prepend=-1) > 0), NEW, what[row])

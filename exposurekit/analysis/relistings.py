@@ -90,7 +90,8 @@ def _sort(changes: pd.DataFrame) -> pd.DataFrame:
             "open": is_open(changes["status"]).astype("int64"),
         }
     )
-    ends, resumes, continues = rows["open"] == 0, rows["prev_status"] == UNKNOWN, is_open(rows["prev_status"])
+    previous = rows["prev_status"]  # missing: this is the first observation
+    ends, resumes, continues = rows["open"] == 0, previous == UNKNOWN, previous.notna() & is_open(previous)
     step = np.select([ends, continues, resumes], [3, 2, 1], default=0)
     keys = [*_ITEM, "seen_at", "episode", "step"]
     return rows.assign(step=step).sort_values(keys, ignore_index=True)

@@ -24,7 +24,7 @@ def score(
     """Score the exposure of each person: points per open listing, by status, and per page.
 
     ``score = 3 x discovered + 2 x pending removal + 3 x other + 1 x pages``, with the weights of ``analysis.WEIGHTS``.
-    Removed, vanished and unknown listings have no points.
+    A listing without a status counts as ``other``. Removed, vanished and unknown listings have no points.
 
     Args:
         records: A table as returned by `Exposure.records()` or `History.records()`. Needs ``user_id``, ``status``.
@@ -100,9 +100,8 @@ def score_changes(
     effects = dict.fromkeys(CAUSES, 0.0)
     for items, page in ((records, False), (links, True)):
         MissingColumns.check("score_changes", items.columns, ("before", "after", "what"))
-        after, before = (
-            _points(items[side].astype("str"), all_weights, page=page) for side in ("after", "before")
-        )
+        sides = (items[side].astype("str") for side in ("after", "before"))  # missing: not observed then
+        after, before = (_points(one, all_weights, page=page).where(one.notna(), 0.0) for one in sides)
         for cause, points in (after - before).groupby(items["what"].astype("str")).sum().items():
             if cause in effects:  # unchanged items have no effect
                 effects[str(cause)] += float(points)

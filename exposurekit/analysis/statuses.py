@@ -1,6 +1,7 @@
 """Statuses of a listing: the specification's, and those that only a history can infer.
 
-A status outside the specification counts as *open*, like discovered and pending removal.
+A status outside the specification counts as *open*, like discovered and pending removal. So does a listing without a
+status: it is listed, and unknown is not zero.
 """
 
 from typing import Any
@@ -23,10 +24,10 @@ NOT_LISTED = (VANISHED, UNKNOWN)  # exist only in a history
 
 
 def is_open(status: "pd.Series[Any]") -> NDArray[np.bool_]:
-    """Return whether each status is open: any but removed, vanished and unknown. A missing status is not open.
+    """Return whether each listing is open: any status but removed, vanished and unknown, or none.
 
     Args:
-        status: Text; missing if an item was not observed.
+        status: Text; missing if the service lists the item and states no status.
 
     Returns:
         One bool per row.
@@ -35,8 +36,8 @@ def is_open(status: "pd.Series[Any]") -> NDArray[np.bool_]:
         InvalidArgument: ``status`` is a table, not its column.
 
     >>> analysis.is_open(pd.Series(["discovered", "verifying", "removed", "vanished", "unknown", None])).tolist()
-    [True, True, False, False, False, False]
+    [True, True, False, False, False, True]
     """
     if isinstance(status, pd.DataFrame):
         raise InvalidArgument("is_open takes a column of statuses, such as records['status'], not a table")
-    return (status.notna() & ~status.isin(NOT_OPEN)).to_numpy(dtype="bool")
+    return (~status.isin(NOT_OPEN)).to_numpy(dtype="bool")

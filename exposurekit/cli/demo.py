@@ -193,12 +193,11 @@ def _print_next(sandbox: Any, *, serve: bool) -> None:
     command = _command()
     days = sandbox.history.runs()["finished_at"].dt.date.drop_duplicates()
     live = " --live" if serve else ""
-    names = " --personal --live" if serve else ""  # a history alone has no names
     commands = [
         *([f"report{live} --since {days.iloc[-min(8, len(days))]} --out week.html"] if len(days) > 1 else []),
         "check --fail-on relisted,stuck:7",
         "open",
-        f"export queue{names} --out queue.xlsx",
+        f"export queue --personal{live} --out queue.xlsx",  # few people share steps, so nothing is left without it
         *(["collect"] if serve else []),
     ]
     _print_text("Then try (check exits with 3 if a condition matched):", before=1)

@@ -91,6 +91,7 @@ def export(
 ) -> None:
     """Write a table, the answer of a question, or the manual work to a file."""
     import exposurekit
+    from exposurekit import exports
 
     if (user is not None or live) and table != QUEUE:
         option, words = ("--live", "--live") if live else ("--user", "--user ID")
@@ -103,6 +104,7 @@ def export(
     question = QUESTIONS.get(table)
     options = _history_options(table, since)
     check_writable(out)
+    empty = ""
     if table in _LOADED or (question is not None and question.needs_exposure):
         exposure = exposurekit.connect()
         content: Any = exposure[table] if question is None else question.answer(exposure.__getitem__)
@@ -110,17 +112,18 @@ def export(
         lacks_names = False
     else:
         with existing_history(history) as opened:
-            if question is not None:
-                content = question.ask(opened, **options)
-            else:
-                content = opened if table == QUEUE else opened[table]
             source: Any = exposurekit.connect() if live else opened
-            file = exposurekit.export(
-                content, out, user=user, include_personal=include_personal, source=source
-            )
+            if table == QUEUE:
+                written = exports.write_queue(
+                    opened, out, user=user, include_personal=include_personal, source=source
+                )
+                empty, file = written.why_empty("add --personal"), out
+            else:
+                content = opened[table] if question is None else question.ask(opened, **options)
+                file = exposurekit.export(content, out, include_personal=include_personal, source=source)
             lacks_names = table == QUEUE and include_personal and not live and _has_work(opened, user)
     note = "" if include_personal else " Nothing personal is in it; --personal writes everything."
-    click.echo(f"Wrote {label_of(file)}, {file.stat().st_size:,} bytes.{note}")
+    click.echo(f"Wrote {label_of(file)}, {file.stat().st_size:,} bytes.{f' {empty}' if empty else note}")
     if lacks_names:
         click.echo(missing_names_hint(history), err=True)
 

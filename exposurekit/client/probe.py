@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from exposurekit.client import calls, protocol
@@ -35,22 +36,16 @@ def points(client: Any) -> list[tuple[str, str]]:
     """
     call = calls.list_users()
     page = protocol.plain_values(call, client.config, client.send(call))
-    listed = page["users"] if isinstance(page, dict) and isinstance(page.get("users"), list) else []
-    keys = [
-        (one["id"], one["secret"])
-        for one in listed[:_USERS]
-        if isinstance(one, dict) and {"id", "secret"} <= one.keys()
-    ]
-    users = [
-        reply.get("user", reply)
-        for key in keys
-        if isinstance(reply := _reply(client, calls.get_user(key)), dict)
-    ]
+    fields = page if isinstance(page, dict) else {}
+    listed = _objects(_items([fields], "users"))
+    keys = [(one["id"], one["secret"]) for one in listed[:_USERS] if {"id", "secret"} <= one.keys()]
+    replies = [reply for key in keys if isinstance(reply := _reply(client, calls.get_user(key)), dict)]
+    users = [user for reply in replies if isinstance(user := reply.get("user", reply), dict)]
     lists = _lists(client, calls.list_user_records, "records", keys)
     alerts = _lists(client, calls.get_user_alerts, "alerts", keys)
     questions: dict[str, Callable[[], str]] = {
-        "count of users": lambda: _names(page, "count", "total"),
-        "users on a page without limit": lambda: str(len(page["users"])),
+        "count of users": lambda: _names(fields, "count", "total"),
+        "users on a page without limit": lambda: f"{len(listed)}{_odd_note(_items([fields], 'users'))}",
         "limit of 0": lambda: _status(client, calls.list_users(limit=0)),
         "error without an api_secret": lambda: _error(client),
         "type of a user's secret": lambda: json_type(keys[0][1]) if keys else UNKNOWN,
@@ -64,7 +59,41 @@ def points(client: Any) -> list[tuple[str, str]]:
         "XML responses": lambda: _reads(client, "xml"),
         "credentials in headers": lambda: _reads(client, client.config.format, credentials_in="header"),
     }
-    return [(point, _row(answer)) for point, answer in questions.items()]
+    return [(point, answer()) for point, answer in questions.items()]
+
+
+@dataclass(frozen=True, slots=True)
+class _Odd:
+    """What stands in place of an object: ``what`` says which type, without its value."""
+
+    what: str
+
+
+def _items(objects: list[dict[str, Any]], name: str) -> list[Any]:
+    """The items of one list of each object; `_Odd` for an item that is no object, and for a list that is none."""
+    lists = [_list(one, name) for one in objects]
+    return [item for items in lists for item in items]
+
+
+def _list(values: dict[str, Any], name: str) -> list[Any]:
+    if name not in values:
+        return [_Odd("missing")]
+    if not isinstance(values[name], list):
+        return [_Odd(f"{json_type(values[name])}, not a list")]
+    return [_object(item) for item in values[name]]
+
+
+def _object(item: Any) -> Any:
+    return item if isinstance(item, dict) else _Odd(f"{json_type(item)}, not an object")
+
+
+def _objects(items: list[Any]) -> list[dict[str, Any]]:
+    return [item for item in items if not isinstance(item, _Odd)]
+
+
+def _odd_note(items: list[Any]) -> str:
+    odd = Counter(item.what for item in items if isinstance(item, _Odd))
+    return "".join(f"; {n} of {len(items)} {'is' if n == 1 else 'are'} {what}" for what, n in odd.items())
 
 
 def deviations(client: Any, keys: list[Any] | None = None) -> list[str]:
@@ -111,29 +140,17 @@ def _describe(deviation: Deviation) -> str:
     return f"{deviation.operation}: {deviation.field} {deviation.kind}"
 
 
-def _row(answer: Callable[[], str]) -> str:
-    try:
-        return answer()
-    except (
-        KeyError,
-        TypeError,
-        AttributeError,
-    ):  # the reply has another shape than the specification describes
-        return "does not match the specification"
-
-
 def _lists(client: Any, call: Callable[[Any], Call[Any, Any]], name: str, keys: list[Any]) -> list[Any]:
     replies = [_reply(client, call(key)) for key in keys]
-    lists = [reply.get(name) for reply in replies if isinstance(reply, dict)]
-    return [item for items in lists if isinstance(items, list) for item in items]
+    return _items([reply for reply in replies if isinstance(reply, dict)], name)
 
 
 def _user_questions(users: list[dict[str, Any]]) -> dict[str, Callable[[], str]]:
     def items(name: str) -> list[Any]:
-        return [item for user in users for item in user[name]]
+        return _items(users, name)
 
     def bare_records() -> list[Any]:
-        return [record.get("record", record) for record in items("records")]
+        return [one if isinstance(one, _Odd) else _object(one.get("record", one)) for one in items("records")]
 
     return {
         "identification": lambda: _names(
@@ -179,7 +196,7 @@ def _reads(client: Any, format: str, **settings: Any) -> str:  # noqa: A002  the
     call = calls.list_users(limit=1)
     other = client.with_config(format=format, **settings)
     try:
-        protocol.model(call, other.config, other.send(call))
+        protocol.model(call, other.config, other.send(call), Counter())
     except ExposureError as error:
         return f"no ({type(error).__name__})"
     return "yes"
@@ -196,8 +213,11 @@ def _wrapping(records: list[Any]) -> str:
 
 
 def _every(items: list[Any], answer: Callable[[Any], str]) -> str:
-    return ", ".join(sorted({answer(item) for item in items})) or UNKNOWN
+    answers = ", ".join(sorted({answer(item) for item in _objects(items)})) or UNKNOWN
+    return answers + _odd_note(items)
 
 
-def _share(items: list[dict[str, Any]], name: str) -> str:
-    return f"{sum(item.get(name) is not None for item in items)} of {len(items)}" if items else UNKNOWN
+def _share(items: list[Any], name: str) -> str:
+    objects = _objects(items)
+    share = f"{sum(item.get(name) is not None for item in objects)} of {len(objects)}" if objects else UNKNOWN
+    return share + _odd_note(items)

@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from exposurekit.client.calls import Call
 from exposurekit.client.config import ClientConfig
+from exposurekit.client.created_user import created_account
 from exposurekit.client.error_masking import reason_of
 from exposurekit.client.retry import Response, Result, TransportFailure
 from exposurekit.contract import codec, forms, lenient
@@ -235,7 +236,10 @@ def _checked(call: Call[R, T], config: ClientConfig, result: Result, read: Calla
     if not is_success(result):
         _raise_status_error(call, config, result)
     try:
-        return read(result.body)
+        reply = read(result.body)
+        if not _lacks_secret(call, reply) or created_account(result.body) is None:
+            return reply
+        problem = "user.secret is missing"
     except ValidationError as error:
         problem = problem_of(error)
     except InvalidResponse as error:
@@ -245,7 +249,7 @@ def _checked(call: Call[R, T], config: ClientConfig, result: Result, read: Calla
     message = f"{call.operation.title}: invalid response: {problem}"
     if call.operation is not CREATE_USER:
         raise InvalidResponse(message)
-    account = _created_account(result.body)
+    account = created_account(result.body)
     if account is None or config.strict:
         key = account and UserKey(id=account["id"], secret=account["secret"])
         advice = (
@@ -258,27 +262,8 @@ def _checked(call: Call[R, T], config: ClientConfig, result: Result, read: Calla
     return lenient.as_model(call.reply, {"user": account}, call.operation.title).value
 
 
-def _created_account(body: bytes) -> dict[str, Any] | None:
-    """Find the object with an id and a secret in a response to Create user, even if the rest cannot be read."""
-    if body.lstrip()[:1] == b"<":
-        with suppress(InvalidResponse):
-            return _find_account(codec.decode(body, "xml"))
-        return None
-    try:
-        return _find_account(codec.decode(body, "json", tolerant=True))
-    except InvalidResponse:
-        with suppress(InvalidResponse):
-            return _find_account(codec.objects_in(body))
-    return None
-
-
-def _find_account(values: Any) -> dict[str, Any] | None:
-    if isinstance(values, dict):
-        with suppress(ValidationError):
-            key = UserKey.model_validate({name: values.get(name) for name in ("id", "secret")})
-            return values | {"id": key.id, "secret": key.secret}
-    inner = values.values() if isinstance(values, dict) else values if isinstance(values, list) else ()
-    return next((account for value in inner if (account := _find_account(value))), None)
+def _lacks_secret(call: Call[R, T], reply: Any) -> bool:
+    return call.operation is CREATE_USER and getattr(getattr(reply, "user", None), "secret", "") is None
 
 
 def _raise_connection_failed(call: Call[R, T], failure: TransportFailure) -> NoReturn:

@@ -3,7 +3,6 @@
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pandas as pd
 
@@ -12,6 +11,7 @@ from exposurekit.text.sanitize import plain
 
 _NAMES_MAX = 5  # names in one line; more people are counted
 COMPLETIONS_MAX = 500  # with more people, the completions follow what is typed
+_WORDS_MAX = 8  # of a name whose middle names may be left out
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,13 +19,17 @@ class People:
     """The people of an exposure or a history.
 
     Attributes:
-        labels: A name and the id for each id, such as ``Jo Doe (12)``; the id alone without a name.
+        labels: The full name and the id for each id, such as ``Jo Ann Doe (12)``; the id alone without a name.
+        aliases: Other names for each id; ids may be missing.
     """
 
     labels: Mapping[int, str] = field(repr=False)
+    aliases: Mapping[int, Sequence[str]] = field(default_factory=dict, repr=False)
 
     def matching(self, text: str) -> list[int]:
-        """The ids of the person with this id or exact name, else of all whose name contains the text.
+        """The ids of the people with this id or full name; else with this name or alias; else whose name contains it.
+
+        A name without its middle names is a name of that person, too.
 
         >>> from exposurekit.frames.person_lookup import People
         >>> people = People({1: "Jo Doe (1)", 2: "Jo Dean (2)", 12: "Ann Lee (12)"})
@@ -35,9 +39,18 @@ class People:
         key = _folded(text)
         if key.isdecimal():
             return [one for one in self.labels if str(one) == key]
-        folded = {one: _folded(label) for one, label in self.labels.items()}
-        exact = [one for one, label in folded.items() if key in (label, label.removesuffix(f" ({one})"))]
-        return exact or [one for one, label in folded.items() if key in label]
+        names = {one: self._names(one) for one in self.labels}
+        return (
+            [one for one, (label, full, *_) in names.items() if key in (label, full)]
+            or [one for one, each in names.items() if key in each]
+            or [one for one, each in names.items() if any(key in name for name in each)]
+        )
+
+    def _names(self, user_id: int) -> list[str]:
+        """The label, the full name, the name without middle names, and the aliases."""
+        label = _folded(self.labels[user_id])
+        full = label.removesuffix(f" ({user_id})")
+        return [label, full, *_without_middle(full), *map(_folded, self.aliases.get(user_id, ()))]
 
     def unique_match(self, text: str) -> tuple[int, ...]:
         """Return the only person who matches a text; empty if the text is empty, or none or several match."""
@@ -78,17 +91,38 @@ class People:
 
 
 def labels_of(users: pd.DataFrame) -> dict[int, str]:
-    """The label of each user of `Exposure.users`: the name and the id."""
-    cells = zip(*(users[name].tolist() for name in ("user_id", "first_name", "last_name")), strict=True)
-    return {user_id: _label(user_id, parts) for user_id, *parts in cells}
+    """The label of each user of `Exposure.users`: the full name, as `Exposure.with_people` has it, and the id."""
+    names = _joined(users, ("first_name", "middle_name", "last_name"))
+    return {user_id: f"{name} ({user_id})" if name else str(user_id) for user_id, name in names}
 
 
-def _label(user_id: int, parts: Iterable[Any]) -> str:
-    name = " ".join(plain(part).strip() for part in parts if isinstance(part, str) and part.strip())
-    return f"{name} ({user_id})" if name else str(user_id)
+def aliases_of(aliases: pd.DataFrame) -> dict[int, list[str]]:
+    """The names of each user in `Exposure.aliases`."""
+    names: dict[int, list[str]] = {}
+    for user_id, name in _joined(aliases, ("first_name", "last_name")):
+        if name:
+            names.setdefault(user_id, []).append(name)
+    return names
+
+
+def _joined(table: pd.DataFrame, columns: Sequence[str]) -> Iterable[tuple[int, str]]:
+    for user_id, *parts in zip(*(table[name].tolist() for name in ("user_id", *columns)), strict=True):
+        yield (
+            user_id,
+            " ".join(plain(part).strip() for part in parts if isinstance(part, str) and part.strip()),
+        )
+
+
+def _without_middle(name: str) -> list[str]:
+    """The name without each run of words in its middle: a first or last name may be of several words."""
+    words = name.split()
+    if len(words) > _WORDS_MAX:
+        return []
+    ends = range(1, len(words))
+    return [" ".join(words[:start] + words[end:]) for start in ends for end in ends if start < end]
 
 
 def _folded(text: str) -> str:
-    """The text in lower case, without accents and repeated spaces."""
-    decomposed = unicodedata.normalize("NFD", text)
+    """The text in lower case, without accents, control characters and repeated spaces."""
+    decomposed = unicodedata.normalize("NFD", plain(text))
     return " ".join("".join(one for one in decomposed if not unicodedata.combining(one)).casefold().split())

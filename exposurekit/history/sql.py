@@ -17,7 +17,7 @@ _NOT_OPEN = ", ".join(f"'{status}'" for status in NOT_OPEN)
 
 
 def is_open(column: str) -> str:
-    """Return SQL for `analysis.is_open`: a missing status is not open.
+    """Return SQL for `analysis.is_open`; a history has no status only of what was not observed, which is not open.
 
     >>> from exposurekit.history.sql import is_open
     >>> is_open("status")

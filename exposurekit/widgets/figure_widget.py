@@ -29,7 +29,10 @@ const PATIENCE_MS = 3000;
 async function loaded(model) {
   const library = await model.widget_manager.get_model(model.get("_library").replace("IPY_MODEL_", ""));
   const url = URL.createObjectURL(new Blob([library.get("code")], { type: "text/javascript" }));
-  try { return (await import(url)).default; } finally { URL.revokeObjectURL(url); }
+  try {
+    const { default: widget } = await import(url);
+    return { widget, Plotly: globalThis.Plotly };  // of this version: another one may take that name later
+  } finally { URL.revokeObjectURL(url); }
 }
 function plotly(model) {
   const once = (globalThis.exposurekitPlotly ??= {}), version = model.get("_plotly");
@@ -38,7 +41,7 @@ function plotly(model) {
 }
 // Plotly's own listener of a model: it misses what came before it listens.
 async function followed(model, views) {
-  const follower = (await plotly(model))();
+  const { widget, Plotly } = await plotly(model), follower = widget();
   const edited = model.get("_last_layout_edit_id") > 0 || model.get("_last_trace_edit_id") > 0;
   await new Promise((done) => {
     let follows = false;
@@ -51,7 +54,12 @@ async function followed(model, views) {
     model.send({ whole: true });
     setTimeout(follow, PATIENCE_MS);  // the kernel may not answer, or not yet
   });
-  return follower;
+  return { follower, Plotly };
+}
+// Plotly follows the window alone. A sidebar, a tab or a hidden output changes only the place of the chart.
+function fitted(Plotly, el) {
+  const drawn = el._fullLayout?.width, width = el.clientWidth;  // no width: hidden
+  if (drawn && width && Math.abs(drawn - width) > 1) Plotly.Plots.resize(el);
 }
 export default () => {
   const views = new Set(), handlers = [];  // what Plotly's listener and its views listen to
@@ -72,14 +80,16 @@ export default () => {
       });
       sizes.observe(el);
       const draw = async () => {
-        const drawing = await (follower ??= followed(base, views));
+        const { follower: drawing, Plotly } = await (follower ??= followed(base, views));
         if (ended) return;
         end();
         el.classList.remove("exposurekit-loading");
         el.replaceChildren();
         handlers.length = 0;
         const purge = drawing.render({ model: base, el }), mine = handlers.splice(0);
-        end = () => { mine.forEach(([name, act]) => base.off(name, act)); purge(); };
+        const place = new ResizeObserver(() => fitted(Plotly, el));
+        place.observe(el);
+        end = () => { place.disconnect(); mine.forEach(([name, act]) => base.off(name, act)); purge(); };
       };
       views.add(draw);
       draw().catch(() => { follower = null; el.classList.remove("exposurekit-loading"); el.textContent = "Plotly could not be loaded: run the cell again."; });

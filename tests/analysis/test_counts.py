@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.payloads import RECORD, TEXT, USER
 
-from exposurekit import frames
+from exposurekit import analysis, charts, frames
 from exposurekit.analysis import by_user, user_by_site
 from exposurekit.contract.models import User
 from exposurekit.errors import MissingColumns
@@ -57,11 +57,19 @@ def test_a_status_outside_the_specification_counts_as_other_per_person():
     assert rows(by_user(records(*((1, "A", status) for status in odd)))) == [(1, 6, 0, 0, 0, 6, 6, 1)]
 
 
-def test_a_missing_status_counts_as_other_and_is_not_open():
-    told = records((1, "A", "discovered"), (1, "A", "removed"))
-    told["status"] = told["status"].where(told["status"] != "discovered")
-    assert rows(by_user(told)) == [(1, 0, 0, 0, 1, 1, 2, 1)]
-    assert cells(user_by_site(told)) == ([1], ["A"], [[0]])
+def test_a_listing_without_a_status_is_open_everywhere():
+    """Unknown is not zero: the tables, the score, the chart and the definition agree."""
+    untold = records((1, "A", "discovered"), (1, "A", "removed"))
+    untold["status"] = untold["status"].where(untold["status"] != "discovered")
+    assert rows(by_user(untold)) == [(1, 1, 0, 0, 1, 1, 2, 1)]
+    assert rows(analysis.by_site(untold)) == [("A", 1, 0, 0, 1, 1, 2, 1)]
+    assert cells(user_by_site(untold)) == ([1], ["A"], [[1]])
+    assert analysis.is_open(untold["status"]).tolist() == [True, False]
+    assert analysis.by_state(untold)["listings"].sum() > 0
+    points = analysis.score(untold, pd.DataFrame({"user_id": []}, dtype="int64"))
+    assert (points["listings"].item(), points["score"].item()) == (1, analysis.WEIGHTS["other"])
+    assert "1 listing is open" in charts.by_site(analysis.by_site(untold)).layout.title.text
+    assert analysis.DEFINITIONS["other"].endswith("or without one; counts as open")
 
 
 def test_people_sort_by_total_then_id():

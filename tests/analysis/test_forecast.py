@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import accumulate
+from math import comb
 
 import numpy as np
 import pandas as pd
@@ -468,23 +470,51 @@ def test_categories_are_accepted_and_the_tables_stay_unchanged():
 # --- calibration --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("kind", "age"),
-    [
-        ("exponential", 60),
-        ("fixed delay", 90),
-        ("mixed sites", 90),
-        ("10 people", 90),
-        ("registrations in bursts", 120),
-        ("clusters of 60", 120),
-        ("clean at first, removed", 60),
-    ],
-)
-def test_the_interval_holds_what_came(kind, age):
-    """Twelve worlds a kind; `python -m calibration.forecast` prints the table of sixty of every kind."""
-    [row] = calibration(kind, [age], worlds=12).to_dict("records")
-    assert row["with_number"] >= 0.7
-    assert row["coverage"] >= 0.8
+AHEADS = {7: 0.7, 30: 0.7, 60: 0.35}  # horizons, and the least share of worlds with a number at each
+LEAST = 0.9  # of the truths within a 95 % interval
+CHANCE = 1e-3  # that a forecast which holds so many fails a test
+
+
+@pytest.fixture(scope="module")
+def calibrated():
+    """Every kind of world at two ages, in four worlds each."""
+    tables = [
+        calibration(kind, [age], aheads=[*AHEADS], worlds=4, first_seed=seed)
+        for kind in KINDS
+        for seed, age in ((0, 60), (4, 120))
+    ]
+    return pd.concat(tables, ignore_index=True)
+
+
+def enough(numbers):
+    """The fewest of so many truths that lie within the bands, by chance alone: a quantile of the binomial."""
+    fewer = accumulate(comb(numbers, n) * LEAST**n * (1 - LEAST) ** (numbers - n) for n in range(numbers + 1))
+    return next(n for n, chance in enumerate(fewer) if chance >= CHANCE)
+
+
+@pytest.mark.parametrize("ahead", AHEADS)
+def test_the_interval_holds_what_came(calibrated, ahead):
+    """Of independent worlds; `python tests/support/calibration.py` prints the table of sixty of every kind."""
+    rows = calibrated[calibrated["ahead"] == ahead]
+    total = rows[["worlds", "numbers", "inside"]].sum()
+    assert total["numbers"] >= AHEADS[ahead] * total["worlds"]
+    assert total["inside"] >= enough(int(total["numbers"])), rows[
+        ["kind", "age", "numbers", "inside"]
+    ].to_string()
+
+
+@pytest.mark.parametrize("ahead", AHEADS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_interval_holds_in_each_kind_of_world(calibrated, kind, ahead):
+    rows = calibrated[(calibrated["kind"] == kind) & (calibrated["ahead"] == ahead)]
+    numbers, inside = rows[["numbers", "inside"]].sum().astype("int64").tolist()
+    assert inside >= enough(numbers)
+
+
+def test_an_interval_that_holds_too_little_would_be_seen(calibrated):
+    """Four fifths of the truths are too few for the gate."""
+    numbers = calibrated.loc[calibrated["ahead"] == 30, "numbers"].sum()
+    assert 0.8 * numbers < enough(int(numbers))
 
 
 @pytest.mark.parametrize("kind", KINDS)

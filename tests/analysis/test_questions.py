@@ -179,11 +179,12 @@ def test_records_gone_from_a_history_are_not_in_the_total():
 
 
 def test_open_is_whatever_is_not_known_to_have_ended():
-    statuses = ["discovered", "pending removal", "verifying", "listed", "", "vanished (as told)"]
-    ended = ["removed", "vanished", "unknown", None]
+    """Unknown is not zero: a listing whose status is not told is listed."""
+    statuses = ["discovered", "pending removal", "verifying", "listed", "", "vanished (as told)", None]
+    ended = ["removed", "vanished", "unknown"]
     for dtype in ("str", "category", "object"):
         told = pd.Series([*statuses, *ended], dtype=dtype)
-        assert analysis.is_open(told).tolist() == [True] * 6 + [False] * 4
+        assert analysis.is_open(told).tolist() == [True] * 7 + [False] * 3
     assert analysis.is_open(pd.Series([], dtype="str")).tolist() == []
     with pytest.raises(InvalidArgument, match=r"such as records\['status'\], not a table"):
         analysis.is_open(pd.DataFrame({"status": statuses}))

@@ -69,14 +69,12 @@ def test_a_narrow_window_leaves_its_height(page, heights):
     assert_as_described(page, heights)
 
 
-@pytest.mark.parametrize("front", ["lab"], indirect=True)
-def test_a_chart_keeps_its_height_beside_a_sidebar(page, heights):
+def test_a_chart_keeps_its_height_beside_a_sidebar(page, front, heights):
     for _ in range(2):
-        kit.told(page, "application:toggle-left-area")
+        kit.sidebar_toggled(page, front)
         assert_as_described(page, heights)
 
 
-@pytest.mark.parametrize("front", ["lab"], indirect=True)
 def test_a_chart_keeps_its_height_when_its_output_was_hidden(page, heights):
     before = settled(page)
     kit.told(page, "notebook:hide-all-cell-outputs")

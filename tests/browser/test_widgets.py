@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import TimeoutError as NothingCame
 from support import contrast
 from support import jupyter as kit
+from support.drawn_charts import SETTLED, assert_well_drawn, measured
 
 import exposurekit as ek
 
@@ -163,6 +164,39 @@ def test_a_chart_changed_before_it_is_drawn_shows_the_change(desk):
     theirs = records[records["user_id"] == records["user_id"].iloc[0]]
     assert 0 < theirs["site"].nunique() < records["site"].nunique()
     assert {*names.all_text_contents()} == {*theirs["site"]}
+
+
+CHARTS = 3  # of a dashboard with a history
+
+
+def _fitted(page):
+    """The charts of a dashboard, each as wide as its place; its heights."""
+    page.wait_for_function(SETTLED, arg=CHARTS, polling=500, timeout=30_000)
+    drawn = measured(page)
+    assert_well_drawn(drawn, CHARTS)
+    return [one.height for one in drawn]
+
+
+def test_the_charts_of_a_dashboard_fit_their_place(desk, front):
+    """A sidebar, hidden outputs and another tab change the place of a chart, and not the window."""
+    page = desk.shows(TABLES, "ek.widgets.Dashboard(history=history)")
+    heights = _fitted(page)
+    for width in (1250, 1300):  # the window changes while the sidebar is the other way
+        kit.sidebar_toggled(page, front)
+        assert _fitted(page) == heights
+        page.set_viewport_size({"width": width, "height": 1400})
+        assert _fitted(page) == heights
+    kit.told(page, "notebook:hide-all-cell-outputs")
+    page.wait_for_function(f"() => !({SETTLED})(1)")
+    page.set_viewport_size({"width": 1200, "height": 1400})
+    kit.told(page, "notebook:show-all-cell-outputs")
+    assert _fitted(page) == heights
+    if front == "lab":  # the other front has no tabs
+        kit.told(page, "launcher:create")
+        page.wait_for_selector(".jp-Launcher")
+        page.set_viewport_size({"width": 1300, "height": 1400})
+        page.locator(".lm-TabBar-tab", has_text="desk.ipynb").first.click()
+        assert _fitted(page) == heights
 
 
 LIVING = """

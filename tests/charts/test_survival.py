@@ -97,7 +97,7 @@ def test_all_together_are_one_row():
     assert figure.layout.yaxis.ticktext == ("all listings (n = 40)",)
 
 
-def test_of_500_sites_the_first_are_drawn_and_the_rest_counted():
+def test_of_500_sites_the_first_are_drawn():
     table = timed(*(quick(f"Site {place:03}") for place in range(500)))
     figure = charts.time_to_removal(table)
     assert len(figure.layout.yaxis.ticktext) == charts.MAX_ROWS

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import httpx
@@ -119,8 +120,10 @@ def test_what_the_demo_prints_runs_as_it_stands(shell):
     assert [
         code == 0 or (code == 3 and "check" in line) for code, line in zip(codes[1:], commands, strict=True)
     ] == ([True] * 4), said
-    assert commands[3].endswith("exposurekit export queue --out queue.xlsx")
-    assert said.count("are missing") == 1  # the report says how to add names
+    assert commands[3].endswith("exposurekit export queue --personal --out queue.xlsx")
+    with zipfile.ZipFile(shell.directory / "queue.xlsx") as book:
+        assert book.read("xl/worksheets/sheet1.xml").count(b"<row ") > 1  # a header alone is no queue
+    assert said.count("are missing") == 2  # the report and the queue say how to add names
     assert {"week.html", "queue.xlsx", "the demo's"} <= {path.name for path in shell.directory.iterdir()}
 
 

@@ -86,6 +86,15 @@ def test_manual_work_without_names_says_how_to_get_them(shell, tmp_path, words, 
     assert (NO_VALUES in (tmp_path / words[-1]).read_text()) == bool(said)
 
 
+@pytest.mark.parametrize("name", ["queue.xlsx", "queue.md", "queue.ics"])
+def test_a_queue_without_rows_says_why(shell, name):
+    """Three people are fewer than the five who have to share steps."""
+    said = " ".join(shell.here("export", "queue", "--out", name).stdout.split())
+    assert "0 rows: 1 kind of removal is left out, because fewer than five people share the steps." in said
+    assert said.endswith("To write everything, add --personal.")
+    assert "0 rows" not in shell.here("export", "queue", "--personal", "--out", name).stdout
+
+
 def test_a_demo_history_hints_at_a_service_that_runs(shell, tmp_path):
     (tmp_path / "history" / DEMO_MARKER).touch()
     run = shell.here("report", "--out", "page.html")

@@ -409,6 +409,35 @@ def test_probe_says_how_answers_deviate():
     assert found["deviations"] == "; ".join(f"Get user: {one} (1 of 1 users)" for one in noted)
 
 
+@pytest.mark.parametrize(
+    ("odd", "statuses", "contains"),
+    [
+        ({"records": [{"status": "discovered"}, "text"]}, "discovered; 1 of 2 is text, not an object", None),
+        ({"records": [{"record": 7}, None]}, "; 1 of 2 is integer, not an object; 1 of 2 is null, not an object", None),
+        ({"records": "text", "links": None}, "; 1 of 1 is text, not a list", "; 1 of 1 is null, not a list"),
+    ],
+)  # fmt: skip
+def test_probe_names_what_stands_in_place_of_an_object(odd, statuses, contains):
+    """The other items are still told of."""
+
+    def script(request):
+        body = copy.deepcopy(faults.BODIES[request.operation])
+        if request.operation == "list_users":
+            body["users"] = [{"id": 12, "secret": "ab12"}, 7]
+        if request.operation == "get_user":
+            body["user"] |= odd
+            del body["user"]["aliases"]
+        return told(body)
+
+    with faults.running(script) as server, connected("blocking", server.base_url) as client:
+        found = {row["point"]: row["answer"] for row in rows(client.probe())}
+    assert found["statuses"].removeprefix("unknown: no registered user shows it") == statuses
+    assert found["users on a page without limit"] == "1; 1 of 2 is integer, not an object"
+    assert found["alias_type in responses"].endswith("; 1 of 1 is missing")
+    assert contains is None or found["links with contains"].endswith(contains)
+    assert not [answer for answer in found.values() if "does not match the specification" in answer]
+
+
 def test_probe_tells_all_deviations_at_once():
     with (
         deviating_server.running(deviating_server.OTHERWISE) as service,

@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import gzip
+import html
 import json
 import re
 import warnings
@@ -484,6 +485,19 @@ HOLDS_KEY = {
     "around a control character": WHOLE[:90] + b"\x00" + WHOLE[90:],
     "a number without end": WHOLE.replace(b'"birth_date": 0', b'"birth_date": 1e999'),
     "xml": codec.encode({"user": {"id": 12345, "secret": "ab12"}}, "xml"),
+    "html before it": b"<html><style>p { color: red }</style><p>Thanks</p></html>\n" + WHOLE,
+    "html around it": b'<!doctype html><body id="7"><pre>' + html.escape(WHOLE.decode()).encode() + b"</pre>",
+    "html with many braces before it": b"<html>" + b"<b>{x}</b>" * 200 + b"</html>" + WHOLE,
+    "html before xml": b"<html><br></html>" + codec.encode({"user": {"id": 12345, "secret": "ab12"}}, "xml"),
+    "xml cut off": b'<hash><user><id type="integer">12345</id><secret>ab12</secret><first-na',
+    "a form": b"id=12345&secret=ab12",
+    "a form of a user": b"user%5Bid%5D=12345&user%5Bsecret%5D=ab12&user%5Bfirst_name%5D=Oda\n",
+    "a form after a notice": b"created: id=12345&secret=ab12",
+    "lines": b"status: created\nid: 12345\nsecret: ab12\n",
+    "json in json": json.dumps({"body": WHOLE.decode()}).encode(),
+    "single quotes": b"{'id': 12345, 'secret': 'ab12'}",
+    "utf-16 without a mark": WHOLE.decode().encode("utf-16-le"),
+    "the secret beside the user": json.dumps({"user": {"id": 12345}, "secret": "ab12"}).encode(),
     "null elsewhere": json.dumps({"user": dict.fromkeys(USER) | {"id": 12345, "secret": "ab12"}}).encode(),
 }
 
@@ -513,7 +527,13 @@ def test_a_new_users_id_and_secret_are_never_lost(content):
     assert "ab12" not in str(caught.value) + repr(caught.value)
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b"<html>", b'{"user": {"id": 1', WHOLE[:24]])
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(b"", b"{}", b"<html>", b'{"user": {"id": 1', WHOLE[:24], b"id=12345", b"secret=ab12"),
+        *(b'{"id": 12345, "secret": "ab', b'{"id": 12345, "secret": 90', b"<id>12345</id><secret>ab"),
+    ],
+)
 def test_an_answer_without_a_key_says_to_look_first(content):
     with pytest.raises(
         InvalidResponse, match=r"may have been created.*check before you repeat the call"

@@ -1,11 +1,14 @@
 """Every notebook runs from top to bottom in a real kernel, and is committed with what it shows."""
 
+import ast
 import re
 from pathlib import Path
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
+
+from exposurekit import frames
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 CHART = "application/vnd.plotly.v1+json"
@@ -40,6 +43,40 @@ def test_a_committed_notebook_has_been_run_without_an_error(path):
     assert [cell.execution_count for cell in code] == [*range(1, len(code) + 1)]
     outputs = [output for cell in code for output in cell.outputs]
     assert not any(output.output_type == "error" or output.get("name") == "stderr" for output in outputs)
+
+
+@each
+def test_a_widget_of_a_history_is_given_the_people(path):
+    """A history has no names and no values to enter."""
+    calls = [node for cell in code_of(path) for node in ast.walk(ast.parse(cell.source)) if is_widget(node)]
+    without = [
+        ast.unparse(call)
+        for call in calls
+        if "exposure" not in {one.id for one in ast.walk(call) if isinstance(one, ast.Name)}
+    ]
+    assert without == []
+    assert len(calls) == (2 if path.stem == "03_manual_removal" else 0)
+
+
+def is_widget(node):
+    names = ("RecordLabels", "OptOutChecklist")
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in names
+
+
+@each
+def test_what_a_notebook_names_it_shows(path):
+    """A name in its text is in its code, its output, or a column of a table."""
+    cells = nbformat.read(path, as_version=4).cells
+    code = "".join(cell.source for cell in cells if cell.cell_type == "code")
+    outputs = "".join(
+        output.get("text", "") + output.get("data", {}).get("text/plain", "")
+        for cell in code_of(path)
+        for output in cell.outputs
+    )
+    columns = {column.name for table in frames.TABLES.values() for column in table}
+    shown = {*re.findall(r"\w+", code + outputs), *columns, *(one.stem for one in NOTEBOOKS)}
+    text = "".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    assert [name for name in re.findall(r"`(\w+)`", text) if name not in shown] == []
 
 
 @each

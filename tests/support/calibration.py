@@ -20,42 +20,44 @@ AGES = (7, 14, 20, 30, 60, 90, 120)
 WORLDS = 60
 
 
-def calibration(kind, ages=AGES, *, ahead=30, worlds=WORLDS, first_seed=0):
-    """One row an age: in how many worlds there was a number, in how many of these the band held, and the bias."""
+def calibration(kind, ages=AGES, *, aheads=(30,), worlds=WORLDS, first_seed=0):
+    """One row an age and horizon: in how many worlds there was a number, where the band held it, and the bias."""
     rows = []
     lives = [Life(KINDS[kind], first_seed + seed) for seed in range(worlds)]
     for age in ages:
-        given = []
+        given = {ahead: [] for ahead in aheads}
         for life in lives:
             records, flows, relistings, people = life.tables(age)
-            [row] = forecast(records, flows, relistings, people=people, at=AT, days=[ahead]).to_dict(
-                "records"
+            table = forecast(records, flows, relistings, people=people, at=AT, days=aheads)
+            for row in table[table["low"].notna()].itertuples():
+                given[row.days].append((life.open_at(age + row.days), row.open, row.low, row.high))
+        for ahead, held in given.items():
+            truth, middle, low, high = np.array(held).reshape(-1, 4).T
+            scale = max(truth.mean(), 1) if held else np.nan
+            inside = (low <= truth) & (truth <= high)
+            rows.append(
+                {
+                    "kind": kind,
+                    "age": age,
+                    "ahead": ahead,
+                    "worlds": worlds,
+                    "numbers": len(held),
+                    "inside": int(inside.sum()),
+                    "with_number": len(held) / worlds,
+                    "coverage": inside.mean() if held else np.nan,
+                    "below": (truth < low).mean() if held else np.nan,
+                    "bias": (middle - truth).mean() / scale if held else np.nan,
+                    "width": (high - low).mean() / scale if held else np.nan,
+                    "truth": truth.mean() if held else np.nan,
+                }
             )
-            truth = life.open_at(age + ahead)
-            if not pd.isna(row["low"]):
-                given.append((truth, row["open"], row["low"], row["high"]))
-        truth, middle, low, high = np.array(given).reshape(-1, 4).T
-        scale = max(truth.mean(), 1) if len(truth) else np.nan
-        rows.append(
-            {
-                "kind": kind,
-                "age": age,
-                "ahead": ahead,
-                "with_number": len(given) / worlds,
-                "coverage": ((low <= truth) & (truth <= high)).mean() if given else np.nan,
-                "below": (truth < low).mean() if given else np.nan,
-                "bias": (middle - truth).mean() / scale if given else np.nan,
-                "width": (high - low).mean() / scale if given else np.nan,
-                "truth": truth.mean() if given else np.nan,
-            }
-        )
     return pd.DataFrame(rows)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--worlds", type=int, default=WORLDS)
-    parser.add_argument("--ahead", type=int, default=30)
+    parser.add_argument("--ahead", type=int, nargs="+", default=[30])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--ages", type=lambda text: [int(age) for age in text.split(",")], default=AGES)
     parser.add_argument("--kinds", type=lambda text: text.split(";"), default=[*KINDS])
@@ -63,7 +65,7 @@ def main():
     began = time.process_time()
     for kind in options.kinds:
         table = calibration(
-            kind, options.ages, ahead=options.ahead, worlds=options.worlds, first_seed=options.seed
+            kind, options.ages, aheads=options.ahead, worlds=options.worlds, first_seed=options.seed
         )
         for row in table.itertuples():
             print(  # noqa: T201

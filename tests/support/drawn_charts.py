@@ -49,7 +49,8 @@ MEASURE = """(slack) => {
     return {
       title: (chart.layout.title?.text ?? chart.id).replaceAll("<br>", " "),
       height: frame.height, described_height: chart.layout.height ?? chart._fullLayout.height,
-      width: frame.width, room: chart.parentElement.clientWidth, visible_height: chart.getBoundingClientRect().height,
+      width: Math.max(frame.width, ...[...chart.querySelectorAll("svg.main-svg")].map((svg) => svg.getBoundingClientRect().width)),
+      room: Math.min(chart.clientWidth, chart.parentElement.clientWidth), visible_height: chart.getBoundingClientRect().height,
       types: chart.data.map((trace) => trace.type ?? "scatter"),
       drawn_types: chart.data.map((_, at) => chart._fullData.find((trace) => trace.index === at)?.type),
       overlapping, outside: texts.filter(outside).map((text) => text.words),
@@ -76,8 +77,9 @@ class Drawn:
 
 
 def assert_well_drawn(drawn, count=COUNT):
-    """Each chart has the height and the types that were described, and no label lies on another or is cut."""
+    """Each chart has the height and the types that were described, and neither it nor a label is cut or covered."""
     assert len(drawn) == count
+    assert [(one.title, one.width, one.room) for one in drawn if one.width > one.room + 1] == []
     assert [one.title for one in drawn if abs(one.height - one.described_height) > 1] == []
     assert [one.title for one in drawn if one.visible_height < one.height - 1] == []
     assert [one.title for one in drawn if one.types != one.drawn_types] == []

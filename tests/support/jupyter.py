@@ -247,6 +247,14 @@ def told(page, command: str):
     page.evaluate("(command) => { window.jupyterapp.commands.execute(command); }", command)
 
 
+def sidebar_toggled(page, front: str):
+    """Open the left sidebar of a front, or close it; wait until that is so."""
+    bar = page.locator("#jp-left-stack")
+    was_open = bar.is_visible()
+    told(page, {"lab": "application:toggle-left-area", "notebook": "toc:toggle-panel"}[front])
+    bar.wait_for(state="hidden" if was_open else "visible")
+
+
 def ended(address: str, name: str):
     """End the kernel of a notebook; by the server itself, so that it is gone before anybody opens that again."""
     with _asked(f"{address}/api/sessions") as answer:
