@@ -240,11 +240,11 @@ def test_every_name_that_a_table_shows_is_accepted(named):
         ("Orson Larkin", 4),  # a whole name, although the first person's name begins so
     ],
 )
-def test_a_middle_name_may_be_left_out_and_an_alias_given(named, typed, user_id):
+def test_a_middle_name_may_be_left_out(named, typed, user_id):
     assert named.users(user=typed)["user_id"].tolist() == [user_id]
 
 
-def test_an_alias_like_anothers_name_without_a_middle_name_is_shared(named):
+def test_an_alias_like_another_persons_name_is_shared(named):
     with pytest.raises(InvalidArgument, match="2 people match this name"):
         named.users(user="Tess de la Vale")
 
