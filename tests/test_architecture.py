@@ -259,6 +259,7 @@ SMALL_MAX = 100
 IDEAS = {
     "analysis.by_kind": "a question",
     "charts.score": "the chart of a question",
+    "client.created_user": "the key of a new user, from any body",
     "cli.completion": "a command",
     "cli.open": "a command",
     "cli.webhooks": "a command",

@@ -1,6 +1,5 @@
 """The id and secret of a created user, from whatever body holds them: nobody can ask for the secret again."""
 
-import html
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -11,6 +10,7 @@ from pydantic import ValidationError
 from exposurekit.contract import codec, forms
 from exposurekit.contract.models import UserKey
 from exposurekit.errors import InvalidResponse
+from exposurekit.text.sanitize import unescaped
 
 _NAME = (
     r"""(?<![\w-])(?:{0}(?:\\*["'])?\]?\s*(?:=>|[:=])\s*(?:{1})|<{0}(?:\s[^<>]*)?>\s*(?P<element>{2})\s*</)"""
@@ -58,7 +58,7 @@ def _account(values: Any) -> dict[str, Any] | None:
 
 def _nearest_pair(body: bytes) -> dict[str, Any] | None:
     """The first secret in a text, and the id that stands nearest, before it rather than after it."""
-    text = html.unescape(codec.utf8(body).decode(errors="replace").replace("\0", ""))
+    text = unescaped(codec.utf8(body).decode(errors="replace").replace("\0", ""))
     ids = [(match.start(), int(match["field"] or match["element"])) for match in _ID.finditer(text)]
     for start, secret in _secrets(text):
         if ids:

@@ -14,7 +14,7 @@ from exposurekit.charts.theme import embed, escape, short
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import InvalidArgument
 from exposurekit.exposure import Exposure
-from exposurekit.frames.person_lookup import People, labels_of
+from exposurekit.frames.person_lookup import People, aliases_of, labels_of
 from exposurekit.history import History
 from exposurekit.questions import QUESTIONS
 from exposurekit.text.formatting import pluralize
@@ -411,7 +411,8 @@ def _people(exposure: Exposure | None, history: History | None) -> People:
     """Everybody in an exposure or a history; a history has no names."""
     ids = [] if history is None else history.people()["user_id"].tolist()
     labels = {one: str(one) for one in ids} | ({} if exposure is None else labels_of(exposure.users()))
-    return People(dict(sorted(labels.items())))
+    aliases = {} if exposure is None else aliases_of(exposure.aliases())
+    return People(dict(sorted(labels.items())), aliases)
 
 
 def _records(exposure: Exposure | None, history: History | None, day: date | None) -> pd.DataFrame:

@@ -70,12 +70,14 @@ def test_a_narrow_window_leaves_its_height(page, heights):
 
 
 def test_a_chart_keeps_its_height_beside_a_sidebar(page, front, heights):
+    page.set_viewport_size({"width": 1300, "height": 1400})
     for _ in range(2):
         kit.sidebar_toggled(page, front)
         assert_as_described(page, heights)
 
 
 def test_a_chart_keeps_its_height_when_its_output_was_hidden(page, heights):
+    page.set_viewport_size({"width": 1300, "height": 1400})
     before = settled(page)
     kit.told(page, "notebook:hide-all-cell-outputs")
     page.wait_for_function(f"() => !({SETTLED})(1)")
