@@ -37,6 +37,10 @@ NUMBERS = frozenset((
     "points", "open_before", "open_after", "change", "entered scope", "listed again", "left scope", "removal failed", "status changed",
 ))  # fmt: skip
 
+# Columns that hold fixed texts beside one of these columns, and possibly personal values in other tables: `state` is a count
+# by state or the progress of work, or part of an address; `reason` is about a forecast, or a note on an item of work.
+_FIXED_TEXTS: dict[Any, tuple[str, ...]] = {"state": ("listings", "items"), "reason": ("open_now",)}
+
 
 def redacted(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a copy of a table with allow-listed columns only, none of which holds personal values.
@@ -170,8 +174,7 @@ _COLUMNS_TOGETHER: dict[tuple[str, ...], Callable[..., None]] = {
 def _harmless_columns(frame: pd.DataFrame) -> Iterator[tuple[str, "pd.Series[Any]"]]:
     for index, name in enumerate(frame.columns):
         values = frame.iloc[:, index]
-        # `state` is a count by state or the progress of work; in other tables it may be part of an address.
-        if _stays(name, values) or (name == "state" and {"listings", "items"} & {*frame.columns}):
+        if _stays(name, values) or not {*_FIXED_TEXTS.get(name, ())}.isdisjoint(frame.columns):
             yield name, _without_unused_categories(values)
 
 

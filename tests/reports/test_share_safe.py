@@ -24,6 +24,7 @@ from exposurekit.history import History
 from exposurekit.privacy import pseudonyms
 from exposurekit.privacy.detector import PersonalDataSearch
 from exposurekit.privacy.normalize import words
+from exposurekit.privacy.redaction import redacted
 from exposurekit.privacy.vocabulary import is_common
 from exposurekit.reports import leak_check
 from exposurekit.reports.model import Fact, Removal
@@ -460,3 +461,17 @@ def test_a_small_group_takes_a_second_one_with_it():
     boundary = replace(boundary, sites=frozenset("abcd"))
     table = pd.DataFrame({"site": [*"abcd"], "n": [9, 2, 7, 30]})
     assert boundary.table(table)["site"].tolist() == ["a", "d"]
+
+
+def test_a_shared_forecast_says_why_it_has_no_figure(exposure, tmp_path):
+    with History(tmp_path / "history") as history:
+        history.collect(exposure, progress=False)
+        reasons = history.forecast()["reason"]
+        report = ek.report(history, share_safe=True, sections=["forecast"])
+    assert reasons.notna().all()
+    assert report.table("forecast")["reason"].tolist() == reasons.tolist()
+
+
+def test_the_reason_of_an_item_of_work_is_redacted(exposure):
+    queue = ek.analysis.work_queue(exposure.steps()).assign(reason="the form asks for a passport")
+    assert "reason" not in redacted(queue)
