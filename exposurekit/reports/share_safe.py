@@ -24,6 +24,7 @@ _ID_COLUMNS = (
     "alert_number",
     "episode",
 )  # with the service's own tables, these identify a person
+_COUNTS = frozenset({"listings", "links"})  # by state and by kind, beside a number of people
 _RANK_COLUMNS = ["group", "score", "removals", "unlocks"]  # tables with people are sorted by these
 _POSITION_COLUMNS = ["rank", "together"]  # these belong to the position of a row, not to its person
 
@@ -49,8 +50,13 @@ class Sharing:
         """Return the pseudonym of a user."""
         return self.pseudonyms.of(user_id)
 
-    def table(self, table: pd.DataFrame) -> pd.DataFrame:
-        """Return the part of a table that may be shared."""
+    def table(self, table: pd.DataFrame, *, is_alone: bool = False) -> pd.DataFrame:
+        """Return the part of a table that may be shared.
+
+        Args:
+            table: A table of a section.
+            is_alone: Whether the report is about one person, so that all numbers of people are 1.
+        """
         safe = redacted(table)
         safe = safe.drop(columns=[name for name in _ID_COLUMNS if name in safe])
         if "age" in table:
@@ -61,6 +67,13 @@ class Sharing:
             safe = _merge_small_hosts(safe.assign(group=table["group"]), table["people"] < FEW)
         if "user_id" in safe:
             safe = _shuffled(safe.assign(user_id=safe["user_id"].map(self.pseudonym).astype("str")))
+        if "last_complete_load" in safe:
+            safe = _merge_small_loads(safe)
+        if "at_risk" in safe:
+            safe = safe[~_has_few_left(safe)].reset_index(drop=True)
+        if "people" in safe and not is_alone and not _COUNTS.isdisjoint(safe.columns):
+            suppressed = _is_suppressed(safe["people"], pd.Series(data=False, index=safe.index))
+            safe = safe[~suppressed].reset_index(drop=True)
         return self._without_small_sites(_days(safe))
 
     def removals(self, removals: tuple[Removal, ...], user: int | None) -> tuple[Removal, ...]:
@@ -168,6 +181,41 @@ def _is_suppressed(n: "pd.Series[Any]", is_small: "pd.Series[bool]") -> "pd.Seri
     while suppressed.any() and not suppressed.all() and (suppressed.sum() == 1 or n[suppressed].sum() < FEW):
         suppressed |= n.index == n[~suppressed].idxmin()
     return suppressed
+
+
+def _has_few_left(curve: pd.DataFrame) -> "pd.Series[bool]":
+    """Mark the ages of a survival curve at which, or after which, fewer than `FEW` listings are followed."""
+    left = curve["at_risk"] - curve["removed"] - curve["censored"]
+    return (curve["at_risk"] < FEW) | left.between(1, FEW - 1)
+
+
+def _merge_small_loads(coverage: pd.DataFrame) -> pd.DataFrame:
+    """Merge rows, and then outcomes, until no cell counts 1 to 4 people; no rows if there are fewer people."""
+    people = coverage["people"]
+    if people.sum() < FEW:
+        return coverage.head(0)
+    merged = people.between(1, FEW - 1)
+    while merged.any() and people[merged].sum() < FEW:
+        merged |= people.index == people[~merged & (people > 0)].idxmin()
+    table = coverage[~merged].copy()
+    if merged.any():
+        rows = coverage[merged]
+        label = " or ".join(rows["last_complete_load"])
+        one = rows.head(1).assign(**rows.sum(numeric_only=True), last_complete_load=label)
+        table = pd.concat([table, one]).sort_index()
+    outcomes = [name for name in table.select_dtypes("number") if name != "people"]
+    table[outcomes] = [_merge_small_cells(row) for row in table[outcomes].to_numpy().tolist()]
+    return table.astype(coverage.dtypes).reset_index(drop=True)
+
+
+def _merge_small_cells(cells: list[int]) -> list[int]:
+    """Add the smallest cells to the last one until none counts 1 to 4."""
+    *cells, rest = cells
+    while any(0 < n < FEW for n in (*cells, rest)):
+        smallest = min(n for n in cells if n)
+        cells[cells.index(smallest)] = 0
+        rest += smallest
+    return [*cells, rest]
 
 
 def _shuffled(table: pd.DataFrame) -> pd.DataFrame:

@@ -475,3 +475,93 @@ def test_a_shared_forecast_says_why_it_has_no_figure(exposure, tmp_path):
 def test_the_reason_of_an_item_of_work_is_redacted(exposure):
     queue = ek.analysis.work_queue(exposure.steps()).assign(reason="the form asks for a passport")
     assert "reason" not in redacted(queue)
+
+
+def shared_table(table):
+    return sharing(pseudonyms.Pseudonyms(b"k" * 32), *NOBODY).table(table)
+
+
+@pytest.mark.parametrize(
+    ("people", "shown"),
+    [
+        ([9, 7, 4, 3, 2], ["S0", "S1"]),
+        ([9, 7, 4], ["S0"]),  # one hidden row would follow from the total
+        ([9, 7, 1, 1], ["S0"]),  # and so would two people
+        ([9, 7], ["S0", "S1"]),
+        ([4, 2], []),
+    ],
+)
+@pytest.mark.parametrize(("name", "counted"), [("state", "listings"), ("kind", "links")])
+def test_states_and_kinds_of_few_people_are_left_out(people, shown, name, counted):
+    names = [f"S{number}" for number in range(len(people))]
+    table = pd.DataFrame({name: pd.Series(names, dtype="str"), counted: [20] * len(people), "people": people})
+    assert shared_table(table)[name].tolist() == shown
+    alone = sharing(pseudonyms.Pseudonyms(b"k" * 32), *NOBODY).table(table, is_alone=True)
+    assert len(alone) == len(table)
+
+
+def test_a_section_without_small_groups_says_so(exposure, tmp_path):
+    with History(tmp_path / "history") as history:
+        history.collect(exposure, progress=False)
+        report = ek.report(history, exposure=exposure, share_safe=True, sections=["by_state"])
+    [section] = report.sections
+    people = exposure.records().exposure.by_state()["people"]
+    assert (people < FEW).any()
+    assert section.table is None or section.table["people"].min() >= FEW
+    assert section.text.startswith("Not shown: ")
+
+
+COVERAGE = pd.DataFrame(
+    {
+        "last_complete_load": ["within a day", "within a week", "within a month", "longer ago", "never"],
+        "whole": [90, 8, 0, 0, 0],
+        "partial": [0, 0, 0, 0, 0],
+        "failed": [6, 0, 0, 0, 2],
+        "missed": [0, 0, 0, 0, 0],
+        "other": [0, 0, 0, 0, 0],
+        "people": [96, 8, 0, 0, 2],
+    }
+)
+
+
+def test_coverage_combines_rows_and_outcomes_of_few_people():
+    told = shared_table(COVERAGE)
+    assert told["last_complete_load"].tolist() == [
+        "within a day",
+        "within a week or never",
+        "within a month",
+        "longer ago",
+    ]
+    assert told["people"].tolist() == [96, 10, 0, 0]
+    assert told[["whole", "failed", "other"]].to_numpy().tolist()[:2] == [[90, 6, 0], [0, 0, 10]]
+    assert told.dtypes.equals(COVERAGE.dtypes)
+    assert shared_table(COVERAGE.tail(2)).empty
+    enough = COVERAGE.head(2)
+    pd.testing.assert_frame_equal(shared_table(enough), enough)
+
+
+def test_a_survival_curve_ends_before_few_are_followed():
+    curve = pd.DataFrame(
+        {
+            "days": [0, 3, 5, 8, 9],
+            "at_risk": [30, 20, 9, 4, 1],
+            "removed": [8, 9, 3, 2, 1],
+            "censored": [2, 2, 2, 1, 0],
+            "survival": [0.7, 0.4, 0.3, 0.1, 0.0],
+        }
+    )
+    # The 9 of day 5, less 3 and 2, are the 4 of day 8.
+    assert shared_table(curve)["days"].tolist() == [0, 3]
+    ends = curve.head(3).assign(censored=[2, 2, 6])
+    assert shared_table(ends)["days"].tolist() == [0, 3, 5]
+
+
+def test_how_many_were_missed_is_not_told_if_they_are_few(tmp_path):
+    world = a_world(0)
+    world.people[1].scanning = True
+    with seen_through(world) as exposure, History(tmp_path / "history") as history:
+        history.collect(exposure, progress=False)
+        confidential, report = ek.report(history), ek.report(history, share_safe=True)
+    assert confidential.facts[0].qualifier.startswith("1 of ")
+    assert report.facts[0].qualifier.startswith(f"fewer than {FEW} of ")
+    assert f"fewer than {FEW} not observed completely" in report.provenance["people"]
