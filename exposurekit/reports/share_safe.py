@@ -58,6 +58,8 @@ class Sharing:
             is_alone: Whether the report is about one person, so that all numbers of people are 1.
         """
         safe = redacted(table)
+        if safe.index.name == "user_id":
+            return self._matrix(safe)
         safe = safe.drop(columns=[name for name in _ID_COLUMNS if name in safe])
         if "age" in table:
             safe = safe.assign(age=_bands(table["age"]))
@@ -118,6 +120,16 @@ class Sharing:
 
     def _is_common(self, *text: Any) -> bool:
         return text in self.texts and (text[0] is None or text[0] in self.sites)
+
+    def _matrix(self, matrix: pd.DataFrame) -> pd.DataFrame:
+        """Merge the columns of small sites in a matrix of people by sites, and name the people by pseudonyms."""
+        is_small = ~matrix.columns.isin([*self.sites])
+        safe = matrix.loc[:, ~is_small]
+        if is_small.any():
+            safe = safe.assign(**{FEW_SITES: matrix.loc[:, is_small].sum(axis=1)})
+        safe = safe.set_axis(matrix.index.map(self.pseudonym).rename("user_id")).sort_index()
+        most_first = safe.sum(axis=1).sort_values(ascending=False, kind="stable").index
+        return safe.loc[most_first].rename_axis(columns="site")
 
     def _without_small_sites(self, table: pd.DataFrame) -> pd.DataFrame:
         if "site" not in table:

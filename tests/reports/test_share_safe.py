@@ -565,3 +565,22 @@ def test_how_many_were_missed_is_not_told_if_they_are_few(tmp_path):
     assert confidential.facts[0].qualifier.startswith("1 of ")
     assert report.facts[0].qualifier.startswith(f"fewer than {FEW} of ")
     assert f"fewer than {FEW} not observed completely" in report.provenance["people"]
+
+
+def test_a_matrix_names_neither_small_sites_nor_ids(exposure):
+    report = ek.report(exposure, share_safe=True, rows=True, sections=["user_by_site"])
+    records = exposure.records()
+    matrix, table = records.exposure.user_by_site(), report.table("user_by_site")
+    named = {*report.table("user_by_site")} - {FEW_SITES}
+    people = records.groupby("site", observed=True)["user_id"].nunique()
+    assert named
+    assert (people[[*named]] >= FEW).all()
+    assert table.to_numpy().sum() == matrix.to_numpy().sum()
+    called = {f"user {pseudonyms.load_pseudonyms().of(user_id)}": user_id for user_id in matrix.index}
+    figure = report.figure("user_by_site")
+    drawn = [*figure.layout.yaxis.ticktext]
+    assert len(drawn) > FEW
+    assert {*drawn} <= {*called}
+    totals = matrix.loc[[called[name] for name in drawn]].sum(axis=1).tolist()
+    assert totals == table.sum(axis=1).tolist()[: len(drawn)]
+    assert not any(site in report.to_html() for site in people.index[people < FEW])
