@@ -41,6 +41,8 @@ NUMBERS = frozenset((
 # by state or the progress of work, or part of an address; `reason` is about a forecast, or a note on an item of work.
 _FIXED_TEXTS: dict[Any, tuple[str, ...]] = {"state": ("listings", "items"), "reason": ("open_now",)}
 
+_LISTING_KINDS = ("record", "listing")  # beside them `site` is a people-search site, and else a host
+
 
 def redacted(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a copy of a table with allow-listed columns only, none of which holds personal values.
@@ -200,4 +202,4 @@ def _without_hosts(table: pd.DataFrame) -> pd.DataFrame:
         return table.drop(columns="site")
     if "kind" not in table:
         return table
-    return table.assign(site=table["site"].astype("str").where(table["kind"].astype("str") == "record"))
+    return table.assign(site=table["site"].astype("str").where(table["kind"].isin(_LISTING_KINDS)))

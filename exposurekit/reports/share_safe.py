@@ -66,7 +66,10 @@ class Sharing:
         if "locations" in table:
             safe = safe.assign(states=_states(table["locations"]))
         if "group" in table:  # a host on which people opt out
-            safe = _merge_small_hosts(safe.assign(group=table["group"]), table["people"] < FEW)
+            # The group of a listing is its site if the steps name no host.
+            is_unnamed = (table["group"] == table["site"]) & ~table["site"].isin([*self.sites])
+            is_small = is_unnamed | (table["people"] < FEW)
+            safe = _merge_small_hosts(safe.assign(group=table["group"]), is_small)
         if "user_id" in safe:
             safe = _shuffled(safe.assign(user_id=safe["user_id"].map(self.pseudonym).astype("str")))
         if "last_complete_load" in safe:
@@ -253,15 +256,24 @@ def _merge_small_sites(table: pd.DataFrame, is_small: "pd.Series[bool]") -> pd.D
 
 
 def _merge_small_hosts(queue: pd.DataFrame, is_small: "pd.Series[bool]") -> pd.DataFrame:
-    """Merge the hosts of a work queue on which few people opt out; sum their items and minutes."""
-    hosts = queue[is_small].drop_duplicates([name for name in ("kind", "group") if name in queue])
+    """Merge the hosts of a work queue on which few people opt out, those of listings and those of pages."""
+    kinds = [_merge_hosts(part, is_small[part.index]) for _, part in queue.groupby("kind", sort=False)]
+    return pd.concat(kinds).sort_index() if kinds else queue
+
+
+def _merge_hosts(queue: pd.DataFrame, is_small: "pd.Series[bool]") -> pd.DataFrame:
+    """Merge small hosts, and the next smallest until a total reveals no host; sum their items and minutes."""
+    waiting = queue[queue["people"] > 0].drop_duplicates("group")
+    suppressed = _is_suppressed(waiting["people"], is_small[waiting.index])
+    is_small = is_small | queue["group"].isin(waiting.loc[suppressed, "group"])
+    hosts = queue[is_small].drop_duplicates("group")
     items, minutes = int(hosts["items"].sum()), queue.loc[is_small, "minutes"].sum()
     rate = items / minutes if minutes else 0.0
     # Equal minutes for all: an item's own share of a visit would reveal how many people share that visit.
-    waiting = is_small & (queue["minutes"] > 0)
+    has_minutes = is_small & (queue["minutes"] > 0)
     return queue.assign(
         people=queue["people"].astype("Int64").mask(is_small),
-        minutes=queue["minutes"].mask(waiting, minutes / max(int(waiting.sum()), 1)),
+        minutes=queue["minutes"].mask(has_minutes, minutes / max(int(has_minutes.sum()), 1)),
         group=queue["group"].mask(is_small, FEW_HOSTS),
         items=queue["items"].mask(is_small, items),
         items_per_minute=queue["items_per_minute"].mask(is_small, rate),

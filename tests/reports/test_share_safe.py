@@ -287,26 +287,62 @@ def test_shared_work_is_counted_per_person_without_boxes(shared):
         assert sum(n for _, n in removal.tasks_per_person) == len(removal.tasks)
 
 
+def shared_table(table):
+    return sharing(pseudonyms.Pseudonyms(b"k" * 32), *NOBODY).table(table)
+
+
+def work_of(kind, hosts):
+    """Rows of a work queue, all of one kind: (user, host, people, items of the host, minutes of the row)."""
+    queue = pd.DataFrame(hosts, columns=["user_id", "group", "people", "items", "minutes"])
+    site = pd.Series(None, queue.index, dtype="str")
+    return queue.assign(kind=kind, site=site, items_per_minute=queue["items"] / 10)
+
+
+LISTINGS = work_of(
+    "listing",
+    [
+        (1, "a.example", 2, 4, 8.0),
+        (2, "b.example", 1, 2, 4.0),
+        (2, "b.example", 1, 2, 4.0),
+        (3, "c.example", FEW, 30, 15.0),
+        (4, "d.example", 2, 3, 0.0),
+        (5, "e.example", 0, 0, 0.0),
+        (6, None, 1, 1, 0.0),
+    ],
+)
+PAGES = work_of(
+    "page", [(1, "p.example", 4, 10, 6.0), (5, "q.example", FEW, 9, 6.0), (6, "r.example", 9, 9, 6.0)]
+)
+
+
 def test_places_with_few_people_are_merged_with_their_work():
-    queue = pd.DataFrame(
-        {
-            "user_id": [1, 2, 2, 3, 4],
-            "group": ["a.example", "b.example", "b.example", "c.example", "d.example"],
-            "people": [1, 1, 1, FEW, 1],
-            "items": [4, 2, 2, 30, 3],
-            "items_per_minute": [0.5, 0.25, 0.25, 2.0, 0.0],
-            "minutes": [8.0, 4.0, 4.0, 15.0, 0.0],
-        }
-    )
-    told = sharing(pseudonyms.Pseudonyms(b"k" * 32), *NOBODY).table(queue)
-    assert told["group"].tolist() == [FEW_HOSTS, FEW_HOSTS, FEW_HOSTS, "c.example", FEW_HOSTS]
+    told = shared_table(LISTINGS)
+    assert told["group"].tolist() == [*[FEW_HOSTS] * 3, "c.example", *[FEW_HOSTS] * 3]
     few = told[told["group"] == FEW_HOSTS]
-    assert few["items"].unique().tolist() == [4 + 2 + 3]
+    assert few["items"].unique().tolist() == [4 + 2 + 3 + 1]
     assert (few["items"] / few["items_per_minute"]).round(9).unique().tolist() == [8 + 8]
-    assert few["minutes"].round(9).tolist() == [round(16 / 3, 9)] * 3 + [
-        0
-    ]  # none tells how many share its place
+    # None tells how many share its place.
+    assert few["minutes"].round(9).tolist() == [*[round(16 / 3, 9)] * 3, 0, 0, 0]
     assert few["people"].isna().all()
+
+
+def test_listings_and_pages_at_small_places_are_merged_apart():
+    told = shared_table(pd.concat([LISTINGS, PAGES], ignore_index=True))
+    few = told[told["group"] == FEW_HOSTS]
+    assert few.groupby("kind")["items"].unique().map(list).to_dict() == {"listing": [10], "page": [10 + 9]}
+    # One place alone would follow from the total of its kind.
+    assert told.loc[told["kind"] == "page", "group"].tolist() == [FEW_HOSTS, FEW_HOSTS, "r.example"]
+
+
+def test_a_shared_work_queue_names_the_sites_of_many_people(exposure, shared):
+    queue, records = shared.table("work_queue"), exposure.records()
+    people = records.groupby("site", observed=True)["user_id"].nunique()
+    is_listing = queue["kind"] == "listing"
+    assert queue.loc[is_listing, "site"].notna().all()
+    assert queue.loc[~is_listing, "site"].isna().all()
+    named = {*queue.loc[is_listing, "site"]} - {FEW_SITES}
+    assert named
+    assert named <= {*people.index[people >= FEW]}
 
 
 def test_what_is_shared_tells_of_as_much_work(exposure, shared):
@@ -475,10 +511,6 @@ def test_a_shared_forecast_says_why_it_has_no_figure(exposure, tmp_path):
 def test_the_reason_of_an_item_of_work_is_redacted(exposure):
     queue = ek.analysis.work_queue(exposure.steps()).assign(reason="the form asks for a passport")
     assert "reason" not in redacted(queue)
-
-
-def shared_table(table):
-    return sharing(pseudonyms.Pseudonyms(b"k" * 32), *NOBODY).table(table)
 
 
 @pytest.mark.parametrize(
