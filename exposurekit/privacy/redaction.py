@@ -43,6 +43,8 @@ _FIXED_TEXTS: dict[Any, tuple[str, ...]] = {"state": ("listings", "items"), "rea
 
 _LISTING_KINDS = ("record", "listing")  # beside them `site` is a people-search site, and else a host
 
+_ATTRIBUTES = ("level",)  # of the intervals
+
 
 def redacted(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a copy of a table with allow-listed columns only, none of which holds personal values.
@@ -61,7 +63,8 @@ def redacted(frame: pd.DataFrame) -> pd.DataFrame:
         frame: Any table of `Exposure`, `History` or `analysis`.
 
     Returns:
-        The same rows in the same order, with the columns that stay, under their names and of their dtypes.
+        The same rows in the same order, with the columns that stay, under their names and of their dtypes. Of
+        ``attrs`` the level of the intervals stays.
 
     Raises:
         Leak: A column that stays contains a removed value, such as a site that is named like a person.
@@ -77,6 +80,9 @@ def redacted(frame: pd.DataFrame) -> pd.DataFrame:
     harmless = pd.DataFrame(dict(_harmless_columns(frame)), index=frame.index)
     table = harmless if _stays(frame.index.name, frame.index.to_series()) else harmless.reset_index(drop=True)
     table = _without_hosts(table) if "site" in table else table
+    table.attrs = {
+        name: frame.attrs[name] for name in _ATTRIBUTES if isinstance(frame.attrs.get(name), float)
+    }
     _check(with_index(table), with_index(frame))
     return table
 

@@ -534,7 +534,11 @@ def _hidden_note(name: str, safe: pd.DataFrame, full: pd.DataFrame) -> str:
         return f"Not shown: fewer than {FEW} {counted}."
     if name == "coverage":  # its rows are combined
         return ""
-    return f"Not shown: {groups} with fewer than {FEW} {counted.partition(' ')[0]}, and any that would reveal them."
+    words = f"Not shown: {groups} with fewer than {FEW} {counted.partition(' ')[0]}, and any that would reveal them."
+    if name == "time_to_removal":
+        n, shown = (int(table["n"].sum()) for table in (full, safe))
+        words += f" They have {n - shown:,} of {n:,} listings followed."
+    return words
 
 
 def _with_people(table: pd.DataFrame, names: Mapping[int, str]) -> pd.DataFrame:

@@ -7,6 +7,7 @@ import json
 import re
 from collections import Counter
 from dataclasses import replace
+from datetime import timedelta
 from urllib.parse import quote
 
 import numpy as np
@@ -14,8 +15,8 @@ import pandas as pd
 import pytest
 from benchmarks import leak_search
 from sharing import awkward_names, small_cells
-from support.histories import a_link, seen_through
-from support.shared_worlds import PEOPLE, a_world, reports_of, told
+from support.histories import DAWN, Clock, a_link, seen_through
+from support.shared_worlds import PEOPLE, STATUSES, a_world, reports_of, told
 
 import exposurekit as ek
 from exposurekit.analysis.tasks import Task
@@ -616,3 +617,42 @@ def test_a_matrix_names_neither_small_sites_nor_ids(exposure):
     totals = matrix.loc[[called[name] for name in drawn]].sum(axis=1).tolist()
     assert totals == table.sum(axis=1).tolist()[: len(drawn)]
     assert not any(site in report.to_html() for site in people.index[people < FEW])
+
+
+def followed(world, directory):
+    """A history of a world in which all listings are removed, and found again, at times."""
+    clock = Clock()
+    history = History(directory / "history", clock=clock)
+    with seen_through(world) as exposure:
+        for day in range(6):
+            for person in world.people.values():
+                for number, record in enumerate(person.records):
+                    record["status"] = STATUSES[(day + number) % len(STATUSES)]
+            clock.set(DAWN + timedelta(days=day))
+            history.collect(exposure.refresh(), progress=False)
+    return history
+
+
+def test_times_of_few_people_are_not_shown_rather_than_not_observed(tmp_path):
+    world = a_world(2)
+    world.people = {number: person for number, person in world.people.items() if number < FEW}
+    with followed(world, tmp_path) as history:
+        assert history.time_to_removal()["n"].sum() >= FEW
+        [section] = ek.report(history, share_safe=True, sections=["time_to_removal"]).sections
+    assert (section.finding, section.text) == ("", f"Not shown: fewer than {FEW} listings per site.")
+
+
+def test_times_say_how_many_listings_are_left_out_and_their_level(tmp_path):
+    with followed(a_world(2), tmp_path) as history:
+        n = int(history.time_to_removal(by=None)["n"].iloc[0])
+        report = ek.report(history, share_safe=True)
+        [survival] = ek.report(history, share_safe=True, sections=["survival"]).sections
+    shown = int(report.table("time_to_removal")["n"].sum())
+    section = next(section for section in report.sections if section.key == "time_to_removal")
+    assert f"They have {n - shown} of {n} listings followed." in section.text
+    assert n - shown >= FEW
+    assert f"over {n} listings followed" in next(
+        fact.qualifier for fact in report.facts if fact.name == "half removed within"
+    )
+    for figure in (section.figure, survival.figure):
+        assert "95 % interval" in figure.layout.meta["summary"]
