@@ -37,6 +37,14 @@ NUMBERS = frozenset((
     "points", "open_before", "open_after", "change", "entered scope", "listed again", "left scope", "removal failed", "status changed",
 ))  # fmt: skip
 
+# Columns that hold fixed texts beside one of these columns, and possibly personal values in other tables: `state` is a count
+# by state or the progress of work, or part of an address; `reason` is about a forecast, or a note on an item of work.
+_FIXED_TEXTS: dict[Any, tuple[str, ...]] = {"state": ("listings", "items"), "reason": ("open_now",)}
+
+_LISTING_KINDS = ("record", "listing")  # beside them `site` is a people-search site, and else a host
+
+_ATTRIBUTES = ("level",)  # of the intervals
+
 
 def redacted(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a copy of a table with allow-listed columns only, none of which holds personal values.
@@ -55,7 +63,8 @@ def redacted(frame: pd.DataFrame) -> pd.DataFrame:
         frame: Any table of `Exposure`, `History` or `analysis`.
 
     Returns:
-        The same rows in the same order, with the columns that stay, under their names and of their dtypes.
+        The same rows in the same order, with the columns that stay, under their names and of their dtypes. Of
+        ``attrs`` the level of the intervals stays.
 
     Raises:
         Leak: A column that stays contains a removed value, such as a site that is named like a person.
@@ -71,6 +80,9 @@ def redacted(frame: pd.DataFrame) -> pd.DataFrame:
     harmless = pd.DataFrame(dict(_harmless_columns(frame)), index=frame.index)
     table = harmless if _stays(frame.index.name, frame.index.to_series()) else harmless.reset_index(drop=True)
     table = _without_hosts(table) if "site" in table else table
+    table.attrs = {
+        name: frame.attrs[name] for name in _ATTRIBUTES if isinstance(frame.attrs.get(name), float)
+    }
     _check(with_index(table), with_index(frame))
     return table
 
@@ -170,8 +182,7 @@ _COLUMNS_TOGETHER: dict[tuple[str, ...], Callable[..., None]] = {
 def _harmless_columns(frame: pd.DataFrame) -> Iterator[tuple[str, "pd.Series[Any]"]]:
     for index, name in enumerate(frame.columns):
         values = frame.iloc[:, index]
-        # `state` is a count by state or the progress of work; in other tables it may be part of an address.
-        if _stays(name, values) or (name == "state" and {"listings", "items"} & {*frame.columns}):
+        if _stays(name, values) or not {*_FIXED_TEXTS.get(name, ())}.isdisjoint(frame.columns):
             yield name, _without_unused_categories(values)
 
 
@@ -197,4 +208,4 @@ def _without_hosts(table: pd.DataFrame) -> pd.DataFrame:
         return table.drop(columns="site")
     if "kind" not in table:
         return table
-    return table.assign(site=table["site"].astype("str").where(table["kind"].astype("str") == "record"))
+    return table.assign(site=table["site"].astype("str").where(table["kind"].isin(_LISTING_KINDS)))

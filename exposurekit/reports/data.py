@@ -16,7 +16,7 @@ from exposurekit.exposure import Exposure
 from exposurekit.history import Diff, History
 from exposurekit.privacy.pseudonyms import Pseudonyms
 from exposurekit.questions import QUESTIONS, Question
-from exposurekit.reports.share_safe import Sharing, sharing
+from exposurekit.reports.share_safe import FEW, Sharing, sharing
 
 AHEAD_DAYS = 30  # of the forecast
 
@@ -67,6 +67,12 @@ class ReportData:
         """Whether the report may name a site."""
         return self.sharing is None or site in self.sharing.sites
 
+    @property
+    def incomplete_text(self) -> str:
+        """How many people the newest run did not observe completely; not exactly in a share-safe report, if they are few."""
+        is_hidden = self.sharing is not None and self.user is None and self.incomplete < FEW
+        return f"fewer than {FEW}" if is_hidden else f"{self.incomplete:,}"
+
     def omits_rows(self, table: pd.DataFrame) -> bool:
         """Whether the report omits a table because it has one row per listing or person."""
         is_per_person = "user_id" in (*table.columns, *table.index.names)
@@ -86,7 +92,7 @@ class ReportData:
         provenance = {"as of": as_of} if is_shared else {"server": self.server, "as of": as_of}
         if self.runs is not None:
             provenance["runs"] = f"{self.runs:,}"
-        incomplete = f", {self.incomplete:,} not observed completely" if self.incomplete else ""
+        incomplete = f", {self.incomplete_text} not observed completely" if self.incomplete else ""
         provenance["people"] = f"{self.people:,}{incomplete}"
         provenance["filters"] = "none" if self.user is None else self.user_label
         return provenance | {"made with": f"exposurekit {exposurekit.__version__}"}

@@ -54,6 +54,15 @@ _TABLES = {  # that are no questions: the heading, and the columns to display
     "counts": ("Changes by kind", ()),
     "diff_by_site": ("Changes by site", ()),
 }
+_HIDDEN = {  # rows that a share-safe section leaves out, and what is counted in them
+    "by_state": ("states", "people per state"),
+    "by_kind": ("kinds", "people per kind"),
+    "coverage": ("times", "people"),
+    "survival": ("ages", "listings per age"),
+    "time_to_removal": ("sites", "listings per site"),
+    "precision": ("sites", "people per site"),
+    "site_health": ("sites", "people per site"),
+}
 _SINCE = ("changes", "score_changes", "diff")  # sections whose charts cover the time since
 
 
@@ -197,7 +206,7 @@ def _finding(data: ReportData) -> str:
 def _facts(data: ReportData) -> Iterator[Fact]:
     open_now, records = _open(data), data["records"]
     complete = f"all {data.people:,} people were" if data.people != 1 else "the person was"
-    missed = f"{data.incomplete:,} of {data.people:,} people were not observed completely in the last run"
+    missed = f"{data.incomplete_text} of {data.people:,} people were not observed completely in the last run"
     observed = missed if data.incomplete else f"{complete} observed in the last run"
     yield Fact("open listings", f"{len(open_now):,}", observed)
     removed = int((records["status"].astype("str") == REMOVED).sum())
@@ -480,7 +489,7 @@ def _section(data: ReportData, name: str, table: pd.DataFrame | None = None) -> 
     question = QUESTIONS.get(name)
     columns = question.columns if question else _TABLES[name][1]
     visible = full[[one for one in columns if one in full]] if name == "work_queue" else full
-    safe = visible if data.sharing is None else data.sharing.table(visible)
+    safe = visible if data.sharing is None else data.sharing.table(visible, is_alone=data.user is not None)
     since = f" · since {_since(data)}" if name in _SINCE and data.since is not None else ""
     drawn = (
         question.draw(safe, provenance=data.source_line + since) if question and question.has_chart else None
@@ -488,7 +497,10 @@ def _section(data: ReportData, name: str, table: pd.DataFrame | None = None) -> 
     title = section_type(name).title
     if data.omits_rows(full):
         return Section(title, key=name, text=_ROWS_NOTE)
+    hidden = _hidden_note(name, safe, full)
     if safe.empty:
+        if hidden:
+            return Section(title, key=name, text=hidden)
         if drawn is None:
             return Section(title, key=name, text="None.")
         return Section(title, key=name, finding=f"{drawn.layout.meta['finding']}.")
@@ -497,6 +509,7 @@ def _section(data: ReportData, name: str, table: pd.DataFrame | None = None) -> 
         drawn = _with_names(drawn, data.names)
         finding = f"{drawn.layout.meta['finding']}."
         text = drawn.layout.meta["summary"] if name == "status_over_time" else ""
+    text = f"{text} {hidden}".strip()
     selected = safe[[one for one in columns if one in safe]] if columns else safe
     if data.user is None:
         selected = _with_people(selected, data.names)
@@ -510,6 +523,22 @@ def _section(data: ReportData, name: str, table: pd.DataFrame | None = None) -> 
         table=selected.head(ROWS_MAX).reset_index(drop=True),
         rows=len(selected),
     )
+
+
+def _hidden_note(name: str, safe: pd.DataFrame, full: pd.DataFrame) -> str:
+    """What a share-safe section leaves out; empty: nothing."""
+    if name not in _HIDDEN or len(safe) == len(full):
+        return ""
+    groups, counted = _HIDDEN[name]
+    if safe.empty:
+        return f"Not shown: fewer than {FEW} {counted}."
+    if name == "coverage":  # its rows are combined
+        return ""
+    words = f"Not shown: {groups} with fewer than {FEW} {counted.partition(' ')[0]}, and any that would reveal them."
+    if name == "time_to_removal":
+        n, shown = (int(table["n"].sum()) for table in (full, safe))
+        words += f" They have {n - shown:,} of {n:,} listings followed."
+    return words
 
 
 def _with_people(table: pd.DataFrame, names: Mapping[int, str]) -> pd.DataFrame:

@@ -24,6 +24,7 @@ _ID_COLUMNS = (
     "alert_number",
     "episode",
 )  # with the service's own tables, these identify a person
+_COUNTS = frozenset({"listings", "links"})  # by state and by kind, beside a number of people
 _RANK_COLUMNS = ["group", "score", "removals", "unlocks"]  # tables with people are sorted by these
 _POSITION_COLUMNS = ["rank", "together"]  # these belong to the position of a row, not to its person
 
@@ -49,18 +50,35 @@ class Sharing:
         """Return the pseudonym of a user."""
         return self.pseudonyms.of(user_id)
 
-    def table(self, table: pd.DataFrame) -> pd.DataFrame:
-        """Return the part of a table that may be shared."""
+    def table(self, table: pd.DataFrame, *, is_alone: bool = False) -> pd.DataFrame:
+        """Return the part of a table that may be shared.
+
+        Args:
+            table: A table of a section.
+            is_alone: Whether the report is about one person, so that all numbers of people are 1.
+        """
         safe = redacted(table)
+        if safe.index.name == "user_id":
+            return self._matrix(safe)
         safe = safe.drop(columns=[name for name in _ID_COLUMNS if name in safe])
         if "age" in table:
             safe = safe.assign(age=_bands(table["age"]))
         if "locations" in table:
             safe = safe.assign(states=_states(table["locations"]))
         if "group" in table:  # a host on which people opt out
-            safe = _merge_small_hosts(safe.assign(group=table["group"]), table["people"] < FEW)
+            # The group of a listing is its site if the steps name no host.
+            is_unnamed = (table["group"] == table["site"]) & ~table["site"].isin([*self.sites])
+            is_small = is_unnamed | (table["people"] < FEW)
+            safe = _merge_small_hosts(safe.assign(group=table["group"]), is_small)
         if "user_id" in safe:
             safe = _shuffled(safe.assign(user_id=safe["user_id"].map(self.pseudonym).astype("str")))
+        if "last_complete_load" in safe:
+            safe = _merge_small_loads(safe)
+        if "at_risk" in safe:
+            safe = safe[~_has_few_left(safe)].reset_index(drop=True)
+        if "people" in safe and not is_alone and not _COUNTS.isdisjoint(safe.columns):
+            suppressed = _is_suppressed(safe["people"], pd.Series(data=False, index=safe.index))
+            safe = safe[~suppressed].reset_index(drop=True)
         return self._without_small_sites(_days(safe))
 
     def removals(self, removals: tuple[Removal, ...], user: int | None) -> tuple[Removal, ...]:
@@ -105,6 +123,16 @@ class Sharing:
 
     def _is_common(self, *text: Any) -> bool:
         return text in self.texts and (text[0] is None or text[0] in self.sites)
+
+    def _matrix(self, matrix: pd.DataFrame) -> pd.DataFrame:
+        """Merge the columns of small sites in a matrix of people by sites, and name the people by pseudonyms."""
+        is_small = ~matrix.columns.isin([*self.sites])
+        safe = matrix.loc[:, ~is_small]
+        if is_small.any():
+            safe = safe.assign(**{FEW_SITES: matrix.loc[:, is_small].sum(axis=1)})
+        safe = safe.set_axis(matrix.index.map(self.pseudonym).rename("user_id")).sort_index()
+        most_first = safe.sum(axis=1).sort_values(ascending=False, kind="stable").index
+        return safe.loc[most_first].rename_axis(columns="site")
 
     def _without_small_sites(self, table: pd.DataFrame) -> pd.DataFrame:
         if "site" not in table:
@@ -170,6 +198,41 @@ def _is_suppressed(n: "pd.Series[Any]", is_small: "pd.Series[bool]") -> "pd.Seri
     return suppressed
 
 
+def _has_few_left(curve: pd.DataFrame) -> "pd.Series[bool]":
+    """Mark the ages of a survival curve at which, or after which, fewer than `FEW` listings are followed."""
+    left = curve["at_risk"] - curve["removed"] - curve["censored"]
+    return (curve["at_risk"] < FEW) | left.between(1, FEW - 1)
+
+
+def _merge_small_loads(coverage: pd.DataFrame) -> pd.DataFrame:
+    """Merge rows, and then outcomes, until no cell counts 1 to 4 people; no rows if there are fewer people."""
+    people = coverage["people"]
+    if people.sum() < FEW:
+        return coverage.head(0)
+    merged = people.between(1, FEW - 1)
+    while merged.any() and people[merged].sum() < FEW:
+        merged |= people.index == people[~merged & (people > 0)].idxmin()
+    table = coverage[~merged].copy()
+    if merged.any():
+        rows = coverage[merged]
+        label = " or ".join(rows["last_complete_load"])
+        one = rows.head(1).assign(**rows.sum(numeric_only=True), last_complete_load=label)
+        table = pd.concat([table, one]).sort_index()
+    outcomes = [name for name in table.select_dtypes("number") if name != "people"]
+    table[outcomes] = [_merge_small_cells(row) for row in table[outcomes].to_numpy().tolist()]
+    return table.astype(coverage.dtypes).reset_index(drop=True)
+
+
+def _merge_small_cells(cells: list[int]) -> list[int]:
+    """Add the smallest cells to the last one until none counts 1 to 4."""
+    *cells, rest = cells
+    while any(0 < n < FEW for n in (*cells, rest)):
+        smallest = min(n for n in cells if n)
+        cells[cells.index(smallest)] = 0
+        rest += smallest
+    return [*cells, rest]
+
+
 def _shuffled(table: pd.DataFrame) -> pd.DataFrame:
     """Order rows of equal rank by pseudonym: the order of ids would identify people."""
     ranks = [name for name in _RANK_COLUMNS if name in table]
@@ -193,15 +256,24 @@ def _merge_small_sites(table: pd.DataFrame, is_small: "pd.Series[bool]") -> pd.D
 
 
 def _merge_small_hosts(queue: pd.DataFrame, is_small: "pd.Series[bool]") -> pd.DataFrame:
-    """Merge the hosts of a work queue on which few people opt out; sum their items and minutes."""
-    hosts = queue[is_small].drop_duplicates([name for name in ("kind", "group") if name in queue])
+    """Merge the hosts of a work queue on which few people opt out, those of listings and those of pages."""
+    kinds = [_merge_hosts(part, is_small[part.index]) for _, part in queue.groupby("kind", sort=False)]
+    return pd.concat(kinds).sort_index() if kinds else queue
+
+
+def _merge_hosts(queue: pd.DataFrame, is_small: "pd.Series[bool]") -> pd.DataFrame:
+    """Merge small hosts, and the next smallest until a total reveals no host; sum their items and minutes."""
+    waiting = queue[queue["people"] > 0].drop_duplicates("group")
+    suppressed = _is_suppressed(waiting["people"], is_small[waiting.index])
+    is_small = is_small | queue["group"].isin(waiting.loc[suppressed, "group"])
+    hosts = queue[is_small].drop_duplicates("group")
     items, minutes = int(hosts["items"].sum()), queue.loc[is_small, "minutes"].sum()
     rate = items / minutes if minutes else 0.0
     # Equal minutes for all: an item's own share of a visit would reveal how many people share that visit.
-    waiting = is_small & (queue["minutes"] > 0)
+    has_minutes = is_small & (queue["minutes"] > 0)
     return queue.assign(
         people=queue["people"].astype("Int64").mask(is_small),
-        minutes=queue["minutes"].mask(waiting, minutes / max(int(waiting.sum()), 1)),
+        minutes=queue["minutes"].mask(has_minutes, minutes / max(int(has_minutes.sum()), 1)),
         group=queue["group"].mask(is_small, FEW_HOSTS),
         items=queue["items"].mask(is_small, items),
         items_per_minute=queue["items_per_minute"].mask(is_small, rate),

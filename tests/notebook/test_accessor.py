@@ -262,6 +262,10 @@ def test_what_is_noted_of_a_table_goes(exposure):
         assert table.exposure.redact().attrs == {}
 
 
+def test_the_level_of_intervals_stays(history):
+    assert history.forecast().exposure.redact().attrs == {"level": 0.95}
+
+
 def test_the_categories_of_other_rows_go(exposure):
     one = exposure.records()[lambda records: records["site"] == "Otherwise"]
     assert one.exposure.redact()["site"].cat.categories.tolist() == ["Otherwise"]

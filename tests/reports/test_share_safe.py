@@ -7,6 +7,7 @@ import json
 import re
 from collections import Counter
 from dataclasses import replace
+from datetime import timedelta
 from urllib.parse import quote
 
 import numpy as np
@@ -14,8 +15,8 @@ import pandas as pd
 import pytest
 from benchmarks import leak_search
 from sharing import awkward_names, small_cells
-from support.histories import a_link, seen_through
-from support.shared_worlds import PEOPLE, a_world, reports_of, told
+from support.histories import DAWN, Clock, a_link, seen_through
+from support.shared_worlds import PEOPLE, STATUSES, a_world, reports_of, told
 
 import exposurekit as ek
 from exposurekit.analysis.tasks import Task
@@ -24,6 +25,7 @@ from exposurekit.history import History
 from exposurekit.privacy import pseudonyms
 from exposurekit.privacy.detector import PersonalDataSearch
 from exposurekit.privacy.normalize import words
+from exposurekit.privacy.redaction import redacted
 from exposurekit.privacy.vocabulary import is_common
 from exposurekit.reports import leak_check
 from exposurekit.reports.model import Fact, Removal
@@ -286,26 +288,62 @@ def test_shared_work_is_counted_per_person_without_boxes(shared):
         assert sum(n for _, n in removal.tasks_per_person) == len(removal.tasks)
 
 
+def shared_table(table):
+    return sharing(pseudonyms.Pseudonyms(b"k" * 32), *NOBODY).table(table)
+
+
+def work_of(kind, hosts):
+    """Rows of a work queue, all of one kind: (user, host, people, items of the host, minutes of the row)."""
+    queue = pd.DataFrame(hosts, columns=["user_id", "group", "people", "items", "minutes"])
+    site = pd.Series(None, queue.index, dtype="str")
+    return queue.assign(kind=kind, site=site, items_per_minute=queue["items"] / 10)
+
+
+LISTINGS = work_of(
+    "listing",
+    [
+        (1, "a.example", 2, 4, 8.0),
+        (2, "b.example", 1, 2, 4.0),
+        (2, "b.example", 1, 2, 4.0),
+        (3, "c.example", FEW, 30, 15.0),
+        (4, "d.example", 2, 3, 0.0),
+        (5, "e.example", 0, 0, 0.0),
+        (6, None, 1, 1, 0.0),
+    ],
+)
+PAGES = work_of(
+    "page", [(1, "p.example", 4, 10, 6.0), (5, "q.example", FEW, 9, 6.0), (6, "r.example", 9, 9, 6.0)]
+)
+
+
 def test_places_with_few_people_are_merged_with_their_work():
-    queue = pd.DataFrame(
-        {
-            "user_id": [1, 2, 2, 3, 4],
-            "group": ["a.example", "b.example", "b.example", "c.example", "d.example"],
-            "people": [1, 1, 1, FEW, 1],
-            "items": [4, 2, 2, 30, 3],
-            "items_per_minute": [0.5, 0.25, 0.25, 2.0, 0.0],
-            "minutes": [8.0, 4.0, 4.0, 15.0, 0.0],
-        }
-    )
-    told = sharing(pseudonyms.Pseudonyms(b"k" * 32), *NOBODY).table(queue)
-    assert told["group"].tolist() == [FEW_HOSTS, FEW_HOSTS, FEW_HOSTS, "c.example", FEW_HOSTS]
+    told = shared_table(LISTINGS)
+    assert told["group"].tolist() == [*[FEW_HOSTS] * 3, "c.example", *[FEW_HOSTS] * 3]
     few = told[told["group"] == FEW_HOSTS]
-    assert few["items"].unique().tolist() == [4 + 2 + 3]
+    assert few["items"].unique().tolist() == [4 + 2 + 3 + 1]
     assert (few["items"] / few["items_per_minute"]).round(9).unique().tolist() == [8 + 8]
-    assert few["minutes"].round(9).tolist() == [round(16 / 3, 9)] * 3 + [
-        0
-    ]  # none tells how many share its place
+    # None tells how many share its place.
+    assert few["minutes"].round(9).tolist() == [*[round(16 / 3, 9)] * 3, 0, 0, 0]
     assert few["people"].isna().all()
+
+
+def test_listings_and_pages_at_small_places_are_merged_apart():
+    told = shared_table(pd.concat([LISTINGS, PAGES], ignore_index=True))
+    few = told[told["group"] == FEW_HOSTS]
+    assert few.groupby("kind")["items"].unique().map(list).to_dict() == {"listing": [10], "page": [10 + 9]}
+    # One place alone would follow from the total of its kind.
+    assert told.loc[told["kind"] == "page", "group"].tolist() == [FEW_HOSTS, FEW_HOSTS, "r.example"]
+
+
+def test_a_shared_work_queue_names_the_sites_of_many_people(exposure, shared):
+    queue, records = shared.table("work_queue"), exposure.records()
+    people = records.groupby("site", observed=True)["user_id"].nunique()
+    is_listing = queue["kind"] == "listing"
+    assert queue.loc[is_listing, "site"].notna().all()
+    assert queue.loc[~is_listing, "site"].isna().all()
+    named = {*queue.loc[is_listing, "site"]} - {FEW_SITES}
+    assert named
+    assert named <= {*people.index[people >= FEW]}
 
 
 def test_what_is_shared_tells_of_as_much_work(exposure, shared):
@@ -460,3 +498,161 @@ def test_a_small_group_takes_a_second_one_with_it():
     boundary = replace(boundary, sites=frozenset("abcd"))
     table = pd.DataFrame({"site": [*"abcd"], "n": [9, 2, 7, 30]})
     assert boundary.table(table)["site"].tolist() == ["a", "d"]
+
+
+def test_a_shared_forecast_says_why_it_has_no_figure(exposure, tmp_path):
+    with History(tmp_path / "history") as history:
+        history.collect(exposure, progress=False)
+        reasons = history.forecast()["reason"]
+        report = ek.report(history, share_safe=True, sections=["forecast"])
+    assert reasons.notna().all()
+    assert report.table("forecast")["reason"].tolist() == reasons.tolist()
+
+
+def test_the_reason_of_an_item_of_work_is_redacted(exposure):
+    queue = ek.analysis.work_queue(exposure.steps()).assign(reason="the form asks for a passport")
+    assert "reason" not in redacted(queue)
+
+
+@pytest.mark.parametrize(
+    ("people", "shown"),
+    [
+        ([9, 7, 4, 3, 2], ["S0", "S1"]),
+        ([9, 7, 4], ["S0"]),  # one hidden row would follow from the total
+        ([9, 7, 1, 1], ["S0"]),  # and so would two people
+        ([9, 7], ["S0", "S1"]),
+        ([4, 2], []),
+    ],
+)
+@pytest.mark.parametrize(("name", "counted"), [("state", "listings"), ("kind", "links")])
+def test_states_and_kinds_of_few_people_are_left_out(people, shown, name, counted):
+    names = [f"S{number}" for number in range(len(people))]
+    table = pd.DataFrame({name: pd.Series(names, dtype="str"), counted: [20] * len(people), "people": people})
+    assert shared_table(table)[name].tolist() == shown
+    alone = sharing(pseudonyms.Pseudonyms(b"k" * 32), *NOBODY).table(table, is_alone=True)
+    assert len(alone) == len(table)
+
+
+def test_a_section_without_small_groups_says_so(exposure, tmp_path):
+    with History(tmp_path / "history") as history:
+        history.collect(exposure, progress=False)
+        report = ek.report(history, exposure=exposure, share_safe=True, sections=["by_state"])
+    [section] = report.sections
+    people = exposure.records().exposure.by_state()["people"]
+    assert (people < FEW).any()
+    assert section.table is None or section.table["people"].min() >= FEW
+    assert section.text.startswith("Not shown: ")
+
+
+COVERAGE = pd.DataFrame(
+    {
+        "last_complete_load": ["within a day", "within a week", "within a month", "longer ago", "never"],
+        "whole": [90, 8, 0, 0, 0],
+        "partial": [0, 0, 0, 0, 0],
+        "failed": [6, 0, 0, 0, 2],
+        "missed": [0, 0, 0, 0, 0],
+        "other": [0, 0, 0, 0, 0],
+        "people": [96, 8, 0, 0, 2],
+    }
+)
+
+
+def test_coverage_combines_rows_and_outcomes_of_few_people():
+    told = shared_table(COVERAGE)
+    assert told["last_complete_load"].tolist() == [
+        "within a day",
+        "within a week or never",
+        "within a month",
+        "longer ago",
+    ]
+    assert told["people"].tolist() == [96, 10, 0, 0]
+    assert told[["whole", "failed", "other"]].to_numpy().tolist()[:2] == [[90, 6, 0], [0, 0, 10]]
+    assert told.dtypes.equals(COVERAGE.dtypes)
+    assert shared_table(COVERAGE.tail(2)).empty
+    enough = COVERAGE.head(2)
+    pd.testing.assert_frame_equal(shared_table(enough), enough)
+
+
+def test_a_survival_curve_ends_before_few_are_followed():
+    curve = pd.DataFrame(
+        {
+            "days": [0, 3, 5, 8, 9],
+            "at_risk": [30, 20, 9, 4, 1],
+            "removed": [8, 9, 3, 2, 1],
+            "censored": [2, 2, 2, 1, 0],
+            "survival": [0.7, 0.4, 0.3, 0.1, 0.0],
+        }
+    )
+    # The 9 of day 5, less 3 and 2, are the 4 of day 8.
+    assert shared_table(curve)["days"].tolist() == [0, 3]
+    ends = curve.head(3).assign(censored=[2, 2, 6])
+    assert shared_table(ends)["days"].tolist() == [0, 3, 5]
+
+
+def test_how_many_were_missed_is_not_told_if_they_are_few(tmp_path):
+    world = a_world(0)
+    world.people[1].scanning = True
+    with seen_through(world) as exposure, History(tmp_path / "history") as history:
+        history.collect(exposure, progress=False)
+        confidential, report = ek.report(history), ek.report(history, share_safe=True)
+    assert confidential.facts[0].qualifier.startswith("1 of ")
+    assert report.facts[0].qualifier.startswith(f"fewer than {FEW} of ")
+    assert f"fewer than {FEW} not observed completely" in report.provenance["people"]
+
+
+def test_a_matrix_names_neither_small_sites_nor_ids(exposure):
+    report = ek.report(exposure, share_safe=True, rows=True, sections=["user_by_site"])
+    records = exposure.records()
+    matrix, table = records.exposure.user_by_site(), report.table("user_by_site")
+    named = {*report.table("user_by_site")} - {FEW_SITES}
+    people = records.groupby("site", observed=True)["user_id"].nunique()
+    assert named
+    assert (people[[*named]] >= FEW).all()
+    assert table.to_numpy().sum() == matrix.to_numpy().sum()
+    called = {f"user {pseudonyms.load_pseudonyms().of(user_id)}": user_id for user_id in matrix.index}
+    figure = report.figure("user_by_site")
+    drawn = [*figure.layout.yaxis.ticktext]
+    assert len(drawn) > FEW
+    assert {*drawn} <= {*called}
+    totals = matrix.loc[[called[name] for name in drawn]].sum(axis=1).tolist()
+    assert totals == table.sum(axis=1).tolist()[: len(drawn)]
+    assert not any(site in report.to_html() for site in people.index[people < FEW])
+
+
+def followed(world, directory):
+    """A history of a world in which all listings are removed, and found again, at times."""
+    clock = Clock()
+    history = History(directory / "history", clock=clock)
+    with seen_through(world) as exposure:
+        for day in range(6):
+            for person in world.people.values():
+                for number, record in enumerate(person.records):
+                    record["status"] = STATUSES[(day + number) % len(STATUSES)]
+            clock.set(DAWN + timedelta(days=day))
+            history.collect(exposure.refresh(), progress=False)
+    return history
+
+
+def test_times_of_few_people_are_not_shown_rather_than_not_observed(tmp_path):
+    world = a_world(2)
+    world.people = {number: person for number, person in world.people.items() if number < FEW}
+    with followed(world, tmp_path) as history:
+        assert history.time_to_removal()["n"].sum() >= FEW
+        [section] = ek.report(history, share_safe=True, sections=["time_to_removal"]).sections
+    assert (section.finding, section.text) == ("", f"Not shown: fewer than {FEW} listings per site.")
+
+
+def test_times_say_how_many_listings_are_left_out_and_their_level(tmp_path):
+    with followed(a_world(2), tmp_path) as history:
+        n = int(history.time_to_removal(by=None)["n"].iloc[0])
+        report = ek.report(history, share_safe=True)
+        [survival] = ek.report(history, share_safe=True, sections=["survival"]).sections
+    shown = int(report.table("time_to_removal")["n"].sum())
+    section = next(section for section in report.sections if section.key == "time_to_removal")
+    assert f"They have {n - shown} of {n} listings followed." in section.text
+    assert n - shown >= FEW
+    assert f"over {n} listings followed" in next(
+        fact.qualifier for fact in report.facts if fact.name == "half removed within"
+    )
+    for figure in (section.figure, survival.figure):
+        assert "95 % interval" in figure.layout.meta["summary"]
