@@ -218,7 +218,7 @@ def _merge_small_loads(coverage: pd.DataFrame) -> pd.DataFrame:
         label = " or ".join(rows["last_complete_load"])
         one = rows.head(1).assign(**rows.sum(numeric_only=True), last_complete_load=label)
         table = pd.concat([table, one]).sort_index()
-    outcomes = [name for name in table.select_dtypes("number") if name != "people"]
+    outcomes = table.select_dtypes("number").columns.drop("people")
     table[outcomes] = [_merge_small_cells(row) for row in table[outcomes].to_numpy().tolist()]
     return table.astype(coverage.dtypes).reset_index(drop=True)
 

@@ -656,3 +656,8 @@ def test_times_say_how_many_listings_are_left_out_and_their_level(tmp_path):
     )
     for figure in (section.figure, survival.figure):
         assert "95 % interval" in figure.layout.meta["summary"]
+
+
+@pytest.mark.parametrize("seed", [1, 9])  # 4 and 12 people
+def test_nothing_hidden_follows_from_built_reports(seed):
+    assert small_cells.built(seed) == []
