@@ -58,7 +58,10 @@ def export(
         user: Only the manual work of this person.
         include_personal: Whether to include personal data. By default a table keeps only harmless columns
             (`redaction.redacted`); the manual work keeps only texts that at least five people share, with each listing
-            by site and pseudonym; a warning says so if nothing is left. The result is then searched for personal values.
+            by site and pseudonym; a warning says so if nothing is left. The result is then searched for personal
+            values. A table with a row per listing or
+            person, and the manual work, are pseudonymised and not anonymous: a reader who knows a person's listings can
+            find that person's rows, and by the pseudonym or id the others.
         source: The origin of a table: its provenance is noted in Excel, and a redacted table is searched for the personal
             values of everyone there; None: for the values in the table itself. For the manual work of a history: an
             `Exposure`, for the people and the values to enter.

@@ -536,8 +536,8 @@ def _hidden_note(name: str, safe: pd.DataFrame, full: pd.DataFrame) -> str:
         return ""
     words = f"Not shown: {groups} with fewer than {FEW} {counted.partition(' ')[0]}, and any that would reveal them."
     if name == "time_to_removal":
-        n, shown = (int(table["n"].sum()) for table in (full, safe))
-        words += f" They have {n - shown:,} of {n:,} listings followed."
+        total, remaining = (int(table["n"].sum()) for table in (full, safe))
+        words += f" They have {total - remaining:,} of {total:,} listings followed."
     return words
 
 

@@ -589,7 +589,7 @@ def test_a_survival_curve_ends_before_few_are_followed():
     assert shared_table(ends)["days"].tolist() == [0, 3, 5]
 
 
-def test_how_many_were_missed_is_not_told_if_they_are_few(tmp_path):
+def test_a_small_number_of_missed_people_is_hidden(tmp_path):
     world = a_world(0)
     world.people[1].scanning = True
     with seen_through(world) as exposure, History(tmp_path / "history") as history:
@@ -633,7 +633,7 @@ def followed(world, directory):
     return history
 
 
-def test_times_of_few_people_are_not_shown_rather_than_not_observed(tmp_path):
+def test_times_of_few_people_are_not_shown(tmp_path):
     world = a_world(2)
     world.people = {number: person for number, person in world.people.items() if number < FEW}
     with followed(world, tmp_path) as history:
@@ -642,7 +642,7 @@ def test_times_of_few_people_are_not_shown_rather_than_not_observed(tmp_path):
     assert (section.finding, section.text) == ("", f"Not shown: fewer than {FEW} listings per site.")
 
 
-def test_times_say_how_many_listings_are_left_out_and_their_level(tmp_path):
+def test_times_say_what_is_left_out_and_their_level(tmp_path):
     with followed(a_world(2), tmp_path) as history:
         n = int(history.time_to_removal(by=None)["n"].iloc[0])
         report = ek.report(history, share_safe=True)
@@ -656,3 +656,8 @@ def test_times_say_how_many_listings_are_left_out_and_their_level(tmp_path):
     )
     for figure in (section.figure, survival.figure):
         assert "95 % interval" in figure.layout.meta["summary"]
+
+
+@pytest.mark.parametrize("seed", [1, 9])  # 4 and 12 people
+def test_nothing_hidden_follows_from_built_reports(seed):
+    assert small_cells.built(seed) == []

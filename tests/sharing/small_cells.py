@@ -4,13 +4,19 @@
 
 A page has the tables of its sections that count by site, and the totals of everyone. The attacker knows the names of all
 sites. A count is recovered if it is 1 to 4 and the only solution of the equations that the page gives.
+
+Then built reports are read: the tables, figures and texts of all questions, with and without rows of people.
 """
 
 import argparse
+import json
 import random
+import re
 import sys
+import tempfile
 from collections import Counter
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -18,11 +24,15 @@ import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from support.histories import DAWN
+from support.histories import DAWN, Clock, seen_through
+from support.shared_worlds import DAYS, a_world
 
+import exposurekit as ek
 from exposurekit import analysis
 from exposurekit.analysis.tasks import Task
+from exposurekit.history import History
 from exposurekit.privacy.pseudonyms import Pseudonyms
+from exposurekit.questions import QUESTIONS
 from exposurekit.reports.model import Removal
 from exposurekit.reports.share_safe import FEW, sharing
 
@@ -155,6 +165,84 @@ def page(seed):
     )
 
 
+FEW_PEOPLE = re.compile(r"(?<![\d,.])[1-4] (?:person|people)\b")
+AN_ID = re.compile(r"\buser \d+\b")
+PEOPLE_OF = {"by_state": "state", "by_kind": "kind"}  # tables with a number of people: their groups
+
+
+def reports_of(history, exposure):
+    """The shared reports of all questions: with and without rows of people, and those on changes."""
+    for rows in (False, True):
+        for since in (None, DAWN + timedelta(days=1)):
+            names = [name for name, one in QUESTIONS.items() if ("since" in one.required) == bool(since)]
+            options = {"share_safe": True, "rows": rows, "since": since}
+            yield rows, ek.report(history, exposure=exposure, sections=names, **options)
+        yield rows, ek.report(history, exposure=exposure, share_safe=True, rows=rows)
+
+
+def texts_of(section):
+    """What can be read in a section: its sentences, and all texts of its chart."""
+    chart = "" if section.figure is None else section.figure.to_json()
+    return json.dumps([section.finding, section.text, chart], ensure_ascii=False)
+
+
+def read_off(report, unnamed, everyone, *, has_rows):
+    """What a report says outright: a site that it may not name, an id, or a group of few people, but not of all people."""
+    facts = json.dumps([report.finding, [[fact.value, fact.qualifier] for fact in report.facts]])
+    yield from (("facts", text) for text in FEW_PEOPLE.findall(facts) if int(text[0]) != everyone)
+    for section in report.sections:
+        table, texts = section.table, texts_of(section)
+        cells = "" if table is None else table.to_json() + json.dumps([*map(str, table.columns)])
+        yield from ((section.key, site) for site in unnamed if site in texts + cells)
+        yield from ((section.key, text) for text in AN_ID.findall(texts))
+        if not has_rows:  # beside rows of people, it may say of two that they have the most
+            yield from ((section.key, text) for text in FEW_PEOPLE.findall(texts) if int(text[0]) != everyone)
+        for name in ("people", "at_risk"):
+            if table is not None and name in table and section.key != "work_queue":
+                yield from ((section.key, n) for n in table[name].dropna() if 0 < n < FEW and n != everyone)
+
+
+def subtracted(report, truth):
+    """The hidden rows that follow from a total: one alone, or all of them, if they are of few people or listings."""
+    for key, table in truth.items():
+        section = next((one for one in report.sections if one.key == key), None)
+        if section is None or table.empty:
+            continue
+        group, n = (PEOPLE_OF[key], "people") if key in PEOPLE_OF else ("site", "n")
+        shown = set() if section.table is None else {*section.table[group]}
+        hidden = table[~table[group].astype("str").isin(shown) & (table[n] > 0)]
+        if shown and len(hidden) and (len(hidden) == 1 or hidden[n].sum() < FEW):
+            yield key, (*hidden[group],)
+
+
+def built(seed):
+    """What follows from the shared reports of an invented service, of 3 to 14 people."""
+    world = a_world(seed)
+    n = 3 + seed % 12
+    world.people = {number: person for number, person in world.people.items() if number <= n}
+    clock = Clock()
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        seen_through(world) as exposure,
+        History(Path(directory) / "history", clock=clock) as history,
+    ):
+        for day in range(DAYS):
+            for number, person in world.people.items():
+                person.scanning = number == day  # not loaded completely
+                person.records[0] |= {"status": STATUSES[(day + number) % len(STATUSES)]}
+            clock.set(DAWN + timedelta(days=day))
+            history.collect(exposure.refresh(), progress=False)
+        records = history.records()
+        people = records.groupby("site", observed=True)["user_id"].nunique()
+        unnamed = {*people.index[people < FEW].astype("str")}
+        truth = {key: QUESTIONS[key].ask(history) for key in (*PEOPLE_OF, "time_to_removal")}
+        return [
+            (seed, has_rows, *what)
+            for has_rows, report in reports_of(history, exposure)
+            for what in (*read_off(report, unnamed, n, has_rows=has_rows), *subtracted(report, truth))
+        ]
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--pages", type=int, default=200)
@@ -163,7 +251,9 @@ def main():
     hidden, found = totals["with_hidden"], totals["recovered"]
     found += totals["recovered_work"]
     print(f"{totals['pages']} pages, {hidden} with hidden sites: {found} recovered")  # noqa: T201
-    return 1 if found else 0
+    followed = [what for seed in range(options.pages) for what in built(seed)]
+    print(f"reports of {options.pages} services: {len(followed)} recovered", *followed[:20], sep="\n")  # noqa: T201
+    return 1 if found or followed else 0
 
 
 if __name__ == "__main__":
