@@ -174,16 +174,16 @@ def _kind_and_key(row: Mapping[str, Any], records_by: str) -> tuple[str, int]:
             row.get("record_id"), site, href, link_url, row["text"], by=records_by
         )
     if row.get("record_id") is not None:
-        site, reference = ("", "") if by_id else _required(row, ("site", "reference_id"), not_null=True)
+        site, reference = ("", "") if by_id else _required(row, ("site", "reference_id"))
         return "record", identity.record_key(int(row["record_id"]), site, reference, by=records_by)
     if "title" in row:
         return "link", identity.link_key(row.get("url"), row["title"])
     raise InvalidArgument("The row is not of records(), links(), alerts() or steps(): it lacks their columns")
 
 
-def _required(row: Mapping[str, Any], names: Iterable[str], *, not_null: bool = False) -> list[Any]:
+def _required(row: Mapping[str, Any], names: Iterable[str]) -> list[Any]:
     for name in names:
-        if name not in row or (not_null and row[name] is None):
+        if name not in row:
             raise InvalidArgument(f"The row has no {name}, which identifies it: pass a complete row")
     return [row[name] for name in names]
 

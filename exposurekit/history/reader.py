@@ -105,6 +105,9 @@ class HistoryReader:
     def load_issues(self) -> pd.DataFrame:
         """List who was not loaded in full, or was new, per run: ``seq``, ``user_id``, ``what``, ``error``, ``reason``.
 
+        ``duplicate``: the person was loaded, and records of one id (or site and reference) were listed more than once;
+        the first entry of each counts.
+
         >>> "registered" in set(history.load_issues()["what"])
         True
         """

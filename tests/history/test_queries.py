@@ -61,6 +61,38 @@ def listing(record_id, status="discovered", site="PeepFinder", reference_id="007
     return a_record(record_id, status, site, reference_id=reference_id, **more)
 
 
+@pytest.mark.parametrize("blank", ["", " "])
+def test_records_without_a_reference_stay_apart(by_reference, blank):
+    by_reference.look(0, one=[listing(11, reference_id=blank), listing(12, "removed", reference_id=blank)])
+    history = by_reference.history
+    assert history.records()[["record_id", "status"]].to_numpy().tolist() == [
+        [11, "discovered"],
+        [12, "removed"],
+    ]
+    assert history.load_issues()["what"].tolist() == ["registered"]
+    assert history.verify() == {}
+
+
+@pytest.mark.filterwarnings("ignore:responses deviate")
+@pytest.mark.parametrize(("by", "other_id"), [("id", 11), ("reference", 11), ("reference", 13)])
+def test_two_records_of_one_identity_are_a_load_issue(seen, tmp_path, by, other_id):
+    remembered = Remembered(tmp_path, *seen, by=by)
+    twice = [listing(11), listing(other_id, "removed"), listing(12, reference_id="8")]
+    remembered.look(0, one=twice, two=[listing(21, reference_id="9")])
+    history = remembered.history
+    assert sorted(history.records()["record_id"]) == [11, 12, 21]
+    assert history.records()["status"].tolist() == ["discovered"] * 3
+    issues = history.load_issues().sort_values(["user_id", "what"])
+    found = issues[["user_id", "what"]].to_numpy().tolist()
+    assert found == [[1, "duplicate"], [1, "registered"], [2, "registered"]]
+    assert issues["reason"].iloc[0] == "a record is listed more than once: its first entry counts"
+    assert history.people()["reason"].isna().all()  # this is no failure
+    assert history.runs()["whole"].tolist() == [2]
+    remembered.look(1, one=[twice[0], twice[2]])
+    assert len(history.load_issues()) == 3
+    assert history.verify() == {}
+
+
 def alerting(*records):
     """Person 1 has these records, and an alert about each and about a link."""
     alerts = [an_alert("Found", record) for record in records]
