@@ -92,8 +92,10 @@ class Location:
 
     @property
     def is_writable(self) -> bool:
-        """Whether files can be written there; a store that is not on this machine counts as writable."""
-        return not self.is_local or os.access(self.root, os.W_OK)
+        """Whether files and locks can be written there; a store that is not on this machine counts as writable."""
+        if not self.is_local:
+            return True
+        return all(os.access(path, os.W_OK) for path in (self.root, *Path(self.root).glob(".*.lock")))
 
     def erased_at(self) -> datetime | None:
         """Return when a person was last erased; earlier runs cannot be used to tell who is new."""
