@@ -160,6 +160,8 @@ class History(Keyed):
     label = delegate("_annotations", Annotations.label)
     tick = delegate("_annotations", Annotations.tick)
     note = delegate("_annotations", Annotations.note)
+    rename_site = delegate("_annotations", Annotations.rename_site)
+    site_names = delegate("_reader", HistoryReader.site_names)
     labels = delegate("_annotated", AnnotatedQueries.labels)
     ticks = delegate("_annotated", AnnotatedQueries.ticks)
     notes = delegate("_annotated", AnnotatedQueries.notes)
