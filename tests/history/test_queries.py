@@ -93,6 +93,20 @@ def test_two_records_of_one_identity_are_a_load_issue(seen, tmp_path, by, other_
     assert history.verify() == {}
 
 
+def test_annotations_and_deliveries_of_one_instant_have_an_order(remembered):
+    remembered.look(0, one=[a_record(11), a_record(12)], two=[a_record(21)])
+    history = remembered.history
+    backwards = history.records().sort_values("record_id", ascending=False)
+    history.note(backwards, "by post")
+    assert history.notes()["key"].tolist() == [11, 12, 21]
+    told = [
+        a_delivery(user_id, {"listed_again": [{"record": a_record(10 * user_id + 1)}]}) for user_id in (2, 1)
+    ]
+    received = [ReceivedDelivery(n, at(1), f"msg_{n}", delivery) for n, delivery in enumerate(told, 1)]
+    assert history.ingest_deliveries(received, inbox="inbox") == 2
+    assert history.deliveries()["user_id"].tolist() == [1, 2]
+
+
 # --- sites that get another name ----------------------------------------------------------------------
 
 
