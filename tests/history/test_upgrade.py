@@ -239,8 +239,8 @@ def test_a_history_of_a_newer_version_is_refused(directory):
 def test_a_read_only_copy_says_how_to_upgrade_it(directory, monkeypatch, read_only):
     (directory / ".watch.lock").touch()
     before, access = contents(directory), os.access
-    protected = str(directory / read_only)
-    monkeypatch.setattr(os, "access", lambda path, mode: str(path) != protected and access(path, mode))
+    protected = directory / read_only
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != protected and access(path, mode))
     with pytest.raises(errors.ConfigurationError, match=r"copy it to a writable place, then open it$"):
         History(directory)
     assert (contents(directory), about(directory)) == (before, {"records_by": "id"})

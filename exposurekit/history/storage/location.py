@@ -95,7 +95,8 @@ class Location:
         """Whether files and locks can be written there; a store that is not on this machine counts as writable."""
         if not self.is_local:
             return True
-        return all(os.access(path, os.W_OK) for path in (self.root, *Path(self.root).glob(".*.lock")))
+        paths = [Path(self.root), *Path(self.root).glob(".*.lock")]
+        return all(os.access(path, os.W_OK) for path in paths)
 
     def erased_at(self) -> datetime | None:
         """Return when a person was last erased; earlier runs cannot be used to tell who is new."""
