@@ -270,7 +270,6 @@ IDEAS = {
     "contract.opt_out_steps": "the steps of an alert",
     "history.content_hash": "what makes an item the same, or changed",
     "history.delegation": "a method that calls a part of its object",
-    "history.storage.upgrade": "older formats of a history",
     "history.storage.checksums": "finds changed files",
     "monitor.notifications.apprise_errors": "what went wrong, read from Apprise's logs",
     "monitor.webhooks.writer": "one thread that writes for all requests",

@@ -15,7 +15,7 @@ from exposurekit.client import background, calls, protocol
 from exposurekit.client.client import AsyncClient, Client
 from exposurekit.client.progress import progress_bar
 from exposurekit.client.retry import Result, TransportFailure
-from exposurekit.contract.deviations import Deviation
+from exposurekit.contract.deviations import REPEATED, Deviation
 from exposurekit.contract.models import UserKey
 from exposurekit.contract.operations import LIST_USERS
 from exposurekit.errors import APIStatusError, ExposureError
@@ -87,6 +87,15 @@ class Batch:
         """Users with a record, link or alert that could not be read. A listing missing there may still exist."""
         return {
             user_id for user_id, deviations in self.deviations.items() if any(map(_costs_finding, deviations))
+        }
+
+    @property
+    def repeating(self) -> set[int]:
+        """Users with several records of one id, of which the first was read."""
+        return {
+            user_id
+            for user_id, deviations in self.deviations.items()
+            if any((found.field, found.kind) == ("records", REPEATED) for found in deviations)
         }
 
     def filtered(self, only: UserFilter) -> "Batch":

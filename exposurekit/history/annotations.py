@@ -23,6 +23,7 @@ LABEL, TICK, NOTE = "label", "tick", "note"
 STEP = "step"  # the kind of a ticked step, beside the kinds of items
 LABELS = ("mine", "not mine", "unsure")
 TICKS = ("done", "unable", "open")
+_MICROSECOND = timedelta(microseconds=1)
 
 
 class Annotations:
@@ -85,6 +86,33 @@ class Annotations:
             raise InvalidArgument("A note must not be empty")
         return self._annotate(item, NOTE, None, text)
 
+    def rename_site(self, old: str, new: str) -> None:
+        """Call a site by another name in every answer, at any time: both names count as one site from now on.
+
+        What was observed stays as it is: ``rename_site(old, old)`` takes a name back. The newest name counts.
+
+        Args:
+            old: A name as `records` or `changes` gives it.
+            new: The name to use.
+
+        Raises:
+            InvalidArgument: A name is no text, or blank; or sites identify records here (``records_by="reference"``).
+
+        >>> history.rename_site("Peoplepile", "People Pile")
+        >>> history.site_names().to_numpy().tolist()
+        [['Peoplepile', 'People Pile']]
+        """
+        if not all(_text(name, "site's name").strip() for name in (old, new)):
+            raise InvalidArgument("A site's name must not be blank")
+        if self._reader.records_by != "id":
+            raise InvalidArgument("Sites identify the records of this history, so it cannot rename one")
+        store = self._reader.store
+        times = store.rows("site_names")["renamed_at"].to_pylist()
+        at = max([self._reader.clock(), *(time + _MICROSECOND for time in times)])
+        rows = [{"renamed_at": at, "site": old, "name": new}]
+        with resolve():
+            store.append("site_names", pa.Table.from_pylist(rows, TABLES["site_names"].schema))
+
     def newest(self, annotation: str) -> pd.DataFrame:
         """Return the newest `LABEL` or `TICK` of each item."""
         rows = self.every(annotation)
@@ -114,7 +142,7 @@ class Annotations:
                 times = frame(self._reader.query(sql.ANNOTATIONS, ("annotations",)))["marked_at"]
                 self._newest_at = None if times.empty else times.max().to_pydatetime()
         now = self._reader.clock()
-        return now if self._newest_at is None else max(now, self._newest_at + timedelta(microseconds=1))
+        return now if self._newest_at is None else max(now, self._newest_at + _MICROSECOND)
 
 
 def rows_of(item: Rows) -> list[dict[str, Any]]:
@@ -174,16 +202,16 @@ def _kind_and_key(row: Mapping[str, Any], records_by: str) -> tuple[str, int]:
             row.get("record_id"), site, href, link_url, row["text"], by=records_by
         )
     if row.get("record_id") is not None:
-        site, reference = ("", "") if by_id else _required(row, ("site", "reference_id"), not_null=True)
+        site, reference = ("", "") if by_id else _required(row, ("site", "reference_id"))
         return "record", identity.record_key(int(row["record_id"]), site, reference, by=records_by)
     if "title" in row:
         return "link", identity.link_key(row.get("url"), row["title"])
     raise InvalidArgument("The row is not of records(), links(), alerts() or steps(): it lacks their columns")
 
 
-def _required(row: Mapping[str, Any], names: Iterable[str], *, not_null: bool = False) -> list[Any]:
+def _required(row: Mapping[str, Any], names: Iterable[str]) -> list[Any]:
     for name in names:
-        if name not in row or (not_null and row[name] is None):
+        if name not in row:
             raise InvalidArgument(f"The row has no {name}, which identifies it: pass a complete row")
     return [row[name] for name in names]
 

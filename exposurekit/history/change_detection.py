@@ -18,7 +18,9 @@ WITH staged AS (
 ), beside AS (
     SELECT
         coalesce(staged.user_id, people.user_id) AS user_id, staged.part,
-        staged.operation, staged.error, staged.status, staged.reason,
+        staged.operation, staged.error, staged.status,
+        CASE WHEN staged.outcome = 'failed' THEN staged.reason END AS reason,
+        CASE WHEN staged.outcome <> 'failed' THEN staged.reason END AS duplicates,
         coalesce(staged.began, $started_at) AS began, coalesce(staged.seen_at, $finished_at) AS seen_at,
         CASE
             WHEN staged.outcome = 'failed' THEN 'failed'
@@ -46,6 +48,9 @@ SELECT $seq AS seq, user_id, what, operation, error, status, reason FROM loaded
 WHERE what IN ('failed', 'partial', 'absent', 'unlisted', 'missed', 'late') OR ($scope = 'some' AND what = 'whole')
 UNION ALL
 SELECT $seq, user_id, 'registered', NULL, NULL, NULL, NULL FROM loaded WHERE registered
+UNION ALL
+SELECT $seq, user_id, 'duplicate', NULL, NULL, NULL, duplicates FROM loaded
+WHERE what IN ('whole', 'partial') AND duplicates IS NOT NULL
 """
 
 _COUNTS_FOR_PEOPLE = "($origin = 'collect' OR (what = 'reported' AND NOT coalesce(listed, false)))"

@@ -1,6 +1,7 @@
 """Collect one load of everyone, or webhook deliveries, into a staged run."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -23,6 +24,7 @@ from exposurekit.history.storage.schema import CONTENT_OF, KINDS, bucket_of
 
 USERS_PER_PART = 1_000
 WHOLE, PARTIAL, FAILED, REPORTED = "whole", "partial", "failed", "reported"
+DUPLICATE_RECORDS = "a record is listed more than once: its first entry counts"
 
 
 class Source(Protocol):
@@ -74,6 +76,7 @@ class Collector:
             {
                 "user_id": user["id"],
                 "outcome": PARTIAL if user["is_scanning"] or user["id"] in incomplete else WHOLE,
+                "reason": DUPLICATE_RECORDS if user["id"] in batch.repeating else None,
             }
             for user in batch.users
         ]
@@ -94,11 +97,22 @@ class Collector:
             return
         tables = frames.flatten([users for users, _, _ in buffer], [alerts for _, alerts, _ in buffer])
         things = {kind: items_of(kind, tables[CONTENT_OF[kind]], self.records_by) for kind in KINDS}
+        duplicated = _duplicated(tables[CONTENT_OF["record"]], things["record"])
+        people = [
+            row | {"reason": DUPLICATE_RECORDS} if row["user_id"] in duplicated else row for row in people
+        ]
         self.staged.put(people_table(people), things, self.clock(), self.shard)
 
     def _is_loaded(self, user_id: int) -> bool:
         position = int(np.searchsorted(self._loaded, user_id))
         return position < len(self._loaded) and int(self._loaded[position]) == user_id
+
+
+def _duplicated(listed: pa.Table, kept: pa.Table) -> set[int]:
+    """Return the users of whom fewer records are kept than were listed: some have one site and reference."""
+    if listed.num_rows == kept.num_rows:
+        return set()
+    return {*(Counter(listed["user_id"].to_pylist()) - Counter(kept["user_id"].to_pylist()))}
 
 
 def segments(deliveries: Sequence[ReceivedDelivery]) -> Iterator[list[ReceivedDelivery]]:

@@ -172,6 +172,8 @@ class History(Keyed):
     label = delegate("_annotations", Annotations.label)
     tick = delegate("_annotations", Annotations.tick)
     note = delegate("_annotations", Annotations.note)
+    rename_site = delegate("_annotations", Annotations.rename_site)
+    site_names = delegate("_reader", HistoryReader.site_names)
     labels = delegate("_annotated", AnnotatedQueries.labels)
     ticks = delegate("_annotated", AnnotatedQueries.ticks)
     notes = delegate("_annotated", AnnotatedQueries.notes)
@@ -321,6 +323,8 @@ class History(Keyed):
         Raises:
             InvalidArgument: ``user_id`` is no id; nothing was erased.
             NotFound: There is no history.
+            DiskFull: No space is left, and the person is not erased everywhere; totals may still include them. The next
+                `erase`, `collect`, `compact` or `verify` with space finishes it.
 
         >>> history.erase(999_999)
         0
@@ -329,7 +333,8 @@ class History(Keyed):
         self._store.check_exists()
         with self._store.exclusive():
             self._runs.complete_ingests()
-            self._store.note_erasure(self._clock())  # first: a process may be killed before all rows are gone
+            # First: a process may be killed before all rows are gone.
+            self._store.begin_erasure(self._clock(), checked_id)
             return maintenance.erase(self._store, checked_id)
 
     def personal_values(self, user_id: int) -> set[str]:

@@ -26,14 +26,15 @@ def hash64(*parts: object) -> int:
 def record_key(record_id: int, site: str | None, reference_id: str | None, *, by: str = "id") -> int:
     """Return a record's key: its id; or, if the service gives a listing another id each time, of site and reference_id.
 
-    A record without a reference_id has its id in both cases.
+    A record without a reference_id, or with a blank one, has its id in both cases.
 
     >>> record_key(12, "Seekfolk", "0042"), record_key(1, "a", "b", by="reference") == record_key(
     ...     2, "a", "b", by="reference"
     ... )
     (12, True)
     """
-    return record_id if by == "id" or reference_id is None else hash64("record", site, reference_id)
+    is_blank = not (reference_id or "").strip()
+    return record_id if by == "id" or is_blank else hash64("record", site, reference_id)
 
 
 def link_key(url: str | None, title: str | None) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from exposurekit.errors import DiskFull
 from exposurekit.history import change_detection, staging
 from exposurekit.history.engines.duckdb import CorruptHistory, DuckDB, Files, StaleSnapshot, write_view
 from exposurekit.history.storage.delta import Store
@@ -130,10 +131,29 @@ def erase(store: Store, user_id: int) -> int:
     """Delete all rows about a person from all files, and recompute the sums.
 
     The remaining rows overwrite a whole bucket or table, so that the logs do not reveal whose rows were deleted.
+    `Location.begin_erasure` comes before, so that `finish_erasure` can complete what is interrupted.
 
     Returns:
         The number of deleted rows.
+
+    Raises:
+        DiskFull: No space is left. Until the erasure is complete, sums may include the person.
     """
+    try:
+        return _erase(store, user_id)
+    except DiskFull:
+        raise DiskFull(
+            "No space is left where the history is stored, and the person is not erased yet: free some, and erase again"
+        ) from None
+
+
+def finish_erasure(store: Store) -> None:
+    """Complete an erasure that a full disk or a killed process interrupted. The caller holds `Store.exclusive`."""
+    if (user_id := store.erasing()) is not None:
+        erase(store, user_id)
+
+
+def _erase(store: Store, user_id: int) -> int:
     removed = 0
     with DuckDB(memory_limit=MEMORY) as engine:
         for name in PERSONAL_TABLES:
@@ -144,6 +164,7 @@ def erase(store: Store, user_id: int) -> int:
     rebuild_cube(store)
     for name in TABLES:
         store.vacuum(name, hours=0)
+    store.end_erasure()
     return removed
 
 

@@ -19,7 +19,7 @@ from exposurekit.history.conversion import frame, keys_of, series, with_listings
 from exposurekit.history.engines.duckdb import CorruptHistory, Engine, StaleSnapshot
 from exposurekit.history.ingest import Run, run_from_row
 from exposurekit.history.storage.delta import Store
-from exposurekit.history.storage.schema import BUCKETS, CONTENT_OF, bucket_of, in_parts
+from exposurekit.history.storage.schema import BUCKETS, CONTENT_OF, TABLES, bucket_of, in_parts
 from exposurekit.text.times import DAY, EPOCH, When, end_of_day, parse_time
 
 MAX_TRIES = 5
@@ -105,6 +105,9 @@ class HistoryReader:
     def load_issues(self) -> pd.DataFrame:
         """List who was not loaded in full, or was new, per run: ``seq``, ``user_id``, ``what``, ``error``, ``reason``.
 
+        ``duplicate``: the person was loaded, and records of one id (or site and reference) were listed more than once;
+        the first entry of each counts.
+
         >>> "registered" in set(history.load_issues()["what"])
         True
         """
@@ -129,6 +132,17 @@ class HistoryReader:
         0
         """
         return frame(self.query(sql.DELIVERIES, ("deliveries",)))
+
+    def site_names(self) -> pd.DataFrame:
+        """List the sites that are called by another name in every answer: ``site`` (as observed) and ``name``.
+
+        >>> history.site_names().columns.tolist()
+        ['site', 'name']
+        """
+        self.store.check_exists()
+        names = self._names()
+        columns = {"site": pa.array(names, pa.string()), "name": pa.array(names.values(), pa.string())}
+        return frame(pa.table(columns))
 
     # --- records, links and alerts at an instant ---
 
@@ -230,12 +244,12 @@ class HistoryReader:
         if user is None and are_days and when != "seen_at" and "user_id" not in by:
             days = (MIN_DAY if after is None else _day(after), MAX_DAY if until is None else _day(until))
             parameters = {"kind": kind, "after": days[0], "until": days[1], "upto": upto}
-            return frame(self.query(sql.transitions(by, when=when), ("cube",), parameters))
+            return _merged(frame(self.query(sql.transitions(by, when=when), ("cube",), parameters)))
         inline = {} if user is None else {"selected": self._user_table(user, upto)}
         buckets = {bucket_of(one) for table in inline.values() for one in table["user_id"].to_pylist()}
         text = sql.transitions(by, table="changes", when=when, buckets=buckets)
         parameters = {"kind": kind, "after": after or MIN_TIME, "until": until or MAX_TIME, "upto": upto}
-        return frame(self.query(text, ("changes",), parameters, **inline))
+        return _merged(frame(self.query(text, ("changes",), parameters, **inline)))
 
     # --- SQL and instants ---
 
@@ -246,14 +260,17 @@ class HistoryReader:
         parameters: Mapping[str, Any] | None = None,
         **inline: pa.Table,
     ) -> pa.Table:
-        """Run a query over some tables; queries that belong together get the same ``upto``."""
+        """Run a query over some tables; queries that belong together get the same ``upto``.
+
+        Sites have their newest names in the column ``site``, so rows that were grouped by it may have to be merged.
+        """
         self.store.check_exists()
         values = dict(parameters or {})
         if ":upto" in text and "upto" not in values:
             values["upto"] = self.latest().upto
         for _ in range(MAX_TRIES):
             with contextlib.suppress(StaleSnapshot):
-                return self.engine.ask(text, self.store.snapshot(*names) | inline, values)
+                return self._renamed(self.engine.ask(text, self.store.snapshot(*names) | inline, values))
         raise CorruptHistory  # nobody vacuums that often
 
     def query_by_buckets(
@@ -304,6 +321,24 @@ class HistoryReader:
             )
         return after, end if b is None else self.instant(b, latest)
 
+    def _renamed(self, table: pa.Table) -> pa.Table:
+        if "site" not in table.column_names or not (names := self._names()):
+            return table
+        position = pc.index_in(table["site"], pa.array(names, pa.string()))
+        newest = pa.array(names.values(), pa.string()).take(position)
+        column = table.column_names.index("site")
+        return table.set_column(column, table.schema.field("site"), pc.coalesce(newest, table["site"]))
+
+    def _names(self) -> dict[str, str]:
+        """Return the newest name of each renamed site; a site that got its old name back is none."""
+        names: dict[str, str] = {}
+        by = [(name, "ascending") for name in TABLES["site_names"].names]
+        for row in self.store.rows("site_names").sort_by(by).to_pylist():
+            old, new = row["site"], row["name"]
+            names = {site: new if name == old else name for site, name in names.items()} | {old: new}
+            names = {site: name for site, name in names.items() if site != new}
+        return names
+
     def _items(self, kind: str, as_of: When, latest: AsOf, *, status_column: str) -> pd.DataFrame:
         content = CONTENT_OF[kind]
         parameters = {"kind": kind, "as_of": self.instant(as_of, latest), "upto": latest.upto}
@@ -332,6 +367,14 @@ class HistoryReader:
                 "history.people() lists the ids; on the command line: exposurekit history show --group-by user_id"
             )
         return selected
+
+
+def _merged(transitions: pd.DataFrame) -> pd.DataFrame:
+    """Merge the rows of sites that have one name now."""
+    groups = [name for name in transitions if name != "n"]
+    if "site" not in groups or not transitions.duplicated(groups).any():
+        return transitions
+    return transitions.groupby(groups, as_index=False, dropna=False, sort=False)[["n"]].sum()
 
 
 def _day(at: datetime) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from exposurekit.history import identity, ingest, staging
+from exposurekit.history import identity, ingest, maintenance, staging
 from exposurekit.history.collector import Collector, Source, stage_deliveries
 from exposurekit.history.deliveries import ReceivedDelivery
 from exposurekit.history.ingest import Run
@@ -35,6 +35,7 @@ class RunManager:
     ) -> Run:
         """Collect a run, as `History.collect`; ``part`` is the number of the shard and the number of shards."""
         number, shards = part
+        self._finish_erasure()
         with self.store.locked(_run_lock(run, number), wait=run is not None):
             if run and (row := ingest.row_of(self.store, run)) is not None:
                 self.finish_ingest(run)
@@ -139,11 +140,19 @@ class RunManager:
             self.close_missing_shards(staged)
         return self.ingest_if_complete(staged)
 
+    def _finish_erasure(self) -> None:
+        """Complete an interrupted erasure before anything is loaded: it clears staged runs, too."""
+        self.store.begin()
+        if self.store.erasing() is not None:
+            with self.store.exclusive():
+                maintenance.finish_erasure(self.store)
+
     def complete_ingests(self) -> None:
-        """Complete the ingests that killed processes began."""
+        """Complete the ingests, and the erasure, that killed processes or a full disk interrupted."""
         for staged in staging.all_staged(self.store):
             if staged.seq is not None:
                 ingest.ingest_run(self.store, staged)
+        maintenance.finish_erasure(self.store)
 
     def discard_staged(self, inbox: str) -> None:
         """Remove staged deliveries of an inbox, which still has them."""

@@ -38,7 +38,9 @@ def is_not_open(column: str) -> str:
 
 RUNS = f"SELECT * FROM runs WHERE {_INGESTED} ORDER BY seq"
 LOAD_ISSUES = f"SELECT * FROM load_issues WHERE {_INGESTED} ORDER BY seq, user_id, what"
-DELIVERIES = f"SELECT * FROM deliveries WHERE {_INGESTED} ORDER BY seq, seen_at"
+DELIVERIES = (
+    f"SELECT * FROM deliveries WHERE {_INGESTED} ORDER BY seq, seen_at, user_id"  # a run has one of each user
+)
 PEOPLE = "SELECT * FROM people ORDER BY user_id"
 # Who was listed at an instant, and since when; null if the first load of them failed. Parameters: `as_of`.
 WATCHED = """
@@ -57,7 +59,10 @@ SELECT user_id, MIN(watched_from) AS watched_from FROM (
 GROUP BY user_id HAVING MAX(came) IS NOT NULL AND MAX(came) > COALESCE(MAX(went), -1)
 ORDER BY user_id
 """
-ANNOTATIONS = "SELECT * FROM annotations ORDER BY marked_at"
+ANNOTATIONS = """
+SELECT * FROM annotations
+ORDER BY marked_at, user_id, kind, key, mark, step NULLS FIRST, value NULLS FIRST, note NULLS FIRST
+"""
 CHANGES = f"""
 SELECT seq, seen_at, day, kind, user_id, key, site, status, prev_status, episode, episode_at, open_s, not_before,
     left_censored

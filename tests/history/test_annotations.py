@@ -147,11 +147,17 @@ def test_a_row_that_identifies_nothing_is_refused(seen, tmp_path, table, lacking
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_record_whose_reference_is_missing_is_refused(seen, tmp_path):
+def test_records_without_a_reference_are_labelled_by_their_ids(seen, tmp_path):
+    service, exposure = seen
+    service.clear()
+    blanks = [a_record(11, reference_id="\t"), a_record(12, reference_id=""), a_record(13, reference_id=" ")]
+    service.people[1] = Person(blanks)
     history = History(tmp_path / "history", records_by="reference")
-    row = {"user_id": 1, "record_id": 11, "site": "PeepFinder", "reference_id": None}
-    with pytest.raises(InvalidArgument, match="no reference_id"):
-        history.label(row, "mine")
+    history.collect(exposure)
+    records = history.records()
+    assert records["record_id"].tolist() == [11, 12, 13]
+    assert history.label(records.iloc[1], "not mine") == 1
+    assert history.with_labels()["label"].fillna("none").tolist() == ["none", "not mine", "none"]
 
 
 @pytest.mark.parametrize("words", [5, None, ["a"], b"a"])

@@ -1,5 +1,6 @@
 """A full disk: one plain error, and a history that is complete as soon as there is space again."""
 
+import json
 import os
 import resource
 import subprocess
@@ -15,6 +16,8 @@ from exposurekit.errors import DiskFull
 from exposurekit.history import History
 
 NO_SPACE = "No space is left where the history is stored: free some, and try again. What it has is complete"
+
+NOT_ERASED = "No space is left where the history is stored, and the person is not erased yet: free some, and erase again"
 
 
 def noise(length):
@@ -63,11 +66,43 @@ WRITES = {
 def test_a_full_disk_is_one_plain_error(history, exposure, write):
     with file_size_limit(500), pytest.raises(DiskFull) as refused:
         WRITES[write](history, exposure)
-    assert str(refused.value) == NO_SPACE
+    assert str(refused.value) == (NOT_ERASED if write == "an erasure" else NO_SPACE)
     assert refused.value.__suppress_context__
     assert history.verify() == {}
     WRITES[write](history, exposure)
     assert history.verify() == {}
+
+
+FINISHES = {
+    "erase": lambda history, _: history.erase(2),
+    "collect": lambda history, exposure: history.collect(exposure),
+    "compact": lambda history, _: history.compact(),
+    "verify": lambda history, _: history.verify(),
+}
+
+
+@pytest.mark.parametrize("finish", FINISHES)
+def test_an_erasure_without_space_is_finished_by_the_next_write(tmp_path, finish):
+    service = Service()
+    service.people = {
+        2: Person([a_record(21)]),
+        66: Person([a_record(31, name=noise(100_000))]),
+    }  # one bucket
+    with seen_through(service) as exposure:
+        history = History(tmp_path / "history")
+        history.collect(exposure)
+        del service.people[2]
+        with file_size_limit(30_000), pytest.raises(DiskFull, match="erase again"):
+            history.erase(2)
+        about = tmp_path / "history" / "history.json"
+        assert json.loads(about.read_text())["erasing"] == 2
+        assert (len(history.changes()), history.by_site()["total"].tolist()) == (1, [2])
+        again = History(history.path)
+        FINISHES[finish](again, exposure)
+        assert (len(again.records()), again.by_site()["total"].tolist()) == (1, [1])
+        assert again.people()["user_id"].tolist() == [66]
+        assert "erasing" not in json.loads(about.read_text())
+        assert again.verify() == {}
 
 
 SPILLING = """

@@ -447,6 +447,7 @@ def remembered(tmp_path_factory):
         service.broken = {66: "no user"}
         look(6)
     history.compact()
+    history.rename_site("PeepFinder", "Peep Finder")
     return history
 
 
@@ -514,6 +515,7 @@ def test_a_history_on_a_cluster_answers_as_it_does_here(cluster, remembered):  #
             "alerts": {},
             "status_over_time": {"by": "site", "every": "week"},
             "by_site": {},
+            "changes": {},
             "time_to_removal": {"by": None},
             "relistings": {},
             "stale": {},
@@ -521,6 +523,7 @@ def test_a_history_on_a_cluster_answers_as_it_does_here(cluster, remembered):  #
             table = getattr(there, name)(**given)
             assert len(table), name
             pd.testing.assert_frame_equal(table, getattr(remembered, name)(**given))
+        assert there.by_site()["site"].tolist() == ["Peep Finder"]
         assert repr(there.diff(DAWN + timedelta(days=2))) == repr(remembered.diff(DAWN + timedelta(days=2)))
         assert there.diff(DAWN + timedelta(days=2)).why.equals(remembered.diff(DAWN + timedelta(days=2)).why)
 

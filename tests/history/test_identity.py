@@ -16,6 +16,11 @@ def test_a_hash_is_what_it_always_was():
     assert identity.alert_key(12, "Seekfolk", None, None, "Gone", by="reference") == 3672750211422652358
 
 
+@pytest.mark.parametrize("blank", [None, "", " ", "\t\n"])
+def test_a_blank_reference_identifies_nothing(blank):
+    assert identity.record_key(12, "Seekfolk", blank, by="reference") == 12
+
+
 @pytest.mark.parametrize(
     "same",
     [

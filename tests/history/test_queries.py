@@ -61,6 +61,141 @@ def listing(record_id, status="discovered", site="PeepFinder", reference_id="007
     return a_record(record_id, status, site, reference_id=reference_id, **more)
 
 
+@pytest.mark.parametrize("blank", ["", " "])
+def test_records_without_a_reference_stay_apart(by_reference, blank):
+    by_reference.look(0, one=[listing(11, reference_id=blank), listing(12, "removed", reference_id=blank)])
+    history = by_reference.history
+    assert history.records()[["record_id", "status"]].to_numpy().tolist() == [
+        [11, "discovered"],
+        [12, "removed"],
+    ]
+    assert history.load_issues()["what"].tolist() == ["registered"]
+    assert history.verify() == {}
+
+
+@pytest.mark.filterwarnings("ignore:responses deviate")
+@pytest.mark.parametrize(("by", "other_id"), [("id", 11), ("reference", 11), ("reference", 13)])
+def test_two_records_of_one_identity_are_a_load_issue(seen, tmp_path, by, other_id):
+    remembered = Remembered(tmp_path, *seen, by=by)
+    twice = [listing(11), listing(other_id, "removed"), listing(12, reference_id="8")]
+    remembered.look(0, one=twice, two=[listing(21, reference_id="9")])
+    history = remembered.history
+    assert sorted(history.records()["record_id"]) == [11, 12, 21]
+    assert history.records()["status"].tolist() == ["discovered"] * 3
+    issues = history.load_issues().sort_values(["user_id", "what"])
+    found = issues[["user_id", "what"]].to_numpy().tolist()
+    assert found == [[1, "duplicate"], [1, "registered"], [2, "registered"]]
+    assert issues["reason"].iloc[0] == "a record is listed more than once: its first entry counts"
+    assert history.people()["reason"].isna().all()  # this is no failure
+    assert history.runs()["whole"].tolist() == [2]
+    remembered.look(1, one=[twice[0], twice[2]])
+    assert len(history.load_issues()) == 3
+    assert history.verify() == {}
+
+
+def test_annotations_and_deliveries_of_one_instant_have_an_order(remembered):
+    remembered.look(0, one=[a_record(11), a_record(12)], two=[a_record(21)])
+    history = remembered.history
+    backwards = history.records().sort_values("record_id", ascending=False)
+    history.note(backwards, "by post")
+    assert history.notes()["key"].tolist() == [11, 12, 21]
+    told = [
+        a_delivery(user_id, {"listed_again": [{"record": a_record(10 * user_id + 1)}]}) for user_id in (2, 1)
+    ]
+    received = [ReceivedDelivery(n, at(1), f"msg_{n}", delivery) for n, delivery in enumerate(told, 1)]
+    assert history.ingest_deliveries(received, inbox="inbox") == 2
+    assert history.deliveries()["user_id"].tolist() == [1, 2]
+
+
+# --- sites that get another name ----------------------------------------------------------------------
+
+
+def site_sets(history):
+    """The sites in the answer to each question that names one."""
+    first = history.runs()["finished_at"].iloc[0]
+    diff = history.diff(first)
+    tables = {
+        "records": history.records(),
+        "records before": history.records(as_of=first),
+        "alerts": history.alerts(),
+        "steps": history.steps(),
+        "changes": history.changes(),
+        "by_site": history.by_site(),
+        "by_site of alerts": history.by_site(kind="alert"),
+        "status_over_time": history.status_over_time(by="site"),
+        "status_over_time by run": history.status_over_time(by="site", every="run"),
+        "diff": diff.changes,
+        "diff by site": diff.by_site,
+        "time_to_removal": history.time_to_removal(left_censored=True),
+        "survival": history.survival(by="site", left_censored=True),
+        "life_table": history.life_table("site"),
+        "relistings": history.relistings(),
+        "site_health": history.site_health(),
+        "precision": history.precision(),
+        "work_queue": history.work_queue(),
+        "labels": history.labels(),
+        "ticks": history.ticks(),
+        "notes": history.notes(),
+    }
+    return {name: set(table["site"]) for name, table in tables.items()}
+
+
+@pytest.fixture
+def renamed(remembered):
+    """Two records whose site is called Nosy Heron from the second day on, and a third there."""
+    old = [a_record(11, site="Nosey Heron"), a_record(12, "removed", "Nosey Heron")]
+    remembered.service.people[1] = Person(old, [], [an_alert("Found", record) for record in old])
+    remembered.look(0)
+    new = [a_record(11, "removed", "Nosy Heron"), a_record(12, site="Nosy Heron")]
+    remembered.service.people[1] = Person(
+        [*new, a_record(14, site="Nosy Heron")], [], [an_alert("Found", record) for record in new]
+    )
+    remembered.look(1)
+    history = remembered.history
+    history.label(history.records(), "mine")
+    history.tick(history.steps().head(1))
+    history.note(history.records().iloc[0], "by post")
+    return history
+
+
+def test_a_renamed_site_has_its_newest_name_in_every_answer(renamed):
+    before = site_sets(renamed)
+    assert before["records"] == {"Nosy Heron"}
+    assert before["changes"] == {"Nosey Heron", "Nosy Heron"}  # by what it was observed first
+    renamed.rename_site("Nosey Heron", "Nosy Heron")
+    for history in (renamed, History(renamed.path, clock=renamed._clock)):
+        assert {name: sites for name, sites in site_sets(history).items() if sites != {"Nosy Heron"}} == {}
+        by_site = history.by_site()
+        assert by_site[["open", "removed", "total"]].to_numpy().tolist() == [[2, 1, 3]]
+        assert len(history.time_to_removal(left_censored=True)) == 1
+        over_time = history.status_over_time(by="site")
+        assert over_time["total"].tolist() == [2, 3]
+        assert history.diff(at(0, 3)).by_site["open_after"].tolist() == [2]
+        assert history.site_names().to_numpy().tolist() == [["Nosey Heron", "Nosy Heron"]]
+        assert history.verify() == {}
+
+
+def test_the_newest_of_several_names_counts(renamed):
+    renamed.rename_site("Nosey Heron", "Nosy Heron")
+    renamed.rename_site("Nosy Heron", "Heron")
+    assert set(renamed.changes()["site"]) == set(renamed.records()["site"]) == {"Heron"}
+    renamed.rename_site("Heron", "Nosy Heron")
+    assert set(renamed.changes()["site"]) == {"Nosy Heron"}
+    renamed.rename_site("Nosey Heron", "Nosey Heron")
+    assert set(renamed.changes()["site"]) == {"Nosey Heron", "Nosy Heron"}
+    renamed.compact()
+    assert renamed.site_names().to_numpy().tolist() == [["Heron", "Nosy Heron"]]
+
+
+def test_only_a_history_by_id_renames_a_site_that_has_a_name(remembered, tmp_path):
+    for names in (("", "A"), ("A", " "), ("A", None), (5, "A")):
+        with pytest.raises(InvalidArgument, match="A site's name"):
+            remembered.history.rename_site(*names)
+    with pytest.raises(InvalidArgument, match="cannot rename"):
+        History(tmp_path / "other", records_by="reference").rename_site("A", "B")
+    assert list(tmp_path.iterdir()) == []
+
+
 def alerting(*records):
     """Person 1 has these records, and an alert about each and about a link."""
     alerts = [an_alert("Found", record) for record in records]

@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import json
+import os
 import shutil
 import tarfile
 from pathlib import Path
@@ -232,6 +233,17 @@ def test_a_history_of_a_newer_version_is_refused(directory):
     (directory / "history.json").write_text('{"records_by": "id", "format": 4}')
     with pytest.raises(errors.ConfigurationError, match=r"format 4\): update exposurekit"):
         History(directory)
+
+
+@pytest.mark.parametrize("read_only", ["", ".watch.lock"], ids=["directory", "locks"])
+def test_a_read_only_copy_says_how_to_upgrade_it(directory, monkeypatch, read_only):
+    (directory / ".watch.lock").touch()
+    before, access = contents(directory), os.access
+    protected = directory / read_only
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != protected and access(path, mode))
+    with pytest.raises(errors.ConfigurationError, match=r"copy it to a writable place, then open it$"):
+        History(directory)
+    assert (contents(directory), about(directory)) == (before, {"records_by": "id"})
 
 
 def test_a_running_watch_is_not_upgraded_under_its_feet(directory):

@@ -1,5 +1,6 @@
 """Damaged files of a history: `verify` finds them, and no question answers from them in silence."""
 
+import errno
 import os
 import shutil
 from pathlib import Path
@@ -9,7 +10,7 @@ from deltalake import DeltaTable
 from support.damage import build, damages
 from support.shell import Shell, error_of
 
-from exposurekit.errors import ExposureError
+from exposurekit.errors import ConfigurationError, ExposureError
 from exposurekit.history import History
 
 READS = {
@@ -91,6 +92,25 @@ def test_a_read_only_copy_is_verified_without_a_write(copy, monkeypatch):
     assert History(copy).verify() == {}
     cut(data_file(copy, "people"))
     assert History(copy).verify() == {UNREADABLE.format("people"): 1}
+    assert sorted(copy.rglob("*")) == before
+
+
+def test_a_copy_whose_locks_are_read_only_is_verified_without_a_write(copy, monkeypatch):
+    """As somebody else's files are in a directory of one's own."""
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path).suffix != ".lock" and access(path, mode))
+    os_open = os.open
+
+    def refuse_locks(path, *arguments, **options):
+        if str(path).endswith(".lock"):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return os_open(path, *arguments, **options)
+
+    monkeypatch.setattr(os, "open", refuse_locks)
+    before = sorted(copy.rglob("*"))
+    assert History(copy).verify() == {}
+    with pytest.raises(ConfigurationError, match="cannot be read or written there: Permission denied"):
+        History(copy).compact()
     assert sorted(copy.rglob("*")) == before
 
 

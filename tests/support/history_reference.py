@@ -144,6 +144,9 @@ class Reference:
         if outcome in ("failed", "late"):
             return
         present = _first_of_each(seen.things)
+        records = [thing.key for thing in seen.things if thing.kind == "record"]
+        if len(records) > len({*records}):
+            self.load_issues.add((seq, user_id, "duplicate"))
         for thing in present.values():
             if not self._later_told(user_id, thing.kind, thing.key, look.started_at):
                 self._present(seq, look.finished_at, user_id, thing)

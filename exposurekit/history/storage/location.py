@@ -92,17 +92,31 @@ class Location:
 
     @property
     def is_writable(self) -> bool:
-        """Whether files can be written there; a store that is not on this machine counts as writable."""
-        return not self.is_local or os.access(self.root, os.W_OK)
+        """Whether files and locks can be written there; a store that is not on this machine counts as writable."""
+        if not self.is_local:
+            return True
+        paths = [Path(self.root), *Path(self.root).glob(".*.lock")]
+        return all(os.access(path, os.W_OK) for path in paths)
 
     def erased_at(self) -> datetime | None:
         """Return when a person was last erased; earlier runs cannot be used to tell who is new."""
         erased_at = self._about().get("erased_at")
         return None if erased_at is None else datetime.fromisoformat(erased_at)
 
-    def note_erasure(self, at: datetime) -> None:
-        """Record that a person was erased, but not who."""
-        self.write_json(self.path(_ABOUT), self._about() | {"erased_at": at.astimezone(UTC).isoformat()})
+    def begin_erasure(self, at: datetime, user_id: int) -> None:
+        """Record that a person is being erased."""
+        noted = {"erased_at": at.astimezone(UTC).isoformat(), "erasing": user_id}
+        self.write_json(self.path(_ABOUT), self._about() | noted)
+
+    def erasing(self) -> int | None:
+        """Return whose erasure began and did not end, if any."""
+        user_id = self._about().get("erasing")
+        return None if user_id is None else int(user_id)
+
+    def end_erasure(self) -> None:
+        """Record that the person is erased, and no longer who."""
+        about = self._about()
+        self.write_json(self.path(_ABOUT), {name: about[name] for name in about if name != "erasing"})
 
     def format(self) -> int | None:
         """Return the format of the history; None if there is no history."""

@@ -155,6 +155,8 @@ TABLES: dict[str, Table] = {
         ("value", pa.string()),
         ("note", pa.string()),
     ),
+    # Sites that got another name; applied in order whenever a question is answered.
+    "site_names": _table(("renamed_at", INSTANT), ("site", pa.string()), ("name", pa.string())),
 }
 
 STAGED_PEOPLE = pa.schema(

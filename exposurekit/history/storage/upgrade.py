@@ -23,6 +23,10 @@ _COLUMNS = {
 _ORIGINS = {"look": "collect"}
 _OUTCOMES = {"told": "reported"}
 _VALUES = {"runs": ("origin", _ORIGINS), "people": ("outcome", _OUTCOMES)}
+_READ_ONLY = (
+    "This history has an older format, and cannot be upgraded where it is read-only: copy it to a writable place, "
+    "then open it"
+)
 
 
 def upgrade(store: Store) -> None:
@@ -31,7 +35,7 @@ def upgrade(store: Store) -> None:
     The format is noted last and each step is skipped if it was done: a killed upgrade is completed at the next opening.
 
     Raises:
-        ConfigurationError: A newer version wrote the history, or it is old and not on this machine.
+        ConfigurationError: A newer version wrote the history; or it is old, and not on this machine or read-only.
         HistoryLocked: A watch, which may be of the older version, is running on it.
     """
     if _is_current(store):
@@ -41,6 +45,8 @@ def upgrade(store: Store) -> None:
             "This history has an older format, which can be upgraded only on a local disk: copy it there, open it once, "
             "and copy it back"
         )
+    if not store.is_writable:
+        raise ConfigurationError(_READ_ONLY)
     try:
         with store.locked("watch", wait=False), store.exclusive():
             if not _is_current(store):  # another process may have done it meanwhile
@@ -52,6 +58,8 @@ def upgrade(store: Store) -> None:
         raise HistoryLocked(
             "This history has an older format, and a watch is running on it: stop the watch, and try again"
         ) from None
+    except PermissionError:  # of a table: deltalake raises it, too
+        raise ConfigurationError(_READ_ONLY) from None
 
 
 def _is_current(store: Store) -> bool:
