@@ -20,8 +20,9 @@ ARRIVALS_DAYS = 120
 MIN_HISTORY_DAYS = 30  # in a shorter history, removals that take weeks look as if they never happened
 # Days of history per day of horizon: fewer than the first give no forecast, fewer than the second a caution.
 MIN_RATIO, CAUTION_RATIO = 2, 3
-# Listings that appear in bursts of this size need this many bursts; the last applies to horizons with a caution.
-BURST_SIZE, MIN_BURSTS, CAUTION_BURSTS = 5.0, 4, 15
+# Listings that appear in bursts of this size need this many bursts; the last applies to horizons with a caution, and
+# to every horizon in a history shorter than this: one that had enough bursts by then had more than usual.
+BURST_SIZE, MIN_BURSTS, CAUTION_BURSTS, BURST_HISTORY_DAYS = 5.0, 4, 15, 60
 _DRAWS, _ERRORS, _SEED = 400, 10, 20260630  # draws of the rates, sampling errors per draw
 _PRIOR_DAYS = 2.0  # weight of the average hazard at each age, in listing-days
 _PRIOR_MIN, _PRIOR_MAX = 1.0, 1_000.0  # weight of the overall rate for each site, in ends
@@ -54,7 +55,7 @@ def forecast(
     it. If the history does not support a forecast, the numbers are missing and ``reason`` says why: the history is
     shorter than 30 days or twice the horizon; every open listing would be older than any that was observed; or new
     listings arrived in too few bursts (four are needed, or fifteen if the horizon is longer than a third of the
-    history).
+    history, or the history shorter than 60 days).
 
     Args:
         records: A table as returned by `History.records()`: ``user_id``, ``status``, ``first_seen_at``, ``changed_at``
@@ -399,7 +400,7 @@ def _obstacle(population: _Population, new: Arrivals, ahead: int) -> str | None:
     if population.open_now and population.beyond(ahead) == population.open_now:
         return f"in {ahead} days every open listing will be older than any observed so far"
     clusters, size = new.clusters
-    needed = CAUTION_BURSTS if new.days < CAUTION_RATIO * ahead else MIN_BURSTS
+    needed = CAUTION_BURSTS if new.days < max(CAUTION_RATIO * ahead, BURST_HISTORY_DAYS) else MIN_BURSTS
     if size > BURST_SIZE and clusters < needed:
         return f"new listings arrived in bursts of about {size:,.0f}, and there were too few bursts to estimate a rate"
     return None

@@ -447,6 +447,14 @@ def test_bursts_of_new_listings_give_no_forecast():
     )
 
 
+@pytest.mark.parametrize(("days", "is_short"), [(59, True), (60, False)])
+def test_a_few_bursts_in_a_short_history_give_no_forecast(days, is_short):
+    bursts = [(1, "odd", day + 0.1, day) for day in (5, 10, 20, 30, 40, 45) for _ in range(20)]
+    lacks, why = reason(coming(records((1, "odd", days + 0.5, days), *bursts), registered(days), days=[7]))
+    assert lacks == is_short
+    assert (not pd.isna(why) and "too few bursts" in why) == is_short
+
+
 def test_records_of_people_who_left_are_left_out():
     episodes = flows((0, "entered", False, 2), (20, "open", False, 1), (20, "unknown", False, 1))
     here = [(1, "discovered", 50, 50), (1, "removed", 9, 5)]
