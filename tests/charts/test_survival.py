@@ -69,7 +69,7 @@ def test_an_unreached_median_is_an_arrow_without_a_number():
     )
 
 
-def test_a_site_with_few_listings_has_no_arrow_and_no_share():
+def test_few_listings_have_no_arrow_and_no_share():
     few = flows(("Few", 0, "entered", 3), ("Few", 2, "removed", 2), ("Few", 20, "open", 1))
     figure = charts.time_to_removal(timed(quick(), few))
     assert [dots(figure, symbol).keys() for symbol in ("circle", "triangle-right", "diamond")] == [
