@@ -20,8 +20,9 @@ ARRIVALS_DAYS = 120
 MIN_HISTORY_DAYS = 30  # in a shorter history, removals that take weeks look as if they never happened
 # Days of history per day of horizon: fewer than the first give no forecast, fewer than the second a caution.
 MIN_RATIO, CAUTION_RATIO = 2, 3
-# Listings that appear in bursts of this size need this many bursts; the last applies to horizons with a caution.
-BURST_SIZE, MIN_BURSTS, CAUTION_BURSTS = 5.0, 4, 15
+# Listings that appear in bursts of this size need this many bursts; the last applies to horizons with a caution, and
+# to every horizon in a history shorter than this: one that had enough bursts by then had more than usual.
+BURST_SIZE, MIN_BURSTS, CAUTION_BURSTS, BURST_HISTORY_DAYS = 5.0, 4, 15, 60
 _DRAWS, _ERRORS, _SEED = 400, 10, 20260630  # draws of the rates, sampling errors per draw
 _PRIOR_DAYS = 2.0  # weight of the average hazard at each age, in listing-days
 _PRIOR_MIN, _PRIOR_MAX = 1.0, 1_000.0  # weight of the overall rate for each site, in ends
@@ -45,23 +46,24 @@ def forecast(
 ) -> pd.DataFrame:
     """Forecast the number of open listings, assuming that past rates of removal, relisting and arrival continue.
 
-    Open listings are removed at the rates observed for their age; listings that were already open at the first load
-    have rates of their own. Removed and vanished listings come back at the rates observed for the time they have been
-    gone. New listings arrive as on the observed days, for the current people and for people who will register. Beyond
+    Open listings are removed at the rates observed for their age; removed and vanished listings come back at the rates
+    observed for the time they have been gone. How old or how long gone a listing was at the first load of its user is
+    not known: those that were open, and those that were removed, have rates of their own by the days since then. New listings arrive as on the observed days, for the current people and for people who will register. Beyond
     the observed ages each site's last rate continues, pooled with the overall rate.
 
     The interval comes from 400 draws of the rates plus sampling error; arrivals resample whole days, so bursts widen
     it. If the history does not support a forecast, the numbers are missing and ``reason`` says why: the history is
     shorter than 30 days or twice the horizon; every open listing would be older than any that was observed; or new
     listings arrived in too few bursts (four are needed, or fifteen if the horizon is longer than a third of the
-    history).
+    history, or the history shorter than 60 days).
 
     Args:
         records: A table as returned by `History.records()`: ``user_id``, ``status``, ``first_seen_at``, ``changed_at``
-            (UTC). People whom the service no longer lists are left out.
+            (UTC), ``episode`` (0: never observed open), ``left_censored`` (bool: already there when its user was first
+            loaded). People whom the service no longer lists are left out.
         life_table: As in `time_to_removal`. With ``site``, each site has its own rates. Removed and vanished both count
             as ends.
-        relistings: A table as returned by `relistings`. Needs ``gone_days``.
+        relistings: A table as returned by `relistings`: ``removed_at``, ``listed_again_at`` (UTC), ``gone_days``.
         at: The instant of the tables; ``days`` count from it.
         people: All monitored people, also those without listings: ``user_id``, ``watched_from`` (UTC; missing: since
             their first listing). None: the people in ``records``, since their first listing.
@@ -88,11 +90,12 @@ def forecast(
     >>> table["days"].tolist(), table.columns.tolist()[-4:]
     ([30, 60, 90], ['low', 'high', 'beyond', 'reason'])
     """
-    needed = ("user_id", "status", "first_seen_at", "changed_at")
+    needed = ("user_id", "status", "first_seen_at", "changed_at", "episode", "left_censored")
     MissingColumns.check("forecast", records.columns, needed)
     flows = ("days", "flow", "left_censored", "n")
     MissingColumns.check("forecast, table life_table,", life_table.columns, flows)
-    MissingColumns.check("forecast, table relistings,", relistings.columns, ("gone_days",))
+    back = ("removed_at", "listed_again_at", "gone_days")
+    MissingColumns.check("forecast, table relistings,", relistings.columns, back)
     if people is not None:
         MissingColumns.check("forecast, table people,", people.columns, ("user_id", "watched_from"))
     if not days or min(days) < 1 or not 0 < level < 1:
@@ -102,10 +105,16 @@ def forecast(
     rng = np.random.default_rng(_SEED)
     listed = records[~_is_unlisted(records)]
     followed, baseline = _open_listings(life_table, rng)
-    closed = _closed_listings(listed, relistings, at, rng)
+    closed, closed_baseline = _closed_listings(listed, relistings, at, rng)
     after_opening, after_closing = _renewal(followed.curve, closed.curve, max(days))
     population = _Population(
-        ((followed, after_closing), (baseline, after_closing), (closed, after_opening)), after_opening
+        (
+            (followed, after_closing),
+            (baseline, after_closing),
+            (closed, after_opening),
+            (closed_baseline, after_opening),
+        ),
+        after_opening,
     )
     new = arrivals(listed, people, at, arrivals_days)
     table = pd.DataFrame([_row(population, new, ahead, level) for ahead in days])
@@ -293,14 +302,31 @@ def _open_group(life_table: pd.DataFrame, site: Ints, sites: int, rng: np.random
 
 def _closed_listings(
     records: pd.DataFrame, relistings: pd.DataFrame, at: datetime, rng: np.random.Generator
-) -> _Group:
-    """Removed and vanished listings, with the survival of that state: a relisting ends it."""
-    changed = instants(records["changed_at"])[records["status"].isin(CLOSED).to_numpy("bool")]
-    closed_days = np.maximum((instant(at) - changed) // _DAY, 0).astype("int64")
+) -> tuple[_Group, _Group]:
+    """Removed and vanished listings: those seen to close, and those already closed at the first load of their user.
+
+    The latter are followed from that load on: how long they had been closed by then is not known.
+    """
+    records = records[records["status"].isin(CLOSED).to_numpy("bool")]
+    is_baseline = ((records["episode"] == 0) & records["left_censored"].astype("bool")).to_numpy("bool")
+    since = instants(records["changed_at"]).copy()
+    since[is_baseline] = instants(records["first_seen_at"])[is_baseline]
+    closed_days = np.maximum((instant(at) - since) // _DAY, 0).astype("int64")
+    followed_days = (instants(relistings["listed_again_at"]) - instants(relistings["removed_at"])) / _DAY
+    baseline_days = followed_days[relistings["gone_days"].isna().to_numpy("bool") & ~np.isnan(followed_days)]
+    gone_days = relistings["gone_days"].dropna().to_numpy("float64")
+    return (
+        _closed_group(closed_days[~is_baseline], gone_days, rng),
+        _closed_group(closed_days[is_baseline], baseline_days, rng),
+    )
+
+
+def _closed_group(closed_days: Ints, relisted_days: Floats, rng: np.random.Generator) -> _Group:
+    """Closed listings by the days since, with the survival of that state: a relisting ends it."""
     # To the nearest day: two loads are a day apart, give or take minutes.
-    gone_days = relistings["gone_days"].dropna().astype("float64").round().astype("int64").to_numpy()
-    ages = int(max(closed_days.max(initial=-1), gone_days.max(initial=-1))) + 1
-    n, ended = np.bincount(closed_days, minlength=ages), np.bincount(gone_days, minlength=ages)
+    relisted = relisted_days.round().astype("int64")
+    ages = int(max(closed_days.max(initial=-1), relisted.max(initial=-1))) + 1
+    n, ended = np.bincount(closed_days, minlength=ages), np.bincount(relisted, minlength=ages)
     at_risk = (n + ended)[::-1].cumsum()[::-1]
     present = np.flatnonzero(n)
     curve = _curve(at_risk[None].astype("float64"), ended[None].astype("float64"), rng)
@@ -327,7 +353,8 @@ class _Population:
     """All listings.
 
     Attributes:
-        groups: Each group with the share that is open by days since its state ended.
+        groups: Each group with the share that is open by days since its state ended: open listings, open since the first
+            load, closed ones, closed since the first load.
         after_opening: The share that is open by days since opening.
     """
 
@@ -339,6 +366,11 @@ class _Population:
         """Number of open listings."""
         return sum(int(group.n.sum()) for group, _ in self.groups if group.is_open)
 
+    @property
+    def closed_baseline(self) -> int:
+        """Number of listings closed since before the first load."""
+        return int(self.groups[-1][0].n.sum())
+
     def beyond(self, ahead: int) -> int:
         """Number of open listings that will be older than the oldest observed age."""
         return sum(group.beyond(ahead) for group, _ in self.groups if group.is_open)
@@ -346,14 +378,18 @@ class _Population:
 
 def _row(population: _Population, new: Arrivals, ahead: int, level: float) -> dict[str, Any]:
     row: dict[str, Any] = {"days": ahead, "open_now": population.open_now}
-    obstacle, caution = _obstacle(population, new, ahead), None
+    obstacle, cautions = _obstacle(population, new, ahead), []
     if obstacle is None:
         row |= _estimate(population, new, ahead, level)
         if new.days < CAUTION_RATIO * ahead:
-            caution = f"{ahead} days are more than a third of the history"
+            cautions.append(f"{ahead} days are more than a third of the history")
+        if population.closed_baseline:
+            cautions.append(
+                f"age unknown for listings already removed at the first load: {population.closed_baseline:,}"
+            )
     else:
         row |= dict.fromkeys(("of_open", "of_gone", "of_new", "open", "low", "high"), np.nan)
-    return row | {"beyond": population.beyond(ahead), "reason": obstacle or caution}
+    return row | {"beyond": population.beyond(ahead), "reason": obstacle or "; ".join(cautions) or None}
 
 
 def _obstacle(population: _Population, new: Arrivals, ahead: int) -> str | None:
@@ -364,7 +400,7 @@ def _obstacle(population: _Population, new: Arrivals, ahead: int) -> str | None:
     if population.open_now and population.beyond(ahead) == population.open_now:
         return f"in {ahead} days every open listing will be older than any observed so far"
     clusters, size = new.clusters
-    needed = CAUTION_BURSTS if new.days < CAUTION_RATIO * ahead else MIN_BURSTS
+    needed = CAUTION_BURSTS if new.days < max(CAUTION_RATIO * ahead, BURST_HISTORY_DAYS) else MIN_BURSTS
     if size > BURST_SIZE and clusters < needed:
         return f"new listings arrived in bursts of about {size:,.0f}, and there were too few bursts to estimate a rate"
     return None
@@ -385,10 +421,10 @@ def _estimate(population: _Population, new: Arrivals, ahead: int, level: float) 
     total = of_new + sum(parts)
     samples = total[1:] + np.sqrt(variance[1:]) * rng.standard_t(_T_DF, (_ERRORS, _DRAWS))
     low, high = np.quantile(samples, [(1 - level) / 2, (1 + level) / 2])
-    followed, baseline, of_gone = (float(part[0]) for part in parts)
+    followed, baseline, closed, closed_baseline = (float(part[0]) for part in parts)
     return {
         "of_open": followed + baseline,
-        "of_gone": of_gone,
+        "of_gone": closed + closed_baseline,
         "of_new": float(of_new[0]),
         "open": float(total[0]),
         # Listings are whole numbers, at least 0.

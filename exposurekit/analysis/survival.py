@@ -16,7 +16,7 @@ ENTERED, RETURNED, OPEN = "entered", "returned", "open"
 FIRST_REMOVED = "first_removed"  # removed between two runs, and first observed then
 EXITS = (REMOVED, FIRST_REMOVED, VANISHED, UNKNOWN, OPEN)
 FLOWS = (ENTERED, RETURNED, *EXITS)
-MIN_N = 5  # fewer episodes have no headline
+MIN_N = 5  # fewer episodes have neither a median nor a share never removed
 _MEDIAN, _NEVER = ("median_days", "median_low", "median_high"), ("never", "never_low", "never_high")
 _ROUNDING = 1e-12  # rounding may put a product of fractions just above one half
 _CURVATURE = (
@@ -48,8 +48,8 @@ def time_to_removal(
         ``vanished``, ``unknown``, ``open`` (how they ended; an episode that returned ends twice),
         ``left_out`` (left-censored episodes that are excluded; all int64), ``median_days`` (the age at which half are
         removed), ``median_low``, ``median_high`` (its interval; all Float64, days; missing if the curve, or its band,
-        stays above one half), ``never`` (the share not removed by the longest age observed), ``never_low``,
-        ``never_high`` (its interval; float64, 0 to 1; missing without episodes), ``followed_days`` (the longest age
+        stays above one half, or with fewer than five episodes), ``never`` (the share not removed by the longest age observed), ``never_low``,
+        ``never_high`` (its interval; float64, 0 to 1; missing with fewer than five episodes), ``followed_days`` (the longest age
         observed, Int64, days).
 
     A listing is on average half a gap older than its first observation, and a removal is observed at the next run:
@@ -95,7 +95,10 @@ def time_to_removal(
     )
     curve = _curve(life_table[included], group[included], level)
     gaps = _mean_gaps(life_table[entered & included], group[entered & included], len(names))
-    table = pd.concat([table, _summary(curve, gaps, level)], axis=1)
+    summary = _summary(curve, gaps, level)
+    estimates = [*_MEDIAN, *_NEVER]
+    summary[estimates] = summary[estimates].where(table["n"] >= MIN_N)
+    table = pd.concat([table, summary], axis=1)
     if by is not None:
         table.insert(0, by, names)
         table = table.sort_values(["n", by], ascending=[False, True], ignore_index=True)

@@ -59,9 +59,11 @@ def _medians(table: pd.DataFrame, names: list[str]) -> list[go.Scatter]:
         table[name].astype("Float64").to_numpy("float64", na_value=np.nan).tolist()
         for name in ("median_days", "median_low", "median_high", "followed_days")
     )
+    # Without an estimate there is nothing to draw an arrow for.
+    drawn_end = [None if pd.isna(share) else last for share, last in zip(table["never"], end, strict=True)]
     whisker_low = [middle if pd.isna(limit) else limit for middle, limit in zip(median, low, strict=True)]
-    whisker_high = [last if pd.isna(limit) else limit for limit, last in zip(high, end, strict=True)]
-    arrows = [last if pd.isna(limit) else None for limit, last in zip(high, end, strict=True)]
+    whisker_high = [last if pd.isna(limit) else limit for limit, last in zip(high, drawn_end, strict=True)]
+    arrows = [last if pd.isna(limit) else None for limit, last in zip(high, drawn_end, strict=True)]
     rows, label = table.to_dict("records"), interval_label(table)
     hover = [f"{name}<br>{_median_text(row, label)}" for name, row in zip(names, rows, strict=True)]
     return [
@@ -78,12 +80,14 @@ def _no_median_reason(row: dict[Any, Any]) -> str:
         return ""
     if not row["n"]:
         return f"no data, {row['left_out']:,} left-censored"
+    if pd.isna(row["never"]):
+        return f"fewer than {analysis.MIN_N} listings"
     return f"not reached in {pluralize(int(row['followed_days']), 'day')}"
 
 
 def _median_text(row: dict[Any, Any], label: str) -> str:
     if pd.isna(row["median_days"]):
-        return f"median {_no_median_reason(row)}" if row["n"] else _no_median_reason(row)
+        return f"median {_no_median_reason(row)}" if pd.notna(row["never"]) else _no_median_reason(row)
     band = format_interval(row["median_low"], row["median_high"], "{:,g}".format, label)
     return f"median {_days(row['median_days'])}{band}"
 
@@ -113,7 +117,7 @@ def _days(days: float) -> str:
 
 
 def _finding(table: pd.DataFrame, groups: str) -> str:
-    n, enough = int(table["n"].sum()), table[table["n"] >= analysis.MIN_N]
+    n, enough = int(table["n"].sum()), table[table["never"].notna()]
     if not n:
         return "Median time to removal: no listing was observed from its start"
     if enough.empty:

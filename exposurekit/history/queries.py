@@ -22,7 +22,7 @@ from exposurekit.history.reader import MAX_TIME, HistoryReader
 from exposurekit.history.storage.schema import KINDS
 from exposurekit.text.times import DAY, EPOCH, When, is_day, parse_time
 
-_FORECAST_COLUMNS = ("user_id", "status", "first_seen_at", "changed_at")
+_FORECAST_COLUMNS = ("user_id", "status", "first_seen_at", "changed_at", "episode", "left_censored")
 
 
 @dataclass(frozen=True, slots=True)

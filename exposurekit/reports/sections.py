@@ -274,7 +274,7 @@ def _manual_work(data: ReportData) -> tuple[int, int, int, str]:
 
 def _history_facts(data: ReportData) -> Iterator[Fact]:
     removal = data["removal_of_all"].to_dict("records")[0]
-    if removal["n"] >= analysis.MIN_N:
+    if not pd.isna(removal["never"]):
         median = removal["median_days"]
         days = "not reached" if pd.isna(median) else f"{median:,g} days"
         relisted = int(removal["n"]) - len(data["records"])
@@ -282,8 +282,10 @@ def _history_facts(data: ReportData) -> Iterator[Fact]:
         yield Fact(
             "half removed within",
             days,
-            f"estimated over {removal['n']:,} listings followed{more}, recent ones included: "
-            f"{percent(removal['never'])} not removed within {removal['followed_days']:,} days",
+            f"estimated over {removal['n']:,} listings followed{more}, recent ones included "
+            f"({removal['n'] - removal['first_removed']:,} seen open, {removal['first_removed']:,} first seen removed): "
+            f"{percent(removal['never'])} not removed within {removal['followed_days']:,} days "
+            f"(95 % interval: {percent(removal['never_low'])}\N{EN DASH}{percent(removal['never_high'])})",
         )
     forecast = data["next_forecast"].to_dict("records")[0]
     if not pd.isna(forecast["open"]):

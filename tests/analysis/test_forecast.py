@@ -22,6 +22,8 @@ RECORDS = {
     "user_id": "int64",
     "status": "str",
     **dict.fromkeys(["first_seen_at", "changed_at"], "datetime64[us, UTC]"),
+    "episode": "int64",
+    "left_censored": "bool",
 }
 EXPECTED = ["of_open", "of_gone", "of_new"]
 FORECAST = {
@@ -38,15 +40,25 @@ def flows(*rows):
 
 
 def records(*rows):
-    """Records as (user, status, days since first seen, days since it changed)."""
-    table = pd.DataFrame(rows, columns=[*RECORDS])
+    """Records as (user, status, days since first seen, days since it changed), observed from their start."""
+    table = pd.DataFrame(rows, columns=[*RECORDS][:4]).assign(episode=1, left_censored=False)
     for name in ("first_seen_at", "changed_at"):
         table[name] = [NOW - timedelta(days=float(days)) for days in table[name]]
     return table.astype(RECORDS)
 
 
+def removed_at_first(n, days):
+    """Records that were removed when their user was first loaded, so many days ago, and still are."""
+    return records(*[(1, "removed", days, days)] * n).assign(episode=0, left_censored=True)
+
+
 def back(*days):
-    return pd.DataFrame({"gone_days": pd.Series(days, dtype="float64")})
+    """Relistings by days gone; all of them today."""
+    gone_days = pd.Series(days, dtype="float64")
+    removed_at = pd.Series([NOW - timedelta(days=day) for day in gone_days.fillna(0)])
+    removed_at = removed_at.astype("datetime64[us, UTC]").where(gone_days.notna())
+    told = {"removed_at": removed_at, "listed_again_at": NOW, "gone_days": gone_days}
+    return pd.DataFrame(told).astype({"listed_again_at": "datetime64[us, UTC]"})
 
 
 def shape(table):
@@ -176,6 +188,45 @@ def test_a_relisting_within_a_day_has_a_gap_of_one():
     jitter = np.where(np.arange(len(relisted)) % 2, 0.3, -0.3)
     table = forecast(gone, episodes, back(*(relisted["gone_days"] + jitter), np.nan), at=NOW)
     pd.testing.assert_frame_equal(table, expected)
+
+
+# --- removed at the first load ---------------------------------------------------------------------------
+
+
+STAY = flows(
+    (0, "entered", False, 11), (3, "open", False, 10), (120, "open", False, 1)
+)  # none is ever removed
+
+
+def back_after_first_load(*days):
+    """Relistings of listings that were removed at the first load, by days since then."""
+    return back(*days).assign(gone_days=np.nan)
+
+
+def test_listings_removed_at_first_come_back_as_such_did():
+    """Of 750, five came back each day for 90 days: an ever larger share of those left."""
+    came_back = back_after_first_load(*np.repeat(np.arange(1, 91), 5))
+    [row] = forecast(removed_at_first(300, 90), STAY, came_back, at=NOW, days=[30]).to_dict("records")
+    assert 300 * (1 - (1 - 5 / 415) ** 30) < row["of_gone"] < 5 * 30
+    assert row["of_open"] == pytest.approx(row["open_now"], abs=0.5)
+
+
+def test_listings_removed_at_first_are_not_freshly_removed():
+    """Of those seen to be removed, half come back after five days; of those removed at first, none did."""
+    seen = records(*[(1, "removed", 90, 60)] * 40, *[(1, "removed", 90, 1)] * 20)
+    all_of_them = pd.concat([seen, removed_at_first(200, 90)])
+    alone, among = (forecast(gone, STAY, back(*[5] * 40), at=NOW, days=[30]) for gone in (seen, all_of_them))
+    assert alone["of_gone"].tolist() == pytest.approx([10], abs=1)
+    assert among["of_gone"].tolist() == pytest.approx([10], abs=1)
+
+
+def test_a_forecast_counts_the_listings_removed_at_first():
+    gone = pd.concat([records((1, "removed", 90, 60)), removed_at_first(2, 90)])
+    [why] = forecast(gone, STAY, back(), at=NOW, days=[30])["reason"]
+    assert why == "age unknown for listings already removed at the first load: 2"
+    [both] = forecast(gone, STAY, back(), at=NOW, days=[40])["reason"]
+    assert both == f"40 days are more than a third of the history; {why}"
+    assert forecast(gone[:1], STAY, back(), at=NOW, days=[30])["reason"].isna().all()
 
 
 # --- beyond what was followed -------------------------------------------------------------------------------
@@ -398,6 +449,14 @@ def test_bursts_of_new_listings_give_no_forecast():
     )
 
 
+@pytest.mark.parametrize(("days", "is_short"), [(59, True), (60, False)])
+def test_a_few_bursts_in_a_short_history_give_no_forecast(days, is_short):
+    bursts = [(1, "odd", day + 0.1, day) for day in (5, 10, 20, 30, 40, 45) for _ in range(20)]
+    lacks, why = reason(coming(records((1, "odd", days + 0.5, days), *bursts), registered(days), days=[7]))
+    assert lacks == is_short
+    assert (not pd.isna(why) and "too few bursts" in why) == is_short
+
+
 def test_records_of_people_who_left_are_left_out():
     episodes = flows((0, "entered", False, 2), (20, "open", False, 1), (20, "unknown", False, 1))
     here = [(1, "discovered", 50, 50), (1, "removed", 9, 5)]
@@ -439,7 +498,11 @@ def test_arrivals_are_counted_over_a_day_or_more():
     [
         (0, ["user_id", "changed_at"], "forecast needs the columns user_id, changed_at, and"),
         (1, ["flow"], "forecast, table life_table, needs the columns flow, and"),
-        (2, ["gone_days"], "forecast, table relistings, needs the columns gone_days, and"),
+        (
+            2,
+            ["removed_at", "gone_days"],
+            "forecast, table relistings, needs the columns removed_at, gone_days, and",
+        ),
     ],
     ids=["records", "flows", "relistings"],
 )

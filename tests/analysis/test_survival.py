@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.removal_times import GAPS, calibration
 
-from exposurekit.analysis import survival, time_to_removal
+from exposurekit.analysis import MIN_N, survival, time_to_removal
 from exposurekit.errors import InvalidArgument, MissingColumns
 
 # Weeks in remission with 6-mercaptopurine; + was still in remission when last seen. Freireich et al., Blood 21 (1963),
@@ -159,14 +159,17 @@ def test_each_group_is_summed_up_as_its_curve_says(episodes, left_censored):
             end: sum(episode[5] for episode in kept if episode[3] == end) for end in ENDS
         }
         curve = [*by_hand(kept)]
+        last = curve[-1] if curve else (None, *[math.nan] * 6)
+        assert row["followed_days"] == last[0]
+        shares = row["never"], row["never_low"], row["never_high"]
+        if row["n"] < MIN_N:
+            assert pd.isna([row["median_days"], row["median_low"], row["median_high"], *shares]).all()
+            continue
         assert row["median_days"] == first(curve, 4)
         # Where the curve is 0, Greenwood's formula is undefined, and the lower limit is 0.
         assert row["median_low"] == first([(*age[:5], age[5] if age[4] else 0) for age in curve], 5)
         if all(age[4] for age in curve):
             assert row["median_high"] == first(curve, 6)
-        last = curve[-1] if curve else (None, *[math.nan] * 6)
-        assert row["followed_days"] == last[0]
-        shares = row["never"], row["never_low"], row["never_high"]
         if last[4] in {0, 1}:
             assert shares[0] == pytest.approx(last[4], abs=1e-6)
             assert 0 <= shares[1] < shares[2] <= 1
@@ -182,14 +185,14 @@ def test_an_absent_or_out_of_scope_record_is_no_removal():
 
 def test_records_of_the_first_run_are_left_out_and_counted():
     told = flows_of(
-        [("A", 0, 5, "removed", True, 7), ("A", 0, 9, "removed", False, 2), ("B", 0, 3, "open", True, 4)]
+        [("A", 0, 5, "removed", True, 7), ("A", 0, 9, "removed", False, 5), ("B", 0, 3, "open", True, 5)]
     )
     left = time_to_removal(told).set_index("site")
-    assert left["n"].to_dict() == {"A": 2, "B": 0}
-    assert left["left_out"].to_dict() == {"A": 7, "B": 4}
+    assert left["n"].to_dict() == {"A": 5, "B": 0}
+    assert left["left_out"].to_dict() == {"A": 7, "B": 5}
     assert left["median_days"].to_dict() == {"A": 9, "B": None}
     asked = time_to_removal(told, left_censored=True).set_index("site")
-    assert asked["n"].to_dict() == {"A": 9, "B": 4}
+    assert asked["n"].to_dict() == {"A": 12, "B": 5}
     assert asked["left_out"].to_dict() == {"A": 0, "B": 0}
     assert asked.loc["A", "median_days"] == 5
 
@@ -202,15 +205,23 @@ def test_a_return_into_scope_is_at_risk_from_then_on():
 
 def test_a_record_that_returns_within_its_first_day_counts_once():
     told = flows(
-        ("A", 0, "entered", True, 4),
-        ("A", 0, "unknown", True, 4),
-        ("A", 0, "returned", True, 4),
-        ("A", 6, "removed", True, 4),
+        ("A", 0, "entered", True, 5),
+        ("A", 0, "unknown", True, 5),
+        ("A", 0, "returned", True, 5),
+        ("A", 6, "removed", True, 5),
     )
     [row] = time_to_removal(told, left_censored=True).to_dict("records")
-    assert (row["n"], row["unknown"], row["removed"], row["never"]) == (4, 4, 4, 0)
-    assert time_to_removal(told)["left_out"].tolist() == [4]
-    assert survival(told, left_censored=True)["at_risk"].tolist() == [8, 4]
+    assert (row["n"], row["unknown"], row["removed"], row["never"]) == (5, 5, 5, 0)
+    assert time_to_removal(told)["left_out"].tolist() == [5]
+    assert survival(told, left_censored=True)["at_risk"].tolist() == [10, 5]
+
+
+@pytest.mark.parametrize(("n", "has_estimate"), [(4, False), (5, True)])
+def test_fewer_than_five_listings_give_no_estimate(n, has_estimate):
+    table = time_to_removal(whole((2, "removed", n - 1), (9, "open", 1)), by=None)
+    estimates = table[["median_days", "median_low", "never", "never_low", "never_high"]]
+    assert estimates.notna().to_numpy().tolist() == [[has_estimate] * 5]
+    assert (table["n"].tolist(), table["removed"].tolist()) == ([n], [n - 1])
 
 
 def test_a_half_is_a_half_however_the_fractions_round():

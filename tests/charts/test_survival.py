@@ -69,6 +69,18 @@ def test_an_unreached_median_is_an_arrow_without_a_number():
     )
 
 
+def test_few_listings_have_no_arrow_and_no_share():
+    few = flows(("Few", 0, "entered", 3), ("Few", 2, "removed", 2), ("Few", 20, "open", 1))
+    figure = charts.time_to_removal(timed(quick(), few))
+    assert [dots(figure, symbol).keys() for symbol in ("circle", "triangle-right", "diamond")] == [
+        {0},
+        set(),
+        {0},
+    ]
+    assert "fewer than 5 listings" in words(figure)
+    assert "Few: fewer than 5 listings, share not removed: " in charts.describe(figure)
+
+
 def test_the_share_that_is_never_removed_stands_beside_it():
     figure = charts.time_to_removal(timed(quick(), slow()))
     never = dots(figure, "diamond")

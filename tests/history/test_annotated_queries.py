@@ -365,8 +365,19 @@ def test_people_without_a_listing_are_followed_too(by_id):
         by_id.look(day)
     table = by_id.history.forecast([14])
     assert table["of_new"].tolist() == pytest.approx([3 / 35 * 14], rel=0.1)
+    assert table["reason"].isna().all()
     del by_id.service.people[9]
     assert len(by_id.history.people()) == 10
+
+
+def test_a_listing_that_was_removed_at_first_has_no_age(by_id):
+    for day in range(43):
+        by_id.look(day, one=[a_record(11, "removed"), a_record(12 + day // 4)])
+    assert by_id.history.forecast([14])["reason"].tolist() == [
+        "age unknown for listings already removed at the first load: 1"
+    ]
+    by_id.look(43, one=[a_record(11), a_record(22)])
+    assert by_id.history.forecast([14])["reason"].isna().all()
 
 
 # --- nothing seen -----------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from support.histories import DAWN, Clock, Person, Service, a_record, seen_throu
 
 import exposurekit as ek
 from exposurekit.analysis import DEFINITIONS
+from exposurekit.charts.theme import percent
 from exposurekit.history import History
 from exposurekit.reports.html import _heading
 
@@ -82,6 +83,15 @@ def test_the_work_by_hand_is_the_listings_and_the_pages(pages, kind):
     assert int(listings) + int(of_pages) == int(card.value) > 0
     if "work_queue" in tables(report):
         assert len(tables(report)["work_queue"]) == int(card.value)
+
+
+def test_the_time_to_removal_states_its_interval_and_its_listings(demo, pages):
+    [row] = demo.history.time_to_removal(by=None).to_dict("records")
+    card = next(fact for fact in pages["fleet"].facts if fact.name == "half removed within")
+    seen_open = row["n"] - row["first_removed"]
+    assert f"({seen_open:,} seen open, {row['first_removed']:,} first seen removed)" in card.qualifier
+    low, high = (percent(row[name]) for name in ("never_low", "never_high"))
+    assert card.qualifier.endswith(f" days (95 % interval: {low}\N{EN DASH}{high})")
 
 
 def test_kinds_of_report_of_one_moment_agree(pages):

@@ -46,6 +46,7 @@ class World:
     Attributes:
         people: How many are registered at the first look.
         there: How many listings each of them has at the first look, on average.
+        gone: How many more listings of each of them are removed at the first look, on average, for up to 60 days.
         aged: Whether these listings are of any age at the first look; otherwise they begin then.
         arrivals: How many new listings come a day, for all who are registered at first; per cluster if clustered.
         cluster: How many listings come together.
@@ -60,6 +61,7 @@ class World:
 
     people: int = 40
     there: float = 5
+    gone: float = 0
     aged: bool = True
     arrivals: float = 1.5
     cluster: int = 1
@@ -94,6 +96,11 @@ KINDS = {
     "clean at first": World(people=100, there=0, first_only=True, stays=fixed(9_999)),
     "clean at first, removed": World(people=100, there=0, arrivals=1, stays=exponential(30)),
     "no arrivals": World(arrivals=0),
+    "removed at first, 30 % for good": World(gone=5, away=never(0.3, exponential(40))),
+    "removed at first, most for good": World(gone=5, away=never(0.8, exponential(15))),
+    "removed at first, ever less back": World(gone=5, away=weibull(0.6, 40)),
+    "removed at first, back in time": World(gone=5, away=fixed(50)),
+    "many removed at first": World(there=2, gone=15, arrivals=0.5, away=never(0.5, exponential(60))),
 }
 
 
@@ -107,8 +114,11 @@ class Life:
         self.registered = np.concatenate([np.zeros(world.people, "int64"), days])
         there = chance.poisson(world.there, len(self.registered))
         user = np.repeat(np.arange(len(self.registered)), there)
-        first = self.registered[user]
-        baseline = len(user)
+        met_open = len(user)
+        if world.gone:
+            gone = chance.poisson(world.gone, len(self.registered))
+            user = np.append(user, np.repeat(np.arange(len(self.registered)), gone))
+        first, met_gone = self.registered[user], slice(met_open, len(user))
         came_user, came = self._arrivals(world, chance)
         self.user, first = np.concatenate([user, came_user]), np.concatenate([first, came])
         self.site = chance.integers(0, world.sites, len(self.user))
@@ -116,18 +126,20 @@ class Life:
             "int64"
         )
         if world.aged:  # in the long run: what lasts longer is met more often
-            met = self._met(world, chance, self.site[:baseline])
-            spans[:baseline, 0] = met
+            spans[:met_open, 0] = self._met(world.stays, chance, self.site[:met_open])
+        self.gone = np.zeros(len(self.user), "bool")
+        self.gone[met_gone], spans[met_gone, 0] = True, 0
+        spans[met_gone, 1] = self._met(world.away, chance, self.site[met_gone])
         turns = np.column_stack([first, first[:, None] + spans.cumsum(axis=1)])
         self.turns, self.vanishes = turns, chance.random(turns.shape) < world.vanishes
 
-    def _met(self, world, chance, site):
-        """How much longer stays what is met at a random instant of the last 60 days."""
+    def _met(self, draw, chance, site):
+        """How much longer lasts what is met at a random instant of its first 60 days."""
         left = np.zeros(len(site), "int64")
         todo = np.arange(len(site))
         while len(todo):
-            stays = world.stays(chance, site[todo]).astype("int64")
-            rest = stays - chance.integers(0, 60, len(todo))
+            lasts = draw(chance, site[todo]).astype("int64")
+            rest = lasts - chance.integers(0, 60, len(todo))
             left[todo] = rest
             todo = todo[rest < 1]
         return left
@@ -151,28 +163,27 @@ class Life:
     def tables(self, age):
         """Records, flows by site, relistings and people, as of the end of a day."""
         known = self.turns[:, 0] <= age
-        user, site, turns, vanishes = (
-            self.user[known],
-            self.site[known],
-            self.turns[known],
-            self.vanishes[known],
+        user, site, turns, vanishes, met_gone = (
+            column[known] for column in (self.user, self.site, self.turns, self.vanishes, self.gone)
         )
         place = (turns <= age).sum(axis=1) - 1
         at = np.arange(len(turns))
-        gone = np.where(vanishes[at, place], "vanished", "removed")
-        baseline = turns[:, 0] == 0
+        gone = np.where(vanishes[at, place] & ~(met_gone & (place == 1)), "vanished", "removed")
+        baseline = (turns[:, 0] == 0) | met_gone
         records = pd.DataFrame(
             {
                 "user_id": user,
                 "status": np.where(place % 2 == 0, "discovered", gone),
                 "first_seen_at": self._instants(age, turns[:, 0]),
                 "changed_at": self._instants(age, turns[at, place]),
-                "left_censored": baseline & (place == 0),
+                "episode": place // 2 + 1 - met_gone,
+                "left_censored": baseline & (place <= 1),
             }
         ).astype({"status": "str", "user_id": "int64"})
         people = np.flatnonzero(self.registered <= age)
         seen = pd.DataFrame({"user_id": people, "watched_from": self._instants(age, self.registered[people])})
-        return records, self._flows(age, site, turns, vanishes, baseline), self._back(age, turns), seen
+        flows = self._flows(age, site, turns, vanishes, baseline)
+        return records, flows, self._back(age, turns, met_gone), seen
 
     def _instants(self, age, day):
         return pd.to_datetime([AT - timedelta(days=float(age - one) + 0.4) for one in day], utc=True).as_unit(
@@ -183,7 +194,7 @@ class Life:
         begun, ended = turns[:, :-1:2], turns[:, 1::2]
         first = np.zeros(begun.shape, "bool")
         first[:, 0] = baseline
-        there = begun <= age
+        there = (begun <= age) & (ended > begun)  # not what was never met open
         how = np.where(vanishes[:, 1::2][there], "vanished", "removed")
         left = pd.DataFrame(
             {
@@ -198,7 +209,15 @@ class Life:
         table = table.assign(site=[f"site {one}" for one in table["site"]])
         return table.groupby(_FLOW, as_index=False)["n"].sum().astype({"flow": "str", "n": "int64"})
 
-    def _back(self, age, turns):
+    def _back(self, age, turns, met_gone):
         gone, again = turns[:, 1:-1:2], turns[:, 2::2]
         back = again <= age
-        return pd.DataFrame({"gone_days": (again - gone)[back].astype("float64")})
+        gone_days = (again - gone).astype("float64")
+        gone_days[met_gone, 0] = np.nan
+        return pd.DataFrame(
+            {
+                "removed_at": self._instants(age, gone[back]),
+                "listed_again_at": self._instants(age, again[back]),
+                "gone_days": gone_days[back],
+            }
+        )
